@@ -1,0 +1,32 @@
+# make demo: install and serve the page    make test: install and test    make check: lint, types, layers
+PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+.PHONY: demo test check checkpoint clean
+
+demo: .venv/.demo
+	$(BIN)/python -m app
+
+test: .venv/.dev
+	$(BIN)/python -m pytest
+
+check: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "StepScope needs Python 3.11 or 3.12: none was found on PATH"; exit 2; }
+	$(PYTHON) -m venv .venv
+
+.venv/.demo: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+.venv/.dev: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ .venv/.demo
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,99 @@
+"""The small model of the bundled checkpoint: SmolVLM's architecture from scratch, and its tokenizer.
+
+About 4.5 M parameters: a vision tower for 96 x 96 images (64 patches), a connector to 4 tokens per image, a
+four-layer Llama. The tokenizer is a byte-level BPE over the texts it will meet, digits apart, so every word is one
+token and any other text can still be written.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import nn
+from transformers import PreTrainedTokenizerFast, SmolVLMConfig, SmolVLMForConditionalGeneration
+
+from engine.model import StreamingModel
+from engine.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
+
+IMAGE_SIZE = 96
+PATCH_SIZE = 12
+VISION_WIDTH = 128
+TEXT_WIDTH = 256
+SCALE_FACTOR = 4
+_SPECIAL = ["<pad>", "<eos>", UPDATE_TOKEN, RESPONSE_TOKEN, "<image>"]
+_WORDS = Regex(r" ?[A-Za-z_']+| ?\d|\n+| ?[^\sA-Za-z_\d]+|\s+")
+_CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] | capitalize }}: "
+    "{% for part in message['content'] %}{{ part['text'] }}{% endfor %}<eos>{% endfor %}"
+)
+
+
+def train_tokenizer(texts: Iterable[str], *, vocab_size: int = 1024) -> PreTrainedTokenizerFast:
+    """Train the tokenizer on the texts; at most ``vocab_size`` tokens."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(_WORDS, "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=_SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        additional_special_tokens=[UPDATE_TOKEN, RESPONSE_TOKEN, "<image>"],
+        chat_template=_CHAT_TEMPLATE,
+    )
+
+
+def tiny_config(tokenizer: PreTrainedTokenizerFast, *, max_position_embeddings: int = 4096) -> SmolVLMConfig:
+    """Return the configuration of the small model for a tokenizer."""
+    pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
+    return SmolVLMConfig(
+        vision_config={
+            "hidden_size": VISION_WIDTH,
+            "intermediate_size": 3 * VISION_WIDTH,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "image_size": IMAGE_SIZE,
+            "patch_size": PATCH_SIZE,
+        },
+        text_config={
+            "model_type": "llama",
+            "hidden_size": TEXT_WIDTH,
+            "intermediate_size": 3 * TEXT_WIDTH,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": TEXT_WIDTH // 4,
+            "vocab_size": -(-len(tokenizer) // 8) * 8,
+            "max_position_embeddings": max_position_embeddings,
+            "tie_word_embeddings": True,
+            "pad_token_id": pad,
+            "bos_token_id": eos,
+            "eos_token_id": eos,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+        scale_factor=SCALE_FACTOR,
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        tie_word_embeddings=True,
+        pad_token_id=pad,
+    )
+
+
+def build_tiny(tokenizer: PreTrainedTokenizerFast, *, seed: int) -> StreamingModel:
+    """Build the small model with random weights. Patches and positions start larger than transformers' default."""
+    torch.manual_seed(seed)
+    model = StreamingModel(SmolVLMForConditionalGeneration(tiny_config(tokenizer)))
+    embeddings = model.vlm.model.vision_model.embeddings
+    nn.init.normal_(embeddings.patch_embedding.weight, std=0.03)
+    nn.init.normal_(embeddings.position_embedding.weight, std=0.3)
+    return model

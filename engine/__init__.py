@@ -1,0 +1,1 @@
+"""The streaming engine: frames, tokens and tensors."""

@@ -1,0 +1,106 @@
+"""The settings of a stream: frozen, checked once at birth, read from YAML or keyword arguments.
+
+Thresholds are used exactly as set. Lengths are in tokens unless the name says otherwise.
+"""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+
+DecisionPolicy = Literal["heads", "silent-token", "not-talk"]
+IllegalUpdates = Literal["apply", "refuse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamConfig:
+    """How a video is streamed. Raises ``ValueError`` when a value is out of its range."""
+
+    fps: float = 2.0
+    """Frames sampled per second of video."""
+    speak_threshold: float = 0.5
+    """The assistant speaks when ``speak_prob`` is greater, in [0, 1]."""
+    update_threshold: float = 0.5
+    """The assistant updates the state when ``update_prob`` is greater, in [0, 1]."""
+    decision_policy: DecisionPolicy = "heads"
+    """Where the probabilities come from; see ``engine.decide``."""
+    max_updates_per_frame: int = 4
+    """At most so many updates at one frame; 1 stops after the first."""
+    illegal_updates: IllegalUpdates = "apply"
+    """Whether an update that skips, repeats or goes backwards changes the state."""
+    max_new_tokens: int = 128
+    """Longest response."""
+    max_update_tokens: int = 16
+    """Longest update."""
+    max_seq_len: int = 4096
+    """Longest context."""
+    reserved_seq_len: int = 512
+    """Room kept for the turn at hand: the context is refreshed at ``max_seq_len - reserved_seq_len``."""
+    prefill_frames: int = 1
+    """Frames fed together at the start."""
+    lookahead: int = 1
+    """Frames fed together afterwards; any value gives the same triggers, texts and states."""
+    do_sample: bool = False
+    """Sample the next token instead of taking the likeliest."""
+    temperature: float = 1.0
+    """Divides the logits when sampling."""
+    top_p: float = 1.0
+    """Sample from the smallest set of tokens that holds this probability mass."""
+    seed: int = 0
+    """Seed of the sampling."""
+
+    def __post_init__(self) -> None:
+        """Check every range."""
+        for name in ("speak_threshold", "update_threshold"):
+            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "within [0, 1]")
+        for name in ("fps", "temperature", "top_p"):
+            _require(0 < getattr(self, name) < float("inf"), name, getattr(self, name), "positive")
+        _require(self.top_p <= 1, "top_p", self.top_p, "at most 1")
+        for name in ("max_updates_per_frame", "max_new_tokens", "max_update_tokens", "prefill_frames"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        _require(self.lookahead >= 1, "lookahead", self.lookahead, "at least 1")
+        for name, choices in (("decision_policy", DecisionPolicy), ("illegal_updates", IllegalUpdates)):
+            _require(
+                getattr(self, name) in get_args(choices),
+                name,
+                getattr(self, name),
+                f"one of {', '.join(get_args(choices))}",
+            )
+        _require(
+            self.longest_turn <= self.reserved_seq_len < self.max_seq_len,
+            "reserved_seq_len",
+            self.reserved_seq_len,
+            f"at least the longest turn ({self.longest_turn}) and less than max_seq_len ({self.max_seq_len})",
+        )
+
+    @property
+    def longest_turn(self) -> int:
+        """Tokens that one frame's updates and response can take, with their opening and closing tokens."""
+        return self.max_updates_per_frame * (self.max_update_tokens + 2) + self.max_new_tokens + 2
+
+    @property
+    def refresh_at(self) -> int:
+        """Context length at which the cache is dropped."""
+        return self.max_seq_len - self.reserved_seq_len
+
+
+def _require(holds: bool, name: str, value: object, what: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {what}; got {value!r}")
+
+
+def read_config(path: Path, **overrides: Any) -> StreamConfig:
+    """Read a YAML mapping of ``StreamConfig`` fields; ``overrides`` win.
+
+    Raises ``ValueError`` naming the file for anything but such a mapping.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read as YAML: {error}") from error
+    known = {field.name for field in fields(StreamConfig)}
+    if not isinstance(values, dict) or not set(values) <= known:
+        odd = sorted(map(str, set(values) - known)) if isinstance(values, dict) else "not a mapping"
+        raise ValueError(f"{path} must map settings of StreamConfig to values; found {odd}")
+    return StreamConfig(**{**values, **overrides})

@@ -1,0 +1,56 @@
+"""Decision policies: how two probabilities are read from a hidden state, and when they trigger.
+
+- ``heads``: sigmoids of the two binary heads.
+- ``silent-token`` (VideoLLM-online): silent iff P(silent token) >= theta, so ``speak_prob = 1 - P`` and the
+  threshold here is ``1 - theta``. There are no updates.
+- ``not-talk`` (ProAssist): silent iff P(not talk) > theta; the same, but speaking at equality.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.config import DecisionPolicy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engine.model import StreamingModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The two probabilities at one position."""
+
+    speak_prob: float
+    """Probability of speaking, in [0, 1]."""
+    update_prob: float
+    """Probability of a state update, in [0, 1]."""
+
+
+def triggers(prob: float, threshold: float, *, policy: DecisionPolicy) -> bool:
+    """Whether a probability triggers at a threshold, used exactly as set."""
+    return prob >= threshold if policy == "not-talk" else prob > threshold
+
+
+def read_decisions(
+    model: "StreamingModel", hidden: "Tensor", *, policy: DecisionPolicy, silent_id: int | None = None
+) -> list[Decision]:
+    """Read the decisions at ``N`` positions.
+
+    Args:
+        model: The model with its heads.
+        hidden: Last hidden states ``[N, D]``.
+        policy: Where the probabilities come from.
+        silent_id: The token that means silence, for the two token policies.
+
+    Raises:
+        ValueError: A token policy without ``silent_id``.
+    """
+    if policy == "heads":
+        speak, update = model.decision_logits(hidden)
+        pairs = zip(speak.sigmoid().tolist(), update.sigmoid().tolist(), strict=True)
+        return [Decision(speak_prob=s, update_prob=u) for s, u in pairs]
+    if silent_id is None:
+        raise ValueError(f"the policy {policy} needs a checkpoint that names its silent token")
+    silent = model.token_logits(hidden).softmax(-1)[:, silent_id].tolist()
+    return [Decision(speak_prob=1 - p, update_prob=0.0) for p in silent]

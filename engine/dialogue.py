@@ -1,0 +1,86 @@
+"""The dialogue state: the task's steps, the updates that move them, and update texts.
+
+A step goes ``not_started -> in_progress -> completed``; ``start`` and ``complete`` are its transitions. An
+update text such as ``S3->complete`` (spaces are tolerated) that cannot be parsed is *malformed* and changes
+nothing; one of an unknown step, or that skips, repeats or goes backwards, is *illegal* and is applied or
+refused by a setting. A state is a value: applying an update gives a new one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.config import IllegalUpdates
+from engine.records import Step
+
+StepState = Literal["not_started", "in_progress", "completed"]
+Verdict = Literal["legal", "illegal", "malformed"]
+
+STATES: tuple[StepState, ...] = ("not_started", "in_progress", "completed")
+_BEFORE_AND_AFTER: dict[str, tuple[StepState, StepState]] = {
+    "start": ("not_started", "in_progress"),
+    "complete": ("in_progress", "completed"),
+}
+_UPDATE = re.compile(r"\s*(\S+?)\s*->\s*(start|complete)\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """One change of one step."""
+
+    step_id: str
+    """The step, such as ``S3``."""
+    transition: Literal["start", "complete"]
+    """What happens to it."""
+
+    def __str__(self) -> str:
+        """Return the update as text: ``S3->complete``."""
+        return f"{self.step_id}->{self.transition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an update text did to a state."""
+
+    state: Mapping[str, str]
+    """The state afterwards, a value of its own."""
+    verdict: Verdict
+    """Whether the update could be parsed and was allowed."""
+
+
+def parse_update(text: str) -> Update | None:
+    """Parse ``S3->complete`` or `` S3 -> complete ``; None for anything else."""
+    match = _UPDATE.fullmatch(text)
+    if match is None:
+        return None
+    return Update(step_id=match[1], transition="start" if match[2] == "start" else "complete")
+
+
+def initial_state(steps: Iterable[Step], given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return a state of every step: as ``given``, otherwise not started.
+
+    Raises ``ValueError`` for two steps of one id, a step that is not in ``steps`` or an unknown state.
+    """
+    ids = [step.id for step in steps]
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"step ids must differ; got {', '.join(ids)}")
+    for step_id, value in (given or {}).items():
+        if step_id not in ids or value not in STATES:
+            raise ValueError(f"the initial state {step_id}: {value} is not one of {', '.join(STATES)} of a known step")
+    return {step_id: (given or {}).get(step_id, "not_started") for step_id in ids}
+
+
+def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates = "apply") -> Change:
+    """Apply an update text to a state.
+
+    An illegal update of a known step takes effect when ``illegal`` is ``apply``; an unknown step never does.
+    """
+    update = parse_update(text)
+    if update is None:
+        return Change(state=dict(state), verdict="malformed")
+    before, after = _BEFORE_AND_AFTER[update.transition]
+    is_legal = state.get(update.step_id) == before
+    takes_effect = is_legal or (illegal == "apply" and update.step_id in state)
+    changed = {**state, update.step_id: after} if takes_effect else dict(state)
+    return Change(state=changed, verdict="legal" if is_legal else "illegal")

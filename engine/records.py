@@ -1,0 +1,129 @@
+"""The records that leave the engine, as plain values, and their form on disk.
+
+A run file is JSON lines, one ``FrameOutput`` per line, and is there whole or not at all. Predictions live
+here; references (``Sample``, ``Turn``) live in ``eval`` and never share a record with them.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import IO, Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of the task."""
+
+    id: str
+    """Name of the step in updates, such as ``S3``."""
+    name: str
+    """What is done, such as ``attach the wheel``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserTurn:
+    """Something that the user says during the stream."""
+
+    time_s: float
+    """Seconds from the start of the video."""
+    text: str
+    """The words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameOutput:
+    """What the assistant decided, wrote and believed at one frame."""
+
+    frame_index: int
+    """Index of the sampled frame, from 0."""
+    time_s: float
+    """True time of the frame in the video, in seconds."""
+    speak_prob: float
+    """Probability of speaking, read at the last image token, in [0, 1]."""
+    update_prob: float
+    """Probability of a state update, read at the last image token, in [0, 1]."""
+    response: str | None
+    """The sentence to the user; None when the assistant stayed silent."""
+    updates: tuple[str, ...]
+    """Update texts as written, such as ``S3->complete``; malformed ones too."""
+    dst_state: Mapping[str, str]
+    """State of every step after this frame: not_started, in_progress or completed."""
+    cache_tokens: int
+    """Tokens in the context after this frame."""
+    refreshed: bool
+    """Whether the context was full and this frame began anew from the schema prompt."""
+    latency_ms: float
+    """Time of the model passes spent on this frame; a pass over many frames is shared equally."""
+
+    def to_json(self) -> str:
+        """Return the record as one line of JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> "FrameOutput":
+        """Read one line of JSON. Raises ``ValueError`` naming the field that is missing or unknown."""
+        record: dict[str, Any] = json.loads(line)
+        names = {field.name for field in fields(cls)}
+        if not isinstance(record, dict) or set(record) != names:
+            odd = sorted(names ^ set(record)) if isinstance(record, dict) else "not an object"
+            raise ValueError(f"a line of a run file must have the fields of FrameOutput; differs in {odd}")
+        return cls(**{**record, "updates": tuple(record["updates"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamResult:
+    """One video's finished run."""
+
+    video_id: str
+    """Name of the video."""
+    fps: float
+    """Sampled frames per second."""
+    outputs: tuple[FrameOutput, ...]
+    """One per sampled frame."""
+    wall_s: float
+    """Wall-clock seconds of the run."""
+
+
+@contextmanager
+def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
+    """Open a temporary file beside ``path`` that takes its place, fsynced, when the block ends well.
+
+    After an exception, or a kill, ``path`` is as it was before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb" if binary else "w", encoding=None if binary else "utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:
+    """Write a run file as the outputs come, whole or not at all. Returns the number of frames."""
+    count = 0
+    with write_whole(path) as file:
+        for output in outputs:
+            file.write(output.to_json() + "\n")
+            count += 1
+    return count
+
+
+def read_outputs(path: Path) -> tuple[FrameOutput, ...]:
+    """Read a run file. Raises ``ValueError`` naming the line that cannot be read."""
+    outputs = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            outputs.append(FrameOutput.from_json(line))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}, line {number}: {error}") from error
+    return tuple(outputs)

@@ -1,0 +1,1 @@
+"""Truth and scores: samples and what is measured against them."""

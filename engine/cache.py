@@ -6,7 +6,6 @@ appending costs the new tokens only, and cropping costs nothing.
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
@@ -81,5 +80,3 @@ class KVCache(Cache):
         twin = KVCache(0)
         twin.layers = [layer.copy() for layer in self.layers]
         return twin
-
-

@@ -1,9 +1,8 @@
 """Saves and loads checkpoints: a local folder or a hub id, safetensors only.
 
 A checkpoint is a transformers SmolVLM folder (``config.json``, ``*.safetensors``, tokenizer,
-``preprocessor_config.json``) and a *heads file*, by default its ``heads.safetensors``: the two heads, the projector
-if there is one, rows for ``[DST]`` and ``[ASST]`` if the tokenizer lacks them, and how frames are pooled, as
-metadata. Everything that does not fit is refused in one line; pickles are never opened.
+``preprocessor_config.json``) and a heads file (see ``engine.heads``), by default the folder's own. Everything that does
+not fit is refused in one line; pickles are never opened.
 """
 
 import hashlib
@@ -18,19 +17,20 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor, nn
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, SmolVLMConfig, SmolVLMForConditionalGeneration
+from transformers import (
+    AutoTokenizer,
+    PreTrainedTokenizerBase,
+    SmolVLMConfig,
+    SmolVLMForConditionalGeneration,
+)
 
 from engine.errors import CheckpointError
-from engine.model import Pooling, StreamingModel
-from engine.prompt import RESPONSE_TOKEN, UPDATE_TOKEN, Prompt
+from engine.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads, write_tensors
+from engine.model import StreamingModel
+from engine.prompt import Prompt
 from engine.records import write_whole
 from engine.vision import Normalization
 
-HEADS_FILE = "heads.safetensors"
-_HEADS = ("speaking_decision_head", "dst_update_head")
-_TOKEN_ROWS = "token_embeddings"
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
 
@@ -112,12 +112,14 @@ def load_model(
     folder = _find(path_or_id)
     vlm = _load_vlm(folder, number_format)
     tokenizer = _load_tokenizer(folder)
-    tensors, settings = _read_heads(_heads_path(folder, heads, allow_untrained_heads))
-    _add_tokens(vlm, tokenizer, tensors.pop(_TOKEN_ROWS, None), allow_untrained=allow_untrained_heads)
-    model = _add_heads(vlm, tensors, settings)
+    tensors, settings = read_heads(find_heads(folder, heads, allow_untrained=allow_untrained_heads))
+    add_tokens(vlm, tokenizer, tensors, allow_untrained=allow_untrained_heads)
+    model = add_heads(vlm, tensors, settings)
     prompt = Prompt(tokenizer)
     if prompt.image_id != vlm.config.image_token_id:
-        raise CheckpointError(f"{folder}: the tokenizer's <image> is not the model's image token; they belong to two models")
+        raise CheckpointError(
+            f"{folder}: the tokenizer's <image> is not the model's image token; they belong to two models"
+        )
     return Checkpoint(
         name=str(path_or_id),
         folder=folder,
@@ -140,7 +142,9 @@ def save_model(
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.to(dtype) for name, tensor in model.vlm.state_dict().items()}
     tied = model.vlm.config.tie_word_embeddings or model.vlm.config.text_config.tie_word_embeddings
-    _write_tensors(folder / "model.safetensors", {k: v for k, v in state.items() if not (tied and k == "lm_head.weight")}, {"format": "pt"})
+    if tied:
+        state.pop("lm_head.weight", None)
+    write_tensors(folder / "model.safetensors", state, {"format": "pt"})
     save_heads(folder / HEADS_FILE, model)
     model.vlm.config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -153,17 +157,6 @@ def save_model(
     }
     with write_whole(folder / "preprocessor_config.json") as file:
         json.dump(preprocessing, file, indent=2)
-
-
-def save_heads(path: Path, model: StreamingModel) -> None:
-    """Write a heads file: the heads, the projector if there is one, and the pooling."""
-    state = {k: v for k, v in model.state_dict().items() if not k.startswith("vlm.")}
-    _write_tensors(path, state, {"pooling": model.pooling})
-
-
-def _write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    with write_whole(path, binary=True) as file:
-        file.write(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, metadata=metadata))
 
 
 def _find(path_or_id: str | Path) -> Path:
@@ -212,89 +205,6 @@ def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     if not tokenizer.chat_template:
         raise CheckpointError(f"{folder}: the tokenizer has no chat template; add chat_template.jinja")
     return tokenizer
-
-
-def _heads_path(folder: Path, heads: str | Path | None, allow_untrained: bool) -> Path | None:
-    path = Path(heads) if heads is not None else folder / HEADS_FILE
-    if path.is_file():
-        if path.suffix != ".safetensors":
-            raise CheckpointError(f"{path} is not a .safetensors file; pickles are never opened")
-        return path
-    if heads is None and allow_untrained:
-        return None
-    raise CheckpointError(
-        f"{path} is not there: without trained heads the model cannot decide; give --heads FILE, "
-        "or --allow-untrained-heads to go on with random ones"
-    )
-
-
-def _read_heads(path: Path | None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    if path is None:
-        return {}, {}
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} cannot be read as safetensors: {error}") from error
-
-
-def _add_tokens(
-    vlm: SmolVLMForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
-    rows: Tensor | None,
-    *,
-    allow_untrained: bool,
-) -> None:
-    """Add [DST] and [ASST] to a base model that lacks them; ``rows [2, D]`` are their embeddings."""
-    known = tokenizer.get_vocab()
-    new = [token for token in (UPDATE_TOKEN, RESPONSE_TOKEN) if token not in known]
-    if not new:
-        return
-    if rows is None and not allow_untrained:
-        raise CheckpointError(f"the heads file has no {_TOKEN_ROWS} for {' and '.join(new)}, which the tokenizer lacks")
-    tokenizer.add_special_tokens({"additional_special_tokens": new})
-    embeddings = vlm.get_input_embeddings()
-    if len(tokenizer) > embeddings.weight.shape[0]:
-        vlm.resize_token_embeddings(len(tokenizer))
-        embeddings = vlm.get_input_embeddings()
-    if rows is not None:
-        _check_shape(_TOKEN_ROWS, rows, torch.empty(len(new), embeddings.weight.shape[1]))
-        with torch.no_grad():
-            embeddings.weight[tokenizer.convert_tokens_to_ids(new)] = rows.to(embeddings.weight.dtype)
-
-
-def _add_heads(
-    vlm: SmolVLMForConditionalGeneration, tensors: dict[str, Tensor], settings: dict[str, str]
-) -> StreamingModel:
-    pooling: Any = settings.get("pooling", "mean")
-    projector = tensors.get("vision_projector.0.weight")
-    try:
-        model = StreamingModel(vlm, pooling=pooling, feature_dim=None if projector is None else projector.shape[-1])
-    except ValueError as error:
-        raise CheckpointError(f"the heads file's metadata: {error}") from error
-    if not tensors:
-        return model
-    wanted = {name: t for name, t in model.state_dict().items() if not name.startswith("vlm.")}
-    if set(wanted) != set(tensors):
-        raise CheckpointError(f"the heads file must hold {', '.join(wanted)}; it differs in {', '.join(sorted(set(wanted) ^ set(tensors)))}")
-    for name, tensor in tensors.items():
-        _check_shape(name, tensor, wanted[name])
-    model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=False)
-    _keep_dtypes(model)
-    return model
-
-
-def _keep_dtypes(model: StreamingModel) -> None:
-    """Heads decide in float32; the projector works in the model's number format."""
-    model.vision_projector.to(model.dtype)
-
-
-def _check_shape(name: str, tensor: Tensor, wanted: Tensor) -> None:
-    if tensor.shape != wanted.shape:
-        raise CheckpointError(
-            f"{name} in the heads file is {list(tensor.shape)}, this model needs {list(wanted.shape)}; "
-            "the heads belong to another model"
-        )
 
 
 def _read_normalization(folder: Path) -> Normalization:

@@ -19,6 +19,7 @@ from engine.dialogue import apply_update, initial_state
 from engine.errors import ContextError
 from engine.records import FrameOutput, Step, UserTurn
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frames:
     """Request: which of the frames from ``first`` on are there, ``most`` at most? Answered by their times."""

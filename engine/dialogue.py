@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.config import IllegalUpdates
-from engine.records import Step
+from engine.records import Step, UserTurn
 
 StepState = Literal["not_started", "in_progress", "completed"]
 Verdict = Literal["legal", "illegal", "malformed"]
@@ -22,6 +22,7 @@ _BEFORE_AND_AFTER: dict[str, tuple[StepState, StepState]] = {
     "start": ("not_started", "in_progress"),
     "complete": ("in_progress", "completed"),
 }
+_STEP_LINE = re.compile(r"(?:-\s*)?([A-Za-z]+\d+)\s*[:.]\s*(\S.*)")
 _UPDATE = re.compile(r"\s*(\S+?)\s*->\s*(start|complete)\s*")
 
 
@@ -84,3 +85,29 @@ def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates
     takes_effect = is_legal or (illegal == "apply" and update.step_id in state)
     changed = {**state, update.step_id: after} if takes_effect else dict(state)
     return Change(state=changed, verdict="legal" if is_legal else "illegal")
+
+
+def parse_steps(text: str) -> tuple[Step, ...]:
+    """Read steps from text, one a line: ``S2: attach the wheel``, or the name alone, numbered from S1.
+
+    Empty lines are skipped. Raises ``ValueError`` for two steps of one id.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    steps = []
+    for number, line in enumerate(lines, start=1):
+        match = _STEP_LINE.fullmatch(line)
+        steps.append(Step(id=match[1], name=match[2]) if match else Step(id=f"S{number}", name=line))
+    initial_state(steps)
+    return tuple(steps)
+
+
+def parse_user_turn(text: str) -> UserTurn:
+    """Read ``12.5: What is next?``. Raises ``ValueError`` for anything else."""
+    time_s, colon, words = text.partition(":")
+    try:
+        turn = UserTurn(time_s=float(time_s), text=words.strip())
+    except ValueError:
+        turn = None
+    if turn is None or not colon or not turn.text or not 0 <= turn.time_s < float("inf"):
+        raise ValueError(f"a user turn is written SECONDS: WORDS, such as '12.5: What is next?'; got {text!r}")
+    return turn

@@ -82,7 +82,8 @@ class StreamingModel(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """Number format of the text model."""
-        return next(self.vlm.parameters()).dtype
+        dtype: torch.dtype = next(self.vlm.parameters()).dtype
+        return dtype
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, D]``.
@@ -108,9 +109,7 @@ class StreamingModel(nn.Module):
 
     def forward(self, inputs: Tensor, cache: KVCache | None = None) -> Tensor:
         """Feed embeddings ``[B, L, D]`` after what the cache holds; return hidden states ``[B, L, D]``."""
-        output = self.vlm.model.text_model(
-            inputs_embeds=inputs, past_key_values=cache, use_cache=cache is not None
-        )
+        output = self.vlm.model.text_model(inputs_embeds=inputs, past_key_values=cache, use_cache=cache is not None)
         hidden: Tensor = output.last_hidden_state
         return hidden
 

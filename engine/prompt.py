@@ -15,7 +15,10 @@ from engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
 RESPONSE_TOKEN = "[ASST]"
-_SYSTEM, _USER = "\ue000", "\ue001"  # private-use characters stand for the texts while the template is rendered
+_SYSTEM, _USER = (
+    "\ue000",
+    "\ue001",
+)  # private-use characters stand for the texts while the template is rendered
 
 
 def schema_text(*, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> str:
@@ -57,7 +60,9 @@ class Prompt:
         self._before_system = before
         both = self._render("system", "user").split(_SYSTEM)[1]
         if not both.startswith(self._after_system):
-            raise CheckpointError("the chat template rewrites earlier messages when one is added; it cannot be streamed")
+            raise CheckpointError(
+                "the chat template rewrites earlier messages when one is added; it cannot be streamed"
+            )
         self._before_user, self._after_user = both.removeprefix(self._after_system).split(_USER)
 
     def schema(self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> tuple[int, ...]:

@@ -74,9 +74,7 @@ class Runner:
         tokens = iter(model.embed_tokens(ids.long()).split(1))
         first = self._waiting[0].index if self._waiting else 0
         pieces = [
-            next(tokens)
-            if isinstance(piece, int)
-            else self._checked(self._waiting[piece.frame_index - first])
+            next(tokens) if isinstance(piece, int) else self._checked(self._waiting[piece.frame_index - first])
             for piece in feed
         ]
         return torch.cat(pieces)[None]

@@ -47,17 +47,13 @@ class FrameFeatures:
     """Embedding ``[I, F]``."""
 
 
-def normalize_images(
-    images: Iterable[NDArray[np.uint8]], *, size: int, normalization: Normalization
-) -> Tensor:
+def normalize_images(images: Iterable[NDArray[np.uint8]], *, size: int, normalization: Normalization) -> Tensor:
     """Squeeze RGB images ``[H, W, 3]`` to ``size`` x ``size`` and normalise them: ``[B, 3, size, size]``.
 
     Source: Idefics3's image processor without image splitting, which squares the global image.
     """
     resized = [
-        cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
-        if image.shape[:2] != (size, size)
-        else image
+        cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA) if image.shape[:2] != (size, size) else image
         for image in images
     ]
     pixels = torch.from_numpy(np.stack(resized)).permute(0, 3, 1, 2).float() * normalization.scale
@@ -73,9 +69,7 @@ def encode_images(checkpoint: "Checkpoint", images: Iterable[NDArray[np.uint8]])
     return model.encode_images(pixels.to(model.device))
 
 
-def encode(
-    checkpoint: "Checkpoint", frames: Iterable["Frame"], *, batch_size: int = 16
-) -> Generator[FrameFeatures]:
+def encode(checkpoint: "Checkpoint", frames: Iterable["Frame"], *, batch_size: int = 16) -> Generator[FrameFeatures]:
     """Decode and encode in a thread ahead of the consumer, ``batch_size`` frames at a time.
 
     At most two batches wait. An error of the decoder or the encoder is raised where the consumer stands;
@@ -84,9 +78,7 @@ def encode(
     return read_ahead(_encode_batches(checkpoint, frames, batch_size), depth=2 * batch_size)
 
 
-def _encode_batches(
-    checkpoint: "Checkpoint", frames: Iterable["Frame"], batch_size: int
-) -> Iterator[FrameFeatures]:
+def _encode_batches(checkpoint: "Checkpoint", frames: Iterable["Frame"], batch_size: int) -> Iterator[FrameFeatures]:
     source = iter(frames)
     while batch := [frame for frame, _ in zip(source, range(batch_size), strict=False)]:
         features = encode_images(checkpoint, [frame.image for frame in batch])

@@ -1,0 +1,241 @@
+"""Makes the bundled checkpoint: vision, curriculum, features, stream, one stage after the other.
+
+Each stage leaves a file in the work folder and is skipped when the file is there, so a killed run goes on where it
+stopped; delete a file to make it again. Seeds of training scenes start at ``TRAIN_SEED``; those of the bundled and the
+scored videos never do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from torch import Tensor
+from tqdm import tqdm
+
+from assets.annotate import annotate
+from assets.curriculum import Curriculum, embed_nouns
+from assets.pretrain import (
+    BATCH_SIZE,
+    FRAMES_PER_SCENE,
+    compressed,
+    pretrain_vision,
+    project,
+    shuffled_mean,
+    tower_image,
+)
+from assets.recipes import NOUNS
+from assets.scene import FPS, Difficulty, Scene, make_scene
+from assets.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
+from engine.checkpoint import save_model
+from engine.dialogue import STATES
+from engine.heads import write_tensors
+from engine.model import StreamingModel
+from engine.prompt import Prompt, schema_text
+from engine.records import Step
+from engine.train import TrainConfig, TrainingClip, TrainingSequence, TrainingTurn, build_sequence, train
+from engine.vision import Normalization, normalize_images
+
+VISION_SEED = 1_000_000
+TRAIN_SEED = 2_000_000
+CORPUS_SEED = 3_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildConfig:
+    """How much of everything."""
+
+    work: Path
+    """Folder of the stages' files."""
+    seed: int = 0
+    """Seed of weights and order; another gives another checkpoint of the same recipe."""
+    vision_scenes: int = 8500
+    """Scenes of the vision stage, 16 frames each."""
+    curriculum_steps: int = 900
+    """Optimiser steps of the curriculum."""
+    stream_scenes: int = 1400
+    """Videos of the stream stage."""
+    stream_steps: int = 1000
+    """Optimiser steps of the stream stage."""
+    permuted_rate: float = 0.6
+    """Share of stream sequences whose step ids are permuted."""
+    mid_start_rate: float = 0.3
+    """Share of stream sequences that begin in the middle, as after a refresh."""
+    processes: int = 2
+    """Processes that draw, and threads that train."""
+
+
+def build_checkpoint(config: BuildConfig, out: Path) -> None:
+    """Run the stages that are missing and write the checkpoint to the folder ``out``."""
+    torch.set_num_threads(config.processes)
+    config.work.mkdir(parents=True, exist_ok=True)
+    tokenizer = train_tokenizer(corpus())
+    model, prompt = build_tiny(tokenizer, seed=config.seed), Prompt(tokenizer)
+    if not _load(model, config.work / "vision.safetensors"):
+        _vision(model, config)
+        _keep(model, config.work / "vision.safetensors")
+    if not _load(model, config.work / "curriculum.safetensors"):
+        _curriculum(model, prompt, config)
+        _keep(model, config.work / "curriculum.safetensors")
+    if not _load(model, config.work / "stream.safetensors"):
+        _stream(model, prompt, _features(model, config), config)
+        _keep(model, config.work / "stream.safetensors")
+    save_model(out, model, tokenizer)
+
+
+def corpus() -> Iterator[str]:
+    """Yield the texts of the tokenizer: prompts in all states and turns of drawn scenes."""
+    rng = np.random.default_rng(CORPUS_SEED)
+    for seed in range(CORPUS_SEED, CORPUS_SEED + 400):
+        scene = make_scene(seed, difficulty=Difficulty.hard(), permute_ids=True)
+        state = {step.id: str(rng.choice(STATES)) for step in scene.steps}
+        yield "System: " + schema_text(goal=goal(scene), steps=scene.steps, state=state)
+        for turn in annotate(scene):
+            yield f"User: {turn.text}" if turn.role == "user" else turn.text
+    yield " ".join(NOUNS)
+
+
+def goal(scene: Scene) -> str:
+    """Return the goal of a scene, such as ``build the toy truck``."""
+    return f"build the {scene.family}"
+
+
+def training_clip(scene: Scene) -> TrainingClip:
+    """Return a scene's reference dialogue as a training clip at 2 fps."""
+    turns = tuple(
+        TrainingTurn(frame_index=round(turn.time_s * FPS), role=turn.role, text=turn.text) for turn in annotate(scene)
+    )
+    return TrainingClip(goal=goal(scene), steps=scene.steps, turns=turns, num_frames=scene.num_frames)
+
+
+def _keep(model: StreamingModel, path: Path) -> None:
+    write_tensors(path, model.state_dict(), {})
+
+
+def _load(model: StreamingModel, path: Path) -> bool:
+    """Take a finished stage's weights; False when the stage has not been run."""
+    if path.is_file():
+        model.load_state_dict(load_file(path))
+    return path.is_file()
+
+
+def _vision(model: StreamingModel, config: BuildConfig) -> None:
+    bar = tqdm(total=config.vision_scenes * FRAMES_PER_SCENE // BATCH_SIZE, desc="vision", unit="step")
+
+    def report(step: int, loss: float, share: float) -> None:
+        bar.update()
+        if step % 10 == 0:
+            bar.set_postfix(loss=f"{loss:.2f}", held=f"{share:.2f}")
+
+    pretrain_vision(model, seed=VISION_SEED, num_scenes=config.vision_scenes, processes=config.processes, report=report)
+    bar.close()
+
+
+def _curriculum(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
+    tower = [model.vlm.model.vision_model, model.vlm.model.connector]
+    for part in tower:
+        part.requires_grad_(False)
+    curriculum = Curriculum(prompt, batch_size=32, seed=config.seed)
+    settings = TrainConfig(num_steps=config.curriculum_steps, learning_rate=1.5e-3, weight_decay=0.02, seed=config.seed)
+    steps = train(model, curriculum, config=settings, embed=lambda held: embed_nouns(model, prompt, held))
+    with tqdm(steps, total=settings.num_steps, desc="curriculum", unit="step") as bar:
+        for losses in bar:
+            curriculum.observe(losses)
+            bar.set_postfix(steps=curriculum.longest, text=f"{curriculum.recent_loss:.3f}")
+    for part in tower:
+        part.requires_grad_(True)
+
+
+def _draw_frames(seed: int) -> NDArray[np.uint8]:
+    """Draw all sampled frames of one training scene; some as a compressed video would show them."""
+    scene, rng = _train_scene(seed), np.random.default_rng([seed, 13])
+    frames = [tower_image(scene, index / FPS) for index in range(scene.num_frames)]
+    if rng.random() < 0.5:
+        quality = int(rng.integers(50, 95))
+        frames = [compressed(frame, quality) for frame in frames]
+    return np.stack(frames)
+
+
+def _features(model: StreamingModel, config: BuildConfig) -> list[tuple[TrainingClip, Tensor]]:
+    """Draw and encode the stream stage's videos: clips with means ``[T, C]`` (see ``shuffled_mean``)."""
+    path = config.work / "features.safetensors"
+    seeds = range(TRAIN_SEED, TRAIN_SEED + config.stream_scenes)
+    if not path.is_file():
+        means: dict[str, Tensor] = {}
+        with get_context("spawn").Pool(config.processes, initializer=cv2.setNumThreads, initargs=(1,)) as pool:
+            drawn = pool.imap(_draw_frames, seeds, chunksize=4)
+            for seed, frames in zip(seeds, tqdm(drawn, total=len(seeds), desc="features"), strict=True):
+                means[str(seed)] = _encode(model, frames)
+        write_tensors(path, means, {})
+    stored = load_file(path)
+    return [(training_clip(_train_scene(seed)), stored[str(seed)]) for seed in seeds]
+
+
+def _train_scene(seed: int) -> Scene:
+    is_hard = np.random.default_rng([seed, 12]).random() < 0.5
+    return make_scene(seed, difficulty=Difficulty.hard() if is_hard else Difficulty.easy())
+
+
+@torch.no_grad()
+def _encode(model: StreamingModel, frames: NDArray[np.uint8]) -> Tensor:
+    images = normalize_images(frames, size=IMAGE_SIZE, normalization=Normalization())
+    with torch.autocast("cpu", torch.bfloat16):
+        return torch.cat([shuffled_mean(model, part)[0].float() for part in images.split(64)]).half()
+
+
+def _stream(
+    model: StreamingModel, prompt: Prompt, clips: list[tuple[TrainingClip, Tensor]], config: BuildConfig
+) -> None:
+    model.vlm.model.vision_model.requires_grad_(False)
+    settings = TrainConfig(num_steps=config.stream_steps, learning_rate=1.2e-3, seed=config.seed)
+    steps = train(
+        model,
+        _stream_batches(clips, prompt, config),
+        config=settings,
+        embed=lambda means: project(model, means),
+        rates={"vlm.model.connector": 0.3},
+    )
+    with tqdm(steps, total=settings.num_steps, desc="stream", unit="step") as bar:
+        for losses in bar:
+            bar.set_postfix(text=f"{losses.text:.3f}", speak=f"{losses.speak:.3f}", update=f"{losses.update:.3f}")
+    model.vlm.model.vision_model.requires_grad_(True)
+
+
+def _stream_batches(
+    clips: list[tuple[TrainingClip, Tensor]], prompt: Prompt, config: BuildConfig, batch_size: int = 8
+) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
+    """Draw batches of clips of similar length for ever, ids permuted and starts moved as configured."""
+    rng = np.random.default_rng([config.seed, 31])
+    while True:
+        order = rng.permutation(len(clips))
+        for pool in np.array_split(order, max(1, len(order) // (8 * batch_size))):
+            by_length = sorted(pool, key=lambda index: clips[index][0].num_frames)
+            groups = [by_length[start : start + batch_size] for start in range(0, len(by_length), batch_size)]
+            for group in rng.permutation(len(groups)):
+                sequences, means = [], []
+                for index in groups[group]:
+                    clip, clip_means = clips[index]
+                    if rng.random() < config.permuted_rate:
+                        clip = permute_ids(clip, rng)
+                    first = int(rng.integers(5, clip.num_frames - 15)) if rng.random() < config.mid_start_rate else 0
+                    sequences.append(build_sequence(clip, prompt, first_frame=first))
+                    means.append(clip_means[first:])
+                yield sequences, torch.cat(means).float()
+
+
+def permute_ids(clip: TrainingClip, rng: np.random.Generator) -> TrainingClip:
+    """Return the clip with its step ids exchanged at random; the steps stay in recipe order."""
+    ids = [step.id for step in clip.steps]
+    new = dict(zip(ids, (ids[index] for index in rng.permutation(len(ids))), strict=True))
+    turns = tuple(
+        replace(turn, text=new[turn.text.split("->")[0]] + "->" + turn.text.split("->")[1])
+        if turn.role == "update"
+        else turn
+        for turn in clip.turns
+    )
+    return replace(clip, steps=tuple(Step(id=new[step.id], name=step.name) for step in clip.steps), turns=turns)

@@ -1,0 +1,96 @@
+"""What the vision pre-training is asked about one frame: hands, parts, and a grid of patches.
+
+Positions are those of the picture, x and y in [0, 1] whatever its size, camera included. Nouns are numbered from 1
+in the order of ``assets.recipes.NOUNS``; 0 is none. ``G`` is the grid: patch [row, column] of the squeezed square.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from assets.recipes import NOUNS
+from assets.scene import Scene, hand_at, part_at
+from assets.script import Place
+from assets.shapes import WORLD_WIDTH
+
+PART_STATES: Final = ("none", "tray", "held", "loose", "placed")
+"""Meaning of ``FrameLabels.patch_state``."""
+HAND_STATES: Final = ("none", "open", "closed")
+"""Meaning of ``FrameLabels.patch_hand``."""
+_HEIGHTS: Final = ("tray", "placed", "loose", "held")
+"""States from the lowest drawn to the uppermost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameLabels:
+    """The truth about one frame. Hand 0 is the right one, hand 1 the left one."""
+
+    hand_present: npt.NDArray[np.float32]
+    """[2], 1 when the scene has the hand."""
+    hand_xy: npt.NDArray[np.float32]
+    """[2, 2], x and y of the grip in [0, 1]; 0 for an absent hand."""
+    hand_closed: npt.NDArray[np.float32]
+    """[2], 1 when closed."""
+    hand_noun: npt.NDArray[np.int64]
+    """[2], number of the noun held, 0 for none."""
+    is_loose: bool
+    """Whether a dropped part lies about."""
+    num_placed: int
+    """Parts in place."""
+    placed: npt.NDArray[np.float32]
+    """[len(NOUNS)], 1 for nouns in place."""
+    patch_noun: npt.NDArray[np.uint8]
+    """[G, G], number of the noun whose middle lies in the patch; what is drawn on top wins."""
+    patch_state: npt.NDArray[np.uint8]
+    """[G, G], index in ``PART_STATES`` of that part."""
+    patch_hand: npt.NDArray[np.uint8]
+    """[G, G], index in ``HAND_STATES`` of the hand whose grip lies in the patch."""
+
+
+def frame_labels(scene: Scene, time_s: float, *, grid: int = 8) -> FrameLabels:
+    """Return the labels of the frame at ``time_s`` over ``grid`` x ``grid`` patches."""
+    poses = [(NOUNS.index(part.noun), part_at(scene, part, time_s)) for part in scene.parts]
+    hands = [hand_at(scene, hand, time_s) for hand in (0, 1)]
+    placed, hand_noun = np.zeros(len(NOUNS), np.float32), np.zeros(2, np.int64)
+    patch_noun, patch_state, patch_hand = np.zeros((3, grid, grid), np.uint8)
+    for noun, pose in sorted(poses, key=lambda entry: _HEIGHTS.index(entry[1].state)):
+        placed[noun] = pose.state == "placed"
+        if pose.hand is not None:
+            hand_noun[pose.hand] = noun + 1
+        patch = _find_patch(scene, pose.at, grid)
+        if patch is not None:
+            patch_noun[patch], patch_state[patch] = noun + 1, PART_STATES.index(pose.state)
+    for hand in hands:
+        patch = None if hand is None else _find_patch(scene, hand.at, grid)
+        if hand is not None and patch is not None:
+            patch_hand[patch] = HAND_STATES.index("closed" if hand.is_closed else "open")
+    return FrameLabels(
+        hand_present=np.array([hand is not None for hand in hands], np.float32),
+        hand_xy=np.stack([np.zeros(2) if hand is None else _on_picture(scene, hand.at) for hand in hands]).astype(
+            np.float32
+        ),
+        hand_closed=np.array([hand is not None and hand.is_closed for hand in hands], np.float32),
+        hand_noun=hand_noun,
+        is_loose=any(pose.state == "loose" for _, pose in poses),
+        num_placed=int(placed.sum()),
+        placed=placed,
+        patch_noun=patch_noun,
+        patch_state=patch_state,
+        patch_hand=patch_hand,
+    )
+
+
+def _on_picture(scene: Scene, at: Place) -> npt.NDArray[np.float64]:
+    """Return x and y in [0, 1] of a point of the world, as ``shapes.Canvas`` lays it."""
+    look = scene.look
+    x = 0.5 + (at.x * look.zoom + look.shift.x) / WORLD_WIDTH
+    y = 0.5 + (at.y - 0.5) * look.zoom + look.shift.y
+    return np.array((x, y))
+
+
+def _find_patch(scene: Scene, at: Place, grid: int) -> tuple[int, int] | None:
+    """Return row and column, the way arrays are indexed; None outside the picture."""
+    column, row = (int(value) for value in np.floor(_on_picture(scene, at) * grid))
+    return (row, column) if 0 <= row < grid and 0 <= column < grid else None

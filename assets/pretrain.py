@@ -1,0 +1,193 @@
+"""Stage 1: teaches the vision tower what is in the hand, by asking about drawn frames.
+
+Two probes are trained with the tower and the connector and thrown away afterwards: one reads the pooled embedding
+(hands, what they hold, what lies loose, what is placed), one reads each patch (which part, its state, a hand).
+Every frame is drawn afresh and seen once, so there is nothing to over-fit. Without the patch probe the tower learns
+far slower. Sizes: ``B`` frames, ``G`` patches a side, ``C`` nouns.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing import get_context
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, smooth_l1_loss
+
+from assets.draw import draw_frame
+from assets.labels import HAND_STATES, PART_STATES, frame_labels
+from assets.recipes import NOUNS
+from assets.scene import Difficulty, Scene, make_scene
+from assets.tiny import IMAGE_SIZE, PATCH_SIZE, SCALE_FACTOR, TEXT_WIDTH, VISION_WIDTH
+from engine.model import StreamingModel
+from engine.vision import Normalization, normalize_images
+
+GRID = IMAGE_SIZE // PATCH_SIZE
+DRAWN_SIZE = (90, 120)  # height and width: 4:3 like the videos, and squeezed to the tower's square like them
+FRAMES_PER_SCENE = 16
+BATCH_SIZE = 128
+
+Examples = dict[str, NDArray[np.generic]]
+"""``images`` [B, 96, 96, 3] and the arrays of ``FrameLabels``, stacked."""
+
+
+def tower_image(scene: Scene, time_s: float) -> NDArray[np.uint8]:
+    """Draw a frame as the vision tower will see it: small, and squeezed to a square."""
+    drawn = draw_frame(scene, time_s, height=DRAWN_SIZE[0], width=DRAWN_SIZE[1])
+    squeezed: NDArray[np.uint8] = cv2.resize(drawn, (IMAGE_SIZE, IMAGE_SIZE), interpolation=cv2.INTER_AREA)
+    return squeezed
+
+
+def compressed(image: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
+    """Return an image as JPEG of that quality leaves it."""
+    _, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])
+    decoded: NDArray[np.uint8] = cv2.imdecode(data, cv2.IMREAD_COLOR)
+    return decoded
+
+
+def draw_examples(seed: int) -> Examples:
+    """Draw frames of one scene: half at random times, half around events; a third JPEG-compressed."""
+    rng = np.random.default_rng([seed, 11])
+    difficulty = Difficulty.hard() if rng.random() < 0.5 else Difficulty.easy()
+    scene = make_scene(seed, difficulty=difficulty)
+    examples: list[dict[str, object]] = []
+    for index in range(FRAMES_PER_SCENE):
+        time_s = float(rng.uniform(0, scene.duration_s))
+        if index % 2 and scene.events:
+            event = scene.events[int(rng.integers(len(scene.events)))]
+            time_s = float(np.clip(event.time_s + rng.uniform(-1.2, 2.0), 0, scene.duration_s))
+        image = tower_image(scene, time_s)
+        if rng.random() < 0.3:
+            image = compressed(image, int(rng.integers(45, 95)))
+        labels = frame_labels(scene, time_s, grid=GRID)
+        examples.append({"images": image} | {name: getattr(labels, name) for name in labels.__dataclass_fields__})
+    return {name: np.stack([np.asarray(example[name]) for example in examples]) for name in examples[0]}
+
+
+class Probes(nn.Module):
+    """The two readers that are thrown away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        classes = len(NOUNS) + 1
+        self.hand_parts = (1, 2, 1, classes)  # present, x and y, closed, noun held
+        self.patch_parts = (classes, len(PART_STATES), len(HAND_STATES))
+        self.norm = nn.LayerNorm(TEXT_WIDTH)
+        self.pooled = nn.Linear(TEXT_WIDTH, 2 * sum(self.hand_parts) + 2 + len(NOUNS))
+        self.patch = nn.Linear(VISION_WIDTH, sum(self.patch_parts))
+
+    def forward(self, pooled: Tensor, patches: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
+        """Return the loss of reading ``labels`` from pooled ``[B, D]`` and patches ``[B, G * G, V]``."""
+        answers = self.pooled(self.norm(pooled))
+        per_hand = sum(self.hand_parts)
+        hands = [self._hand_loss(answers[:, hand * per_hand : (hand + 1) * per_hand], labels, hand) for hand in (0, 1)]
+        loose, count, placed = answers[:, 2 * per_hand :].split((1, 1, len(NOUNS)), dim=1)
+        rest = (
+            binary_cross_entropy_with_logits(loose[:, 0], labels["is_loose"].float())
+            + 0.3 * smooth_l1_loss(count[:, 0], labels["num_placed"].float())
+            + 2 * binary_cross_entropy_with_logits(placed, labels["placed"])
+        )
+        return hands[0] + hands[1] + rest + self._patch_loss(self.patch(patches), labels)
+
+    def _hand_loss(self, answers: Tensor, labels: Mapping[str, Tensor], hand: int) -> Tensor:
+        present, place, closed, noun = answers.split(self.hand_parts, dim=1)
+        there = labels["hand_present"][:, hand]
+        away = smooth_l1_loss(place, labels["hand_xy"][:, hand], reduction="none", beta=0.05).mean(1)
+        grip = binary_cross_entropy_with_logits(closed[:, 0], labels["hand_closed"][:, hand], reduction="none")
+        return (
+            0.3 * binary_cross_entropy_with_logits(present[:, 0], there)
+            + 5 * (away * there).mean()
+            + (grip * there).mean()
+            + cross_entropy(noun, labels["hand_noun"][:, hand])
+        )
+
+    def _patch_loss(self, answers: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
+        names = ("patch_noun", "patch_state", "patch_hand")
+        loss = answers.new_zeros(())
+        for name, logits in zip(names, answers.split(self.patch_parts, dim=2), strict=True):
+            weight = torch.ones(logits.shape[2])
+            weight[0] = 0.1  # most patches show none
+            loss = loss + cross_entropy(logits.flatten(0, 1), labels[name].flatten().long(), weight=weight)
+        return loss
+
+    def held_noun(self, pooled: Tensor) -> Tensor:
+        """Return the noun read in the right hand, ``[B]``."""
+        present, place, closed, _ = self.hand_parts
+        start = present + place + closed
+        answers = self.pooled(self.norm(pooled))[:, start : sum(self.hand_parts)]
+        return answers.argmax(1)
+
+
+def shuffled_mean(model: StreamingModel, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the connector's input, averaged over its tokens ``[B, V * S * S]``, and the patches ``[B, G * G, V]``.
+
+    The connector is linear without bias, so projecting the mean is the mean of the projections: frames can be
+    cached before the connector, and the connector trained on the cache.
+    """
+    patches: Tensor = model.vlm.model.vision_model(pixel_values=images).last_hidden_state
+    shuffled: Tensor = model.vlm.model.connector.pixel_shuffle(patches, SCALE_FACTOR)
+    return shuffled.mean(1), patches
+
+
+def project(model: StreamingModel, means: Tensor) -> Tensor:
+    """Bring cached means ``[..., V * S * S]`` into text space ``[..., D]``."""
+    projected: Tensor = model.vlm.model.connector.modality_projection(means)
+    return projected
+
+
+def pretrain_vision(
+    model: StreamingModel, *, seed: int, num_scenes: int, processes: int, report: Callable[[int, float, float], None]
+) -> None:
+    """Train tower and connector on ``num_scenes`` fresh scenes, each drawn and seen once.
+
+    Args:
+        model: Trained in place.
+        seed: First seed of the scenes; they use ``num_scenes`` seeds from there.
+        num_scenes: Scenes, of ``FRAMES_PER_SCENE`` frames each.
+        processes: Processes that draw.
+        report: Called at each step with its number, the loss, and the share of held nouns that were read right.
+    """
+    torch.manual_seed(seed)
+    probes = Probes()
+    parts = [model.vlm.model.vision_model, model.vlm.model.connector, probes]
+    parameters = [parameter for part in parts for parameter in part.parameters()]
+    num_steps = num_scenes * FRAMES_PER_SCENE // BATCH_SIZE
+    optimizer = torch.optim.AdamW(parameters, weight_decay=0.03, betas=(0.9, 0.98))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.5e-3, num_steps + 1, pct_start=0.1)
+    for step, batch in enumerate(_batches(seed, num_scenes, processes)):
+        images = _jitter(normalize_images(batch.pop("images"), size=IMAGE_SIZE, normalization=Normalization()))
+        labels = {name: torch.from_numpy(values) for name, values in batch.items()}
+        means, patches = shuffled_mean(model, images)
+        pooled = project(model, means)
+        loss = probes(pooled, patches, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        schedule.step()
+        held = labels["hand_noun"][:, 0] > 0
+        right = probes.held_noun(pooled)[held] == labels["hand_noun"][:, 0][held]
+        report(step, float(loss), float(right.float().mean()))
+
+
+def _batches(seed: int, num_scenes: int, processes: int) -> Iterator[dict[str, NDArray[np.generic]]]:
+    """Draw scenes ahead in other processes and mix their frames: a batch holds frames of many scenes."""
+    rng = np.random.default_rng(seed)
+    scenes_per_round = 32 * BATCH_SIZE // FRAMES_PER_SCENE
+    with get_context("spawn").Pool(processes, initializer=cv2.setNumThreads, initargs=(1,)) as pool:
+        for start in range(seed, seed + num_scenes, scenes_per_round):
+            seeds = range(start, min(start + scenes_per_round, seed + num_scenes))
+            drawn = pool.map(draw_examples, seeds, chunksize=8)
+            frames = {name: np.concatenate([examples[name] for examples in drawn]) for name in drawn[0]}
+            order = rng.permutation(len(frames["images"]))
+            for first in range(0, len(order) - BATCH_SIZE + 1, BATCH_SIZE):
+                yield {name: values[order[first : first + BATCH_SIZE]] for name, values in frames.items()}
+
+
+def _jitter(images: Tensor) -> Tensor:
+    """Change brightness by up to a quarter and tint by up to a twentieth, per image ``[B, 3, H, W]``."""
+    gain = 0.75 + 0.5 * torch.rand(len(images), 1, 1, 1)
+    tint = 1 + 0.1 * (torch.rand(len(images), 3, 1, 1) - 0.5)
+    return ((images + 1) * gain - 1) * tint

@@ -1,0 +1,182 @@
+"""Eight things to build from loose parts, each a short recipe.
+
+A recipe is a list of parts in order. A part is a noun that occurs once in its recipe, so that verb and noun
+alone name the step; nouns are shared between recipes, so that no noun gives the recipe away. The world is 4:3:
+``x`` is counted from the middle, in [-2/3, 2/3], ``y`` from the top, in [0, 1]. Colours are drawn at random
+by the scene, except those of food, and no text ever names one.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+
+class Colour(NamedTuple):
+    """A colour, each channel in [0, 255]."""
+
+    red: int
+    green: int
+    blue: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSpec:
+    """One part of a recipe and the step that puts it in place."""
+
+    noun: str
+    """What it is called, once in its recipe."""
+    verb: str
+    """What is done with it."""
+    x: float
+    """Where its middle belongs, from the middle of the world."""
+    y: float
+    """Where its middle belongs, from the top of the world."""
+    scale: float
+    """Size, as a multiple of the usual one."""
+
+    @property
+    def step_name(self) -> str:
+        """The words of the step, such as ``attach the cabin``."""
+        return f"{self.verb} the {self.noun}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """One thing to build."""
+
+    name: str
+    """What is built, such as ``toy truck``."""
+    parts: tuple[PartSpec, ...]
+    """The parts in order."""
+    num_required: int
+    """The first so many parts are in every scene; the rest may be left out, last one first."""
+
+
+def _part(noun: str, verb: str, x: float, y: float, scale: float = 1.0) -> PartSpec:
+    return PartSpec(noun=noun, verb=verb, x=x, y=y, scale=scale)
+
+
+PALETTE: Final = (
+    Colour(226, 92, 78),
+    Colour(240, 150, 62),
+    Colour(244, 200, 74),
+    Colour(112, 178, 92),
+    Colour(58, 160, 160),
+    Colour(78, 132, 214),
+    Colour(150, 108, 196),
+    Colour(228, 134, 172),
+    Colour(238, 232, 214),
+)
+NATURAL_COLOURS: Final = {
+    "bread": Colour(222, 172, 108),
+    "bun": Colour(206, 138, 70),
+    "cheese": Colour(248, 204, 70),
+    "lettuce": Colour(120, 190, 74),
+    "tomato": Colour(218, 62, 50),
+}
+RECIPES: Final = (
+    Recipe(
+        name="toy truck",
+        num_required=4,
+        parts=(
+            _part("board", "lay down", 0.0, 0.46, 1.6),
+            _part("axle", "attach", 0.0, 0.535, 1.3),
+            _part("cabin", "attach", 0.1, 0.352, 1.15),
+            _part("block", "load", -0.08, 0.357),
+            _part("flag", "insert", -0.06, 0.225),
+            _part("bulb", "screw in", 0.1, 0.215, 0.9),
+        ),
+    ),
+    Recipe(
+        name="tower",
+        num_required=4,
+        parts=(
+            _part("base", "set down", 0.0, 0.62, 1.1),
+            _part("block", "stack", 0.0, 0.512),
+            _part("board", "add", 0.0, 0.425),
+            _part("arch", "stack", 0.0, 0.337),
+            _part("roof", "put on", 0.0, 0.218),
+            _part("flag", "insert", 0.03, 0.1, 0.85),
+        ),
+    ),
+    Recipe(
+        name="sandwich",
+        num_required=6,
+        parts=(
+            _part("plate", "set down", 0.0, 0.61, 1.2),
+            _part("bread", "add", 0.0, 0.55, 1.2),
+            _part("lettuce", "add", 0.0, 0.495, 1.2),
+            _part("tomato", "add", 0.0, 0.44, 1.2),
+            _part("cheese", "add", 0.0, 0.4, 1.2),
+            _part("bun", "put on", 0.0, 0.335, 1.2),
+        ),
+    ),
+    Recipe(
+        name="desk lamp",
+        num_required=4,
+        parts=(
+            _part("base", "set down", 0.0, 0.61, 1.2),
+            _part("pole", "insert", 0.0, 0.475, 1.3),
+            _part("bulb", "screw in", 0.0, 0.335),
+            _part("shade", "mount", 0.0, 0.255, 1.4),
+            _part("ring", "slide on", 0.0, 0.48, 0.85),
+        ),
+    ),
+    Recipe(
+        name="house",
+        num_required=4,
+        parts=(
+            _part("wall", "set up", 0.0, 0.535, 1.45),
+            _part("door", "attach", -0.06, 0.563, 0.85),
+            _part("window", "attach", 0.06, 0.53, 0.7),
+            _part("roof", "put on", 0.0, 0.385, 1.4),
+            _part("flag", "insert", 0.03, 0.24),
+            _part("star", "pin on", 0.0, 0.395, 0.7),
+        ),
+    ),
+    Recipe(
+        name="boat",
+        num_required=4,
+        parts=(
+            _part("hull", "set down", 0.0, 0.575, 1.5),
+            _part("pole", "insert", 0.0, 0.44, 1.25),
+            _part("sail", "hang", 0.085, 0.425, 1.15),
+            _part("flag", "insert", 0.028, 0.272, 0.85),
+            _part("ring", "hang", -0.09, 0.57, 0.7),
+            _part("star", "pin on", 0.065, 0.455, 0.65),
+        ),
+    ),
+    Recipe(
+        name="robot",
+        num_required=4,
+        parts=(
+            _part("axle", "set down", 0.0, 0.6, 1.1),
+            _part("block", "mount", 0.0, 0.47, 1.45),
+            _part("head", "put on", 0.0, 0.3, 1.15),
+            _part("arm", "attach", 0.15, 0.45, 1.1),
+            _part("bulb", "screw in", 0.0, 0.175, 0.8),
+            _part("star", "pin on", 0.0, 0.47, 0.7),
+        ),
+    ),
+    Recipe(
+        name="flower pot",
+        num_required=4,
+        parts=(
+            _part("plate", "lay down", 0.0, 0.625, 1.2),
+            _part("pot", "set down", 0.0, 0.535, 1.35),
+            _part("pole", "insert", 0.0, 0.37, 1.25),
+            _part("flower", "attach", 0.0, 0.25, 1.15),
+            _part("ring", "slide on", 0.0, 0.41, 0.75),
+            _part("star", "pin on", 0.0, 0.54, 0.7),
+        ),
+    ),
+)
+NOUNS: Final = tuple(sorted({part.noun for recipe in RECIPES for part in recipe.parts}))
+FAMILIES: Final = tuple(recipe.name for recipe in RECIPES)
+
+
+def find_recipe(name: str) -> Recipe:
+    """Return the recipe called ``name``. Raises ``ValueError`` with the names there are."""
+    for recipe in RECIPES:
+        if recipe.name == name:
+            return recipe
+    raise ValueError(f"no task family is called {name!r}; choose one of {', '.join(FAMILIES)}")

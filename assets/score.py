@@ -1,0 +1,145 @@
+"""Scores a checkpoint on fresh drawn scenes, free-running through the engine.
+
+A frame that wrote is matched with a reference frame at most one frame away, nearest first, one to one. F1 is over
+frames; exact text is the share of matched frames whose texts are all those of the reference.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from assets.annotate import annotate
+from assets.build import goal
+from assets.draw import draw_frame
+from assets.scene import FPS, Difficulty, Scene, make_scene
+from engine.checkpoint import Checkpoint
+from engine.config import StreamConfig
+from engine.control import Task
+from engine.records import FrameOutput, UserTurn
+from engine.stream import Streamer
+from engine.video import Frame
+from engine.vision import encode
+
+Kind = Literal["easy", "easy-permuted", "hard", "hard-permuted"]
+KINDS: tuple[Kind, ...] = ("easy", "easy-permuted", "hard", "hard-permuted")
+SCORE_SEED = 4_000_000
+VIDEO_SIZE = (360, 480)
+TOLERANCE_FRAMES = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Counts over videos of one sort of turn."""
+
+    predicted: int = 0
+    """Frames that wrote."""
+    expected: int = 0
+    """Reference frames."""
+    matched: int = 0
+    """Pairs of them."""
+    exact: int = 0
+    """Pairs with the same texts."""
+
+    def add(self, predicted: Mapping[int, Sequence[str]], expected: Mapping[int, Sequence[str]]) -> None:
+        """Count one video; both map frames to texts."""
+        pairs = match_frames(predicted, expected)
+        self.predicted += len(predicted)
+        self.expected += len(expected)
+        self.matched += len(pairs)
+        self.exact += sum(sorted(predicted[p]) == sorted(expected[e]) for p, e in pairs)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall of frames; nan without any."""
+        total = self.predicted + self.expected
+        return 2 * self.matched / total if total else float("nan")
+
+    @property
+    def exact_rate(self) -> float:
+        """Share of matched frames with the same texts; nan without any."""
+        return self.exact / self.matched if self.matched else float("nan")
+
+
+@dataclass(slots=True, kw_only=True)
+class Score:
+    """Counts over the videos of one kind."""
+
+    num_videos: int = 0
+    """Videos scored."""
+    updates: Tally = field(default_factory=Tally)
+    """State updates."""
+    responses: Tally = field(default_factory=Tally)
+    """Sentences, answers to the user aside."""
+    answers: Tally = field(default_factory=Tally)
+    """Answers to user turns."""
+    right_states: int = 0
+    """Frames whose whole state is the reference's."""
+    num_frames: int = 0
+    """Frames scored."""
+
+    def row(self) -> str:
+        """Return the figures as one line."""
+        return (
+            f"{self.num_videos:6} {self.updates.f1:9.3f} {self.updates.exact_rate:11.3f} {self.responses.f1:9.3f} "
+            f"{self.responses.exact_rate:11.3f} {self.answers.exact_rate:12.3f} "
+            f"{self.right_states / max(1, self.num_frames):11.3f}"
+        )
+
+
+HEADER = "videos update-F1 update-text speak-F1  speak-text  answer-text state-right"
+
+
+def match_frames(predicted: Iterable[int], expected: Iterable[int]) -> list[tuple[int, int]]:
+    """Pair frames at most ``TOLERANCE_FRAMES`` apart, nearest first, each once."""
+    wanted = list(expected)
+    near = sorted((abs(p - e), p, e) for p in predicted for e in wanted if abs(p - e) <= TOLERANCE_FRAMES)
+    pairs: list[tuple[int, int]] = []
+    for _, frame, reference in near:
+        if all(frame != p and reference != e for p, e in pairs):
+            pairs.append((frame, reference))
+    return pairs
+
+
+def score_kind(checkpoint: Checkpoint, kind: Kind, *, num_videos: int, seed: int = SCORE_SEED) -> Score:
+    """Draw, stream and score ``num_videos`` fresh scenes of one kind."""
+    score = Score()
+    streamer = Streamer(checkpoint, StreamConfig(fps=FPS, lookahead=16))
+    difficulty = Difficulty.hard() if kind.startswith("hard") else Difficulty.easy()
+    for number in range(num_videos):
+        scene = make_scene(seed + number, difficulty=difficulty, permute_ids=kind.endswith("permuted"))
+        outputs = list(streamer.run(encode(checkpoint, drawn_frames(scene)), task_of(scene)))
+        add_video(score, scene, outputs)
+    return score
+
+
+def drawn_frames(scene: Scene) -> Iterable[Frame]:
+    """Draw the sampled frames of a scene at the size of the videos."""
+    for index in range(scene.num_frames):
+        image = draw_frame(scene, index / FPS, height=VIDEO_SIZE[0], width=VIDEO_SIZE[1])
+        yield Frame(index=index, time_s=index / FPS, image=image)
+
+
+def task_of(scene: Scene) -> Task:
+    """Return what the stream is told about a scene."""
+    turns = tuple(UserTurn(time_s=t.time_s, text=t.text) for t in annotate(scene) if t.role == "user")
+    return Task(goal=goal(scene), steps=scene.steps, user_turns=turns)
+
+
+def add_video(score: Score, scene: Scene, outputs: Sequence[FrameOutput]) -> None:
+    """Count one streamed scene."""
+    references: dict[str, dict[int, list[str]]] = {"update": {}, "user": {}, "assistant": {}}
+    for turn in annotate(scene):
+        references[turn.role].setdefault(round(turn.time_s * FPS), []).append(turn.text)
+    asked = {frame: references["assistant"].pop(frame) for frame in references["user"]}
+    said = {o.frame_index: [o.response] for o in outputs if o.response is not None}
+    score.num_videos += 1
+    score.updates.add({o.frame_index: o.updates for o in outputs if o.updates}, references["update"])
+    score.answers.add({f: said.pop(f) for f in asked if f in said}, asked)
+    score.responses.add(said, references["assistant"])
+    state = {step.id: "not_started" for step in scene.steps}
+    for output in outputs:
+        for text in references["update"].get(output.frame_index, ()):
+            step_id, transition = text.split("->")
+            state[step_id] = "in_progress" if transition == "start" else "completed"
+        score.right_states += dict(output.dst_state) == state
+        score.num_frames += 1

@@ -1,0 +1,178 @@
+"""Command line of the engine: ``run`` a video, ``encode`` one, ``train`` on annotated clips.
+
+Exit codes: 0 all well; 2 wrong use or a world that does not fit, with one line why.
+"""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+from transformers.utils import logging as transformers_logging
+
+from engine.checkpoint import Checkpoint, load_model, save_model
+from engine.clips import batches, read_clips
+from engine.config import StreamConfig, read_config
+from engine.control import Task
+from engine.dialogue import parse_steps, parse_user_turn
+from engine.errors import EngineError
+from engine.features import feature_info, read_features, write_features
+from engine.records import write_outputs
+from engine.stream import Streamer
+from engine.train import TrainConfig, train
+from engine.video import probe, read_frames
+from engine.vision import FrameFeatures, encode
+
+T = TypeVar("T")
+BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return the exit code."""
+    options = _parser().parse_args(arguments)
+    warnings.showwarning = _show_warning
+    transformers_logging.disable_progress_bar()
+    try:
+        options.command(options)
+    except (EngineError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; nothing was written", file=sys.stderr)
+        return 130
+    return 0
+
+
+def run(options: argparse.Namespace) -> None:
+    """Stream one video and write a FrameOutput per line."""
+    config = _config(options)
+    checkpoint = _checkpoint(options)
+    if options.max_seq_len is None and config.max_seq_len > checkpoint.model.max_context:
+        raise ValueError(f"the model has positions for {checkpoint.model.max_context} tokens; give --max-seq-len")
+    task = Task(
+        goal=options.goal,
+        steps=parse_steps(Path(options.steps).read_text(encoding="utf-8")) if options.steps else (),
+        user_turns=tuple(parse_user_turn(text) for text in options.user),
+    )
+    outputs = Streamer(checkpoint, config).run(_frames(options, checkpoint, config), task)
+    count = write_outputs(options.out, _progress(outputs, _expected(options, config)))
+    print(f"{count} frames written to {options.out}")
+
+
+def encode_video(options: argparse.Namespace) -> None:
+    """Encode one video and write its features."""
+    checkpoint = _checkpoint(options)
+    frames = encode(checkpoint, read_frames(options.video, fps=options.fps))
+    expected = round(probe(options.video).duration_s * options.fps)
+    count = write_features(options.out, _progress(frames, expected), feature_info(checkpoint, fps=options.fps))
+    print(f"{count} frames encoded to {options.out}")
+
+
+def fine_tune(options: argparse.Namespace) -> None:
+    """Train heads and text model on annotated clips."""
+    checkpoint = _checkpoint(options)
+    clips = read_clips(options.clips, checkpoint, fps=options.fps)
+    config = TrainConfig(
+        num_steps=options.num_steps,
+        learning_rate=options.learning_rate,
+        negative_rate=options.negative_rate,
+        seed=options.seed,
+    )
+    model = checkpoint.model.float().requires_grad_(requires_grad=True)
+    for part in (model.vlm.model.vision_model, model.vlm.model.connector):
+        part.requires_grad_(False)
+    data = batches(clips, checkpoint, batch_size=options.batch_size, seed=options.seed)
+    with tqdm(train(model, data, config=config), total=config.num_steps, unit="step") as bar:
+        for losses in bar:
+            bar.set_postfix(text=f"{losses.text:.3f}", speak=f"{losses.speak:.3f}", update=f"{losses.update:.3f}")
+    save_model(options.out, model, checkpoint.prompt.tokenizer, normalization=checkpoint.normalization)
+    print(f"checkpoint written to {options.out}")
+
+
+def _frames(options: argparse.Namespace, checkpoint: Checkpoint, config: StreamConfig) -> Iterator[FrameFeatures]:
+    if options.features:
+        return read_features(options.features, checkpoint, fps=config.fps)
+    return encode(checkpoint, read_frames(options.video, fps=config.fps))
+
+
+def _expected(options: argparse.Namespace, config: StreamConfig) -> int | None:
+    return None if options.features else round(probe(options.video).duration_s * config.fps)
+
+
+def _progress(items: Iterable[T], total: int | None) -> Iterator[T]:
+    return iter(tqdm(items, total=total, unit="frame", dynamic_ncols=True, smoothing=0))
+
+
+def _checkpoint(options: argparse.Namespace) -> Checkpoint:
+    return load_model(
+        options.checkpoint,
+        device=options.device,
+        dtype=options.dtype,
+        heads=options.heads,
+        allow_untrained_heads=options.allow_untrained_heads,
+    )
+
+
+def _config(options: argparse.Namespace) -> StreamConfig:
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    fields: dict[str, Any] = {name: given[name] for name in StreamConfig.__dataclass_fields__ if name in given}
+    return read_config(options.config, **fields) if options.config else StreamConfig(**fields)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m engine", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    model = argparse.ArgumentParser(add_help=False)
+    model.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
+    model.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
+    model.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")
+    model.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
+    model.add_argument("--dtype", default="auto", help="auto, float32, float16, bfloat16")
+
+    command = commands.add_parser("run", parents=[model], help="stream a video")
+    command.set_defaults(command=run)
+    command.add_argument("video", type=Path)
+    command.add_argument("--out", type=Path, required=True, help="JSON lines, one FrameOutput each")
+    command.add_argument("--goal", default="", help="what is being made")
+    command.add_argument("--steps", type=Path, help="text file with a step a line, such as 'S1: attach the wheel'")
+    command.add_argument("--user", action="append", default=[], metavar="'SECONDS: WORDS'", help="a user turn")
+    command.add_argument("--features", type=Path, help="feature file of the video, instead of encoding it")
+    command.add_argument("--config", type=Path, help="YAML file of stream settings; options win")
+    for name in ("fps", "speak-threshold", "update-threshold", "temperature", "top-p"):
+        command.add_argument(f"--{name}", type=float)
+    for name in ("lookahead", "prefill-frames", "max-updates-per-frame", "max-new-tokens", "max-update-tokens"):
+        command.add_argument(f"--{name}", type=int)
+    for name in ("max-seq-len", "reserved-seq-len", "seed"):
+        command.add_argument(f"--{name}", type=int)
+    command.add_argument("--decision-policy", choices=("heads", "silent-token", "not-talk"))
+    command.add_argument("--illegal-updates", choices=("apply", "refuse"))
+    command.add_argument("--do-sample", action="store_true", default=None)
+
+    command = commands.add_parser("encode", parents=[model], help="write a video's frame features")
+    command.set_defaults(command=encode_video)
+    command.add_argument("video", type=Path)
+    command.add_argument("--out", type=Path, required=True, help="the .safetensors file to write")
+    command.add_argument("--fps", type=float, default=2.0)
+
+    command = commands.add_parser("train", parents=[model], help="fine-tune on annotated clips")
+    command.set_defaults(command=fine_tune)
+    command.add_argument("clips", type=Path, help="JSON lines of clips; see engine/clips.py")
+    command.add_argument("--out", type=Path, required=True, help="folder of the new checkpoint")
+    command.add_argument("--fps", type=float, default=2.0)
+    command.add_argument("--num-steps", type=int, default=1000)
+    command.add_argument("--batch-size", type=int, default=8)
+    command.add_argument("--learning-rate", type=float, default=1e-4)
+    command.add_argument("--negative-rate", type=float, default=1.0, help="share of silent frames that is counted")
+    command.add_argument("--seed", type=int, default=0)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

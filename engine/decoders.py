@@ -1,0 +1,279 @@
+"""The decoders behind ``engine.video``: decord, PyAV and OpenCV, each a generator of pictures.
+
+All three keep one contract: pictures of the same ``Track``, in display order, upright, each with its true
+time from the start of the stream; the image itself is made only when asked for. What a decoder cannot read
+it tells with one ``DecodeError`` after its last readable picture; nothing of decord, PyAV or OpenCV leaves
+this room. Rates, sampling and the choice among decoders are ``engine.video``'s. Pixels are taken as stored:
+a picture with non-square pixels is not stretched.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import av
+import av.logging
+import cv2
+import numpy as np
+from av.container import InputContainer
+from av.stream import Disposition
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from engine.errors import VideoError
+
+os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read when OpenCV first opens a video
+decord: Any
+try:
+    import decord
+except (ImportError, OSError):  # no build for this platform, or one that does not load
+    decord = None
+else:
+    decord.logging.set_level(decord.logging.QUIET)
+av.logging.set_level(av.logging.PANIC)
+cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+
+STORES_DURATION = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi"})
+"""Containers whose header says how long each stream is; FFmpeg guesses it for others from the bit rate."""
+NOT_VIDEO = frozenset({"tty", "image2", "hls", "dash", "concat"})
+"""What FFmpeg also opens as video: text as terminal art, still pictures, playlists that name other files."""
+
+
+class DecodeError(VideoError):
+    """One decoder cannot go on; the next one may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """The one video stream of a file that every decoder must read, as its container describes it."""
+
+    path: Path
+    """The file."""
+    container: str
+    """FFmpeg's name of the container format."""
+    stream_index: int
+    """Index of the stream among all streams."""
+    is_first: bool
+    """Whether it is the first video stream, the one that browsers play."""
+    start_s: float
+    """Presentation time at which the stream starts, in seconds."""
+    duration_s: float | None
+    """Duration stored in the header, in seconds; None when none is."""
+    fps: float | None
+    """Average pictures per second; None when the header has none."""
+    width: int
+    """Width as displayed, in pixels."""
+    height: int
+    """Height as displayed, in pixels."""
+    codec: str
+    """FFmpeg's name of the codec, such as ``h264``."""
+    pixel_format: str
+    """FFmpeg's name of the pixel format, such as ``yuv420p``."""
+
+    @property
+    def step_s(self) -> float:
+        """Usual time between two pictures, in seconds."""
+        return 1 / self.fps if self.fps else 0.04
+
+    def lasts_beyond(self, time_s: float) -> bool:
+        """Whether the header promises pictures well after ``time_s``, by more than rounding explains."""
+        return self.duration_s is not None and time_s < self.duration_s - max(0.25, 2.5 * self.step_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Picture:
+    """One picture of the stream, not yet turned into an image."""
+
+    time_s: float
+    """True presentation time from the start of the stream, in seconds."""
+    end_s: float
+    """When it ends if no other picture follows, in seconds."""
+    fetch: Callable[[], np.ndarray]
+    """Makes the image, uint8 [H, W, 3] RGB, upright; call it before the next picture is taken, or never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketSpan:
+    """How many packets a track has, and how long they last."""
+
+    num_packets: int
+    """Packets that carry a presentation time."""
+    duration_s: float
+    """End of the last one from the start of the stream, in seconds."""
+
+
+def open_container(path: Path) -> InputContainer:
+    """Open a file with PyAV. Raises ``VideoError`` when it is missing, empty or no media file."""
+    if not path.exists():
+        raise VideoError(f"{path}: no such file; check the path")
+    if not path.is_file():
+        raise VideoError(f"{path}: not a file but a directory or device; give the path of one video")
+    try:
+        if path.stat().st_size == 0:
+            raise VideoError(f"{path}: the file is empty (0 bytes); copy or download it again")
+        # "file:" so that a colon in a name is no protocol; the whitelist keeps playlists off the network
+        return av.open(f"file:{path}", metadata_errors="replace", options={"protocol_whitelist": "file"})
+    except (av.error.FFmpegError, OSError) as error:
+        cure = "give an mp4, mov, mkv or webm file, or copy it again if it is one"
+        raise VideoError(f"{path}: cannot be opened as video ({_reason(error)}); {cure}") from error
+
+
+def find_track(path: Path) -> Track:
+    """Describe the video stream to read: FFmpeg's best one, as decord takes. Raises ``VideoError`` if none."""
+    with open_container(path) as container:
+        name = container.format.name
+        stream = None if name in NOT_VIDEO or name.endswith("_pipe") else container.streams.best("video")
+        if not isinstance(stream, VideoStream) or Disposition.attached_pic in stream.disposition:
+            raise VideoError(f"{path}: has no video stream (its format is {name}); give a video file")
+        first = _first_frame(container, stream)
+        width, height = (first.width, first.height) if first else (stream.width, stream.height)
+        if first is not None and first.rotation % 180 != 0:
+            width, height = height, width
+        rate = stream.average_rate or stream.guessed_rate
+        return Track(
+            path=path,
+            container=name,
+            stream_index=stream.index,
+            is_first=stream.index == container.streams.video[0].index,
+            start_s=_seconds(stream.start_time, stream),
+            duration_s=_stored_duration(container, stream),
+            fps=float(rate) if rate else None,
+            width=width,
+            height=height,
+            codec=stream.codec_context.codec.canonical_name,  # av1, whoever decodes it
+            pixel_format=stream.codec_context.pix_fmt or "",
+        )
+
+
+def measure_packets(track: Track) -> PacketSpan:
+    """Count the packets of a track and how long they last, without decoding: for files whose header is silent."""
+    num_packets, end_s = 0, 0.0
+    with open_container(track.path) as container:
+        stream = container.streams[track.stream_index]
+        assert isinstance(stream, VideoStream)
+        try:
+            for packet in container.demux(stream):
+                if packet.pts is not None:
+                    num_packets += 1
+                    time_s = _seconds(packet.pts, stream) - track.start_s
+                    end_s = max(end_s, time_s + (_seconds(packet.duration, stream) or track.step_s))
+        except av.error.FFmpegError as error:
+            if num_packets == 0:
+                raise VideoError(f"{track.path}: no picture can be read ({_reason(error)}); copy it again") from error
+    return PacketSpan(num_packets=num_packets, duration_s=end_s)
+
+
+def decode_with_decord(track: Track) -> Iterator[Picture]:
+    """Decode with decord: it seeks by itself, so pictures that nobody fetches cost little."""
+    if decord is None:
+        raise DecodeError("decord is not installed")
+    try:
+        reader = decord.VideoReader(str(track.path))
+        spans: np.ndarray = reader.get_frame_timestamp(range(len(reader))).astype(np.float64)  # [T, 2], from its index
+        height, width = reader[0].shape[:2]
+    except (decord.DECORDError, RuntimeError, IndexError, ValueError, TypeError) as error:
+        raise DecodeError(f"decord: {_reason(error)}") from error
+    if (width, height) != (track.width, track.height) or abs(spans[0, 0] - track.start_s) > track.step_s / 2:
+        raise DecodeError("decord: reads another stream, or from another start")
+    for number, (begin, end) in enumerate(spans - track.start_s):
+        fetch = partial(_fetch_with_decord, reader, number)
+        yield Picture(time_s=float(begin), end_s=float(end if end > begin else begin + track.step_s), fetch=fetch)
+
+
+def decode_with_pyav(track: Track) -> Iterator[Picture]:
+    """Decode with PyAV, one picture after the other; after a broken packet go on at the next key picture."""
+    failure: str | None = None
+    is_clean = True  # pictures after a broken one build on it, until a key picture
+    end_s = 0.0
+    with open_container(track.path) as container:
+        stream = container.streams[track.stream_index]
+        assert isinstance(stream, VideoStream)
+        stream.thread_type = "AUTO"
+        packets = container.demux(stream)
+        while True:
+            try:
+                packet = next(packets, None)
+                if packet is None:
+                    break
+                frames = packet.decode()
+            except av.error.FFmpegError as error:
+                failure = failure or f"PyAV: {_reason(error)} after {end_s:.2f} s"
+                is_clean = False
+                continue
+            for frame in frames:
+                assert isinstance(frame, VideoFrame)
+                is_clean = is_clean or frame.key_frame
+                if not is_clean:
+                    continue
+                time_s = end_s if frame.pts is None else _seconds(frame.pts, stream) - track.start_s
+                end_s = time_s + (_seconds(frame.duration, stream) or track.step_s)
+                yield Picture(time_s=time_s, end_s=end_s, fetch=partial(_upright, frame))
+    if failure is not None:
+        raise DecodeError(failure)
+
+
+def decode_with_opencv(track: Track) -> Iterator[Picture]:
+    """Decode with OpenCV, one picture after the other, every one of them turned into an image."""
+    capture: Any = cv2.VideoCapture(str(track.path), cv2.CAP_FFMPEG)
+    try:
+        while True:
+            is_read, image = capture.read()
+            if not is_read:
+                return
+            if image.shape[:2] != (track.height, track.width):
+                raise DecodeError("OpenCV: reads another stream")
+            time_s = float(capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000
+            fetch = partial(np.ascontiguousarray, image[..., ::-1])
+            yield Picture(time_s=time_s, end_s=time_s + track.step_s, fetch=fetch)
+    except cv2.error as error:
+        raise DecodeError(f"OpenCV: {_reason(error)}") from error
+    finally:
+        capture.release()
+
+
+def _fetch_with_decord(reader: Any, number: int) -> np.ndarray:
+    try:
+        image: np.ndarray = reader[number].asnumpy()
+    except (decord.DECORDError, RuntimeError, IndexError, StopIteration) as error:
+        raise DecodeError(f"decord: {_reason(error)}") from error
+    return image
+
+
+def _upright(frame: VideoFrame) -> np.ndarray:
+    quarter_turns = round(frame.rotation / 90)  # counterclockwise, as np.rot90 counts
+    return np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), quarter_turns))
+
+
+def _first_frame(container: InputContainer, stream: VideoStream) -> VideoFrame | None:
+    """Decode one picture, which alone knows the rotation; None when the beginning cannot be decoded."""
+    try:
+        return next(container.decode(stream), None)
+    except av.error.FFmpegError:
+        return None
+
+
+def _stored_duration(container: InputContainer, stream: VideoStream) -> float | None:
+    if container.format.name not in STORES_DURATION:
+        return None
+    if stream.duration:
+        return _seconds(stream.duration, stream)
+    if "DURATION" in stream.metadata:  # Matroska: 00:00:05.000000000
+        hours, minutes, seconds = stream.metadata["DURATION"].split(":")
+        return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+    if container.duration and len(container.streams) == 1:
+        return container.duration / av.time_base
+    return None
+
+
+def _seconds(ticks: int | None, stream: VideoStream) -> float:
+    return 0.0 if ticks is None or stream.time_base is None else float(ticks * stream.time_base)
+
+
+def _reason(error: BaseException) -> str:
+    """Return one short line of a foreign error: decord's are long traces, with the cause in the last line."""
+    text = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return str(text).rsplit("] ", maxsplit=1)[-1][:160]

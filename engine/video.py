@@ -1,0 +1,182 @@
+"""Reads video: a file becomes frames at a steady rate, each with its true time in the video.
+
+The only door to decord, PyAV and OpenCV (behind it: ``engine.decoders``). Decoders are tried in that order; when
+one fails in the middle, the next carries on at the frame where it failed. Pictures come out upright whatever
+the rotation in the file, and stream: memory does not grow with the length of the video. A damaged file gives
+what can be read and then one ``VideoWarning``; a file that gives nothing is a ``VideoError``. No audio here.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+
+from engine.decoders import (
+    DecodeError,
+    Picture,
+    Track,
+    decode_with_decord,
+    decode_with_opencv,
+    decode_with_pyav,
+    find_track,
+    measure_packets,
+)
+from engine.errors import VideoError
+
+EPSILON_S = 1e-3
+"""A picture this much after an instant still counts as on display: containers round times, Matroska to 1 ms."""
+
+
+class VideoWarning(UserWarning):
+    """A video is damaged, and was read only in part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Frame:
+    """The picture on display at one sampling instant."""
+
+    index: int
+    """Index of the instant, from 0; the instant is ``index / fps`` seconds."""
+    time_s: float
+    """True presentation time of the picture from the start of the stream, in seconds."""
+    image: np.ndarray
+    """uint8 [H, W, 3] RGB, upright. Frames that repeat a picture share it: copy before writing into it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shown:
+    """One picture of the video and the time during which it is on display."""
+
+    time_s: float
+    """True presentation time from the start of the stream, in seconds."""
+    until_s: float
+    """When the next picture takes its place, or the video ends, in seconds."""
+    image: np.ndarray
+    """uint8 [H, W, 3] RGB, upright."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoInfo:
+    """What the container says about its video."""
+
+    duration_s: float
+    """Duration of the video stream, in seconds."""
+    native_fps: float
+    """Average pictures per second; nan when the file does not tell."""
+    width: int
+    """Width as displayed, after rotation, in pixels."""
+    height: int
+    """Height as displayed, after rotation, in pixels."""
+    codec: str
+    """FFmpeg's name of the codec, such as ``h264``."""
+    is_browser_playable: bool
+    """Whether Chromium plays the file and shows the video stream that ``read_frames`` reads."""
+
+
+def read_frames(path: str | Path, *, fps: float, size: tuple[int, int] | None = None) -> Iterator[Frame]:
+    """Sample a video at ``fps`` frames per second: frame ``i`` is the picture on display at ``i / fps`` seconds.
+
+    Instants before the first picture take the first; a source slower than ``fps`` repeats pictures. ``size`` is
+    (height, width) to resize to, with ``INTER_AREA``. Raises ``ValueError`` for a wrong rate or size,
+    ``VideoError`` for a file that gives no picture; warns once with ``VideoWarning`` after the frames of a damaged one.
+    """
+    if not (math.isfinite(fps) and fps > 0):
+        raise ValueError(f"fps must be positive and finite, not {fps}")
+    if size is not None and min(size) < 1:
+        raise ValueError(f"size must be (height, width) of at least 1 pixel each, not {size}")
+    return _sample(find_track(Path(path)), fps=fps, size=size)
+
+
+def probe(path: str | Path) -> VideoInfo:
+    """Describe a video from its header and first picture; without a duration there, from all its packets.
+
+    Raises ``VideoError`` as ``read_frames`` does.
+    """
+    track = find_track(Path(path))
+    duration_s, fps = track.duration_s, track.fps
+    if duration_s is None or fps is None:
+        span = measure_packets(track)
+        duration_s = span.duration_s if duration_s is None else duration_s
+        fps = fps or (span.num_packets / span.duration_s if span.duration_s > 0 else math.nan)
+    return VideoInfo(
+        duration_s=duration_s,
+        native_fps=fps,
+        width=track.width,
+        height=track.height,
+        codec=track.codec,
+        is_browser_playable=_is_browser_playable(track),
+    )
+
+
+def show(track: Track, *, wants: Callable[[float, float], bool]) -> Iterator[Shown]:
+    """Decode the pictures for which ``wants(time_s, until_s)`` holds, one decoder taking over from another.
+
+    ``wants`` is asked for every picture, again after a change of decoder, and must refuse what it has had.
+    Raises ``VideoError`` when nothing could be read; warns with ``VideoWarning`` at the end of a damaged file.
+    """
+    reached_s, is_damaged, reasons = 0.0, False, list[str]()
+    for decode in (decode_with_decord, decode_with_pyav, decode_with_opencv):
+        end_s = 0.0
+        try:
+            for picture, until_s in _with_ends(decode(track)):
+                if wants(picture.time_s, until_s):
+                    yield Shown(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
+                end_s = until_s
+            if end_s > 0 and not track.lasts_beyond(end_s):
+                reached_s = max(reached_s, end_s)
+                break
+            reasons.append(f"the file ends early, its header promises {track.duration_s or 0:.2f} s")
+        except DecodeError as error:
+            reasons.append(str(error))
+        is_damaged = is_damaged or (end_s > 0 and decode is decode_with_pyav)  # OpenCV does not tell of damage
+        reached_s = max(reached_s, end_s)
+    else:
+        is_damaged = True
+    if reached_s == 0:
+        what = "; ".join(reasons)
+        raise VideoError(f"{track.path}: no picture can be decoded ({what}); export or download the video again")
+    if is_damaged:
+        what = f"damaged, could be read up to {reached_s:.2f} s ({reasons[-1]})"
+        warnings.warn(f"{track.path}: {what}; export or download it again", VideoWarning, stacklevel=2)
+
+
+def _sample(track: Track, *, fps: float, size: tuple[int, int] | None) -> Iterator[Frame]:
+    index = 0
+    for shown in show(track, wants=lambda _, until_s: index / fps < until_s - EPSILON_S):
+        image = shown.image
+        if size is not None and image.shape[:2] != size:
+            image = cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA)
+        while index / fps < shown.until_s - EPSILON_S:
+            yield Frame(index=index, time_s=shown.time_s, image=image)
+            index += 1
+
+
+def _with_ends(pictures: Iterator[Picture]) -> Iterator[tuple[Picture, float]]:
+    """Pair each picture with the second at which it goes off display; a failure comes after the last pair."""
+    held, failure = None, None
+    try:
+        for picture in pictures:
+            if held is None or picture.time_s >= held.time_s:  # a time that jumps back is never on display
+                if held is not None:
+                    yield held, picture.time_s
+                held = picture
+    except DecodeError as error:
+        failure = error
+    if held is not None:
+        yield held, held.end_s
+    if failure is not None:
+        raise failure
+
+
+def _is_browser_playable(track: Track) -> bool:
+    is_webm = track.path.suffix.lower() == ".webm"
+    if not track.is_first or not (is_webm or track.container.startswith("mov,")):
+        return False
+    if track.codec == "h264":
+        return not is_webm and track.pixel_format in ("yuv420p", "yuvj420p")
+    return track.codec in ("vp8", "vp9", "av1")

@@ -13,17 +13,16 @@ from typing import Final, Literal
 
 import numpy as np
 
+from assets import phrases
 from assets.scene import FPS, Scene
 from assets.script import Cause, Event
 
 Role = Literal["update", "user", "assistant"]
-Progress = Literal["not_started", "in_progress", "completed"]
+State = Literal["not_started", "in_progress", "completed"]
 
 USER_GAP_S: Final = 1.5
 """A user turn is at least so far from every other turn, its own answer aside."""
-QUESTIONS: Final = ("What is next?", "Did I do that right?", "How many steps are left?")
 _RANKS: Final = {"update": 0, "user": 1, "assistant": 2}
-_COUNTS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +40,14 @@ class SceneTurn:
 
 def annotate(scene: Scene) -> tuple[SceneTurn, ...]:
     """Return all turns of a scene in order; equal scenes give equal turns."""
-    turns = [_say(0.0, f"Let's build the {scene.family}. First, {scene.steps[0].name}.", None)]
+    turns = [_say(0.0, phrases.introduce(_progress(scene, prompt_state(scene, 0.0))), None)]
     for time_s in sorted({_grid(event.time_s) for event in scene.events}):
         turns += _turns_at(scene, time_s)
     turns += _ask(scene, [turn.time_s for turn in turns])
     return tuple(sorted(turns, key=lambda turn: (turn.time_s, _RANKS[turn.role])))
 
 
-def prompt_state(scene: Scene, time_s: float) -> dict[str, Progress]:
+def prompt_state(scene: Scene, time_s: float) -> dict[str, State]:
     """Return the state of every step, by id in recipe order, after all updates before ``time_s``."""
     return _state(scene, (event for event in scene.events if _grid(event.time_s) < time_s))
 
@@ -57,8 +56,8 @@ def _grid(time_s: float) -> float:
     return math.ceil(time_s * FPS) / FPS
 
 
-def _state(scene: Scene, events: Iterable[Event]) -> dict[str, Progress]:
-    state: dict[str, Progress] = {step.id: "not_started" for step in scene.steps}
+def _state(scene: Scene, events: Iterable[Event]) -> dict[str, State]:
+    state: dict[str, State] = {step.id: "not_started" for step in scene.steps}
     for event in events:
         if event.kind == "start":
             state[scene.steps[event.part].id] = "in_progress"
@@ -79,30 +78,21 @@ def _turns_at(scene: Scene, time_s: float) -> list[SceneTurn]:
             if event.kind == kind:
                 text = f"{scene.steps[event.part].id}->{kind}"
                 turns.append(SceneTurn(time_s=time_s, role="update", text=text, cause=event.cause))
+    after = _progress(scene, prompt_state(scene, time_s + 1 / FPS))
     for event in events:
         noun = scene.parts[event.part].noun
         if event.kind == "complete":
-            turns.append(_say(time_s, _praise(scene, time_s), event.cause))
+            turns.append(_say(time_s, phrases.praise(after), event.cause))
         elif event.kind == "drop":
-            turns.append(_say(time_s, f"Careful, pick up the {noun} again.", "drop"))
+            turns.append(_say(time_s, phrases.warn_dropped(noun), "drop"))
         elif event.kind == "decoy":
-            turns.append(_say(time_s, f"Put the {noun} back, it is not needed.", "decoy"))
+            turns.append(_say(time_s, phrases.warn_unneeded(noun), "decoy"))
     return turns
 
 
-def _praise(scene: Scene, time_s: float) -> str:
-    """Say what comes after a completion on the frame at ``time_s``."""
-    state = prompt_state(scene, time_s + 1 / FPS)
-    held, waiting = _pick(scene, state, "in_progress"), _pick(scene, state, "not_started")
-    if held:
-        return f"Good. You already have the {scene.parts[held[0]].noun}."
-    if waiting:
-        return f"Good. Now {scene.steps[waiting[0]].name}."
-    return f"Well done, the {scene.family} is finished."
-
-
-def _pick(scene: Scene, state: dict[str, Progress], progress: Progress) -> list[int]:
-    return [index for index, step in enumerate(scene.steps) if state[step.id] == progress]
+def _progress(scene: Scene, state: dict[str, State]) -> phrases.Progress:
+    nouns = [part.noun for part in scene.parts if part.step is not None]
+    return phrases.Progress(goal=scene.family, steps=scene.steps, nouns=nouns, state=state)
 
 
 def _ask(scene: Scene, busy: list[float]) -> list[SceneTurn]:
@@ -114,41 +104,9 @@ def _ask(scene: Scene, busy: list[float]) -> list[SceneTurn]:
         taken = busy + [turn.time_s for turn in turns]
         times = [frame / FPS for frame in range(int(3 * FPS), scene.num_frames - int(FPS))]
         free = [time_s for time_s in times if min(abs(time_s - other) for other in taken) >= USER_GAP_S]
-        question = QUESTIONS[int(rng.integers(len(QUESTIONS)))]
+        question = phrases.QUESTIONS[int(rng.integers(len(phrases.QUESTIONS)))]
         if free:
             time_s = free[int(rng.integers(len(free)))]
             turns.append(SceneTurn(time_s=time_s, role="user", text=question, cause=None))
-            turns.append(_say(time_s, _answer(scene, question, prompt_state(scene, time_s)), None))
+            turns.append(_say(time_s, phrases.answer(question, _progress(scene, prompt_state(scene, time_s))), None))
     return turns
-
-
-def _answer(scene: Scene, question: str, state: dict[str, Progress]) -> str:
-    match question:
-        case "What is next?":
-            return _answer_next(scene, state)
-        case "Did I do that right?":
-            return _answer_right(scene, state)
-        case _:
-            left = len(scene.steps) - len(_pick(scene, state, "completed"))
-            return f"{_COUNTS[left]} step is left." if left == 1 else f"{_COUNTS[left]} steps are left."
-
-
-def _answer_next(scene: Scene, state: dict[str, Progress]) -> str:
-    held, waiting = _pick(scene, state, "in_progress"), _pick(scene, state, "not_started")
-    if held and waiting:
-        return f"Finish the {scene.parts[held[0]].noun}, then {scene.steps[waiting[0]].name}."
-    if held:
-        return f"Only the {scene.parts[held[0]].noun} is left."
-    if waiting:
-        return f"Next, {scene.steps[waiting[0]].name}."
-    return f"Nothing, the {scene.family} is finished."
-
-
-def _answer_right(scene: Scene, state: dict[str, Progress]) -> str:
-    done = _pick(scene, state, "completed")
-    if not done:
-        return "You have not finished a step yet."
-    skipped = [index for index in range(done[-1]) if index not in done]
-    if skipped:
-        return f"Not quite, the {scene.parts[skipped[0]].noun} comes first."
-    return f"Yes, the {scene.parts[done[-1]].noun} is in place."

@@ -44,6 +44,7 @@ from engine.vision import Normalization, normalize_images
 VISION_SEED = 1_000_000
 TRAIN_SEED = 2_000_000
 CORPUS_SEED = 3_000_000
+_TIED = "vlm.lm_head.weight"  # the token embeddings once more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +115,17 @@ def training_clip(scene: Scene) -> TrainingClip:
 
 
 def _keep(model: StreamingModel, path: Path) -> None:
-    write_tensors(path, model.state_dict(), {})
+    state = model.state_dict()
+    state.pop(_TIED)
+    write_tensors(path, state, {})
 
 
 def _load(model: StreamingModel, path: Path) -> bool:
     """Take a finished stage's weights; False when the stage has not been run."""
     if path.is_file():
-        model.load_state_dict(load_file(path))
+        state = load_file(path)
+        state[_TIED] = state["vlm.model.text_model.embed_tokens.weight"]
+        model.load_state_dict(state)
     return path.is_file()
 
 
@@ -192,7 +197,7 @@ def _stream(
     model: StreamingModel, prompt: Prompt, clips: list[tuple[TrainingClip, Tensor]], config: BuildConfig
 ) -> None:
     model.vlm.model.vision_model.requires_grad_(False)
-    settings = TrainConfig(num_steps=config.stream_steps, learning_rate=1.2e-3, seed=config.seed)
+    settings = TrainConfig(num_steps=config.stream_steps, learning_rate=1.5e-3, seed=config.seed)
     steps = train(
         model,
         _stream_batches(clips, prompt, config),

@@ -1,8 +1,8 @@
 """Stage 2: teaches the text model to read its prompt, without video.
 
 Training on whole videos alone teaches counting: with step ids in recipe order the next digit is always one more. Here
-procedures are made up from random nouns under permuted ids, and a frame is the noun in the hand, as the embedding of its
-word. Procedures grow from two steps to seven as the loss falls.
+procedures are made up from random nouns under permuted ids, and a frame is the noun in the hand, as the embedding of
+its word. Procedures grow from two steps to seven as the loss falls.
 """
 
 from collections.abc import Iterator

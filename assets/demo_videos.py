@@ -1,8 +1,8 @@
 """Draws the bundled videos: H.264 files and a manifest of their references.
 
 The manifest is one JSON object per split: ``videos`` is a list of ``video_id``, ``video_path`` (relative to the
-manifest), ``fps``, ``num_frames``, ``goal``, ``steps`` (``[{id, name}]``), ``turns`` (``[{time_s, role, text, cause}]``) and
-``initial_state``. ``eval.samples`` reads it.
+manifest), ``fps``, ``num_frames``, ``goal``, ``steps`` (``[{id, name}]``), ``turns``
+(``[{time_s, role, text, cause}]``) and ``initial_state``. ``eval.samples`` reads it.
 """
 
 import json
@@ -47,9 +47,7 @@ def draw_split(videos: list[DemoVideo], manifest: Path) -> None:
     """Draw the videos beside the manifest and write it."""
     records = []
     for video in tqdm(videos, desc="drawing", unit="video"):
-        scene = make_scene(
-            video.seed, difficulty=video.difficulty, family=video.family, permute_ids=video.permute_ids
-        )
+        scene = make_scene(video.seed, difficulty=video.difficulty, family=video.family, permute_ids=video.permute_ids)
         path = manifest.parent / f"{video.video_id}.mp4"
         write_h264(path, _images(scene), fps=VIDEO_FPS, crf=27)
         records.append(_record(video, scene, path.name))

@@ -1,6 +1,7 @@
 """What the assistant of the demo says: every sentence follows from the steps and their states.
 
-``steps`` are in recipe order and ``nouns`` name their parts; ``state`` maps step ids to states, as in ``engine.dialogue``.
+``steps`` are in recipe order and ``nouns`` name their parts; ``state`` maps step ids to states, as in
+``engine.dialogue``.
 """
 
 from collections.abc import Mapping, Sequence

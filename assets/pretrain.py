@@ -8,6 +8,7 @@ far slower. Sizes: ``B`` frames, ``G`` patches a side, ``C`` nouns.
 
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import get_context
+from typing import Any
 
 import cv2
 import numpy as np
@@ -29,22 +30,22 @@ DRAWN_SIZE = (90, 120)  # height and width: 4:3 like the videos, and squeezed to
 FRAMES_PER_SCENE = 16
 BATCH_SIZE = 128
 
-Examples = dict[str, NDArray[np.generic]]
+Examples = dict[str, NDArray[Any]]
 """``images`` [B, 96, 96, 3] and the arrays of ``FrameLabels``, stacked."""
 
 
 def tower_image(scene: Scene, time_s: float) -> NDArray[np.uint8]:
     """Draw a frame as the vision tower will see it: small, and squeezed to a square."""
     drawn = draw_frame(scene, time_s, height=DRAWN_SIZE[0], width=DRAWN_SIZE[1])
-    squeezed: NDArray[np.uint8] = cv2.resize(drawn, (IMAGE_SIZE, IMAGE_SIZE), interpolation=cv2.INTER_AREA)
-    return squeezed
+    return cv2.resize(drawn, (IMAGE_SIZE, IMAGE_SIZE), interpolation=cv2.INTER_AREA).astype(np.uint8)
 
 
 def compressed(image: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
     """Return an image as JPEG of that quality leaves it."""
     _, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])
-    decoded: NDArray[np.uint8] = cv2.imdecode(data, cv2.IMREAD_COLOR)
-    return decoded
+    decoded = cv2.imdecode(data, cv2.IMREAD_COLOR)
+    assert decoded is not None, "it was encoded just now"
+    return decoded.astype(np.uint8)
 
 
 def draw_examples(seed: int) -> Examples:
@@ -89,7 +90,8 @@ class Probes(nn.Module):
             + 0.3 * smooth_l1_loss(count[:, 0], labels["num_placed"].float())
             + 2 * binary_cross_entropy_with_logits(placed, labels["placed"])
         )
-        return hands[0] + hands[1] + rest + self._patch_loss(self.patch(patches), labels)
+        loss: Tensor = hands[0] + hands[1] + rest + self._patch_loss(self.patch(patches), labels)
+        return loss
 
     def _hand_loss(self, answers: Tensor, labels: Mapping[str, Tensor], hand: int) -> Tensor:
         present, place, closed, noun = answers.split(self.hand_parts, dim=1)
@@ -117,7 +119,8 @@ class Probes(nn.Module):
         present, place, closed, _ = self.hand_parts
         start = present + place + closed
         answers = self.pooled(self.norm(pooled))[:, start : sum(self.hand_parts)]
-        return answers.argmax(1)
+        nouns: Tensor = answers.argmax(1)
+        return nouns
 
 
 def shuffled_mean(model: StreamingModel, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -169,10 +172,10 @@ def pretrain_vision(
         schedule.step()
         held = labels["hand_noun"][:, 0] > 0
         right = probes.held_noun(pooled)[held] == labels["hand_noun"][:, 0][held]
-        report(step, float(loss), float(right.float().mean()))
+        report(step, float(loss.detach()), float(right.float().mean()))
 
 
-def _batches(seed: int, num_scenes: int, processes: int) -> Iterator[dict[str, NDArray[np.generic]]]:
+def _batches(seed: int, num_scenes: int, processes: int) -> Iterator[dict[str, NDArray[Any]]]:
     """Draw scenes ahead in other processes and mix their frames: a batch holds frames of many scenes."""
     rng = np.random.default_rng(seed)
     scenes_per_round = 32 * BATCH_SIZE // FRAMES_PER_SCENE

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from engine.checkpoint import Checkpoint
 from engine.features import read_features
-from engine.records import Step
+from engine.records import Step, numbered_lines
 from engine.train import TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 
 _ROLES = ("update", "user", "assistant")
@@ -36,7 +36,7 @@ class EncodedClip:
 def read_clips(path: Path, checkpoint: Checkpoint, *, fps: float) -> list[EncodedClip]:
     """Read clips with the features that they name. Raises ``ValueError`` or ``FeatureError``."""
     clips = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in numbered_lines(path):
         try:
             record = json.loads(line)
             frames = list(read_features(path.parent / record["features"], checkpoint, fps=fps))

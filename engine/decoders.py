@@ -7,7 +7,6 @@ this room. Rates, sampling and the choice among decoders are ``engine.video``'s.
 a picture with non-square pixels is not stretched.
 """
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,14 +26,13 @@ from av.video.stream import VideoStream
 from engine.errors import VideoError
 
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read when OpenCV first opens a video
-decord: Any
 try:
     import decord
 except (ImportError, OSError):  # no build for this platform, or one that does not load
     decord = None
-else:
+if decord is not None:
     decord.logging.set_level(decord.logging.QUIET)
-av.logging.set_level(av.logging.PANIC)
+av.logging.set_level(None)  # any level makes decoder threads wait for the GIL: closing a half-read file hung
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 
 STORES_DURATION = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi"})
@@ -92,6 +90,8 @@ class Picture:
     """True presentation time from the start of the stream, in seconds."""
     end_s: float
     """When it ends if no other picture follows, in seconds."""
+    is_decoded: bool
+    """Whether it has been decoded; otherwise an index promises it, and ``fetch`` may fail."""
     fetch: Callable[[], np.ndarray]
     """Makes the image, uint8 [H, W, 3] RGB, upright; call it before the next picture is taken, or never."""
 
@@ -101,7 +101,7 @@ class PacketSpan:
     """How many packets a track has, and how long they last."""
 
     num_packets: int
-    """Packets that carry a presentation time."""
+    """Packets of the stream, one a picture."""
     duration_s: float
     """End of the last one from the start of the stream, in seconds."""
 
@@ -157,10 +157,11 @@ def measure_packets(track: Track) -> PacketSpan:
         assert isinstance(stream, VideoStream)
         try:
             for packet in container.demux(stream):
-                if packet.pts is not None:
-                    num_packets += 1
-                    time_s = _seconds(packet.pts, stream) - track.start_s
-                    end_s = max(end_s, time_s + (_seconds(packet.duration, stream) or track.step_s))
+                if packet.size == 0:  # the one that ends the stream
+                    continue
+                num_packets += 1
+                begin_s = end_s if packet.pts is None else _seconds(packet.pts, stream) - track.start_s
+                end_s = max(end_s, begin_s + (_seconds(packet.duration, stream) or track.step_s))
         except av.error.FFmpegError as error:
             if num_packets == 0:
                 raise VideoError(f"{track.path}: no picture can be read ({_reason(error)}); copy it again") from error
@@ -181,7 +182,8 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
         raise DecodeError("decord: reads another stream, or from another start")
     for number, (begin, end) in enumerate(spans - track.start_s):
         fetch = partial(_fetch_with_decord, reader, number)
-        yield Picture(time_s=float(begin), end_s=float(end if end > begin else begin + track.step_s), fetch=fetch)
+        end = end if end > begin else begin + track.step_s
+        yield Picture(time_s=float(begin), end_s=float(end), is_decoded=False, fetch=fetch)
 
 
 def decode_with_pyav(track: Track) -> Iterator[Picture]:
@@ -211,7 +213,7 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                     continue
                 time_s = end_s if frame.pts is None else _seconds(frame.pts, stream) - track.start_s
                 end_s = time_s + (_seconds(frame.duration, stream) or track.step_s)
-                yield Picture(time_s=time_s, end_s=end_s, fetch=partial(_upright, frame))
+                yield Picture(time_s=time_s, end_s=end_s, is_decoded=True, fetch=partial(_upright, frame))
     if failure is not None:
         raise DecodeError(failure)
 
@@ -228,7 +230,7 @@ def decode_with_opencv(track: Track) -> Iterator[Picture]:
                 raise DecodeError("OpenCV: reads another stream")
             time_s = float(capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000
             fetch = partial(np.ascontiguousarray, image[..., ::-1])
-            yield Picture(time_s=time_s, end_s=time_s + track.step_s, fetch=fetch)
+            yield Picture(time_s=time_s, end_s=time_s + track.step_s, is_decoded=True, fetch=fetch)
     except cv2.error as error:
         raise DecodeError(f"OpenCV: {_reason(error)}") from error
     finally:

@@ -1,55 +1,143 @@
 """Writes video: images become an H.264 mp4 that every browser plays, and any readable video is converted to one.
 
-H.264 high profile, yuv420p, BT.601 colours and tagged so, index at the front, a key picture at least every 2 s
-so that a browser seeks precisely. Files appear whole or not at all. There is no audio: ``convert_for_browser``
-drops it. libx264 comes with PyAV; no ffmpeg program is needed.
+yuv420p, BT.601 colours and tagged so, the index at the front, a key picture at least every 2 s so that a browser
+seeks precisely. Files appear whole or not at all. No audio: ``convert_for_browser`` drops it. libx264 comes
+with PyAV; no ffmpeg program is needed.
 """
 
+import itertools
 import math
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import av
 import cv2
 import numpy as np
 from av.container import OutputContainer
 from av.video.frame import PictureType, VideoFrame
+from av.video.reformatter import ColorRange, Colorspace
 from av.video.stream import VideoStream
 
-from engine.decoders import find_track
+from engine.decoders import Track, find_track
 from engine.errors import VideoError
 from engine.records import write_whole
 from engine.video import show
 
 CLOCK = 90_000
-"""Ticks per second of the times written; a whole number of them for 24, 25, 29.97, 30, 50 and 60 fps."""
+"""Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""
 KEY_EVERY_S = 2.0
-"""Longest time between two key pictures, in seconds."""
+"""Longest time between two key pictures, in seconds; pictures further apart are all key pictures."""
 MAX_WIDTH = 1280
-"""Width to which ``convert_for_browser`` reduces, in pixels."""
+"""Width that ``convert_for_browser`` keeps to, in pixels."""
+
+
+class Encoder:
+    """Encodes images with given times into an open container; ``write`` each, then ``finish``."""
+
+    def __init__(
+        self, container: OutputContainer, *, height: int, width: int, fps: Fraction, crf: int, preset: str
+    ) -> None:
+        options = {"crf": str(crf), "preset": preset, "forced-idr": "1"}
+        stream = container.add_stream("libx264", rate=fps, options=options)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, CLOCK)
+        stream.codec_context.gop_size = max(1, math.floor(KEY_EVERY_S * fps))
+        stream.codec_context.colorspace = Colorspace.SMPTE170M
+        stream.codec_context.color_range = ColorRange.MPEG
+        self._container: OutputContainer = container
+        self._stream: VideoStream = stream
+        self._key_s = -math.inf
+
+    def write(self, image: np.ndarray, *, time_s: float | Fraction, until_s: float | Fraction) -> None:
+        """Encode one image, uint8 [H, W, 3] RGB, on display from ``time_s`` to ``until_s``."""
+        shape = (self._stream.height, self._stream.width, 3)
+        if image.dtype != np.uint8 or image.shape != shape:
+            raise ValueError(f"images must all be uint8 {list(shape)}, not {image.dtype} {list(image.shape)}")
+        frame = VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
+        frame = frame.reformat(format="yuv420p", dst_colorspace=Colorspace.SMPTE170M)
+        frame.pts, frame.time_base = round(time_s * CLOCK), Fraction(1, CLOCK)
+        frame.duration = round(until_s * CLOCK) - frame.pts
+        if until_s - self._key_s > KEY_EVERY_S:
+            frame.pict_type, self._key_s = PictureType.I, float(time_s)
+        self._container.mux(self._stream.encode(frame))
+
+    def finish(self) -> None:
+        """Write the pictures that the encoder still holds."""
+        self._container.mux(self._stream.encode(None))
+
+
+@contextmanager
+def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int, preset: str) -> Iterator[Encoder]:
+    """Open an encoder whose file takes the place of ``path`` when the block ends well."""
+    if height < 2 or width < 2 or height % 2 or width % 2:
+        raise ValueError(f"height and width must be even for H.264 yuv420p, not {height} x {width}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            part = Path(folder, "video.mp4")  # FFmpeg opens it a second time, by name, to move the index to the front
+            with av.open(f"file:{part}", "w", format="mp4", options={"movflags": "+faststart"}) as container:
+                encoder = Encoder(container, height=height, width=width, fps=fps, crf=crf, preset=preset)
+                yield encoder
+                encoder.finish()
+            with part.open("rb") as encoded, write_whole(path, binary=True) as file:
+                shutil.copyfileobj(encoded, file)
+    except (av.error.FFmpegError, OSError) as error:
+        raise VideoError(f"{path}: cannot be written ({error}); check the folder and its free space") from error
 
 
 def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | Fraction, crf: int = 23) -> int:
     """Write images, uint8 [H, W, 3] RGB of one even size, as a video at ``fps``. Returns their number.
 
-    ``crf`` is x264's quality, 0 (lossless) to 51. Raises ``ValueError`` for no images, wrong or differing
-    shapes, odd sizes, a wrong rate or quality; ``VideoError`` when the encoder or the disk fails.
+    ``crf`` is x264's quality, from 0 (lossless) to 51. Raises ``ValueError`` for no images, other shapes, odd
+    sizes, a wrong rate or quality; ``VideoError`` when the encoder or the disk fails. ``path`` is untouched then.
     """
     if not (math.isfinite(fps) and fps > 0):
         raise ValueError(f"fps must be positive and finite, not {fps}")
     if not 0 <= crf <= 51:
         raise ValueError(f"crf must be between 0 and 51, not {crf}")
-    rate = Fraction(fps).limit_denominator(1001)
-    count = 0
-    images = iter(images)
-    first = next(images, None)
+    rest = iter(images)
+    first = next(rest, None)
     if first is None:
-        raise ValueError("there are no images to write; a video needs at least one")
-    with _encoder(Path(path), _shape(first), rate=rate, crf=crf, preset="medium") as encoder:
-        while first is not None:
-            encoder.add(first, time_s=count / rate, until_s=(count + 1) / rate)
+        raise ValueError("there are no images; a video needs at least one")
+    if first.ndim != 3:
+        raise ValueError(f"images must be uint8 [H, W, 3], not of shape {list(first.shape)}")
+    height, width = first.shape[:2]
+    rate = Fraction(fps).limit_denominator(1001)
+    with open_encoder(Path(path), height=height, width=width, fps=rate, crf=crf, preset="medium") as encoder:
+        count = 0
+        for image in itertools.chain([first], rest):
+            encoder.write(image, time_s=count / rate, until_s=(count + 1) / rate)
             count += 1
-            first = next(images, None)
     return count
+
+
+def convert_for_browser(source: str | Path, target: str | Path) -> None:
+    """Re-encode any readable video to an H.264 mp4 with its own pictures at their true times; audio is dropped.
+
+    Upright, reduced to at most 1280 pixels wide, to even sizes. A damaged source is converted as far as it can
+    be read, with a ``VideoWarning``. Raises ``VideoError`` when nothing can be read or the target cannot be
+    written; ``target`` is untouched then.
+    """
+    track = find_track(Path(source))
+    height, width = _reduced(track)
+    fps = Fraction(track.fps or 25).limit_denominator(1001)
+    written_s = -1.0
+
+    def is_later(time_s: float, _: float) -> bool:
+        return round(time_s * CLOCK) > round(written_s * CLOCK)
+
+    with open_encoder(Path(target), height=height, width=width, fps=fps, crf=23, preset="veryfast") as encoder:
+        for shown in show(track, wants=is_later):
+            image = cv2.resize(shown.image, (width, height), interpolation=cv2.INTER_AREA)
+            encoder.write(image, time_s=shown.time_s, until_s=shown.until_s)
+            written_s = shown.time_s
+
+
+def _reduced(track: Track) -> tuple[int, int]:
+    scale = min(1.0, MAX_WIDTH / track.width)
+    height, width = (max(2, 2 * round(side * scale / 2)) for side in (track.height, track.width))
+    return height, width

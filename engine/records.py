@@ -97,7 +97,7 @@ def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with os.fdopen(handle, "wb" if binary else "w", encoding=None if binary else "utf-8") as file:
+        with os.fdopen(handle, "wb") if binary else os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -121,9 +121,15 @@ def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:
 def read_outputs(path: Path) -> tuple[FrameOutput, ...]:
     """Read a run file. Raises ``ValueError`` naming the line that cannot be read."""
     outputs = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in numbered_lines(path):
         try:
             outputs.append(FrameOutput.from_json(line))
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}, line {number}: {error}") from error
     return tuple(outputs)
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Read JSON lines, numbered from 1. Only a newline ends a line: texts may hold other separators."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        yield from enumerate(file, start=1)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
 
@@ -30,6 +29,10 @@ from engine.errors import VideoError
 
 EPSILON_S = 1e-3
 """A picture this much after an instant still counts as on display: containers round times, Matroska to 1 ms."""
+
+
+DECODERS: tuple[Callable[[Track], Iterator[Picture]], ...] = (decode_with_decord, decode_with_pyav, decode_with_opencv)
+"""In the order in which they are tried."""
 
 
 class VideoWarning(UserWarning):
@@ -89,7 +92,7 @@ def read_frames(path: str | Path, *, fps: float, size: tuple[int, int] | None = 
         raise ValueError(f"fps must be positive and finite, not {fps}")
     if size is not None and min(size) < 1:
         raise ValueError(f"size must be (height, width) of at least 1 pixel each, not {size}")
-    return _sample(find_track(Path(path)), fps=fps, size=size)
+    return sample_track(find_track(Path(path)), fps=fps, size=size)
 
 
 def probe(path: str | Path) -> VideoInfo:
@@ -120,38 +123,43 @@ def show(track: Track, *, wants: Callable[[float, float], bool]) -> Iterator[Sho
     Raises ``VideoError`` when nothing could be read; warns with ``VideoWarning`` at the end of a damaged file.
     """
     reached_s, is_damaged, reasons = 0.0, False, list[str]()
-    for decode in (decode_with_decord, decode_with_pyav, decode_with_opencv):
+    for decode in DECODERS:
         end_s = 0.0
         try:
             for picture, until_s in _with_ends(decode(track)):
-                if wants(picture.time_s, until_s):
+                is_wanted = wants(picture.time_s, until_s)
+                if is_wanted:
                     yield Shown(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
+                if is_wanted or picture.is_decoded:
+                    reached_s = max(reached_s, until_s)
                 end_s = until_s
             if end_s > 0 and not track.lasts_beyond(end_s):
-                reached_s = max(reached_s, end_s)
                 break
             reasons.append(f"the file ends early, its header promises {track.duration_s or 0:.2f} s")
         except DecodeError as error:
             reasons.append(str(error))
-        is_damaged = is_damaged or (end_s > 0 and decode is decode_with_pyav)  # OpenCV does not tell of damage
-        reached_s = max(reached_s, end_s)
+        is_damaged = is_damaged or (end_s > 0 and decode is decode_with_pyav)  # OpenCV does not tell
     else:
         is_damaged = True
     if reached_s == 0:
         what = "; ".join(reasons)
         raise VideoError(f"{track.path}: no picture can be decoded ({what}); export or download the video again")
     if is_damaged:
-        what = f"damaged, could be read up to {reached_s:.2f} s ({reasons[-1]})"
+        what = f"damaged, could be read up to {reached_s:.2f} s ({reasons[1]})"
         warnings.warn(f"{track.path}: {what}; export or download it again", VideoWarning, stacklevel=2)
 
 
-def _sample(track: Track, *, fps: float, size: tuple[int, int] | None) -> Iterator[Frame]:
+def sample_track(track: Track, *, fps: float, size: tuple[int, int] | None) -> Iterator[Frame]:
     index = 0
-    for shown in show(track, wants=lambda _, until_s: index / fps < until_s - EPSILON_S):
+
+    def is_due(_: float, until_s: float) -> bool:
+        return index / fps < until_s - EPSILON_S
+
+    for shown in show(track, wants=is_due):
         image = shown.image
         if size is not None and image.shape[:2] != size:
             image = cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA)
-        while index / fps < shown.until_s - EPSILON_S:
+        while is_due(shown.time_s, shown.until_s):
             yield Frame(index=index, time_s=shown.time_s, image=image)
             index += 1
 

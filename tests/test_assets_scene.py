@@ -1,13 +1,15 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assets.annotate import QUESTIONS, USER_GAP_S, annotate, prompt_state
+from assets.annotate import USER_GAP_S, annotate, prompt_state
 from assets.draw import draw_frame
 from assets.labels import HAND_STATES, PART_STATES, frame_labels
+from assets.phrases import QUESTIONS
 from assets.recipes import FAMILIES, NOUNS, RECIPES
 from assets.scene import Difficulty, Scene, hand_at, make_scene, part_at
 from assets.shapes import DRAWINGS
@@ -247,7 +249,7 @@ def test_the_steps_left_are_counted_from_the_state_before_the_question() -> None
     for seed in range(60):
         scene = make_scene(seed, difficulty=STORM)
         turns = annotate(scene)
-        for asked, answer in zip(turns, turns[1:], strict=False):
+        for asked, answer in pairwise(turns):
             if asked.text == "How many steps are left?":
                 state = prompt_state(scene, asked.time_s)
                 assert answer.text.split()[0] == words[sum(value != "completed" for value in state.values())]

@@ -1,0 +1,89 @@
+"""What can be streamed: the bundled examples of a manifest, or an upload that has been checked.
+
+Both become a ``Clip``. A manifest that cannot be read is no end of the page: it goes on with uploads and shows the
+sentence that says why. An upload that cannot be streamed is refused with a ``VideoError``.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import VideoError
+from engine.video import EPSILON_S, probe
+from eval.samples import Sample, read_samples
+
+UPLOAD_FPS = 2.0
+"""Sampled frames per second of an upload; the bundled checkpoint was trained at this rate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip:
+    """One video on the page."""
+
+    name: str
+    """What the user calls it: the video's id, or the upload's file name."""
+    path: Path
+    """The file."""
+    fps: float
+    """Sampled frames per second."""
+    num_frames: int
+    """Sampled frames to expect."""
+    duration_s: float
+    """Duration, in seconds."""
+    sample: Sample | None = None
+    """Task and reference dialogue of a bundled video."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demos:
+    """The bundled examples."""
+
+    clips: tuple[Clip, ...]
+    """The examples whose file is there."""
+    notice: str = ""
+    """What is missing, in a sentence; empty when all is well."""
+
+    def find(self, name: str) -> Clip:
+        """Return the clip of a name. Raises ``ValueError`` for an unknown one."""
+        for clip in self.clips:
+            if clip.name == name:
+                return clip
+        raise ValueError(f"there is no bundled video {name!r}; choose one from the list")
+
+
+def read_demos(manifest: Path) -> Demos:
+    """Read the bundled examples; what cannot be read becomes the notice."""
+    if not manifest.is_file():
+        return Demos(clips=(), notice=f"No bundled videos: {manifest} is not there. Upload a video instead.")
+    try:
+        samples = read_samples(manifest)
+    except ValueError as error:
+        return Demos(clips=(), notice=f"No bundled videos: {error}. Upload a video instead.")
+    clips = tuple(_demo(sample, sample.video_path) for sample in samples if sample.video_path is not None)
+    there = tuple(clip for clip in clips if clip.path.is_file())
+    num_absent = len(samples) - len(there)
+    notice = f"{num_absent} of {len(samples)} bundled videos have no file beside {manifest}." if num_absent else ""
+    return Demos(clips=there, notice=notice)
+
+
+def read_upload(path: Path, *, max_duration_s: float) -> Clip:
+    """Check an upload. Raises ``VideoError`` when it is no video, damaged from its start, or too long."""
+    duration_s = probe(path).duration_s
+    if duration_s > max_duration_s:
+        raise VideoError(
+            f"{path}: lasts {duration_s / 60:.1f} minutes, longer than the limit of {max_duration_s / 60:g}; "
+            "cut it, or start the page with a larger --max-minutes"
+        )
+    num_frames = max(1, math.ceil((duration_s - EPSILON_S) * UPLOAD_FPS))
+    return Clip(name=path.name, path=path, fps=UPLOAD_FPS, num_frames=num_frames, duration_s=duration_s)
+
+
+def _demo(sample: Sample, path: Path) -> Clip:
+    return Clip(
+        name=sample.video_id,
+        path=path,
+        fps=sample.fps,
+        num_frames=sample.num_frames,
+        duration_s=sample.num_frames / sample.fps,
+        sample=sample,
+    )

@@ -1,0 +1,28 @@
+"""Colours and signs of the page, one place for all of it.
+
+The colours can be told apart with any colour vision (after Okabe and Ito, 2008) and stand on white as on black;
+wherever one carries a meaning, a sign, a pattern or a word carries it too.
+"""
+
+from typing import Final
+
+SPEAK: Final = "#2b83c6"
+UPDATE: Final = "#cf6a12"
+INK: Final = "#7d848e"
+GRID: Final = "rgba(125, 132, 142, 0.25)"
+
+STATE_COLOURS: Final = {"not_started": "rgba(125, 132, 142, 0.18)", "in_progress": "#d9a21b", "completed": "#12906f"}
+STATE_PATTERNS: Final = {"not_started": "", "in_progress": "/", "completed": ""}
+STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
+WHO_WORDS: Final = {"update": "◆ update", "user": "▹ user", "assistant": "● assistant"}
+
+CSS: Final = """
+.gradio-container { max-width: 1760px !important; margin: 0 auto; }
+#title h1 { font-size: 1.35rem; margin: 0; }
+#title p { margin: 0; color: var(--body-text-color-subdued); }
+#status textarea { font-weight: 600; }
+#status.problem textarea { border-left: 4px solid #cf6a12; padding-left: 10px; }
+#progress progress { width: 100%; height: 8px; accent-color: #2b83c6; display: block; }
+#transcript td, #states td { font-size: 0.85rem; }
+#video video { background: #000; }
+"""

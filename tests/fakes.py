@@ -1,0 +1,170 @@
+"""Fakes that run the real engine in milliseconds: a scripted runner for the control, and a tiny random model."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
+
+from assets.tiny import train_tokenizer
+from engine.checkpoint import Checkpoint, load_model, save_model
+from engine.control import Answer, Control, Frames, Image, Pass, Reading
+from engine.decide import Decision
+from engine.model import Pooling, StreamingModel
+from engine.records import FrameOutput, Step
+from engine.vision import FrameFeatures
+
+UPDATE, RESPONSE, EOS = 1, 2, 3
+STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
+TEXTS = (
+    "System: You are a helpful assistant.\n\nTask: build the toy truck\nSteps:\n- S1: attach the wheel (NOT_STARTED)\n"
+    "- S2: put on the roof (IN_PROGRESS)\n- S3: load the block (COMPLETED)\n\nDialogue Context:\n"
+    "Current step states - Step S1: not_started, Step S2: in_progress, Step S3: completed",
+    "User: What is next?",
+    "S1->start",
+    "S2->complete",
+    "Good. Now put on the roof. Careful, pick up the wheel again.",
+)
+
+
+class CharacterScript:
+    """A script whose tokens are the characters of the text, shifted past the special ids."""
+
+    update_id, response_id, eos_id = UPDATE, RESPONSE, EOS
+
+    def schema(self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> tuple[int, ...]:
+        return self.words(goal + "|" + ",".join(f"{step.id}={state[step.id]}" for step in steps) + "|")
+
+    def user_turn(self, text: str) -> tuple[int, ...]:
+        return self.words(f"<{text}>")
+
+    def words(self, text: str) -> tuple[int, ...]:
+        return tuple(ord(character) + 10 for character in text)
+
+    def text(self, ids: Sequence[int]) -> str:
+        return "".join(chr(token - 10) for token in ids)
+
+
+@dataclass
+class ScriptedRunner:
+    """Answers the control from a plan, and keeps the context that a model would have seen.
+
+    ``turns`` maps a frame to its updates and response; whether a turn triggers depends on the context alone, so the
+    answers are the same however the frames are chunked.
+    """
+
+    turns: Mapping[int, tuple[tuple[str, ...], str | None]]
+    num_frames: int
+    tokens_per_frame: int = 1
+    script: CharacterScript = field(default_factory=CharacterScript)
+    context: list[int | Image] = field(default_factory=list)
+    longest: int = 0
+    num_passes: int = 0
+    _writing: list[int] = field(default_factory=list)
+    _updates_left: list[str] = field(default_factory=list)
+
+    def drive(self, control: Control) -> list[FrameOutput]:
+        """Run a control to its end."""
+        outputs: list[FrameOutput] = []
+        answer: Answer = None
+        while True:
+            try:
+                step = control.send(answer)
+            except StopIteration:
+                return outputs
+            answer = None
+            if isinstance(step, FrameOutput):
+                outputs.append(step)
+            elif isinstance(step, Frames):
+                answer = tuple(index / 2 for index in range(step.first, min(step.first + step.most, self.num_frames)))
+            else:
+                answer = self.read(step)
+
+    def read(self, request: Pass) -> Reading:
+        assert 0 <= request.keep <= len(self.context), "a crop can only shorten the context"
+        assert request.feed, "a pass feeds something"
+        self.num_passes += 1
+        del self.context[request.keep :]
+        for piece in request.feed:
+            self.context += [piece] * (self.tokens_per_frame if isinstance(piece, Image) else 1)
+        self.longest = max(self.longest, len(self.context))
+        decisions = tuple(self._decide(self.context[request.keep + at]) for at in request.decide_at)
+        return Reading(decisions=decisions, token=self._pick() if request.pick_token else None)
+
+    def _decide(self, at: int | Image) -> Decision:
+        if not isinstance(at, Image):
+            assert at == EOS, "heads are read at images and after an update"
+            return Decision(speak_prob=0.0, update_prob=0.9 if self._updates_left else 0.1)
+        updates, response = self.turns.get(at.frame_index, ((), None))
+        return Decision(speak_prob=0.1 if response is None else 0.9, update_prob=0.9 if updates else 0.1)
+
+    def _pick(self) -> int:
+        last = self.context[-1]
+        if last in (UPDATE, RESPONSE):
+            frame = next(p.frame_index for p in reversed(self.context) if isinstance(p, Image))
+            updates, response = self.turns[frame]
+            if last == RESPONSE:
+                text = response or ""
+            else:
+                since = self.context[::-1].index(Image(frame_index=frame))
+                number = self.context[len(self.context) - since :].count(UPDATE) - 1
+                text, self._updates_left = updates[number], list(updates[number + 1 :])
+            self._writing = [*self.script.words(text), EOS]
+        return self._writing.pop(0)
+
+
+def tiny_model(*, pooling: Pooling = "mean", feature_dim: int | None = None, seed: int = 0) -> StreamingModel:
+    """Build a random SmolVLM of a few thousand parameters: images of 24 x 24, 4 tokens each before pooling."""
+    torch.manual_seed(seed)
+    tokenizer = train_tokenizer(TEXTS)
+    text = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = SmolVLMConfig(
+        vision_config={
+            "hidden_size": 16,
+            "intermediate_size": 32,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "image_size": 24,
+            "patch_size": 6,
+        },
+        text_config=text
+        | {
+            "model_type": "llama",
+            "num_key_value_heads": 2,
+            "vocab_size": len(tokenizer),
+            "max_position_embeddings": 4096,
+            "pad_token_id": 0,
+            "eos_token_id": 1,
+            "initializer_range": 0.3,
+        },
+        scale_factor=2,
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        tie_word_embeddings=True,
+        pad_token_id=0,
+    )
+    model = StreamingModel(SmolVLMForConditionalGeneration(config), pooling=pooling, feature_dim=feature_dim)
+    for head in (model.speaking_decision_head, model.dst_update_head):
+        torch.nn.init.normal_(head.weight, std=0.3)
+    return model
+
+
+def tiny_checkpoint(folder: Path, *, pooling: Pooling = "mean", seed: int = 0) -> Checkpoint:
+    """Save a tiny random model and load it again."""
+    save_model(folder, tiny_model(pooling=pooling, seed=seed), train_tokenizer(TEXTS), dtype=torch.float32)
+    return load_model(folder, device="cpu")
+
+
+def random_frames(checkpoint: Checkpoint, num_frames: int, *, seed: int = 0) -> Iterator[FrameFeatures]:
+    """Make frames of random features."""
+    random = torch.Generator().manual_seed(seed)
+    shape = (checkpoint.model.tokens_per_frame, checkpoint.model.feature_dim)
+    for index in range(num_frames):
+        yield FrameFeatures(index=index, time_s=index / 2, features=torch.randn(shape, generator=random))
+
+
+def counting(items: Iterator[FrameFeatures], seen: Callable[[int], None]) -> Iterator[FrameFeatures]:
+    """Pass frames on, telling ``seen`` of each index."""
+    for item in items:
+        seen(item.index)
+        yield item

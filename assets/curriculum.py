@@ -146,7 +146,7 @@ class Curriculum:
 
     def observe(self, losses: Losses) -> None:
         """Take note of a step's losses; lengthen the procedures once they are mastered."""
-        self.recent_loss = 0.95 * self.recent_loss + 0.05 * float(losses.text.detach())
+        self.recent_loss = 0.95 * self.recent_loss + 0.05 * float(losses.text)
         if self.recent_loss < MASTERED_LOSS and self.longest < MAX_STEPS:
             self.longest += 1
             self.recent_loss = 1.5 * MASTERED_LOSS

@@ -33,7 +33,7 @@ BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit code."""
     options = _parser().parse_args(arguments)
-    warnings.showwarning = _show_warning
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     transformers_logging.disable_progress_bar()
     try:
         options.command(options)
@@ -120,10 +120,6 @@ def _config(options: argparse.Namespace) -> StreamConfig:
     given = {name: value for name, value in vars(options).items() if value is not None}
     fields: dict[str, Any] = {name: given[name] for name in StreamConfig.__dataclass_fields__ if name in given}
     return read_config(options.config, **fields) if options.config else StreamConfig(**fields)
-
-
-def _show_warning(message: Warning | str, *_: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

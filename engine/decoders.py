@@ -175,11 +175,11 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
     try:
         reader = decord.VideoReader(str(track.path))
         spans: np.ndarray = reader.get_frame_timestamp(range(len(reader))).astype(np.float64)  # [T, 2], from its index
-        height, width = reader[0].shape[:2]
+        shape = tuple(reader[0].shape)  # decord calls narrow turned pictures [H, W, 4]
     except (decord.DECORDError, RuntimeError, IndexError, ValueError, TypeError) as error:
         raise DecodeError(f"decord: {_reason(error)}") from error
-    if (width, height) != (track.width, track.height) or abs(spans[0, 0] - track.start_s) > track.step_s / 2:
-        raise DecodeError("decord: reads another stream, or from another start")
+    if shape != (track.height, track.width, 3) or abs(spans[0, 0] - track.start_s) > track.step_s / 2:
+        raise DecodeError("decord: reads another stream, in another shape or from another start")
     for number, (begin, end) in enumerate(spans - track.start_s):
         fetch = partial(_fetch_with_decord, reader, number)
         end = end if end > begin else begin + track.step_s

@@ -232,7 +232,7 @@ def train(
         nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
         optimizer.step()
         schedule.step()
-        yield losses
+        yield Losses(text=losses.text.detach(), speak=losses.speak.detach(), update=losses.update.detach())
     model.eval()
 
 

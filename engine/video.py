@@ -27,11 +27,12 @@ from engine.decoders import (
 )
 from engine.errors import VideoError
 
-EPSILON_S = 1e-3
+EPSILON_S = 6e-4
 """A picture this much after an instant still counts as on display: containers round times, Matroska to 1 ms."""
 
 
-DECODERS: tuple[Callable[[Track], Iterator[Picture]], ...] = (decode_with_decord, decode_with_pyav, decode_with_opencv)
+Decoders = tuple[Callable[[Track], Iterator[Picture]], ...]
+DECODERS: Decoders = (decode_with_decord, decode_with_pyav, decode_with_opencv)
 """In the order in which they are tried."""
 
 
@@ -116,14 +117,14 @@ def probe(path: str | Path) -> VideoInfo:
     )
 
 
-def show(track: Track, *, wants: Callable[[float, float], bool]) -> Iterator[Shown]:
+def show(track: Track, *, wants: Callable[[float, float], bool], decoders: Decoders = DECODERS) -> Iterator[Shown]:
     """Decode the pictures for which ``wants(time_s, until_s)`` holds, one decoder taking over from another.
 
     ``wants`` is asked for every picture, again after a change of decoder, and must refuse what it has had.
     Raises ``VideoError`` when nothing could be read; warns with ``VideoWarning`` at the end of a damaged file.
     """
     reached_s, is_damaged, reasons = 0.0, False, list[str]()
-    for decode in DECODERS:
+    for decode in decoders:
         end_s = 0.0
         try:
             for picture, until_s in _with_ends(decode(track)):
@@ -145,17 +146,20 @@ def show(track: Track, *, wants: Callable[[float, float], bool]) -> Iterator[Sho
         what = "; ".join(reasons)
         raise VideoError(f"{track.path}: no picture can be decoded ({what}); export or download the video again")
     if is_damaged:
-        what = f"damaged, could be read up to {reached_s:.2f} s ({reasons[1]})"
+        what = f"damaged, could be read up to {reached_s:.2f} s ({reasons[min(1, len(reasons) - 1)]})"
         warnings.warn(f"{track.path}: {what}; export or download it again", VideoWarning, stacklevel=2)
 
 
-def sample_track(track: Track, *, fps: float, size: tuple[int, int] | None) -> Iterator[Frame]:
+def sample_track(
+    track: Track, *, fps: float, size: tuple[int, int] | None, decoders: Decoders = DECODERS
+) -> Iterator[Frame]:
+    """Sample a track that has been found: the rest of ``read_frames``, with its errors and warnings."""
     index = 0
 
     def is_due(_: float, until_s: float) -> bool:
         return index / fps < until_s - EPSILON_S
 
-    for shown in show(track, wants=is_due):
+    for shown in show(track, wants=is_due, decoders=decoders):
         image = shown.image
         if size is not None and image.shape[:2] != size:
             image = cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA)

@@ -123,6 +123,6 @@ def _text(field: str, value: object) -> str:
 
 
 def _positive(field: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (0 < value and math.isfinite(value)):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{field} must be a positive number; got {value!r}")
     return float(value)

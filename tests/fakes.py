@@ -12,6 +12,7 @@ from engine.checkpoint import Checkpoint, load_model, save_model
 from engine.control import Answer, Control, Frames, Image, Pass, Reading
 from engine.decide import Decision
 from engine.model import Pooling, StreamingModel
+from engine.prompt import Prompt
 from engine.records import FrameOutput, Step
 from engine.vision import FrameFeatures
 
@@ -57,7 +58,7 @@ class ScriptedRunner:
     turns: Mapping[int, tuple[tuple[str, ...], str | None]]
     num_frames: int
     tokens_per_frame: int = 1
-    script: CharacterScript = field(default_factory=CharacterScript)
+    script: "CharacterScript | Prompt" = field(default_factory=CharacterScript)
     context: list[int | Image] = field(default_factory=list)
     longest: int = 0
     num_passes: int = 0
@@ -94,23 +95,24 @@ class ScriptedRunner:
 
     def _decide(self, at: int | Image) -> Decision:
         if not isinstance(at, Image):
-            assert at == EOS, "heads are read at images and after an update"
+            assert at == self.script.eos_id, "heads are read at images and after an update"
             return Decision(speak_prob=0.0, update_prob=0.9 if self._updates_left else 0.1)
         updates, response = self.turns.get(at.frame_index, ((), None))
         return Decision(speak_prob=0.1 if response is None else 0.9, update_prob=0.9 if updates else 0.1)
 
     def _pick(self) -> int:
         last = self.context[-1]
-        if last in (UPDATE, RESPONSE):
+        script = self.script
+        if last in (script.update_id, script.response_id):
             frame = next(p.frame_index for p in reversed(self.context) if isinstance(p, Image))
             updates, response = self.turns[frame]
-            if last == RESPONSE:
+            if last == script.response_id:
                 text = response or ""
             else:
                 since = self.context[::-1].index(Image(frame_index=frame))
-                number = self.context[len(self.context) - since :].count(UPDATE) - 1
+                number = self.context[len(self.context) - since :].count(script.update_id) - 1
                 text, self._updates_left = updates[number], list(updates[number + 1 :])
-            self._writing = [*self.script.words(text), EOS]
+            self._writing = [*script.words(text), script.eos_id]
         return self._writing.pop(0)
 
 

@@ -1,5 +1,7 @@
 """The control of a stream, against a scripted runner: no model, no torch."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from engine.records import FrameOutput, UserTurn
 from tests.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterScript, ScriptedRunner
 
 Turns = dict[int, tuple[tuple[str, ...], str | None]]
-SMALL = {"max_new_tokens": 20, "max_update_tokens": 14}
+SMALL: dict[str, Any] = {"max_new_tokens": 20, "max_update_tokens": 14}
 
 
 def stream(

@@ -1,5 +1,7 @@
 """Records, settings and features on disk: written whole, read back equal, refused in one line."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -42,8 +44,7 @@ def test_a_run_file_comes_back_equal(tmp_path: Path) -> None:
 
 @given(response=st.none() | st.text(st.characters(exclude_categories=["Cs"])), prob=st.floats(0, 1))
 def test_every_text_and_probability_survives_a_line(response: str | None, prob: float) -> None:
-    record = FrameOutput.from_json(OUTPUT.to_json())
-    changed = FrameOutput(**{name: getattr(record, name) for name in FrameOutput.__slots__} | {"response": response})  # type: ignore[arg-type]
+    changed = replace(OUTPUT, response=response, speak_prob=prob)
     line = changed.to_json()
     assert "\n" not in line
     assert FrameOutput.from_json(line) == changed
@@ -59,7 +60,7 @@ def test_a_damaged_run_file_names_file_and_line(tmp_path: Path, line: str) -> No
 def test_a_run_that_breaks_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     write_outputs(tmp_path / "run.jsonl", [OUTPUT])
 
-    def broken():  # type: ignore[no-untyped-def]
+    def broken() -> Iterator[FrameOutput]:
         yield OUTPUT
         raise KeyboardInterrupt
 

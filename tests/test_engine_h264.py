@@ -1,3 +1,4 @@
+import itertools
 import warnings
 from collections.abc import Iterator
 from fractions import Fraction
@@ -58,7 +59,7 @@ def test_browsers_can_play_and_seek(tmp_path: Path) -> None:
     content = path.read_bytes()
     assert content.index(b"moov") < content.index(b"mdat")  # the index comes first
     keys = [*picture_times(path, only_keys=True), 10.0]
-    assert max(after - before for before, after in zip(keys, keys[1:], strict=False)) <= 2.0
+    assert max(after - before for before, after in itertools.pairwise(keys)) <= 2.0
 
 
 def test_a_lower_crf_makes_a_larger_file(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_conversion_of_a_truncated_file_keeps_what_can_be_read(tmp_path: Path) -
     with pytest.warns(VideoWarning, match="could be read up to") as caught:
         convert_for_browser(source, tmp_path / "out.mp4")
     assert len(caught) == 1
-    assert 2 < probe(tmp_path / "out.mp4").duration_s < 9
+    assert 1 < probe(tmp_path / "out.mp4").duration_s < 9
     times = picture_times(tmp_path / "out.mp4")
     assert times == pytest.approx([n / 20 for n in range(len(times))], abs=1e-3)
 

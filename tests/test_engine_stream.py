@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ from engine.vision import FrameFeatures, read_ahead
 from tests.fakes import STEPS, counting, random_frames, tiny_checkpoint
 
 TASK = Task(goal="build the toy truck", steps=STEPS, user_turns=(UserTurn(time_s=3.2, text="What is next?"),))
-SHORT = {"max_new_tokens": 6, "max_update_tokens": 5, "max_seq_len": 260, "reserved_seq_len": 60}
+SHORT: dict[str, Any] = {"max_new_tokens": 6, "max_update_tokens": 5, "max_seq_len": 260, "reserved_seq_len": 60}
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,8 @@ def thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) -> dict
     }
 
 
-def run(checkpoint: Checkpoint, num_frames: int = 160, **settings: object) -> list[FrameOutput]:
-    config = StreamConfig(**{**SHORT, **thresholds(checkpoint, num_frames=num_frames, share=0.15), **settings})  # type: ignore[arg-type]
+def run(checkpoint: Checkpoint, num_frames: int = 160, **settings: Any) -> list[FrameOutput]:
+    config = StreamConfig(**{**SHORT, **thresholds(checkpoint, num_frames=num_frames, share=0.15), **settings})
     return list(Streamer(checkpoint, config).run(random_frames(checkpoint, num_frames), TASK))
 
 
@@ -116,7 +117,7 @@ def test_looking_ahead_changes_nothing(checkpoint: Checkpoint, lookahead: int) -
 def test_looking_ahead_changes_nothing_whatever_triggers(
     checkpoint: Checkpoint, share: float, lookahead: int, max_seq_len: int
 ) -> None:
-    settings = {**thresholds(checkpoint, num_frames=40, share=share), "max_seq_len": max_seq_len}
+    settings: dict[str, Any] = {**thresholds(checkpoint, num_frames=40, share=share), "max_seq_len": max_seq_len}
     one = run(checkpoint, 40, **settings)
     many = run(checkpoint, 40, lookahead=lookahead, **settings)
     assert decided(one) == decided(many)
@@ -125,7 +126,7 @@ def test_looking_ahead_changes_nothing_whatever_triggers(
 
 def test_a_long_stream_refreshes_and_still_knows_every_step(checkpoint: Checkpoint) -> None:
     task = Task(goal="g", steps=STEPS, initial_state={"S1": "completed", "S2": "in_progress"})
-    config = StreamConfig(speak_threshold=1, update_threshold=1, **SHORT)  # type: ignore[arg-type]
+    config = StreamConfig(speak_threshold=1, update_threshold=1, **SHORT)
     outputs = list(Streamer(checkpoint, config).run(random_frames(checkpoint, 400), task))
     assert sum(output.refreshed for output in outputs) >= 2
     assert all(output.dst_state == {"S1": "completed", "S2": "in_progress"} for output in outputs)
@@ -141,7 +142,7 @@ def test_the_prompt_after_a_refresh_names_every_step_with_its_state(checkpoint: 
 
 
 def test_the_same_seed_gives_the_same_run_and_another_does_not(checkpoint: Checkpoint) -> None:
-    sampled = {"do_sample": True, "temperature": 2.0}
+    sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
     first = run(checkpoint, seed=5, **sampled)
     assert decided(first) == decided(run(checkpoint, seed=5, **sampled))
     assert decided(first) == decided(run(checkpoint, seed=5, lookahead=9, **sampled))
@@ -167,12 +168,13 @@ def test_a_silent_token_decides_instead_of_the_heads(checkpoint: Checkpoint) -> 
     frames = list(random_frames(checkpoint, 4))
     config = StreamConfig(decision_policy="silent-token", speak_threshold=1, update_threshold=1)
     runner = Runner(checkpoint.model, config, frames=iter(frames), silent_id=7)
-    feed = (*checkpoint.prompt.words("hello"), Image(frame_index=0))
+    words = checkpoint.prompt.words("hello")
+    feed: tuple[int | Image, ...] = (*words, Image(frame_index=0))
     request = Pass(keep=0, feed=feed, frames=range(1), decide_at=(len(feed) - 1,))
     runner._waiting.extend(frames)
     decision = runner.run(request).decisions[0]
     with torch.inference_mode():
-        inputs = torch.cat([checkpoint.model.embed_tokens(torch.tensor(feed[:-1])), frames[0].features])
+        inputs = torch.cat([checkpoint.model.embed_tokens(torch.tensor(words)), frames[0].features])
         silent = checkpoint.model.token_logits(checkpoint.model(inputs[None])[0, -1:]).softmax(-1)[0, 7]
     assert decision.speak_prob == pytest.approx(1 - float(silent), abs=1e-6)
     assert decision.update_prob == 0.0

@@ -1,8 +1,7 @@
 import warnings
 import wave
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
-from itertools import islice
 from pathlib import Path
 
 import av
@@ -10,35 +9,16 @@ import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
-from hypothesis import given
-from hypothesis import strategies as st
 
-from engine import video
-from engine.decoders import (
-    DecodeError,
-    Picture,
-    Track,
-    decode_with_decord,
-    decode_with_opencv,
-    decode_with_pyav,
-    decord,
-    find_track,
-)
 from engine.errors import VideoError
 from engine.h264 import write_h264
 from engine.video import Frame, VideoWarning, probe, read_frames
 
 NTSC = Fraction(30000, 1001)
 REAL = Path(__file__).parents[2] / "shared/data/videos"
-DECODERS = [
-    pytest.param(decode_with_decord, marks=pytest.mark.skipif(decord is None, reason="no decord here")),
-    decode_with_pyav,
-    decode_with_opencv,
-]
-Decode = Callable[[Track], Iterator[Picture]]
 
 
-def grey(level: int, *, height: int = 48, width: int = 64) -> np.ndarray:
+def grey(level: int, *, height: int = 64, width: int = 96) -> np.ndarray:
     """An image whose mean tells which one it is; the corner at the top left is white."""
     image = np.full((height, width, 3), level, dtype=np.uint8)
     image[:8, :8] = 255
@@ -64,38 +44,14 @@ def write_at(path: Path, times_s: list[float], *, codec: str = "libx264") -> Pat
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=25)
         assert isinstance(stream, VideoStream)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
         stream.codec_context.time_base = clock
         for number, time_s in enumerate(times_s):
-            frame = VideoFrame.from_ndarray(grey(number * 20), format="rgb24")
+            frame = VideoFrame.from_ndarray(grey(number * 20 % 240), format="rgb24")
             frame.pts, frame.time_base = round(time_s / clock), clock
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path
-
-
-def write_turned(path: Path, source: Path, *, degrees: int) -> Path:
-    """Copy an mp4 and write a rotation, clockwise, into the matrix of its tkhd box (ISO/IEC 14496-12, 8.3.2)."""
-    one, width, height = 1 << 16, 64 << 16, 48 << 16
-    matrix = {
-        90: (0, one, -one, 0, height, 0),
-        180: (-one, 0, 0, -one, width, height),
-        270: (0, -one, one, 0, 0, width),
-    }
-    a, b, c, d, x, y = matrix[degrees]
-    content = bytearray(source.read_bytes())
-    at = content.index(b"tkhd") + 4 + 40
-    values = (a, b, 0, c, d, 0, x, y, 1 << 30)
-    content[at : at + 36] = b"".join(value.to_bytes(4, "big", signed=True) for value in values)
-    path.write_bytes(content)
-    return path
-
-
-def packets_of(path: Path) -> list[tuple[int, int, float]]:
-    """Position, size and time of each packet, in decoding order."""
-    with av.open(str(path)) as container:
-        packets = container.demux(container.streams.video[0])
-        return [(p.pos or 0, p.size, float(p.pts * p.time_base)) for p in packets if p.pts is not None and p.time_base]
 
 
 def expected_times(path: Path, *, fps: float) -> list[float]:
@@ -113,8 +69,8 @@ def expected_times(path: Path, *, fps: float) -> list[float]:
                 end_s = frame.time + float(frame.duration * frame.time_base)
         except av.error.InvalidDataError:
             pass  # the damaged file: what came before is what can be read
-    instants = [i / fps for i in range(int(end_s * fps) + 1) if i / fps < end_s - 1e-3]
-    return [max(t for t in times if t <= instant + 1e-3) for instant in instants]
+    instants = [i / fps for i in range(int(end_s * fps) + 1) if i / fps < end_s - 6e-4]
+    return [max(t for t in times if t <= instant + 6e-4) for instant in instants]
 
 
 def sampled(path: Path, *, fps: float = 2) -> list[Frame]:
@@ -127,7 +83,7 @@ def sampled(path: Path, *, fps: float = 2) -> list[Frame]:
 def test_two_fps_of_a_29_97_fps_video_do_not_drift(ntsc: Path) -> None:
     frames = sampled(ntsc)
     assert [frame.index for frame in frames] == list(range(21))  # 0, 0.5 .. 10.0 lie within 10.01 s
-    assert all(0 <= frame.index / 2 - frame.time_s < 0.034 for frame in frames)  # the picture on display
+    assert all(-6e-4 <= frame.index / 2 - frame.time_s < 0.034 for frame in frames)  # the picture on display
     assert frames[-1].time_s == pytest.approx(299 * 1001 / 30000, abs=1e-4)
     for frame in frames:  # picture n is shown at n * 1001 / 30000 s with level n * 2 // 3
         assert level_of(frame.image) == pytest.approx(frame.time_s * 29.97 * 2 / 3, abs=3)
@@ -154,28 +110,7 @@ def test_variable_frame_rate_gives_true_times_and_a_slow_source_repeats_pictures
 
 def test_a_stream_that_starts_late_counts_from_its_own_start(tmp_path: Path) -> None:
     frames = sampled(write_at(tmp_path / "late.mp4", [2.0, 2.4, 2.8, 3.2]))
-    assert [round(frame.time_s, 3) for frame in frames] == [0, 0.4, 0.8]
-
-
-@pytest.mark.parametrize("decode", DECODERS)
-def test_every_decoder_gives_the_same_pictures_at_the_same_times(ntsc: Path, decode: Decode) -> None:
-    track = find_track(ntsc)
-    pictures = [(picture.time_s, level_of(picture.fetch())) for picture in islice(decode(track), 60)]
-    assert [time_s for time_s, _ in pictures] == pytest.approx([n * 1001 / 30000 for n in range(60)], abs=1e-4)
-    assert [level for _, level in pictures] == pytest.approx([n * 2 // 3 for n in range(60)], abs=2.5)
-
-
-@pytest.mark.parametrize("decode", DECODERS)
-@pytest.mark.parametrize(("degrees", "corner"), [(90, (0, -1)), (180, (-1, -1)), (270, (-1, 0))])
-def test_every_decoder_turns_pictures_upright(
-    ntsc: Path, tmp_path: Path, decode: Decode, degrees: int, corner: tuple[int, int]
-) -> None:
-    path = write_turned(tmp_path / "turned.mp4", ntsc, degrees=degrees)
-    image = next(decode(find_track(path))).fetch()
-    assert image.shape == ((48, 64, 3) if degrees == 180 else (64, 48, 3))
-    assert image[corner].mean() > 200  # turned clockwise, the white corner leaves the top left
-    assert image[0, 0].mean() < 50
-    assert (probe(path).height, probe(path).width) == image.shape[:2]
+    assert [round(frame.time_s, 3) for frame in frames] == [0, 0.4, 0.8, 1.2]  # the last lasts 0.4 s too
 
 
 def test_size_is_height_and_width(ntsc: Path) -> None:
@@ -255,72 +190,11 @@ def test_a_truncated_file_gives_its_frames_and_one_warning(ntsc: Path, tmp_path:
     assert [f.time_s for f in frames] == pytest.approx([f.time_s for f in whole[: len(frames)]], abs=1e-4)
 
 
-def test_a_hole_is_bridged_by_the_last_clean_picture_and_warned_of(ntsc: Path, tmp_path: Path) -> None:
-    content = bytearray(ntsc.read_bytes())
-    hole = packets_of(ntsc)[100:103]
-    for position, size, _ in hole:
-        content[position : position + size] = b"\xff" * size
-    path = tmp_path / "hole.mp4"
-    path.write_bytes(content)
-    with pytest.warns(VideoWarning, match=r"hole\.mp4: damaged") as caught:
-        frames = list(read_frames(path, fps=10))
-    assert len(caught) == 1
-    assert [frame.index for frame in frames] == list(range(101))  # none lost, none twice: 0 .. 10.0 s
-    late = [frame.index / 10 for frame in frames if frame.index / 10 - frame.time_s > 0.04]
-    assert late
-    assert min(late) == pytest.approx(hole[0][2], abs=0.3)
-
-
-@given(dies_at=st.lists(st.integers(0, 12), min_size=2, max_size=2), lazy=st.booleans())
-def test_the_next_decoder_carries_on_where_one_failed(dies_at: list[int], lazy: bool) -> None:
-    """Fake decoders of 12 pictures at 4 a second: each dies at its picture, while decoding or when asked for it."""
-    track = Track(
-        path=Path("fake.mp4"), container="fake", stream_index=0, is_first=True, start_s=0, duration_s=3, fps=4,
-        width=1, height=1, codec="h264", pixel_format="yuv420p",
-    )  # fmt: skip
-
-    def fake(death: int) -> Decode:
-        def decode(_: Track) -> Iterator[Picture]:
-            def fetch(number: int) -> np.ndarray:
-                if number >= death:
-                    raise DecodeError("dead")
-                return np.full((1, 1, 3), number, dtype=np.uint8)
-
-            for n in range(12):
-                if n >= death and not lazy:
-                    raise DecodeError("dead")
-                yield Picture(
-                    time_s=n / 4, end_s=(n + 1) / 4, is_decoded=not lazy, fetch=lambda n=n: fetch(n)  # type: ignore[misc]
-                )  # fmt: skip
-
-        return decode
-
-    decoders = (fake(dies_at[0]), fake(dies_at[1]), fake(12))
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        warnings.simplefilter("ignore")
-        patch.setattr(video, "DECODERS", decoders)
-        frames = list(video.sample_track(track, fps=8, size=None))
-    assert [frame.index for frame in frames] == list(range(24))
-    assert [int(frame.image[0, 0, 0]) for frame in frames] == [index // 2 for index in range(24)]
-
-
-def test_frames_stream_so_the_first_comes_before_the_rest_is_read(ntsc: Path) -> None:
-    frames = read_frames(ntsc, fps=2)
-    assert next(frames).index == 0
-    assert isinstance(frames, Iterator)
-
-
-def test_a_half_read_video_can_be_dropped(ntsc: Path) -> None:
-    pictures = decode_with_pyav(find_track(ntsc))
-    next(pictures)
-    del pictures  # hung when PyAV's logging was on: its decoder threads waited for the GIL
-
-
 def test_probe_tells_what_the_container_says(ntsc: Path) -> None:
     info = probe(ntsc)
     assert info.duration_s == pytest.approx(10.01)
     assert info.native_fps == pytest.approx(29.97, abs=1e-3)
-    assert (info.width, info.height, info.codec) == (64, 48, "h264")
+    assert (info.width, info.height, info.codec) == (96, 64, "h264")
     assert info.is_browser_playable
 
 

@@ -1,0 +1,74 @@
+"""Command line of the page: loads the model once and serves on this machine.
+
+Exit codes: 0 all well; 2 wrong use or a world that does not fit, with one line why.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import gradio as gr
+from transformers.utils import logging as transformers_logging
+
+from app.clips import read_demos
+from app.display import DisplayCopies
+from app.handlers import Bench
+from app.palette import CSS
+from app.ui import build_page
+from engine.checkpoint import load_model
+from engine.errors import EngineError
+
+ASSETS = Path(__file__).parent.parent / "assets"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve the page until it is interrupted; return the exit code."""
+    options = _parser().parse_args(arguments)
+    transformers_logging.disable_progress_bar()
+    try:
+        serve(options)
+    except (EngineError, ValueError, OSError) as error:
+        print(f"error: {str(error).strip().splitlines()[0]}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Load the model and serve. Raises ``OSError`` when the port is taken, and the errors of ``load_model``."""
+    if not options.max_minutes > 0:
+        raise ValueError(f"--max-minutes must be positive; got {options.max_minutes:g}")
+    demos = read_demos(options.data)
+    bench = Bench(
+        checkpoint=load_model(options.checkpoint, device=options.device, heads=options.heads),
+        demos=demos,
+        copies=DisplayCopies(),
+        max_duration_s=60 * options.max_minutes,
+    )
+    print(f"StepScope: http://{options.host}:{options.port}", *filter(None, [demos.notice]), sep="\n", flush=True)
+    build_page(bench).launch(
+        server_name=options.host,
+        server_port=options.port,
+        allowed_paths=[str(clip.path.resolve()) for clip in demos.clips],
+        theme=gr.themes.Default(),
+        css=CSS,
+        footer_links=["settings"],
+        run_history=False,
+        ssr_mode=False,
+        quiet=True,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine only)")
+    parser.add_argument("--port", type=int, default=7860)
+    parser.add_argument("--data", type=Path, default=ASSETS / "demo" / "test.json", help="manifest of bundled videos")
+    parser.add_argument("--checkpoint", default=ASSETS / "checkpoint", help="folder or hub id")
+    parser.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
+    parser.add_argument("--max-minutes", type=float, default=10, help="longest upload (default: 10)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

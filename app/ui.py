@@ -1,0 +1,126 @@
+"""The page's layout and its wiring; what happens is in ``app.handlers``.
+
+Texts of the model, of dialogues and of file names are shown in text boxes and table cells only, never as markup.
+"""
+
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from app import handlers
+from app.handlers import Bench, Buttons, ClipView, RunView
+from app.transcript import HEADERS, STATE_HEADERS
+
+INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
+STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
+PRIVATE: dict[str, Any] = {"api_visibility": "private"}
+
+
+def build_page(bench: Bench) -> gr.Blocks:
+    """Build the page around a model and the bundled videos; theme and style are given to ``launch``."""
+    with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
+        clip, run = gr.State(None), gr.State(None)
+        gr.Markdown(INTRODUCTION, elem_id="title")
+        with gr.Row():
+            with gr.Column(scale=3, min_width=300):
+                chosen = _chooser(bench)
+                upload = gr.File(label="or upload a video", height=90, elem_id="upload")
+                goal = gr.Textbox(label="Goal", placeholder="build the toy truck", elem_id="goal")
+                steps = gr.Textbox(label="Steps, one a line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
+                user_turns = gr.Textbox(
+                    label="User turns (optional), 'seconds: words'",
+                    placeholder="12.5: What is next?",
+                    lines=2,
+                    elem_id="user_turns",
+                )
+                speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="speak_threshold")
+                update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="update_threshold")
+                with gr.Row():
+                    run_button = gr.Button("Run", variant="primary", elem_id="run")
+                    stop_button = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop")
+            with gr.Column(scale=10):
+                status = gr.Textbox(show_label=False, interactive=False, elem_id="status", lines=1, max_lines=4)
+                progress = gr.HTML(elem_id="progress", padding=False)
+                with gr.Row():
+                    with gr.Column(scale=4):
+                        video = gr.Video(label="Video", interactive=False, height=330, buttons=[], elem_id="video")
+                    with gr.Column(scale=6):
+                        transcript = _transcript()
+                charts = gr.Plot(label="Probabilities, thresholds and step states", elem_id="charts")
+                states = _states()
+
+        clip_view = ClipView(
+            clip=clip,
+            video=video,
+            chosen=chosen,
+            upload=upload,
+            goal=goal,
+            steps=steps,
+            user_turns=user_turns,
+            status=status,
+        )
+        run_view = RunView(
+            run=run, status=status, progress=progress, transcript=transcript, charts=charts, states=states
+        )
+        buttons = Buttons(run=run_button, stop=stop_button)
+        inputs = [clip, goal, steps, user_turns, speak, update]
+
+        beginning = run_button.click(
+            handlers.begin, None, [*buttons, *run_view], queue=False, show_progress="hidden", **PRIVATE
+        )
+        streaming = beginning.then(
+            partial(handlers.stream, bench),
+            inputs,
+            list(run_view),
+            concurrency_id="model",
+            concurrency_limit=1,
+            show_progress="minimal",
+            show_progress_on=progress,
+            **PRIVATE,
+        )
+        streaming.then(handlers.end, None, list(buttons), queue=False, show_progress="hidden", **PRIVATE)
+        stop_button.click(
+            handlers.stop, [run], list(run_view), cancels=[streaming], show_progress="hidden", **PRIVATE
+        ).then(handlers.end, None, list(buttons), queue=False, show_progress="hidden", **PRIVATE)
+        for event, handler, source in (
+            (page.load, handlers.choose_demo, chosen),
+            (chosen.input, handlers.choose_demo, chosen),
+            (upload.upload, handlers.accept_upload, upload),
+            (upload.clear, handlers.accept_upload, upload),
+        ):
+            event(partial(handler, bench), [source], list(clip_view), cancels=[streaming], **PRIVATE)
+        transcript.select(handlers.seek, None, video, show_progress="hidden", **PRIVATE)
+    return page
+
+
+def _chooser(bench: Bench) -> gr.Dropdown:
+    choices = [(f"{clip.name}: {clip.sample.goal if clip.sample else ''}", clip.name) for clip in bench.demos.clips]
+    first = choices[0][1] if choices else None
+    return gr.Dropdown(choices, value=first, label="Bundled video", interactive=True, elem_id="chosen")
+
+
+def _transcript() -> gr.Dataframe:
+    return gr.Dataframe(
+        headers=HEADERS,
+        datatype="str",
+        type="array",
+        label="Transcript; click a row to go there",
+        interactive=False,
+        wrap=True,
+        max_height=330,
+        column_widths=["70px", "110px", "38%", "65px", "38%"],
+        elem_id="transcript",
+    )
+
+
+def _states() -> gr.Dataframe:
+    return gr.Dataframe(
+        headers=STATE_HEADERS,
+        datatype="str",
+        type="array",
+        label="States of the steps",
+        interactive=False,
+        wrap=True,
+        elem_id="states",
+    )

@@ -53,6 +53,7 @@ def serve(options: argparse.Namespace) -> None:
         css=CSS,
         footer_links=["settings"],
         run_history=False,
+        enable_monitoring=False,
         ssr_mode=False,
         quiet=True,
     )

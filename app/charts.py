@@ -19,6 +19,8 @@ TRACE_PX: Final = 105
 BAND_PX: Final = 17
 LABEL_CHARS: Final = 26
 HOVER_CHARS: Final = 60
+TICK_STEPS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600)
+MOST_TICKS: Final = 16
 
 
 def draw_run(run: Run) -> go.Figure:
@@ -62,7 +64,7 @@ def _draw_updating(figure: go.Figure, run: Run) -> None:
 
 def _draw_trace(figure: go.Figure, run: Run, *, name: str, probs: list[float], row: int, colour: str) -> None:
     figure.add_scatter(
-        x=[_ms(output.time_s) for output in run.outputs],
+        x=[output.time_s for output in run.outputs],
         y=probs,
         customdata=[clock(output.time_s, digits=1) for output in run.outputs],
         hovertemplate=f"%{{customdata}}  {name} %{{y:.3f}}<extra></extra>",
@@ -97,7 +99,7 @@ def _draw_triggers(
     colour: str,
 ) -> None:
     figure.add_scatter(
-        x=[_ms(output.time_s) for output in outputs],
+        x=[output.time_s for output in outputs],
         y=probs,
         text=texts,
         customdata=[clock(output.time_s, digits=1) for output in outputs],
@@ -127,8 +129,8 @@ def _draw_bands(figure: go.Figure, run: Run, reference: list[Moment]) -> None:
     for state, pieces in bars.items():
         figure.add_bar(
             y=[height for height, *_ in pieces],
-            base=[_ms(start_s) for _, start_s, *_ in pieces],
-            x=[_ms(end_s - start_s) for _, start_s, end_s, _ in pieces],
+            base=[start_s for _, start_s, *_ in pieces],
+            x=[end_s - start_s for _, start_s, end_s, _ in pieces],
             customdata=[hover for *_, hover in pieces],
             hovertemplate="%{customdata}<extra></extra>",
             orientation="h",
@@ -147,7 +149,9 @@ def _draw_bands(figure: go.Figure, run: Run, reference: list[Moment]) -> None:
 
 
 def _style(figure: go.Figure, run: Run, *, height: int) -> None:
-    is_long = run.clip.duration_s >= 3600
+    end_s = max(run.clip.duration_s, run.reached_s)
+    step_s = next((step for step in TICK_STEPS_S if end_s / step <= MOST_TICKS), 3600)
+    ticks = [step_s * number for number in range(int(end_s / step_s) + 1)]
     figure.update_layout(
         height=height,
         margin={"l": 10, "r": 10, "t": 44, "b": 34},
@@ -155,24 +159,19 @@ def _style(figure: go.Figure, run: Run, *, height: int) -> None:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": INK, "size": 12},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "yref": "container", "x": 0},
+        legend={"orientation": "h", "y": 1.03, "yanchor": "bottom", "x": 1, "xanchor": "right"},
         hoverlabel={"align": "left"},
     )
     figure.update_xaxes(
-        type="date",
-        range=[0, _ms(max(run.clip.duration_s, run.reached_s))],
-        tickformat="%-H:%M:%S" if is_long else "%-M:%S",
+        range=[0, end_s],
+        tickvals=ticks,
+        ticktext=[clock(tick) for tick in ticks],
         gridcolor=GRID,
         zeroline=False,
     )
     figure.update_yaxes(automargin=True, zeroline=False, gridcolor=GRID)
     for row, title in ((1, "speak"), (2, "update")):
         figure.update_yaxes(range=[-0.04, 1.12], tickvals=[0, 0.5, 1], title=title, row=row, col=1)
-
-
-def _ms(time_s: float) -> float:
-    """Return a time as Plotly's date axis takes it: milliseconds since 1970."""
-    return time_s * 1000
 
 
 def _band_label(name: str, lane: str, *, is_first: bool) -> str:

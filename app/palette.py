@@ -21,8 +21,12 @@ CSS: Final = """
 #title h1 { font-size: 1.35rem; margin: 0; }
 #title p { margin: 0; color: var(--body-text-color-subdued); }
 #status textarea { font-weight: 600; }
-#status.problem textarea { border-left: 4px solid #cf6a12; padding-left: 10px; }
-#progress progress { width: 100%; height: 8px; accent-color: #2b83c6; display: block; }
-#transcript td, #states td { font-size: 0.85rem; }
+#status.problem textarea { border-left: 5px solid #cf6a12; }
+#progress progress { width: 100%; height: 8px; display: block; appearance: none; border: none; }
+#progress progress::-webkit-progress-bar { background: var(--border-color-primary); border-radius: 4px; }
+#progress progress::-webkit-progress-value { background: #2b83c6; border-radius: 4px; }
+#progress progress::-moz-progress-bar { background: #2b83c6; border-radius: 4px; }
+#progress { margin: -8px 0; }
+#transcript table *, #states table * { font-family: var(--font); font-size: 0.85rem; }
 #video video { background: #000; }
 """

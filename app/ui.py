@@ -14,6 +14,10 @@ from app.transcript import HEADERS, STATE_HEADERS
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
+SHOW_NEWEST = """() => requestAnimationFrame(() => {
+    const rows = document.querySelector('#transcript .virtual-table-viewport');
+    if (rows && document.querySelector('#run').disabled) rows.scrollTop = rows.scrollHeight;
+})"""
 PRIVATE: dict[str, Any] = {"api_visibility": "private"}
 
 
@@ -25,11 +29,11 @@ def build_page(bench: Bench) -> gr.Blocks:
         with gr.Row():
             with gr.Column(scale=3, min_width=300):
                 chosen = _chooser(bench)
-                upload = gr.File(label="or upload a video", height=90, elem_id="upload")
+                upload = gr.File(label="or upload a video", height=120, elem_id="upload")
                 goal = gr.Textbox(label="Goal", placeholder="build the toy truck", elem_id="goal")
                 steps = gr.Textbox(label="Steps, one a line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
                 user_turns = gr.Textbox(
-                    label="User turns (optional), 'seconds: words'",
+                    label="User turns, one a line (optional)",
                     placeholder="12.5: What is next?",
                     lines=2,
                     elem_id="user_turns",
@@ -37,17 +41,19 @@ def build_page(bench: Bench) -> gr.Blocks:
                 speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="speak_threshold")
                 update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="update_threshold")
                 with gr.Row():
-                    run_button = gr.Button("Run", variant="primary", elem_id="run")
-                    stop_button = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop")
+                    run_button = gr.Button("Run", variant="primary", min_width=100, elem_id="run")
+                    stop_button = gr.Button("Stop", variant="stop", min_width=100, interactive=False, elem_id="stop")
             with gr.Column(scale=10):
-                status = gr.Textbox(show_label=False, interactive=False, elem_id="status", lines=1, max_lines=4)
+                status = gr.Textbox(
+                    show_label=False, container=False, interactive=False, lines=1, max_lines=4, elem_id="status"
+                )
                 progress = gr.HTML(elem_id="progress", padding=False)
                 with gr.Row():
                     with gr.Column(scale=4):
                         video = gr.Video(label="Video", interactive=False, height=330, buttons=[], elem_id="video")
                     with gr.Column(scale=6):
                         transcript = _transcript()
-                charts = gr.Plot(label="Probabilities, thresholds and step states", elem_id="charts")
+                charts = gr.Plot(show_label=False, elem_id="charts")
                 states = _states()
 
         clip_view = ClipView(
@@ -90,6 +96,7 @@ def build_page(bench: Bench) -> gr.Blocks:
             (upload.clear, handlers.accept_upload, upload),
         ):
             event(partial(handler, bench), [source], list(clip_view), cancels=[streaming], **PRIVATE)
+        transcript.change(None, None, None, js=SHOW_NEWEST, **PRIVATE)
         transcript.select(handlers.seek, None, video, show_progress="hidden", **PRIVATE)
     return page
 
@@ -109,7 +116,7 @@ def _transcript() -> gr.Dataframe:
         interactive=False,
         wrap=True,
         max_height=330,
-        column_widths=["70px", "110px", "38%", "65px", "38%"],
+        column_widths=["11%", "18%", "31%", "10%", "30%"],
         elem_id="transcript",
     )
 

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 import av
 import cv2
 import numpy as np
+from av.codec.context import Flags
 from av.container import OutputContainer
 from av.video.frame import PictureType, VideoFrame
 from av.video.reformatter import ColorRange, Colorspace
@@ -45,7 +46,8 @@ class Encoder:
         stream = container.add_stream("libx264", rate=fps, options=options)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.codec_context.time_base = Fraction(1, CLOCK)
-        stream.codec_context.gop_size = max(1, math.floor(KEY_EVERY_S * fps))
+        stream.codec_context.max_b_frames = 0  # with them, an mp4 of a variable rate gets a wrong duration
+        stream.codec_context.flags |= Flags.frame_duration
         stream.codec_context.colorspace = Colorspace.SMPTE170M
         stream.codec_context.color_range = ColorRange.MPEG
         self._container: OutputContainer = container

@@ -6,6 +6,7 @@ ask for, so memory does not grow with the video.
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -54,7 +55,7 @@ class Runner:
             self._waiting.popleft()
         while len(self._waiting) < request.most and (frame := next(self._frames, None)) is not None:
             self._waiting.append(frame)
-        return tuple(frame.time_s for frame, _ in zip(self._waiting, range(request.most), strict=False))
+        return tuple(frame.time_s for frame in islice(self._waiting, request.most))
 
     @torch.inference_mode()
     def run(self, request: Pass) -> Reading:

@@ -8,6 +8,7 @@ Frames without a turn far outnumber the others and can be sub-sampled in the BCE
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 import torch
@@ -222,7 +223,7 @@ def train(
         drawn = torch.rand(labels.shape, generator=random).to(labels.device)
         return (labels == 1) | (drawn < config.negative_rate)
 
-    for _, (sequences, features) in zip(range(config.num_steps), batches, strict=False):
+    for sequences, features in islice(batches, config.num_steps):
         with torch.autocast(model.device.type, torch.bfloat16):
             images = (embed or model.embed_frames)(features)
             losses = stream_losses(model, sequences, images, config=config, keep_negative=keep_negative)

@@ -125,7 +125,7 @@ def show(track: Track, *, wants: Callable[[float, float], bool], decoders: Decod
     """
     reached_s, is_damaged, reasons = 0.0, False, list[str]()
     for decode in decoders:
-        end_s = 0.0
+        end_s, is_sequential = 0.0, False
         try:
             for picture, until_s in _with_ends(decode(track)):
                 is_wanted = wants(picture.time_s, until_s)
@@ -133,13 +133,13 @@ def show(track: Track, *, wants: Callable[[float, float], bool], decoders: Decod
                     yield Shown(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
                 if is_wanted or picture.is_decoded:
                     reached_s = max(reached_s, until_s)
-                end_s = until_s
+                end_s, is_sequential = until_s, picture.is_decoded
             if end_s > 0 and not track.lasts_beyond(end_s):
                 break
             reasons.append(f"the file ends early, its header promises {track.duration_s or 0:.2f} s")
         except DecodeError as error:
             reasons.append(str(error))
-        is_damaged = is_damaged or (end_s > 0 and decode is decode_with_pyav)  # OpenCV does not tell
+        is_damaged = is_damaged or is_sequential  # decord may just be unable, and OpenCV is silent about damage
     else:
         is_damaged = True
     if reached_s == 0:

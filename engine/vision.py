@@ -8,6 +8,7 @@ import queue
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import cv2
@@ -80,7 +81,7 @@ def encode(checkpoint: "Checkpoint", frames: Iterable["Frame"], *, batch_size: i
 
 def _encode_batches(checkpoint: "Checkpoint", frames: Iterable["Frame"], batch_size: int) -> Iterator[FrameFeatures]:
     source = iter(frames)
-    while batch := [frame for frame, _ in zip(source, range(batch_size), strict=False)]:
+    while batch := list(islice(source, batch_size)):
         features = encode_images(checkpoint, [frame.image for frame in batch])
         for frame, feature in zip(batch, features, strict=True):
             yield FrameFeatures(index=frame.index, time_s=frame.time_s, features=feature)

@@ -36,14 +36,14 @@ Decode = Callable[[Track], Iterator[Picture]]
 
 
 def grey(level: int, *, height: int = 64, width: int = 96) -> np.ndarray:
-    """An image whose mean tells which one it is; the corner at the top left is white."""
+    """An image whose mean tells which one it is; the corner at the top left is red."""
     image = np.full((height, width, 3), level, dtype=np.uint8)
-    image[:8, :8] = 255
+    image[:8, :8] = (255, 0, 0)
     return image
 
 
 def level_of(image: np.ndarray) -> float:
-    """The level of a grey image, away from its white corner, whichever way it is turned."""
+    """The level of a grey image, away from its corner, whichever way it is turned."""
     return float(image[20:28, 20:28].mean())
 
 
@@ -95,8 +95,8 @@ def test_every_decoder_turns_pictures_upright(
     path = write_turned(tmp_path / "turned.mp4", ntsc, degrees=degrees)
     image = next(decode(find_track(path))).fetch()
     assert image.shape == ((64, 96, 3) if degrees == 180 else (96, 64, 3))
-    assert image[corner].mean() > 200  # turned clockwise, the white corner leaves the top left
-    assert image[0, 0].mean() < 50
+    assert image[corner] == pytest.approx([255, 0, 0], abs=40)  # turned clockwise, it leaves the top left
+    assert image[0, 0].max() < 50
     assert (probe(path).height, probe(path).width) == image.shape[:2]
 
 
@@ -165,9 +165,24 @@ def test_the_next_decoder_carries_on_where_one_failed(first: int, second: int, i
         fake_decoder(dies_at=second, is_lazy=is_lazy),
         fake_decoder(),
     )
-    frames = list(sample_track(fake_track(), fps=fps, size=None, decoders=decoders))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VideoWarning)
+        frames = list(sample_track(fake_track(), fps=fps, size=None, decoders=decoders))
     assert [frame.index for frame in frames] == list(range(3 * fps))
     assert [int(frame.image[0, 0, 0]) for frame in frames] == [index * 4 // fps for index in range(3 * fps)]
+
+
+def test_damage_that_one_decoder_met_is_told_even_if_another_reads_on() -> None:
+    decoders = (fake_decoder(dies_at=2, is_lazy=True), fake_decoder(dies_at=5), fake_decoder())
+    with pytest.warns(VideoWarning, match=r"up to 3\.00 s"):
+        assert len(list(sample_track(fake_track(), fps=4, size=None, decoders=decoders))) == 12
+
+
+def test_what_only_a_seeking_decoder_cannot_read_is_no_damage() -> None:
+    decoders = (fake_decoder(dies_at=2, is_lazy=True), fake_decoder())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(sample_track(fake_track(), fps=4, size=None, decoders=decoders))) == 12
 
 
 @given(first=st.integers(0, 11), second=st.integers(0, 11), is_lazy=st.booleans())

@@ -122,8 +122,17 @@ def test_conversion_keeps_true_times_of_a_variable_rate(tmp_path: Path) -> None:
     convert_for_browser(source, tmp_path / "out.mp4")
     assert probe(tmp_path / "out.mp4").is_browser_playable
     assert picture_times(tmp_path / "out.mp4") == pytest.approx(times, abs=2e-3)
+    assert probe(tmp_path / "out.mp4").duration_s == pytest.approx(6.2, abs=0.1)
+    keys = picture_times(tmp_path / "out.mp4", only_keys=True)
+    assert {3.0, 6.0} <= {round(time_s, 2) for time_s in keys}
     before, after = (list(read_frames(path, fps=2)) for path in (source, tmp_path / "out.mp4"))
     assert [f.image.mean() for f in after] == pytest.approx([f.image.mean() for f in before], abs=4)
+
+
+def test_conversion_keeps_how_long_the_last_picture_is_shown(tmp_path: Path) -> None:
+    write_h264(tmp_path / "slides.mp4", [grey(50), grey(100)], fps=0.2)
+    convert_for_browser(tmp_path / "slides.mp4", tmp_path / "out.mp4")
+    assert probe(tmp_path / "out.mp4").duration_s == pytest.approx(10, abs=0.01)
 
 
 def test_conversion_reduces_to_1280_wide_and_to_even_sizes(tmp_path: Path) -> None:

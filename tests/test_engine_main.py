@@ -1,0 +1,134 @@
+"""The command line, on real files."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.__main__ import main
+from engine.h264 import write_h264
+from engine.records import read_outputs
+from tests.fakes import tiny_checkpoint
+
+REAL_VIDEOS = Path(__file__).parent.parent.parent / "shared" / "data" / "videos"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint(tmp_path_factory.mktemp("tiny")).folder
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("video") / "six seconds.mp4"
+    random = np.random.default_rng(0)
+    write_h264(path, (random.integers(0, 256, (48, 64, 3), dtype=np.uint8) for _ in range(60)), fps=10)
+    return path
+
+
+def test_a_bare_video_gives_a_line_per_frame_and_a_progress_bar(
+    checkpoint: Path, video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run.jsonl"
+    assert main(["run", str(video), "--out", str(out), "--checkpoint", str(checkpoint), "--device", "cpu"]) == 0
+    assert [output.frame_index for output in read_outputs(out)] == list(range(12))
+    printed = capfd.readouterr()
+    assert "frame/s" in printed.err
+    assert "12 frames written" in printed.out
+
+
+def test_goal_steps_and_user_turns_are_taken(checkpoint: Path, video: Path, tmp_path: Path) -> None:
+    (tmp_path / "steps.txt").write_text("S2: attach the wheel\nS1: put on the roof\n")
+    out = tmp_path / "run.jsonl"
+    arguments = ["--goal", "build", "--steps", str(tmp_path / "steps.txt"), "--user", "2: What is next?"]
+    options = ["--checkpoint", str(checkpoint), "--lookahead", "4", "--speak-threshold", "1", "--update-threshold", "1"]
+    assert main(["run", str(video), "--out", str(out), *arguments, *options]) == 0
+    outputs = read_outputs(out)
+    assert outputs[0].dst_state == {"S2": "not_started", "S1": "not_started"}
+    tokens = [output.cache_tokens for output in outputs]
+    grown = [after - before for before, after in pairwise(tokens)]
+    assert grown[3] > 1  # the user turn enters at frame 4
+    assert {g for at, g in enumerate(grown) if at != 3} == {1}
+
+
+def test_features_stand_in_for_the_video(checkpoint: Path, video: Path, tmp_path: Path) -> None:
+    common = ["--checkpoint", str(checkpoint), "--device", "cpu"]
+    assert main(["encode", str(video), "--out", str(tmp_path / "f.safetensors"), *common]) == 0
+    for name, more in (("a", []), ("b", ["--features", str(tmp_path / "f.safetensors")])):
+        assert main(["run", str(video), "--out", str(tmp_path / name), *common, *more]) == 0
+    a, b = read_outputs(tmp_path / "a"), read_outputs(tmp_path / "b")
+    assert [output.time_s for output in a] == [output.time_s for output in b]
+    assert [output.speak_prob for output in a] == pytest.approx([output.speak_prob for output in b], abs=0.01)
+
+
+def test_training_on_clips_writes_a_checkpoint_that_runs(checkpoint: Path, video: Path, tmp_path: Path) -> None:
+    common = ["--checkpoint", str(checkpoint), "--device", "cpu"]
+    main(["encode", str(video), "--out", str(tmp_path / "f.safetensors"), *common])
+    clip = {
+        "features": "f.safetensors",
+        "goal": "build",
+        "steps": [{"id": "S1", "name": "attach the wheel"}],
+        "turns": [{"frame_index": 3, "role": "update", "text": "S1->start"}],
+    }
+    (tmp_path / "clips.jsonl").write_text(json.dumps(clip) + "\n")
+    arguments = ["train", str(tmp_path / "clips.jsonl"), "--out", str(tmp_path / "new"), "--num-steps", "2", *common]
+    assert main(arguments) == 0
+    out = tmp_path / "run.jsonl"
+    assert main(["run", str(video), "--out", str(out), "--checkpoint", str(tmp_path / "new"), "--device", "cpu"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["run", "missing.mp4"], "missing.mp4"),
+        (["run", "VIDEO", "--checkpoint", "/nowhere"], "neither a folder nor"),
+        (["run", "VIDEO", "--speak-threshold", "2"], "speak_threshold must be within"),
+        (["run", "VIDEO", "--steps", "/nowhere.txt"], "/nowhere.txt"),
+        (["run", "VIDEO", "--user", "soon"], "SECONDS: WORDS"),
+        (["run", "VIDEO", "--device", "cuda:99"], "is not there"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(
+    checkpoint: Path, video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    given = [str(video) if argument == "VIDEO" else argument for argument in arguments]
+    checkpoint_given = [] if "--checkpoint" in given else ["--checkpoint", str(checkpoint)]
+    assert main([*given, "--out", str(tmp_path / "run.jsonl"), *checkpoint_given]) == 2
+    line = next(line for line in capfd.readouterr().err.splitlines() if line.startswith("error: "))
+    assert reason in line
+    assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_a_killed_run_leaves_no_half_file(checkpoint: Path, video: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+    command = [sys.executable, "-m", "engine", "run", str(video), "--out", str(out), "--checkpoint", str(checkpoint)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=Path(__file__).parent.parent) as process:
+        assert process.stderr is not None
+        seen = b""
+        while b"frame" not in seen and process.poll() is None:
+            seen += process.stderr.read1(64)  # type: ignore[attr-defined]
+        process.kill()
+    assert not out.exists() or len(read_outputs(out)) == 12
+
+
+@pytest.mark.skipif(not REAL_VIDEOS.is_dir(), reason="the real videos are not beside this checkout")
+@pytest.mark.parametrize(
+    ("name", "num_frames"),
+    [
+        ("av1_video.mkv", 10),
+        ("h265_video.mp4", 2),
+        ("nasa_13013.mp4", 27),
+        ("video_0.mov", 1),
+        ("video_90.mov", 1),
+        ("corrupted.mp4", 6),
+    ],
+)
+def test_every_real_video_runs(checkpoint: Path, tmp_path: Path, name: str, num_frames: int) -> None:
+    out = tmp_path / "run.jsonl"
+    arguments = ["--checkpoint", str(checkpoint), "--lookahead", "16", "--device", "cpu"]
+    assert main(["run", str(REAL_VIDEOS / name), "--out", str(out), *arguments]) == 0
+    assert len(read_outputs(out)) == num_frames

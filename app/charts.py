@@ -11,8 +11,9 @@ from typing import Final
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.palette import GRID, INK, SPEAK, STATE_COLOURS, STATE_PATTERNS, STATE_WORDS, UPDATE
-from app.runs import Moment, Run, clock, judge_updates, predicted_moments, reference_moments, spans
+from app.palette import GRID, INK, SPEAK, STATE_COLOURS, STATE_PATTERNS, UPDATE
+from app.runs import Moment, Run, judge_updates, predicted_moments, reference_moments, spans
+from app.words import STATE_WORDS, clock
 from engine.records import FrameOutput
 
 TRACE_PX: Final = 105

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.words import clock
 from engine.errors import VideoError
 from engine.video import EPSILON_S, probe
 from eval.samples import Sample, read_samples
@@ -71,7 +72,7 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
     duration_s = probe(path).duration_s
     if duration_s > max_duration_s:
         raise VideoError(
-            f"{path}: lasts {duration_s / 60:.1f} minutes, longer than the limit of {max_duration_s / 60:g}; "
+            f"{path}: lasts {clock(duration_s)}, longer than the limit of {clock(max_duration_s)}; "
             "cut it, or start the page with a larger --max-minutes"
         )
     num_frames = max(1, math.ceil((duration_s - EPSILON_S) * UPLOAD_FPS))

@@ -1,15 +1,17 @@
 """What happens on a click: free functions from what is on the page to what shall be on it.
 
-Each returns a view, a named tuple whose fields are the outputs that ``app.ui`` wires, in that order. Whatever is
-wrong with a video or an entry becomes a sentence in the status line; nothing is kept between calls but what the
-views hold, so two windows never mix.
+Each returns views, named tuples whose fields are the outputs that ``app.ui`` wires, in that order. Whatever is
+wrong with a video or an entry becomes a sentence in the status line. What a window has under way is its own
+``LiveRun``; nothing is global, so two windows never mix.
 """
 
 import time
 import warnings
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -17,8 +19,9 @@ import gradio as gr
 from app.charts import draw_run
 from app.clips import Clip, Demos, read_upload
 from app.display import DisplayCopies
-from app.runs import Run, clock
-from app.transcript import state_rows, transcript_rows
+from app.runs import Run
+from app.transcript import HEADERS, state_rows, transcript_rows
+from app.words import clock, seconds, sentence
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.control import Task
@@ -32,6 +35,12 @@ UPDATE_EVERY_S = 0.2
 """The page is updated at most five times a second while it streams."""
 FRAMES_PER_PASS = 8
 """Frames fed together; the result is the same for any number."""
+LONGEST_FRAME_S = 60.0
+"""Longest wait for a run to end that was told to: one pass of a slow model."""
+CHOOSE = "Choose a bundled video or upload one."
+WIDTHS = ["11%", "18%", "30%", "12%", "29%"]
+WIDTHS_ALONE = ["11%", "18%", "59%", "12%"]
+"""Widths of the transcript's columns, with and without a reference."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +57,28 @@ class Bench:
     """Longest upload, in seconds."""
 
 
+@dataclass(slots=True, kw_only=True)
+class LiveRun:
+    """What a window has under way, from one click on Run to its end; the thread that streams writes into it."""
+
+    run: Run | None = None
+    """The run so far; None before its first frame."""
+    is_started: bool = False
+    """Whether it has had its turn."""
+    is_wanted: bool = True
+    """Whether it shall go on."""
+    ended: Event = field(default_factory=Event)
+    """Set when nothing more will come."""
+
+    def stop(self) -> None:
+        """Ask it to end, and wait until nothing more can come."""
+        self.is_wanted = False
+        if self.is_started:
+            self.ended.wait(timeout=LONGEST_FRAME_S)
+
+
 class ClipView(NamedTuple):
-    """The page after a video was chosen."""
+    """The boxes of the video and its task."""
 
     clip: Clip | None
     video: Any
@@ -58,13 +87,11 @@ class ClipView(NamedTuple):
     goal: Any
     steps: Any
     user_turns: Any
-    status: Any
 
 
 class RunView(NamedTuple):
-    """The page while and after a run."""
+    """What a run shows, while it goes on and after."""
 
-    run: Any
     status: Any
     progress: Any
     transcript: Any
@@ -73,24 +100,29 @@ class RunView(NamedTuple):
 
 
 class Buttons(NamedTuple):
-    """Which of the two buttons can be pressed."""
+    """What a window has under way, and which of the two buttons can be pressed."""
 
+    live: LiveRun | None
     run: Any
     stop: Any
 
 
-def choose_demo(bench: Bench, name: str | None) -> ClipView:
-    """Show a bundled video and fill in its task."""
+Page = tuple[Any, ...]
+"""Several views one after another."""
+
+
+def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:
+    """Show a bundled video and fill in its task: ``ClipView``, ``RunView``, ``Buttons``."""
     if name is None:
-        return _no_clip(bench.demos.notice or "Choose a bundled video or upload one.", upload=None, is_problem=False)
+        return _without_clip(live, bench.demos.notice or CHOOSE)
     try:
         clip = bench.demos.find(name)
         video = bench.copies.find_or_convert(clip.path)
     except (EngineError, ValueError) as error:
-        return _no_clip(_sentence(error), upload=None)
+        return _without_clip(live, sentence(error), is_problem=True)
     sample = clip.sample
     assert sample is not None
-    return ClipView(
+    view = ClipView(
         clip=clip,
         video=str(video),
         chosen=gr.skip(),
@@ -98,40 +130,37 @@ def choose_demo(bench: Bench, name: str | None) -> ClipView:
         goal=sample.goal,
         steps="\n".join(f"{step.id}: {step.name}" for step in sample.steps),
         user_turns="\n".join(f"{turn.time_s:g}: {turn.text}" for turn in sample.user_turns),
-        status=say(f"{clip.name}, {clock(clip.duration_s)}. Press Run. {bench.demos.notice}".strip()),
     )
+    status = f"{clip.name}, {clock(clip.duration_s)}. Press Run. {bench.demos.notice}".strip()
+    return (*view, *_cleared(status), *_ready(live))
 
 
-def accept_upload(bench: Bench, upload: str | None) -> ClipView:
-    """Check and show an uploaded video; what cannot be streamed is refused in a sentence."""
+def accept_upload(bench: Bench, live: LiveRun | None, upload: str | None) -> Page:
+    """Check and show an upload, or refuse it in a sentence: ``ClipView``, ``RunView``, ``Buttons``."""
     if upload is None:
-        return _no_clip("Choose a bundled video or upload one.", upload=None, is_problem=False)
+        return _without_clip(live, CHOOSE)
     try:
         clip = read_upload(Path(upload), max_duration_s=bench.max_duration_s)
         video = bench.copies.find_or_convert(clip.path)
     except (EngineError, ValueError) as error:
-        return _no_clip(_sentence(error), upload=None)
-    converted = "" if video == clip.path else " Shown as a converted copy, because browsers cannot play the file."
-    return ClipView(
-        clip=clip,
-        video=str(video),
-        chosen=None,
-        upload=gr.skip(),
-        goal="",
-        steps="",
-        user_turns="",
-        status=say(f"{clip.name}, {clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."),
+        return _without_clip(live, sentence(error), is_problem=True)
+    view = ClipView(
+        clip=clip, video=str(video), chosen=None, upload=gr.skip(), goal=gr.skip(), steps=gr.skip(), user_turns=""
     )
+    converted = "" if video == clip.path else " Shown as a converted copy, because browsers cannot play the file."
+    status = f"{clip.name}, {clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
+    return (*view, *_cleared(status), *_ready(live))
 
 
-def begin() -> tuple[Any, ...]:
-    """Clear the page for a run that may have to wait for another window's: ``Buttons``, then ``RunView``."""
-    buttons = Buttons(run=gr.Button(interactive=False), stop=gr.Button(interactive=True))
-    return (*buttons, *_cleared("Waiting to start."))
+def begin() -> Page:
+    """Clear the page for a run that may have to wait for another window's: ``RunView``, ``Buttons``."""
+    buttons = Buttons(live=LiveRun(), run=gr.Button(interactive=False), stop=gr.Button(interactive=True))
+    return (*_cleared("Waiting to start."), *buttons)
 
 
 def stream(
     bench: Bench,
+    live: LiveRun,
     clip: Clip | None,
     goal: str,
     steps: str,
@@ -140,10 +169,10 @@ def stream(
     update_threshold: float,
 ) -> Generator[RunView]:
     """Stream the video through the model and show what it says as it says it."""
-    if clip is None:
-        yield _cleared("There is no video. Choose a bundled one or upload one, then press Run.", is_problem=True)
-        return
+    live.is_started = True
     try:
+        if clip is None:
+            raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
         config = StreamConfig(
             fps=clip.fps,
             speak_threshold=speak_threshold,
@@ -151,28 +180,33 @@ def stream(
             lookahead=FRAMES_PER_PASS,
             max_seq_len=min(StreamConfig().max_seq_len, bench.checkpoint.model.max_context),
         )
-        run = Run(clip=clip, task=read_task(clip, goal=goal, steps=steps, user_turns=user_turns), config=config)
-        yield from _stream(bench, run)
+        task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
+        live.run = Run(clip=clip, task=task, config=config)
+        yield from _stream(bench, live, live.run)
     except (EngineError, ValueError) as error:
-        yield _cleared(_sentence(error), is_problem=True)
+        problem = sentence(error)
+        yield show_run(live.run, problem, is_problem=True) if live.run else _cleared(problem, is_problem=True)
+    finally:
+        live.ended.set()
 
 
-def stop(run: Run | None) -> RunView:
-    """Show what there is of a run that was cancelled."""
-    if run is None:
-        return _cleared("Stopped before the first frame.")
-    return show_run(run, f"Stopped at {clock(run.reached_s)} of {clock(run.clip.duration_s)}.")
+def stop(live: LiveRun | None) -> Page:
+    """End a run and show what there is of it: ``RunView``, ``Buttons``."""
+    buttons = _ready(live)
+    if live is None or live.run is None or not live.run.outputs:
+        return (*_cleared("Stopped before the first frame."), *buttons)
+    run = live.run
+    return (*show_run(run, f"Stopped at {clock(run.reached_s)} of {clock(run.clip.duration_s)}."), *buttons)
 
 
 def end() -> Buttons:
     """Make the page ready for the next run."""
-    return Buttons(run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
+    return _ready(None)
 
 
 def seek(event: gr.SelectData) -> Any:
     """Move the video to the time of the transcript row that was clicked."""
-    minutes, _, seconds = str(event.row_value[0]).partition(":")
-    return gr.Video(playback_position=int(minutes) * 60 + float(seconds))
+    return gr.Video(playback_position=seconds(str(event.row_value[0])))
 
 
 def read_task(clip: Clip, *, goal: str, steps: str, user_turns: str) -> Task:
@@ -199,38 +233,33 @@ def say(text: str, *, is_problem: bool = False) -> Any:
 
 
 def show_run(run: Run, status: str, *, is_problem: bool = False) -> RunView:
-    """Show everything of a run that has come to its end, its own or another."""
+    """Show everything of a run that goes on no more."""
     return RunView(
-        run=run,
         status=say(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
-        transcript=transcript_rows(run),
+        transcript=_transcript(run),
         charts=draw_run(run) if run.outputs else None,
         states=state_rows(run),
     )
 
 
-def _stream(bench: Bench, run: Run) -> Generator[RunView]:
+def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
     damages: list[str] = []
     frames = _watched(run.clip, damages, max_duration_s=bench.max_duration_s)
     features = encode(bench.checkpoint, frames, batch_size=FRAMES_PER_PASS)
     outputs = Streamer(bench.checkpoint, run.config).run(features, run.task)
     began = shown = time.perf_counter()
-    try:
+    with closing(outputs):
         for output in outputs:
-            run = replace(run, outputs=(*run.outputs, output))
+            if not live.is_wanted:
+                return
+            live.run = run = replace(run, outputs=(*run.outputs, output))
             now = time.perf_counter()
             if now - shown >= UPDATE_EVERY_S:
                 shown = now
                 yield _running(run, rate=len(run.outputs) / (now - began))
-    except (EngineError, ValueError) as error:
-        yield show_run(run, _sentence(error), is_problem=True)
-        return
-    finally:
-        outputs.close()
     wall_s = time.perf_counter() - began
-    rate = len(run.outputs) / wall_s
-    done = f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({rate:.0f} frames/s)."
+    done = f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s)."
     yield show_run(run, " ".join([done, *damages]), is_problem=bool(damages))
 
 
@@ -241,7 +270,7 @@ def _watched(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterat
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", VideoWarning)
             frame = next(frames, None)
-        damages += [_sentence(w.message) for w in caught if issubclass(w.category, VideoWarning)]
+        damages += [sentence(w.message) for w in caught if issubclass(w.category, VideoWarning)]
         if frame is None:
             return
         if clip.sample is None and frame.time_s > max_duration_s:
@@ -253,41 +282,40 @@ def _running(run: Run, *, rate: float) -> RunView:
     at, end_s = clock(run.reached_s), clock(run.clip.duration_s)
     done, total = len(run.outputs), run.clip.num_frames
     return RunView(
-        run=run,
         status=say(f"Running: {done} of {total} frames, {rate:.0f} frames/s, at {at} of {end_s}."),
         progress=_bar(done, total),
-        transcript=transcript_rows(run),
+        transcript=_transcript(run),
         charts=gr.skip(),
         states=state_rows(run),
     )
 
 
 def _cleared(status: str, *, is_problem: bool = False) -> RunView:
-    return RunView(
-        run=None, status=say(status, is_problem=is_problem), progress=_bar(0, 1), transcript=[], charts=None, states=[]
-    )
+    said = say(status, is_problem=is_problem)
+    return RunView(status=said, progress=_bar(0, 1), transcript=[], charts=None, states=[])
 
 
-def _no_clip(status: str, *, upload: Any, is_problem: bool = True) -> ClipView:
-    return ClipView(
-        clip=None,
-        video=None,
-        chosen=None,
-        upload=upload,
-        goal=gr.skip(),
-        steps=gr.skip(),
-        user_turns=gr.skip(),
-        status=say(status, is_problem=is_problem),
+def _without_clip(live: LiveRun | None, status: str, *, is_problem: bool = False) -> Page:
+    view = ClipView(
+        clip=None, video=None, chosen=None, upload=None, goal=gr.skip(), steps=gr.skip(), user_turns=gr.skip()
     )
+    return (*view, *_cleared(status, is_problem=is_problem), *_ready(live))
+
+
+def _ready(live: LiveRun | None) -> Buttons:
+    """End what is under way; then the next run can begin."""
+    if live is not None:
+        live.stop()
+    return Buttons(live=None, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
+
+
+def _transcript(run: Run) -> Any:
+    """Return the transcript, without the column of a reference that is not there."""
+    rows, headers, widths = transcript_rows(run), HEADERS, WIDTHS
+    if run.clip.sample is None:
+        rows, headers, widths = [row[:-1] for row in rows], HEADERS[:-1], WIDTHS_ALONE
+    return gr.Dataframe(value={"headers": headers, "data": rows}, column_widths=widths)
 
 
 def _bar(done: int, total: int) -> str:
     return f'<progress value="{min(done, total)}" max="{total}" aria-label="frames done"></progress>'
-
-
-def _sentence(error: Exception | Warning | str) -> str:
-    """Return an error as a sentence, with a video called by its name rather than its place on this machine."""
-    text = str(error)
-    path, colon, rest = text.partition(": ")
-    text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
-    return text if text.endswith(".") else f"{text}."

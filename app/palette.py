@@ -1,7 +1,7 @@
-"""Colours and signs of the page, one place for all of it.
+"""Colours and patterns of the page, one place for all of it.
 
 The colours can be told apart with any colour vision (after Okabe and Ito, 2008) and stand on white as on black;
-wherever one carries a meaning, a sign, a pattern or a word carries it too.
+wherever one carries a meaning, a word or a pattern carries it too.
 """
 
 from typing import Final
@@ -13,8 +13,6 @@ GRID: Final = "rgba(125, 132, 142, 0.25)"
 
 STATE_COLOURS: Final = {"not_started": "rgba(125, 132, 142, 0.18)", "in_progress": "#d9a21b", "completed": "#12906f"}
 STATE_PATTERNS: Final = {"not_started": "", "in_progress": "/", "completed": ""}
-STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
-WHO_WORDS: Final = {"update": "◆ update", "user": "▹ user", "assistant": "● assistant"}
 
 CSS: Final = """
 .gradio-container { max-width: 1760px !important; margin: 0 auto; }
@@ -27,6 +25,6 @@ CSS: Final = """
 #progress progress::-webkit-progress-value { background: #2b83c6; border-radius: 4px; }
 #progress progress::-moz-progress-bar { background: #2b83c6; border-radius: 4px; }
 #progress { margin: -8px 0; }
-#transcript table *, #states table * { font-family: var(--font); font-size: 0.85rem; }
+#transcript .table-wrap *, #states .table-wrap * { font-family: var(--font); font-size: 0.85rem; }
 #video video { background: #000; }
 """

@@ -56,14 +56,6 @@ class Span:
     """When it ends, in seconds."""
 
 
-def clock(time_s: float, *, digits: int = 0) -> str:
-    """Write a time as ``m:ss``, or with ``digits`` places after the second."""
-    ticks = round(time_s * 10**digits)
-    minutes, rest = divmod(ticks, 60 * 10**digits)
-    width = 2 + digits + (digits > 0)
-    return f"{minutes}:{rest / 10**digits:0{width}.{digits}f}"
-
-
 def judge_updates(run: Run) -> dict[int, tuple[Verdict, ...]]:
     """Say of every update whether it was legal, illegal or malformed: verdicts by frame."""
     state: Mapping[str, str] = initial_state(run.task.steps, run.task.initial_state)

@@ -7,8 +7,8 @@ the same kind, otherwise in a row of its own: nothing is matched here, that is `
 from collections import defaultdict
 from itertools import zip_longest
 
-from app.palette import STATE_WORDS, WHO_WORDS
-from app.runs import Run, clock, judge_updates, predicted_moments, reference_moments
+from app.runs import Run, judge_updates, predicted_moments, reference_moments
+from app.words import STATE_WORDS, WHO_WORDS, clock
 
 HEADERS = ["Time", "Who", "Model", "Prob.", "Reference"]
 STATE_HEADERS = ["Step", "Name", "Model", "Reference"]

@@ -18,18 +18,22 @@ SHOW_NEWEST = """() => requestAnimationFrame(() => {
     const rows = document.querySelector('#transcript .virtual-table-viewport');
     if (rows && document.querySelector('#run').disabled) rows.scrollTop = rows.scrollHeight;
 })"""
-PRIVATE: dict[str, Any] = {"api_visibility": "private"}
+AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
+"""For events that never wait for another's end."""
 
 
 def build_page(bench: Bench) -> gr.Blocks:
     """Build the page around a model and the bundled videos; theme and style are given to ``launch``."""
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
-        clip, run = gr.State(None), gr.State(None)
+        clip, live = gr.State(None), gr.State(None)
         gr.Markdown(INTRODUCTION, elem_id="title")
         with gr.Row():
             with gr.Column(scale=3, min_width=300):
                 chosen = _chooser(bench)
                 upload = gr.File(label="or upload a video", height=120, elem_id="upload")
+                with gr.Row():
+                    run_button = gr.Button("Run", variant="primary", min_width=100, elem_id="run")
+                    stop_button = gr.Button("Stop", variant="stop", min_width=100, interactive=False, elem_id="stop")
                 goal = gr.Textbox(label="Goal", placeholder="build the toy truck", elem_id="goal")
                 steps = gr.Textbox(label="Steps, one a line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
                 user_turns = gr.Textbox(
@@ -40,9 +44,6 @@ def build_page(bench: Bench) -> gr.Blocks:
                 )
                 speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="speak_threshold")
                 update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="update_threshold")
-                with gr.Row():
-                    run_button = gr.Button("Run", variant="primary", min_width=100, elem_id="run")
-                    stop_button = gr.Button("Stop", variant="stop", min_width=100, interactive=False, elem_id="stop")
             with gr.Column(scale=10):
                 status = gr.Textbox(
                     show_label=False, container=False, interactive=False, lines=1, max_lines=4, elem_id="status"
@@ -57,47 +58,30 @@ def build_page(bench: Bench) -> gr.Blocks:
                 states = _states()
 
         clip_view = ClipView(
-            clip=clip,
-            video=video,
-            chosen=chosen,
-            upload=upload,
-            goal=goal,
-            steps=steps,
-            user_turns=user_turns,
-            status=status,
+            clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
         )
-        run_view = RunView(
-            run=run, status=status, progress=progress, transcript=transcript, charts=charts, states=states
-        )
-        buttons = Buttons(run=run_button, stop=stop_button)
-        inputs = [clip, goal, steps, user_turns, speak, update]
+        run_view = RunView(status=status, progress=progress, transcript=transcript, charts=charts, states=states)
+        buttons = Buttons(live=live, run=run_button, stop=stop_button)
+        everything = [*clip_view, *run_view, *buttons]
 
-        beginning = run_button.click(
-            handlers.begin, None, [*buttons, *run_view], queue=False, show_progress="hidden", **PRIVATE
-        )
-        streaming = beginning.then(
+        streaming = run_button.click(handlers.begin, None, [*run_view, *buttons], **AT_ONCE).then(
             partial(handlers.stream, bench),
-            inputs,
+            [live, clip, goal, steps, user_turns, speak, update],
             list(run_view),
             concurrency_id="model",
             concurrency_limit=1,
             show_progress="minimal",
             show_progress_on=progress,
-            **PRIVATE,
+            api_visibility="private",
         )
-        streaming.then(handlers.end, None, list(buttons), queue=False, show_progress="hidden", **PRIVATE)
-        stop_button.click(
-            handlers.stop, [run], list(run_view), cancels=[streaming], show_progress="hidden", **PRIVATE
-        ).then(handlers.end, None, list(buttons), queue=False, show_progress="hidden", **PRIVATE)
-        for event, handler, source in (
-            (page.load, handlers.choose_demo, chosen),
-            (chosen.input, handlers.choose_demo, chosen),
-            (upload.upload, handlers.accept_upload, upload),
-            (upload.clear, handlers.accept_upload, upload),
-        ):
-            event(partial(handler, bench), [source], list(clip_view), cancels=[streaming], **PRIVATE)
-        transcript.change(None, None, None, js=SHOW_NEWEST, **PRIVATE)
-        transcript.select(handlers.seek, None, video, show_progress="hidden", **PRIVATE)
+        streaming.then(handlers.end, None, list(buttons), **AT_ONCE)
+        stop_button.click(handlers.stop, live, [*run_view, *buttons], cancels=[streaming], **AT_ONCE)
+        show_demo, show_upload = partial(handlers.choose_demo, bench), partial(handlers.accept_upload, bench)
+        page.load(show_demo, [live, chosen], everything, **AT_ONCE)
+        chosen.input(show_demo, [live, chosen], everything, cancels=[streaming], **AT_ONCE)
+        gr.on([upload.upload, upload.clear], show_upload, [live, upload], everything, cancels=[streaming], **AT_ONCE)
+        transcript.change(None, None, None, js=SHOW_NEWEST, api_visibility="private")
+        transcript.select(handlers.seek, None, video, **AT_ONCE)
     return page
 
 
@@ -116,7 +100,7 @@ def _transcript() -> gr.Dataframe:
         interactive=False,
         wrap=True,
         max_height=330,
-        column_widths=["11%", "18%", "31%", "10%", "30%"],
+        column_widths=handlers.WIDTHS,
         elem_id="transcript",
     )
 

@@ -93,7 +93,7 @@ class Picture:
     is_decoded: bool
     """Whether it has been decoded; otherwise an index promises it, and ``fetch`` may fail."""
     fetch: Callable[[], np.ndarray]
-    """Makes the image, uint8 [H, W, 3] RGB, upright; call it before the next picture is taken, or never."""
+    """Makes the image, uint8 [H, W, 3] RGB, upright; what is never fetched costs little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +247,10 @@ def _fetch_with_decord(reader: Any, number: int) -> np.ndarray:
 
 def _upright(frame: VideoFrame) -> np.ndarray:
     quarter_turns = round(frame.rotation / 90)  # counterclockwise, as np.rot90 counts
-    return np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), quarter_turns))
+    try:
+        return np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), quarter_turns))
+    except (av.error.FFmpegError, ValueError) as error:
+        raise DecodeError(f"PyAV: {_reason(error)}") from error
 
 
 def _first_frame(container: InputContainer, stream: VideoStream) -> VideoFrame | None:

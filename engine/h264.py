@@ -42,7 +42,7 @@ class Encoder:
     def __init__(
         self, container: OutputContainer, *, height: int, width: int, fps: Fraction, crf: int, preset: str
     ) -> None:
-        options = {"crf": str(crf), "preset": preset, "forced-idr": "1"}
+        options = {"crf": str(crf), "preset": preset}
         stream = container.add_stream("libx264", rate=fps, options=options)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.codec_context.time_base = Fraction(1, CLOCK)

@@ -95,7 +95,7 @@ def test_images_are_rgb_bytes_of_the_displayed_size(tmp_path: Path) -> None:
     image = sampled(tmp_path / "red.mp4", fps=1)[0].image
     assert image.dtype == np.uint8
     assert image.shape == (48, 64, 3)
-    assert image[24, 32] == pytest.approx([255, 0, 0], abs=6)
+    assert image[24, 32].tolist() == pytest.approx([255, 0, 0], abs=6)
 
 
 @pytest.mark.parametrize("name", ["vfr.mp4", "vfr.mkv"])

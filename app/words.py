@@ -1,0 +1,29 @@
+"""How times, states, turns and errors are written on the page."""
+
+from pathlib import Path
+from typing import Final
+
+STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
+WHO_WORDS: Final = {"update": "◆ update", "user": "▹ user", "assistant": "● assistant"}
+
+
+def clock(time_s: float, *, digits: int = 0) -> str:
+    """Write a time as ``m:ss``, with ``digits`` places after the second."""
+    ticks = round(time_s * 10**digits)
+    minutes, rest = divmod(ticks, 60 * 10**digits)
+    width = 2 + digits + (digits > 0)
+    return f"{minutes}:{rest / 10**digits:0{width}.{digits}f}"
+
+
+def seconds(time: str) -> float:
+    """Read what ``clock`` wrote."""
+    minutes, _, rest = time.partition(":")
+    return int(minutes) * 60 + float(rest)
+
+
+def sentence(error: Exception | Warning | str) -> str:
+    """Write an error as a sentence, with a file called by its name rather than its place on this machine."""
+    text = str(error)
+    path, colon, rest = text.partition(": ")
+    text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
+    return text if text.endswith(".") else f"{text}."

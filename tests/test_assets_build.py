@@ -1,0 +1,157 @@
+"""The programs that train and score the bundled checkpoint, in small."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assets.build import BuildConfig, build_checkpoint, corpus, permute_ids, training_clip
+from assets.curriculum import NOTHING, Curriculum, embed_nouns, make_procedure
+from assets.pretrain import Probes, draw_examples, project, shuffled_mean
+from assets.recipes import NOUNS
+from assets.scene import Difficulty, make_scene
+from assets.score import Score, Tally, add_video, match_frames
+from assets.tiny import build_tiny, train_tokenizer
+from engine.checkpoint import load_model
+from engine.dialogue import apply_update, initial_state
+from engine.prompt import Prompt
+from engine.records import FrameOutput
+from engine.train import Losses
+from engine.vision import Normalization, normalize_images
+
+
+def test_frames_match_nearest_first_and_each_once() -> None:
+    # 4 is nearest to 4; 5 then takes 6, one away; 9 has nothing within one frame
+    assert sorted(match_frames([4, 5, 9], [4, 6])) == [(4, 4), (5, 6)]
+    assert match_frames([], [1]) == []
+    assert match_frames([1, 2], [2]) == [(2, 2)]
+
+
+def test_a_tally_counts_frames_and_texts() -> None:
+    tally = Tally()
+    tally.add({1: ["a"], 5: ["b", "c"], 9: ["d"]}, {1: ["x"], 6: ["c", "b"]})
+    # 2 pairs of 3 predicted and 2 expected frames: F1 = 2 * 2 / 5; one of two pairs has the same texts
+    assert (tally.f1, tally.exact_rate) == (0.8, 0.5)
+
+
+def test_nothing_expected_and_nothing_written_is_undefined_not_zero() -> None:
+    assert np.isnan(Tally().f1)
+    assert np.isnan(Tally().exact_rate)
+
+
+def test_the_reference_scores_one_against_itself() -> None:
+    scene = make_scene(7, difficulty=Difficulty.hard())
+    clip, state, outputs = training_clip(scene), initial_state(scene.steps), []
+    for frame in range(scene.num_frames):
+        texts = {
+            r: [t.text for t in clip.turns if (t.frame_index, t.role) == (frame, r)] for r in ("update", "assistant")
+        }
+        for text in texts["update"]:
+            state = dict(apply_update(state, text).state)
+        outputs.append(
+            FrameOutput(
+                frame_index=frame,
+                time_s=frame / 2,
+                speak_prob=0,
+                update_prob=0,
+                response=texts["assistant"][0] if texts["assistant"] else None,
+                updates=tuple(texts["update"]),
+                dst_state=state,
+                cache_tokens=0,
+                refreshed=False,
+                latency_ms=0,
+            )
+        )
+    score = Score()
+    add_video(score, scene, outputs)
+    assert (score.updates.f1, score.updates.exact_rate, score.responses.f1, score.responses.exact_rate) == (1, 1, 1, 1)
+    assert score.right_states == score.num_frames == scene.num_frames
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6), num_steps=st.integers(2, 7))
+def test_made_up_procedures_are_legal_and_show_what_they_say(seed: int, num_steps: int) -> None:
+    procedure = make_procedure(np.random.default_rng(seed), num_steps=num_steps)
+    clip = procedure.clip
+    assert len(procedure.held) == clip.num_frames
+    noun_of = {step.id: step.name.split()[-1] for step in clip.steps}
+    state = initial_state(clip.steps)
+    for turn in clip.turns:
+        if turn.role == "update":
+            change = apply_update(state, turn.text)
+            assert change.verdict == "legal"
+            state = dict(change.state)
+            if turn.text.endswith("start"):
+                assert NOUNS[procedure.held[turn.frame_index]] == noun_of[turn.text.split("->")[0]]
+    assert set(state.values()) == {"completed"}
+
+
+def test_permuted_ids_keep_names_and_order_and_follow_the_turns() -> None:
+    clip = training_clip(make_scene(3, difficulty=Difficulty.easy()))
+    permuted = permute_ids(clip, np.random.default_rng(2))
+    assert [step.name for step in permuted.steps] == [step.name for step in clip.steps]
+    assert {step.id for step in permuted.steps} == {step.id for step in clip.steps}
+    assert permuted.steps != clip.steps
+    new = {old.id: step.id for old, step in zip(clip.steps, permuted.steps, strict=True)}
+    for before, after in zip(clip.turns, permuted.turns, strict=True):
+        step_id, _, transition = before.text.partition("->")
+        assert after.text == (f"{new[step_id]}->{transition}" if before.role == "update" else before.text)
+
+
+def test_the_curriculum_gets_longer_when_it_is_mastered() -> None:
+    curriculum = Curriculum(Prompt(train_tokenizer(corpus())), batch_size=3, seed=0)
+    zero, one = (Losses(text=torch.tensor(loss), speak=torch.tensor(0), update=torch.tensor(0)) for loss in (0.0, 1.0))
+    for _ in range(50):
+        curriculum.observe(one)
+    assert curriculum.longest == 2
+    for _ in range(500):
+        curriculum.observe(zero)
+    assert curriculum.longest == 7
+
+
+def test_nouns_are_single_tokens_and_nothing_is_the_image_alone() -> None:
+    tokenizer = train_tokenizer(corpus())
+    model, prompt = build_tiny(tokenizer, seed=0), Prompt(tokenizer)
+    with torch.no_grad():
+        embedded = embed_nouns(model, prompt, torch.tensor([0, NOTHING]))
+        image = model.embed_tokens(torch.tensor(prompt.image_id))
+    assert torch.equal(embedded[1], image)
+    assert not torch.equal(embedded[0], image)
+
+
+def test_the_mean_before_the_connector_projects_to_the_pooled_feature() -> None:
+    model = build_tiny(train_tokenizer(["a"]), seed=0)
+    images = normalize_images(draw_examples(0)["images"][:3], size=96, normalization=Normalization())
+    with torch.no_grad():
+        means, _ = shuffled_mean(model, images)
+        assert torch.allclose(project(model, means)[:, None], model.encode_images(images), atol=1e-4)
+
+
+def test_the_probes_learn_a_few_frames_by_heart() -> None:
+    torch.manual_seed(0)
+    examples = draw_examples(1)
+    labels = {name: torch.from_numpy(values) for name, values in examples.items() if name != "images"}
+    probes, pooled, patches = Probes(), torch.randn(16, 256), torch.randn(16, 64, 128)
+    optimizer = torch.optim.AdamW(probes.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(40):
+        loss = probes(pooled, patches, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0] / 3
+
+
+@pytest.mark.slow
+def test_every_stage_runs_and_a_second_call_goes_on_where_the_first_was(tmp_path: Path) -> None:
+    config = BuildConfig(
+        work=tmp_path / "work", vision_scenes=8, curriculum_steps=2, stream_scenes=8, stream_steps=2, processes=1
+    )
+    build_checkpoint(config, tmp_path / "one")
+    (tmp_path / "work" / "stream.safetensors").unlink()
+    build_checkpoint(config, tmp_path / "two")
+    assert load_model(tmp_path / "one").digest == load_model(tmp_path / "two").digest

@@ -1,4 +1,5 @@
-# make demo: install and serve the page    make test: install and test    make check: lint, types, layers
+# make demo: install and serve the page      make test: install and test
+# make check: lint, types, layers            make checkpoint: draw, train and score the bundled checkpoint
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
@@ -15,6 +16,11 @@ check: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+checkpoint: .venv/.demo
+	$(BIN)/python -m assets checkpoint
+	$(BIN)/python -m assets videos
+	$(BIN)/python -m assets score
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "StepScope needs Python 3.11 or 3.12: none was found on PATH"; exit 2; }

@@ -9,18 +9,16 @@ import time
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
-from app.charts import draw_run
 from app.clips import Clip, Demos, read_upload
 from app.display import DisplayCopies
 from app.runs import Run
-from app.transcript import HEADERS, state_rows, transcript_rows
+from app.views import Buttons, ClipView, LiveRun, Page, RunView, show_nothing, show_run, show_running
 from app.words import clock, seconds, sentence
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
@@ -35,12 +33,7 @@ UPDATE_EVERY_S = 0.2
 """The page is updated at most five times a second while it streams."""
 FRAMES_PER_PASS = 8
 """Frames fed together; the result is the same for any number."""
-LONGEST_FRAME_S = 60.0
-"""Longest wait for a run to end that was told to: one pass of a slow model."""
 CHOOSE = "Choose a bundled video or upload one."
-WIDTHS = ["11%", "18%", "30%", "12%", "29%"]
-WIDTHS_ALONE = ["11%", "18%", "59%", "12%"]
-"""Widths of the transcript's columns, with and without a reference."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,60 +48,6 @@ class Bench:
     """Converted videos for display."""
     max_duration_s: float
     """Longest upload, in seconds."""
-
-
-@dataclass(slots=True, kw_only=True)
-class LiveRun:
-    """What a window has under way, from one click on Run to its end; the thread that streams writes into it."""
-
-    run: Run | None = None
-    """The run so far; None before its first frame."""
-    is_started: bool = False
-    """Whether it has had its turn."""
-    is_wanted: bool = True
-    """Whether it shall go on."""
-    ended: Event = field(default_factory=Event)
-    """Set when nothing more will come."""
-
-    def stop(self) -> None:
-        """Ask it to end, and wait until nothing more can come."""
-        self.is_wanted = False
-        if self.is_started:
-            self.ended.wait(timeout=LONGEST_FRAME_S)
-
-
-class ClipView(NamedTuple):
-    """The boxes of the video and its task."""
-
-    clip: Clip | None
-    video: Any
-    chosen: Any
-    upload: Any
-    goal: Any
-    steps: Any
-    user_turns: Any
-
-
-class RunView(NamedTuple):
-    """What a run shows, while it goes on and after."""
-
-    status: Any
-    progress: Any
-    transcript: Any
-    charts: Any
-    states: Any
-
-
-class Buttons(NamedTuple):
-    """What a window has under way, and which of the two buttons can be pressed."""
-
-    live: LiveRun | None
-    run: Any
-    stop: Any
-
-
-Page = tuple[Any, ...]
-"""Several views one after another."""
 
 
 def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:
@@ -132,7 +71,7 @@ def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:
         user_turns="\n".join(f"{turn.time_s:g}: {turn.text}" for turn in sample.user_turns),
     )
     status = f"{clip.name}, {clock(clip.duration_s)}. Press Run. {bench.demos.notice}".strip()
-    return (*view, *_cleared(status), *_ready(live))
+    return (*view, *show_nothing(status), *_ready(live))
 
 
 def accept_upload(bench: Bench, live: LiveRun | None, upload: str | None) -> Page:
@@ -149,13 +88,13 @@ def accept_upload(bench: Bench, live: LiveRun | None, upload: str | None) -> Pag
     )
     converted = "" if video == clip.path else " Shown as a converted copy, because browsers cannot play the file."
     status = f"{clip.name}, {clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
-    return (*view, *_cleared(status), *_ready(live))
+    return (*view, *show_nothing(status), *_ready(live))
 
 
 def begin() -> Page:
     """Clear the page for a run that may have to wait for another window's: ``RunView``, ``Buttons``."""
     buttons = Buttons(live=LiveRun(), run=gr.Button(interactive=False), stop=gr.Button(interactive=True))
-    return (*_cleared("Waiting to start."), *buttons)
+    return (*show_nothing("Waiting to start."), *buttons)
 
 
 def stream(
@@ -185,7 +124,7 @@ def stream(
         yield from _stream(bench, live, live.run)
     except (EngineError, ValueError) as error:
         problem = sentence(error)
-        yield show_run(live.run, problem, is_problem=True) if live.run else _cleared(problem, is_problem=True)
+        yield show_run(live.run, problem, is_problem=True) if live.run else show_nothing(problem, is_problem=True)
     finally:
         live.ended.set()
 
@@ -194,13 +133,15 @@ def stop(live: LiveRun | None) -> Page:
     """End a run and show what there is of it: ``RunView``, ``Buttons``."""
     buttons = _ready(live)
     if live is None or live.run is None or not live.run.outputs:
-        return (*_cleared("Stopped before the first frame."), *buttons)
+        return (*show_nothing("Stopped before the first frame."), *buttons)
     run = live.run
     return (*show_run(run, f"Stopped at {clock(run.reached_s)} of {clock(run.clip.duration_s)}."), *buttons)
 
 
-def end() -> Buttons:
-    """Make the page ready for the next run."""
+def end(live: LiveRun | None) -> Buttons:
+    """Make the page ready for the next run, unless another has begun meanwhile."""
+    if live is not None and not live.ended.is_set():
+        return Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
     return _ready(None)
 
 
@@ -227,22 +168,6 @@ def read_task(clip: Clip, *, goal: str, steps: str, user_turns: str) -> Task:
     )
 
 
-def say(text: str, *, is_problem: bool = False) -> Any:
-    """Return the status line with a sentence in it."""
-    return gr.Textbox(value=text, elem_classes=["problem"] if is_problem else [])
-
-
-def show_run(run: Run, status: str, *, is_problem: bool = False) -> RunView:
-    """Show everything of a run that goes on no more."""
-    return RunView(
-        status=say(status, is_problem=is_problem),
-        progress=_bar(len(run.outputs), run.clip.num_frames),
-        transcript=_transcript(run),
-        charts=draw_run(run) if run.outputs else None,
-        states=state_rows(run),
-    )
-
-
 def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
     damages: list[str] = []
     frames = _watched(run.clip, damages, max_duration_s=bench.max_duration_s)
@@ -257,7 +182,7 @@ def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
             now = time.perf_counter()
             if now - shown >= UPDATE_EVERY_S:
                 shown = now
-                yield _running(run, rate=len(run.outputs) / (now - began))
+                yield show_running(run, rate=len(run.outputs) / (now - began))
     wall_s = time.perf_counter() - began
     done = f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s)."
     yield show_run(run, " ".join([done, *damages]), is_problem=bool(damages))
@@ -274,32 +199,15 @@ def _watched(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterat
         if frame is None:
             return
         if clip.sample is None and frame.time_s > max_duration_s:
-            raise VideoError(f"{clip.path}: goes on after the limit of {max_duration_s / 60:g} minutes; cut it")
+            raise VideoError(f"{clip.path}: goes on after the limit of {clock(max_duration_s)}; cut it")
         yield frame
-
-
-def _running(run: Run, *, rate: float) -> RunView:
-    at, end_s = clock(run.reached_s), clock(run.clip.duration_s)
-    done, total = len(run.outputs), run.clip.num_frames
-    return RunView(
-        status=say(f"Running: {done} of {total} frames, {rate:.0f} frames/s, at {at} of {end_s}."),
-        progress=_bar(done, total),
-        transcript=_transcript(run),
-        charts=gr.skip(),
-        states=state_rows(run),
-    )
-
-
-def _cleared(status: str, *, is_problem: bool = False) -> RunView:
-    said = say(status, is_problem=is_problem)
-    return RunView(status=said, progress=_bar(0, 1), transcript=[], charts=None, states=[])
 
 
 def _without_clip(live: LiveRun | None, status: str, *, is_problem: bool = False) -> Page:
     view = ClipView(
         clip=None, video=None, chosen=None, upload=None, goal=gr.skip(), steps=gr.skip(), user_turns=gr.skip()
     )
-    return (*view, *_cleared(status, is_problem=is_problem), *_ready(live))
+    return (*view, *show_nothing(status, is_problem=is_problem), *_ready(live))
 
 
 def _ready(live: LiveRun | None) -> Buttons:
@@ -307,15 +215,3 @@ def _ready(live: LiveRun | None) -> Buttons:
     if live is not None:
         live.stop()
     return Buttons(live=None, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
-
-
-def _transcript(run: Run) -> Any:
-    """Return the transcript, without the column of a reference that is not there."""
-    rows, headers, widths = transcript_rows(run), HEADERS, WIDTHS
-    if run.clip.sample is None:
-        rows, headers, widths = [row[:-1] for row in rows], HEADERS[:-1], WIDTHS_ALONE
-    return gr.Dataframe(value={"headers": headers, "data": rows}, column_widths=widths)
-
-
-def _bar(done: int, total: int) -> str:
-    return f'<progress value="{min(done, total)}" max="{total}" aria-label="frames done"></progress>'

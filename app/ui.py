@@ -9,8 +9,9 @@ from typing import Any
 import gradio as gr
 
 from app import handlers
-from app.handlers import Bench, Buttons, ClipView, RunView
+from app.handlers import Bench
 from app.transcript import HEADERS, STATE_HEADERS
+from app.views import WIDTHS, Buttons, ClipView, RunView
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
@@ -74,7 +75,7 @@ def build_page(bench: Bench) -> gr.Blocks:
             show_progress_on=progress,
             api_visibility="private",
         )
-        streaming.then(handlers.end, None, list(buttons), **AT_ONCE)
+        streaming.then(handlers.end, live, list(buttons), **AT_ONCE)
         stop_button.click(handlers.stop, live, [*run_view, *buttons], cancels=[streaming], **AT_ONCE)
         show_demo, show_upload = partial(handlers.choose_demo, bench), partial(handlers.accept_upload, bench)
         page.load(show_demo, [live, chosen], everything, **AT_ONCE)
@@ -100,7 +101,7 @@ def _transcript() -> gr.Dataframe:
         interactive=False,
         wrap=True,
         max_height=330,
-        column_widths=handlers.WIDTHS,
+        column_widths=WIDTHS,
         elem_id="transcript",
     )
 

@@ -4,9 +4,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from transformers.utils import logging as transformers_logging
+
 from assets.build import BuildConfig, build_checkpoint
 from assets.demo_videos import BUNDLED_VIDEOS, draw_split
-from assets.score import HEADER, KINDS, score_kind
+from assets.score import HEADER, KINDS, score_bundled, score_kind
 from engine.checkpoint import load_model
 
 HERE = Path(__file__).parent
@@ -34,6 +36,7 @@ def main() -> int:
     command.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
 
     options = vars(parser.parse_args())
+    transformers_logging.disable_progress_bar()
     match options.pop("command"):
         case "checkpoint":
             out = options.pop("out")
@@ -45,6 +48,7 @@ def main() -> int:
             print(f"{'kind':15} {HEADER}")
             for kind in options["kinds"]:
                 print(f"{kind:15} {score_kind(checkpoint, kind, num_videos=options['videos']).row()}", flush=True)
+            print(f"{'bundled videos':15} {score_bundled(checkpoint, HERE / 'demo').row()}")
     return 0
 
 

@@ -57,13 +57,13 @@ class BuildConfig:
     """Seed of weights and order; another gives another checkpoint of the same recipe."""
     vision_scenes: int = 8500
     """Scenes of the vision stage, 16 frames each."""
-    curriculum_steps: int = 900
-    """Optimiser steps of the curriculum."""
+    curriculum_steps: int = 0
+    """Optimiser steps of the curriculum; 0 leaves it out, as for the bundled checkpoint."""
     stream_scenes: int = 1400
     """Videos of the stream stage."""
-    stream_steps: int = 1000
+    stream_steps: int = 900
     """Optimiser steps of the stream stage."""
-    permuted_rate: float = 0.6
+    permuted_rate: float = 0.5
     """Share of stream sequences whose step ids are permuted."""
     mid_start_rate: float = 0.3
     """Share of stream sequences that begin in the middle, as after a refresh."""

@@ -65,12 +65,17 @@ def draw_split(videos: Sequence[DemoVideo], manifest: Path) -> None:
     """Draw the videos beside the manifest and write it."""
     records = []
     for video in tqdm(videos, desc="drawing", unit="video"):
-        scene = make_scene(video.seed, difficulty=video.difficulty, family=video.family, permute_ids=video.permute_ids)
+        scene = scene_of(video)
         path = manifest.parent / f"{video.video_id}.mp4"
-        write_h264(path, _images(scene), fps=VIDEO_FPS, crf=27)
+        write_h264(path, _images(scene), fps=VIDEO_FPS, crf=30)
         records.append(_record(video, scene, path.name))
     with write_whole(manifest) as file:
         json.dump({"split": manifest.stem, "videos": records}, file, indent=1)
+
+
+def scene_of(video: DemoVideo) -> Scene:
+    """Return the scene of a video."""
+    return make_scene(video.seed, difficulty=video.difficulty, family=video.family, permute_ids=video.permute_ids)
 
 
 def _images(scene: Scene) -> Iterator[NDArray[np.uint8]]:

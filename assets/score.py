@@ -6,10 +6,12 @@ frames; exact text is the share of matched frames whose texts are all those of t
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from assets.annotate import annotate
 from assets.build import goal
+from assets.demo_videos import BUNDLED_VIDEOS, SIZE, scene_of
 from assets.draw import draw_frame
 from assets.scene import FPS, Difficulty, Scene, make_scene
 from engine.checkpoint import Checkpoint
@@ -17,13 +19,12 @@ from engine.config import StreamConfig
 from engine.control import Task
 from engine.records import FrameOutput, UserTurn
 from engine.stream import Streamer
-from engine.video import Frame
+from engine.video import Frame, read_frames
 from engine.vision import encode
 
 Kind = Literal["easy", "easy-permuted", "hard", "hard-permuted"]
 KINDS: tuple[Kind, ...] = ("easy", "easy-permuted", "hard", "hard-permuted")
 SCORE_SEED = 4_000_000
-VIDEO_SIZE = (360, 480)
 TOLERANCE_FRAMES = 1
 
 
@@ -102,20 +103,31 @@ def match_frames(predicted: Iterable[int], expected: Iterable[int]) -> list[tupl
 
 def score_kind(checkpoint: Checkpoint, kind: Kind, *, num_videos: int, seed: int = SCORE_SEED) -> Score:
     """Draw, stream and score ``num_videos`` fresh scenes of one kind."""
-    score = Score()
-    streamer = Streamer(checkpoint, StreamConfig(fps=FPS, lookahead=16))
     difficulty = Difficulty.hard() if kind.startswith("hard") else Difficulty.easy()
-    for number in range(num_videos):
-        scene = make_scene(seed + number, difficulty=difficulty, permute_ids=kind.endswith("permuted"))
-        outputs = list(streamer.run(encode(checkpoint, drawn_frames(scene)), task_of(scene)))
-        add_video(score, scene, outputs)
+    scenes = (
+        make_scene(seed + number, difficulty=difficulty, permute_ids=kind.endswith("permuted"))
+        for number in range(num_videos)
+    )
+    return _score(checkpoint, ((scene, drawn_frames(scene)) for scene in scenes))
+
+
+def score_bundled(checkpoint: Checkpoint, folder: Path) -> Score:
+    """Stream and score the bundled videos, decoded from their files."""
+    videos = ((scene_of(video), read_frames(folder / f"{video.video_id}.mp4", fps=FPS)) for video in BUNDLED_VIDEOS)
+    return _score(checkpoint, videos)
+
+
+def _score(checkpoint: Checkpoint, videos: Iterable[tuple[Scene, Iterable[Frame]]]) -> Score:
+    score, streamer = Score(), Streamer(checkpoint, StreamConfig(fps=FPS, lookahead=16))
+    for scene, frames in videos:
+        add_video(score, scene, list(streamer.run(encode(checkpoint, frames), task_of(scene))))
     return score
 
 
 def drawn_frames(scene: Scene) -> Iterable[Frame]:
     """Draw the sampled frames of a scene at the size of the videos."""
     for index in range(scene.num_frames):
-        image = draw_frame(scene, index / FPS, height=VIDEO_SIZE[0], width=VIDEO_SIZE[1])
+        image = draw_frame(scene, index / FPS, height=SIZE[0], width=SIZE[1])
         yield Frame(index=index, time_s=index / FPS, image=image)
 
 

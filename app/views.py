@@ -1,0 +1,123 @@
+"""What handlers return: views of the parts of the page, named tuples that ``app.ui`` wires field by field.
+
+Here records become component updates. Texts go into text boxes and table cells; markup is made of numbers alone.
+"""
+
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from app.charts import draw_run
+from app.clips import Clip
+from app.runs import Run
+from app.transcript import HEADERS, state_rows, transcript_rows
+from app.words import clock
+
+LONGEST_FRAME_S = 60.0
+"""Longest wait for a run to end that was told to: one pass of a slow model."""
+WIDTHS = ["11%", "18%", "30%", "12%", "29%"]
+WIDTHS_ALONE = ["11%", "18%", "59%", "12%"]
+"""Widths of the transcript's columns, with and without a reference."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveRun:
+    """What a window has under way, from one click on Run to its end; the thread that streams writes into it."""
+
+    run: Run | None = None
+    """The run so far; None before its first frame."""
+    is_started: bool = False
+    """Whether it has had its turn."""
+    is_wanted: bool = True
+    """Whether it shall go on."""
+    ended: Event = field(default_factory=Event)
+    """Set when nothing more will come."""
+
+    def stop(self) -> None:
+        """Ask it to end, and wait until nothing more can come."""
+        self.is_wanted = False
+        if self.is_started:
+            self.ended.wait(timeout=LONGEST_FRAME_S)
+
+
+class ClipView(NamedTuple):
+    """The boxes of the video and its task."""
+
+    clip: Clip | None
+    video: Any
+    chosen: Any
+    upload: Any
+    goal: Any
+    steps: Any
+    user_turns: Any
+
+
+class RunView(NamedTuple):
+    """What a run shows, while it goes on and after."""
+
+    status: Any
+    progress: Any
+    transcript: Any
+    charts: Any
+    states: Any
+
+
+class Buttons(NamedTuple):
+    """What a window has under way, and which of the two buttons can be pressed."""
+
+    live: Any
+    run: Any
+    stop: Any
+
+
+Page = tuple[Any, ...]
+"""Several views one after another."""
+
+
+def say(text: str, *, is_problem: bool = False) -> Any:
+    """Return the status line with a sentence in it."""
+    return gr.Textbox(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
+
+
+def show_run(run: Run, status: str, *, is_problem: bool = False) -> RunView:
+    """Show everything of a run that goes on no more."""
+    return RunView(
+        status=say(status, is_problem=is_problem),
+        progress=_bar(len(run.outputs), run.clip.num_frames),
+        transcript=_transcript(run),
+        charts=draw_run(run) if run.outputs else None,
+        states=state_rows(run),
+    )
+
+
+def show_running(run: Run, *, rate: float) -> RunView:
+    """Show what there is of a run that goes on, at ``rate`` frames a second."""
+    at, end_s = clock(run.reached_s), clock(run.clip.duration_s)
+    done, total = len(run.outputs), run.clip.num_frames
+    return RunView(
+        status=say(f"Running: {done} of {total} frames, {rate:.0f} frames/s, at {at} of {end_s}."),
+        progress=_bar(done, total),
+        transcript=_transcript(run),
+        charts=gr.skip(),
+        states=state_rows(run),
+    )
+
+
+def show_nothing(status: str, *, is_problem: bool = False) -> RunView:
+    """Show a sentence alone."""
+    said = say(status, is_problem=is_problem)
+    return RunView(status=said, progress=_bar(0, 1), transcript=[], charts=None, states=[])
+
+
+def _transcript(run: Run) -> Any:
+    """Return the transcript, without the column of a reference that is not there."""
+    rows, headers, widths = transcript_rows(run), HEADERS, WIDTHS
+    if run.clip.sample is None:
+        rows, headers, widths = [row[:-1] for row in rows], HEADERS[:-1], WIDTHS_ALONE
+    return gr.Dataframe(value={"headers": headers, "data": rows}, column_widths=widths)
+
+
+def _bar(done: int, total: int) -> str:
+    return f'<progress value="{min(done, total)}" max="{total}" aria-label="frames done"></progress>'

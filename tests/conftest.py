@@ -1,0 +1,132 @@
+"""Fixtures that several rooms' tests share: a tiny checkpoint on disk, bundled videos, and uploads that are wrong."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from engine.h264 import write_h264
+from tests.fakes import tiny_checkpoint
+
+STEPS = [
+    {"id": "S1", "name": "attach the wheel"},
+    {"id": "S2", "name": "put on the roof"},
+    {"id": "S3", "name": "load the block"},
+]
+TURNS = [
+    {"time_s": 0.5, "role": "assistant", "text": "Let's build the toy truck."},
+    {"time_s": 1.0, "role": "update", "text": "S1->start"},
+    {"time_s": 2.0, "role": "update", "text": "S1->complete"},
+    {"time_s": 2.0, "role": "update", "text": "S2->start"},
+    {"time_s": 3.5, "role": "user", "text": "What is next?"},
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uploads:
+    """Files that a user may upload, most of them by mistake."""
+
+    empty: Path
+    noise: Path
+    sound: Path
+    long: Path
+    """Lasts 11:00."""
+    damaged: Path
+    """Breaks off after about half of its 6 s."""
+    foreign: Path
+    """MPEG-4 part 2, which browsers do not play; 2 s."""
+    good: Path
+    """40 s, with a name that is hard to write."""
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a tiny random checkpoint."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    tiny_checkpoint(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo_manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a manifest of two drawn videos of 6 s, at 2 frames per second."""
+    folder = tmp_path_factory.mktemp("demo")
+    videos: list[dict[str, Any]] = []
+    for number in (1, 2):
+        write_h264(folder / f"truck-{number}.mp4", moving_square(60, shade=50 * number), fps=10)
+        videos.append(
+            {
+                "video_id": f"truck-{number}",
+                "video_path": f"truck-{number}.mp4",
+                "fps": 2.0,
+                "num_frames": 12,
+                "goal": "build the toy truck",
+                "steps": STEPS,
+                "turns": TURNS,
+            }
+        )
+    manifest = folder / "test.json"
+    manifest.write_text(json.dumps({"videos": videos}), encoding="utf-8")
+    return manifest
+
+
+@pytest.fixture(scope="session")
+def uploads(tmp_path_factory: pytest.TempPathFactory) -> Uploads:
+    """Write the uploads."""
+    folder = tmp_path_factory.mktemp("uploads")
+    files = Uploads(
+        empty=folder / "empty.mp4",
+        noise=folder / "noise.mp4",
+        sound=folder / "sound.m4a",
+        long=folder / "long.mp4",
+        damaged=folder / "damaged.mkv",
+        foreign=folder / "foreign.mp4",
+        good=folder / "Lok 組み立て <b>1 & 2.mp4",
+    )
+    files.empty.touch()
+    files.noise.write_bytes(np.random.default_rng(0).bytes(4096))
+    write_sound(files.sound)
+    write_h264(files.long, moving_square(660, shade=90), fps=1)
+    write_h264(files.good, moving_square(80, shade=120), fps=2)
+    write_with(files.damaged, moving_square(60, shade=60), codec="libx264", fps=10)
+    content = files.damaged.read_bytes()
+    files.damaged.write_bytes(content[: len(content) * 6 // 10])
+    write_with(files.foreign, moving_square(20, shade=60), codec="mpeg4", fps=10)
+    return files
+
+
+def moving_square(num_frames: int, *, shade: int) -> Iterator[np.ndarray]:
+    """Draw images in which a square goes from left to right."""
+    for index in range(num_frames):
+        image = np.full((90, 120, 3), shade, np.uint8)
+        left = index * 90 // num_frames
+        image[30:60, left : left + 30] = (220, 80, 60)
+        yield image
+
+
+def write_with(path: Path, images: Iterator[np.ndarray], *, codec: str, fps: int) -> None:
+    """Write a video with a codec of PyAV's."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=fps)
+        assert isinstance(stream, av.VideoStream)
+        stream.width, stream.height, stream.pix_fmt = 120, 90, "yuv420p"
+        stream.codec_context.gop_size = 5
+        for image in images:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+
+
+def write_sound(path: Path) -> None:
+    """Write a second of silence, without a video stream."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("aac", rate=44_100)
+        assert isinstance(stream, av.AudioStream)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 44_100), np.float32), format="fltp", layout="mono")
+        frame.sample_rate = 44_100
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))

@@ -1,0 +1,129 @@
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser import CHROMIUM, FLAGS, open_page, rows, run, serve, upload, wait_for_status
+from tests.conftest import Uploads
+
+HEVC = Path(__file__).parents[2] / "shared" / "data" / "videos" / "h265_video.mp4"
+HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def address(tiny_folder: Path, demo_manifest: Path) -> Iterator[str]:
+    with serve(data=demo_manifest, checkpoint=tiny_folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """Open the page in a window of its own; nothing it loads may come from elsewhere."""
+    window = browser.new_page(viewport={"width": 1440, "height": 900})
+    asked: list[str] = []
+    window.on("request", lambda request: asked.append(request.url))
+    open_page(window, address)
+    yield window
+    window.close()
+    hosts = {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))}
+    assert hosts == {"127.0.0.1"}
+
+
+def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> None:
+    assert page.input_value("#goal textarea") == "build the toy truck"
+    assert run(page).startswith("Done: 12 frames in ")
+    page.wait_for_selector("#charts .js-plotly-plot .yaxislayer-above")
+    assert page.locator("#charts .js-plotly-plot").inner_text().count("threshold 0.50") == 2
+    shown = rows(page)
+    assert ["0:00.5", "● assistant"] == shown[0][:2]
+    assert shown[0][4] == "Let's build the toy truck."
+    assert [row[3] for row in rows(page, "#states")] == ["● completed", "◐ in progress", "○ not started"]
+    page.locator("#transcript [role=gridcell]", has_text="0:01.0").first.click()
+    page.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 1.0) < 0.05")
+    assert page.is_enabled("#run")
+    assert page.is_disabled("#stop")
+
+
+def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Uploads) -> None:
+    upload(page, uploads.empty, "empty.mp4: the file is empty")
+    upload(page, uploads.noise, "noise.mp4: cannot be opened as video")
+    upload(page, uploads.sound, "sound.m4a: has no video stream")
+    upload(page, uploads.long, "long.mp4: lasts 11:00, longer than the limit of 10:00")
+    page.click("#run")
+    wait_for_status(page, "there is no video")
+    upload(page, uploads.damaged, "damaged.mkv, 0:06")
+    assert "damaged, could be read up to 3.00 s" in run(page)
+
+
+def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads: Uploads) -> None:
+    upload(page, uploads.good, "Press|press Run")
+    page.click("#run")
+    wait_for_status(page, "^Running")
+    page.click("#stop")
+    stopped = wait_for_status(page, "^Stopped at 0:")
+    assert stopped.endswith("of 0:40.")
+    page.wait_for_selector("#charts .js-plotly-plot")
+    page.wait_for_timeout(600)  # nothing may come after it
+    assert wait_for_status(page, "") == stopped
+    page.click("#chosen input")
+    page.get_by_role("option", name=re.compile("truck-2")).click()
+    wait_for_status(page, "truck-2, 0:06")
+    assert run(page).startswith("Done: 12 frames in ")
+
+
+def test_a_second_window_waits_for_the_first(page: Page, browser: Browser, address: str, uploads: Uploads) -> None:
+    upload(page, uploads.good, "press Run")
+    page.click("#run")
+    wait_for_status(page, "^Running")
+    second = browser.new_page()
+    open_page(second, address)
+    second.click("#run")
+    second.locator("#progress", has_text=re.compile(r"queue: \d+/\d+")).wait_for()
+    assert second.input_value("#status textarea") == "Waiting to start."
+    page.click("#stop")
+    wait_for_status(page, "^Stopped at")
+    assert wait_for_status(second, "^Done").startswith("Done: 12 frames")
+    assert wait_for_status(page, "").startswith("Stopped at")
+    second.close()
+
+
+@pytest.mark.parametrize("kind", ["mpeg4", "hevc"])
+def test_a_video_that_browsers_do_not_play_is_converted(
+    page: Page, uploads: Uploads, kind: str, tmp_path: Path
+) -> None:
+    path = uploads.foreign
+    if kind == "hevc":
+        if not HEVC.exists():
+            pytest.skip("no HEVC video beside the repository")
+        path = Path(shutil.copy(HEVC, tmp_path))
+    upload(page, path, "Shown as a converted copy")
+    page.wait_for_function("document.querySelector('#video video')?.duration > 0.5")
+
+
+def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -> None:
+    name = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}.mp4"
+    upload(page, Path(shutil.copy(uploads.foreign, tmp_path / name)), "press Run")
+    page.fill("#goal textarea", HOSTILE)
+    page.fill("#steps textarea", f"S1: {HOSTILE}")
+    page.fill("#user_turns textarea", f"1: {HOSTILE}")
+    assert run(page).startswith("Done: 4 frames")
+    page.wait_for_selector("#charts .js-plotly-plot .yaxislayer-above")
+    assert rows(page, "#states")[0][1] == HOSTILE
+    assert any(row[1:3] == ["▹ user", HOSTILE] for row in rows(page))
+    assert page.evaluate("window.hacked === undefined && !document.querySelector('img[src=x]')")

@@ -1,0 +1,261 @@
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import handlers
+from app.__main__ import main
+from app.clips import Clip, read_demos
+from app.display import DisplayCopies
+from app.handlers import Bench
+from app.ui import build_page
+from app.views import Buttons, ClipView, LiveRun, Page, RunView
+from engine.checkpoint import load_model
+from engine.video import probe
+from tests.conftest import Uploads
+
+HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
+
+
+@pytest.fixture(scope="module")
+def bench(tiny_folder: Path, demo_manifest: Path) -> Bench:
+    return Bench(
+        checkpoint=load_model(tiny_folder, device="cpu"),
+        demos=read_demos(demo_manifest),
+        copies=DisplayCopies(),
+        max_duration_s=600,
+    )
+
+
+@pytest.fixture
+def every_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "UPDATE_EVERY_S", 0.0)
+
+
+def views(page: Page) -> tuple[ClipView, RunView, Buttons]:
+    return ClipView(*page[:7]), RunView(*page[7:12]), Buttons(*page[12:])
+
+
+def run_views(bench: Bench, clip: Clip | None, live: LiveRun, **changes: Any) -> Iterator[RunView]:
+    boxes = {
+        "goal": "build the toy truck",
+        "steps": "S1: attach the wheel\nS2: put on the roof\nS3: load the block",
+        "user_turns": "",
+        "speak_threshold": 0.5,
+        "update_threshold": 0.5,
+    }
+    return handlers.stream(bench, live, clip, **{**boxes, **changes})
+
+
+def upload(bench: Bench, path: Path) -> tuple[Clip | None, str]:
+    clip_view, run_view, _ = views(handlers.accept_upload(bench, None, str(path)))
+    return clip_view.clip, run_view.status.value
+
+
+def test_a_bundled_video_fills_goal_steps_and_user_turns(bench: Bench) -> None:
+    clip_view, run_view, _ = views(handlers.choose_demo(bench, None, "truck-2"))
+    assert Path(clip_view.video).name == "truck-2.mp4"
+    assert clip_view.goal == "build the toy truck"
+    assert clip_view.steps == "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
+    assert clip_view.user_turns == "3.5: What is next?"
+    assert run_view.status.value == "truck-2, 0:06. Press Run."
+
+
+def test_a_missing_manifest_leaves_the_page_to_uploads(bench: Bench, tmp_path: Path, uploads: Uploads) -> None:
+    demos = read_demos(tmp_path / "absent.json")
+    alone = Bench(checkpoint=bench.checkpoint, demos=demos, copies=bench.copies, max_duration_s=600)
+    _, run_view, _ = views(handlers.choose_demo(alone, None, None))
+    assert "absent.json is not there. Upload a video instead." in run_view.status.value
+    clip, status = upload(alone, uploads.good)
+    assert clip is not None
+    assert status.startswith("Lok 組み立て <b>1 & 2.mp4, 0:40.")
+
+
+def test_bundled_videos_without_a_file_are_counted_not_shown(demo_manifest: Path, tmp_path: Path) -> None:
+    manifest = tmp_path / "test.json"
+    manifest.write_text(demo_manifest.read_text(encoding="utf-8"), encoding="utf-8")
+    demos = read_demos(manifest)
+    assert demos.clips == ()
+    assert demos.notice.startswith("2 of 2 bundled videos have no file")
+    manifest.write_text(json.dumps({"videos": [{"video_id": "x"}]}), encoding="utf-8")
+    assert "video x: the field 'fps' is missing" in read_demos(manifest).notice
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("empty", "⚠ empty.mp4: the file is empty (0 bytes)"),
+        ("noise", "⚠ noise.mp4: cannot be opened as video"),
+        ("sound", "⚠ sound.m4a: has no video stream"),
+        ("long", "⚠ long.mp4: lasts 11:00, longer than the limit of 10:00"),
+    ],
+)
+def test_an_upload_that_cannot_be_streamed_is_refused_in_a_sentence(
+    bench: Bench, uploads: Uploads, kind: str, words: str
+) -> None:
+    clip, status = upload(bench, getattr(uploads, kind))
+    assert clip is None
+    assert status.startswith(words)
+    assert status.endswith(".")
+    assert list(run_views(bench, clip, LiveRun()))[-1].status.value.startswith("⚠ there is no video;")
+
+
+def test_an_upload_longer_than_its_header_says_is_cut_at_the_limit(bench: Bench, uploads: Uploads) -> None:
+    clip, _ = upload(bench, uploads.good)
+    short = Bench(checkpoint=bench.checkpoint, demos=bench.demos, copies=bench.copies, max_duration_s=3)
+    last = list(run_views(short, clip, LiveRun(), speak_threshold=1, update_threshold=1))[-1]
+    assert "goes on after the limit of 0:03" in last.status.value
+
+
+@pytest.mark.filterwarnings("default::engine.video.VideoWarning")  # of the copy for display; the run's is shown
+def test_a_damaged_upload_is_streamed_as_far_as_it_can_be_read(bench: Bench, uploads: Uploads) -> None:
+    clip, _ = upload(bench, uploads.damaged)
+    live = LiveRun()
+    last = list(run_views(bench, clip, live, speak_threshold=1, update_threshold=1))[-1]
+    assert last.status.value.startswith("⚠ Done: ")
+    assert "damaged.mkv: damaged, could be read up to 3.00 s" in last.status.value
+    assert live.run is not None
+    assert len(live.run.outputs) == 6
+
+
+def test_a_video_that_browsers_do_not_play_is_converted_once(bench: Bench, uploads: Uploads, tmp_path: Path) -> None:
+    again = tmp_path / "same content.mp4"
+    again.write_bytes(uploads.foreign.read_bytes())
+    first, second = (bench.copies.find_or_convert(path) for path in (uploads.foreign, again))
+    assert first == second != uploads.foreign
+    assert probe(first).is_browser_playable
+    assert probe(first).duration_s == pytest.approx(2.0, abs=0.1)
+
+
+@pytest.mark.usefixtures("every_frame")
+def test_a_run_shows_each_frame_and_ends_with_charts(bench: Bench) -> None:
+    clip, live = bench.demos.find("truck-1"), LiveRun()
+    seen = list(run_views(bench, clip, live, user_turns="3.5: What is next?"))
+    assert seen[2].status.value.startswith("Running: 3 of 12 frames, ")
+    assert seen[2].status.value.endswith(", at 0:01 of 0:06.")
+    assert seen[-1].status.value.startswith("Done: 12 frames in ")
+    assert 'value="12" max="12"' in seen[-1].progress
+    assert [row[0] for row in seen[-1].states] == ["S1", "S2", "S3"]
+    assert [row[3] for row in seen[-1].states] == ["● completed", "◐ in progress", "○ not started"]
+    assert seen[-1].charts is not None
+    rows = seen[-1].transcript.value["data"]
+    assert ["0:03.5", "▹ user", "What is next?", "", "What is next?"] in rows
+    assert any(row[4] == "Let's build the toy truck." for row in rows)
+    assert live.ended.is_set()
+
+
+@pytest.mark.parametrize(("threshold", "num_spoken"), [(0.0, 12), (1.0, 0)])
+def test_thresholds_are_used_exactly_as_set(bench: Bench, threshold: float, num_spoken: int) -> None:
+    live = LiveRun()
+    list(run_views(bench, bench.demos.find("truck-1"), live, speak_threshold=threshold, update_threshold=1))
+    assert live.run is not None
+    assert sum(output.response is not None for output in live.run.outputs) == num_spoken
+    assert live.run.config.speak_threshold == threshold
+
+
+@pytest.mark.usefixtures("every_frame")
+def test_stop_keeps_what_was_reached(bench: Bench) -> None:
+    live = LiveRun()
+    going = run_views(bench, bench.demos.find("truck-1"), live)
+    for _ in range(4):
+        next(going)
+    live.is_wanted = False
+    assert list(going) == []
+    status, progress, transcript, charts, *_ = handlers.stop(live)
+    assert status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
+    assert 'value="4" max="12"' in progress
+    assert transcript.value["data"]
+    assert charts is not None
+
+
+@pytest.mark.usefixtures("every_frame")
+def test_closing_a_run_ends_its_threads(bench: Bench) -> None:
+    live = LiveRun()
+    going = run_views(bench, bench.demos.find("truck-1"), live)
+    next(going)
+    assert any(thread.name == "read-ahead" for thread in threading.enumerate())
+    going.close()  # type: ignore[attr-defined]
+    assert live.ended.is_set()
+    assert not any(thread.name == "read-ahead" for thread in threading.enumerate())
+
+
+def test_a_run_that_never_had_its_turn_stops_at_once() -> None:
+    assert handlers.stop(LiveRun())[0].value == "Stopped before the first frame."
+    assert handlers.stop(None)[0].value == "Stopped before the first frame."
+
+
+def test_the_end_of_one_run_does_not_disturb_the_next() -> None:
+    ended = LiveRun()
+    ended.ended.set()
+    assert handlers.end(ended).run.interactive
+    assert isinstance(handlers.end(LiveRun()).run, dict), "a skip"
+
+
+@pytest.mark.usefixtures("every_frame")
+def test_two_windows_do_not_mix(bench: Bench) -> None:
+    def outputs(live: LiveRun) -> list[tuple[Any, ...]]:
+        assert live.run is not None
+        return [(o.time_s, o.speak_prob, o.response, o.updates) for o in live.run.outputs]
+
+    names = ("truck-1", "truck-2")
+    alone, together = (LiveRun(), LiveRun()), (LiveRun(), LiveRun())
+    for name, live in zip(names, alone, strict=True):
+        list(run_views(bench, bench.demos.find(name), live))
+    runs = [run_views(bench, bench.demos.find(name), live) for name, live in zip(names, together, strict=True)]
+    for _ in zip(*runs, strict=True):
+        pass
+    assert [outputs(live) for live in alone] == [outputs(live) for live in together]
+    assert outputs(alone[0]) != outputs(alone[1])
+
+
+@pytest.mark.parametrize(
+    ("box", "text", "words"),
+    [
+        ("steps", "S1: a\nS1: b", "step ids must differ"),
+        ("user_turns", "soon: hello", "soon: hello"),
+        ("user_turns", "7: hello", "the user turn at 0:07 comes after the end of the video (0:06)"),
+        ("goal", "long " * 5000, "the schema prompt takes"),
+        ("speak_threshold", 2.0, "speak_threshold must be within [0, 1]"),
+    ],
+)
+def test_a_wrong_entry_is_said_and_the_page_goes_on(bench: Bench, box: str, text: Any, words: str) -> None:
+    clip = bench.demos.find("truck-1")
+    last = list(run_views(bench, clip, LiveRun(), **{box: text}))[-1]
+    assert last.status.value.startswith("⚠ ")
+    assert words in last.status.value
+    assert list(run_views(bench, clip, LiveRun()))[-1].status.value.startswith("Done: ")
+
+
+def test_hostile_text_stays_text(bench: Bench) -> None:
+    steps = f"S1: {HOSTILE}"
+    views = list(
+        run_views(bench, bench.demos.find("truck-1"), LiveRun(), steps=steps, goal=HOSTILE, user_turns=f"1: {HOSTILE}")
+    )
+    assert views[-1].states[0][1] == HOSTILE
+    assert ["0:01.0", "▹ user", HOSTILE, "", HOSTILE] in views[-1].transcript.value["data"]
+    assert "<img" not in views[-1].charts.to_json()
+    assert "<img" not in views[-1].progress
+
+
+def test_the_page_has_no_endpoints_that_are_not_meant(bench: Bench) -> None:
+    assert build_page(bench).get_api_info()["named_endpoints"] == {}
+
+
+def test_a_taken_port_and_a_missing_checkpoint_end_with_2_and_one_line(
+    tiny_folder: Path, demo_manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert main(["--port", port, "--checkpoint", str(tiny_folder), "--data", str(demo_manifest)]) == 2
+    assert port in capsys.readouterr().err
+    assert main(["--checkpoint", str(demo_manifest.parent)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert "config.json" in error
+    assert error.count("\n") == 1

@@ -81,8 +81,8 @@ def _draw_threshold(figure: go.Figure, threshold: float, *, row: int, colour: st
     figure.add_hline(
         y=threshold,
         line={"color": colour, "width": 1.3, "dash": "dash"},
-        annotation={"text": f"threshold {threshold:.2f}", "font": {"color": colour, "size": 11}},
-        annotation_position="top right",
+        annotation={"text": f"threshold<br>{threshold:.2f}", "font": {"color": colour, "size": 11}, "xanchor": "left"},
+        annotation_position="right",
         row=row,
         col=1,
     )
@@ -106,6 +106,7 @@ def _draw_triggers(
         customdata=[clock(output.time_s, digits=1) for output in outputs],
         hovertemplate="%{customdata}  %{y:.3f}<br>%{text}<extra></extra>",
         mode="markers",
+        cliponaxis=False,
         marker={"color": colour, "size": 9, "symbol": symbols},
         name=name,
         row=row,
@@ -155,7 +156,7 @@ def _style(figure: go.Figure, run: Run, *, height: int) -> None:
     ticks = [step_s * number for number in range(int(end_s / step_s) + 1)]
     figure.update_layout(
         height=height,
-        margin={"l": 10, "r": 10, "t": 44, "b": 34},
+        margin={"l": 10, "r": 70, "t": 44, "b": 34},
         barmode="overlay",
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",

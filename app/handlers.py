@@ -53,12 +53,12 @@ class Bench:
 def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:
     """Show a bundled video and fill in its task: ``ClipView``, ``RunView``, ``Buttons``."""
     if name is None:
-        return _without_clip(live, bench.demos.notice or CHOOSE)
+        return _without_clip(live, bench.demos.notice or CHOOSE, task=gr.skip())
     try:
         clip = bench.demos.find(name)
         video = bench.copies.find_or_convert(clip.path)
     except (EngineError, ValueError) as error:
-        return _without_clip(live, sentence(error), is_problem=True)
+        return _without_clip(live, sentence(error), is_problem=True, task="")
     sample = clip.sample
     assert sample is not None
     view = ClipView(
@@ -74,18 +74,20 @@ def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:
     return (*view, *show_nothing(status), *_ready(live))
 
 
-def accept_upload(bench: Bench, live: LiveRun | None, upload: str | None) -> Page:
-    """Check and show an upload, or refuse it in a sentence: ``ClipView``, ``RunView``, ``Buttons``."""
+def accept_upload(bench: Bench, live: LiveRun | None, before: Clip | None, upload: str | None) -> Page:
+    """Check and show an upload, or refuse it in a sentence: ``ClipView``, ``RunView``, ``Buttons``.
+
+    The task of a bundled video that was there ``before`` is cleared; one that the user wrote is kept.
+    """
+    task = "" if before is not None and before.sample is not None else gr.skip()
     if upload is None:
-        return _without_clip(live, CHOOSE)
+        return _without_clip(live, CHOOSE, task=task)
     try:
         clip = read_upload(Path(upload), max_duration_s=bench.max_duration_s)
         video = bench.copies.find_or_convert(clip.path)
     except (EngineError, ValueError) as error:
-        return _without_clip(live, sentence(error), is_problem=True)
-    view = ClipView(
-        clip=clip, video=str(video), chosen=None, upload=gr.skip(), goal=gr.skip(), steps=gr.skip(), user_turns=""
-    )
+        return _without_clip(live, sentence(error), is_problem=True, task=task)
+    view = ClipView(clip=clip, video=str(video), chosen=None, upload=gr.skip(), goal=task, steps=task, user_turns=task)
     converted = "" if video == clip.path else " Shown as a converted copy, because browsers cannot play the file."
     status = f"{clip.name}, {clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
     return (*view, *show_nothing(status), *_ready(live))
@@ -203,10 +205,8 @@ def _watched(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterat
         yield frame
 
 
-def _without_clip(live: LiveRun | None, status: str, *, is_problem: bool = False) -> Page:
-    view = ClipView(
-        clip=None, video=None, chosen=None, upload=None, goal=gr.skip(), steps=gr.skip(), user_turns=gr.skip()
-    )
+def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> Page:
+    view = ClipView(clip=None, video=None, chosen=None, upload=None, goal=task, steps=task, user_turns=task)
     return (*view, *show_nothing(status, is_problem=is_problem), *_ready(live))
 
 

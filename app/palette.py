@@ -15,7 +15,7 @@ STATE_COLOURS: Final = {"not_started": "rgba(125, 132, 142, 0.18)", "in_progress
 STATE_PATTERNS: Final = {"not_started": "", "in_progress": "/", "completed": ""}
 
 CSS: Final = """
-.gradio-container { max-width: 1760px !important; margin: 0 auto; }
+.gradio-container { width: 100%; max-width: 1760px !important; margin: 0 auto; }
 #title h1 { font-size: 1.35rem; margin: 0; }
 #title p { margin: 0; color: var(--body-text-color-subdued); }
 #status textarea { font-weight: 600; }
@@ -26,5 +26,7 @@ CSS: Final = """
 #progress progress::-moz-progress-bar { background: #2b83c6; border-radius: 4px; }
 #progress { margin: -8px 0; }
 #transcript .table-wrap *, #states .table-wrap * { font-family: var(--font); font-size: 0.85rem; }
+#transcript .scroll-top-button { display: none; }
+#transcript th * { white-space: nowrap; }
 #video video { background: #000; }
 """

@@ -15,10 +15,11 @@ from app.views import WIDTHS, Buttons, ClipView, RunView
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
-SHOW_NEWEST = """() => requestAnimationFrame(() => {
+SCROLL_TRANSCRIPT = """() => setTimeout(() => {
     const rows = document.querySelector('#transcript .virtual-table-viewport');
-    if (rows && document.querySelector('#run').disabled) rows.scrollTop = rows.scrollHeight;
-})"""
+    if (rows) rows.scrollTop = document.querySelector('#run').disabled ? rows.scrollHeight : 0;
+}, 50)"""
+"""Show the newest row while a run goes on, and the first when it has ended."""
 AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 """For events that never wait for another's end."""
 
@@ -45,7 +46,7 @@ def build_page(bench: Bench) -> gr.Blocks:
                 )
                 speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="speak_threshold")
                 update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="update_threshold")
-            with gr.Column(scale=10):
+            with gr.Column(scale=10, min_width=640):
                 status = gr.Textbox(
                     show_label=False, container=False, interactive=False, lines=1, max_lines=4, elem_id="status"
                 )
@@ -80,8 +81,11 @@ def build_page(bench: Bench) -> gr.Blocks:
         show_demo, show_upload = partial(handlers.choose_demo, bench), partial(handlers.accept_upload, bench)
         page.load(show_demo, [live, chosen], everything, **AT_ONCE)
         chosen.input(show_demo, [live, chosen], everything, cancels=[streaming], **AT_ONCE)
-        gr.on([upload.upload, upload.clear], show_upload, [live, upload], everything, cancels=[streaming], **AT_ONCE)
-        transcript.change(None, None, None, js=SHOW_NEWEST, api_visibility="private")
+        gr.on(
+            [upload.upload, upload.clear], show_upload, [live, clip, upload], everything, cancels=[streaming], **AT_ONCE
+        )
+        for changed in (transcript.change, status.change):
+            changed(None, None, None, js=SCROLL_TRANSCRIPT, api_visibility="private")
         transcript.select(handlers.seek, None, video, **AT_ONCE)
     return page
 

@@ -12,13 +12,13 @@ import gradio as gr
 from app.charts import draw_run
 from app.clips import Clip
 from app.runs import Run
-from app.transcript import HEADERS, state_rows, transcript_rows
+from app.transcript import HEADERS, STATE_HEADERS, state_rows, transcript_rows
 from app.words import clock
 
 LONGEST_FRAME_S = 60.0
 """Longest wait for a run to end that was told to: one pass of a slow model."""
-WIDTHS = ["11%", "18%", "30%", "12%", "29%"]
-WIDTHS_ALONE = ["11%", "18%", "59%", "12%"]
+WIDTHS = ["12%", "18%", "30%", "11%", "29%"]
+WIDTHS_ALONE = ["12%", "18%", "59%", "11%"]
 """Widths of the transcript's columns, with and without a reference."""
 
 
@@ -88,7 +88,7 @@ def show_run(run: Run, status: str, *, is_problem: bool = False) -> RunView:
         progress=_bar(len(run.outputs), run.clip.num_frames),
         transcript=_transcript(run),
         charts=draw_run(run) if run.outputs else None,
-        states=state_rows(run),
+        states=_states(run),
     )
 
 
@@ -101,7 +101,7 @@ def show_running(run: Run, *, rate: float) -> RunView:
         progress=_bar(done, total),
         transcript=_transcript(run),
         charts=gr.skip(),
-        states=state_rows(run),
+        states=_states(run),
     )
 
 
@@ -112,11 +112,17 @@ def show_nothing(status: str, *, is_problem: bool = False) -> RunView:
 
 
 def _transcript(run: Run) -> Any:
-    """Return the transcript, without the column of a reference that is not there."""
-    rows, headers, widths = transcript_rows(run), HEADERS, WIDTHS
-    if run.clip.sample is None:
-        rows, headers, widths = [row[:-1] for row in rows], HEADERS[:-1], WIDTHS_ALONE
-    return gr.Dataframe(value={"headers": headers, "data": rows}, column_widths=widths)
+    return _table(run, HEADERS, transcript_rows(run), column_widths=WIDTHS if run.clip.sample else WIDTHS_ALONE)
+
+
+def _states(run: Run) -> Any:
+    return _table(run, STATE_HEADERS, state_rows(run))
+
+
+def _table(run: Run, headers: list[str], rows: list[list[str]], **settings: Any) -> Any:
+    """Return a table, without its last column where there is no reference to fill it."""
+    width = len(headers) if run.clip.sample else len(headers) - 1
+    return gr.Dataframe(value={"headers": headers[:width], "data": [row[:width] for row in rows]}, **settings)
 
 
 def _bar(done: int, total: int) -> str:

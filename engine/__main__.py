@@ -16,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 from engine.checkpoint import Checkpoint, load_model, save_model
 from engine.clips import batches, read_clips
 from engine.config import StreamConfig, read_config
-from engine.control import Task
+from engine.control import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
 from engine.features import feature_info, read_features, write_features
@@ -60,6 +60,8 @@ def run(options: argparse.Namespace) -> None:
     outputs = Streamer(checkpoint, config).run(_frames(options, checkpoint, config), task)
     count = write_outputs(options.out, _progress(outputs, _expected(options, config)))
     print(f"{count} frames written to {options.out}")
+    for turn in find_late_turns(task, fps=config.fps, num_frames=count):
+        print(f"warning: the user turn at {turn.time_s:g} s lies behind the end and was not fed", file=sys.stderr)
 
 
 def encode_video(options: argparse.Namespace) -> None:

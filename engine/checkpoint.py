@@ -181,7 +181,7 @@ def _find(path_or_id: str | Path) -> Path:
 def _load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGeneration:
     try:
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-        if kind not in {"smolvlm", "idefics3"}:
+        if kind != "smolvlm":
             raise CheckpointError(f"{folder} holds a {kind} model; StepScope streams SmolVLM")
         config = SmolVLMConfig.from_pretrained(folder)
         vlm, report = SmolVLMForConditionalGeneration.from_pretrained(
@@ -202,9 +202,19 @@ def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {str(error).splitlines()[0]}") from error
+    tokenizer.chat_template = tokenizer.chat_template or _processor_template(folder)
     if not tokenizer.chat_template:
         raise CheckpointError(f"{folder}: the tokenizer has no chat template; add chat_template.jinja")
     return tokenizer
+
+
+def _processor_template(folder: Path) -> str | None:
+    """Read the template that older checkpoints keep with their processor."""
+    path = folder / "chat_template.json"
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["chat_template"]) if path.is_file() else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} cannot be read as a chat template: {error}") from error
 
 
 def _read_normalization(folder: Path) -> Normalization:

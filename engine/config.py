@@ -103,4 +103,7 @@ def read_config(path: Path, **overrides: Any) -> StreamConfig:
     if not isinstance(values, dict) or not set(values) <= known:
         odd = sorted(map(str, set(values) - known)) if isinstance(values, dict) else "not a mapping"
         raise ValueError(f"{path} must map settings of StreamConfig to values; found {odd}")
-    return StreamConfig(**{**values, **overrides})
+    try:
+        return StreamConfig(**{**values, **overrides})
+    except TypeError as error:
+        raise ValueError(f"{path} holds a value of the wrong type: {error}") from error

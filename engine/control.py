@@ -97,6 +97,11 @@ class Task:
     """States at the start; steps that are not named have not started."""
 
 
+def find_late_turns(task: Task, *, fps: float, num_frames: int) -> tuple[UserTurn, ...]:
+    """Return the user turns that lie behind the end of a video of ``num_frames`` frames, and so are never fed."""
+    return tuple(turn for turn in task.user_turns if int(turn.time_s * fps) >= num_frames)
+
+
 def control(task: Task, *, config: StreamConfig, script: Script, tokens_per_frame: int) -> Control:
     """Return the control of one stream.
 

@@ -27,7 +27,7 @@ class TokenPicker:
         allowed[self._never] = -torch.inf
         if not self._config.do_sample:
             return int(allowed.argmax())
-        probs = torch.softmax(allowed.double().cpu() / self._config.temperature, dim=-1)
+        probs = torch.softmax(allowed.cpu().double() / self._config.temperature, dim=-1)
         return int(torch.multinomial(self._nucleus(probs), 1, generator=self._random))
 
     def _nucleus(self, probs: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.cache import KVCache
 from engine.config import StreamConfig
 from engine.control import Frames, Image, Pass, Reading
-from engine.decide import read_decisions
+from engine.decide import Decision, read_decisions
 from engine.errors import FeatureError
 from engine.generate import TokenPicker
 from engine.model import StreamingModel
@@ -62,9 +62,10 @@ class Runner:
         """Run one pass."""
         self._cache.crop_to(request.keep)
         hidden = self._model(self._embed(request.feed), self._cache)[0]
-        decisions = read_decisions(
-            self._model, hidden[list(request.decide_at)], policy=self._policy, silent_id=self._silent_id
-        )
+        decisions: list[Decision] = []
+        if request.decide_at:
+            at = hidden[list(request.decide_at)]
+            decisions = read_decisions(self._model, at, policy=self._policy, silent_id=self._silent_id)
         token = self._picker.pick(self._model.token_logits(hidden[-1:])[0]) if request.pick_token else None
         return Reading(decisions=tuple(decisions), token=token)
 

@@ -49,9 +49,9 @@ def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> N
     assert page.input_value("#goal textarea") == "build the toy truck"
     assert run(page).startswith("Done: 12 frames in ")
     page.wait_for_selector("#charts .js-plotly-plot .yaxislayer-above")
-    assert page.locator("#charts .js-plotly-plot").inner_text().count("threshold 0.50") == 2
+    assert page.locator("#charts .js-plotly-plot").inner_text().count("threshold") == 2
     shown = rows(page)
-    assert ["0:00.5", "● assistant"] == shown[0][:2]
+    assert shown[0][:2] == ["0:00.5", "● assistant"]
     assert shown[0][4] == "Let's build the toy truck."
     assert [row[3] for row in rows(page, "#states")] == ["● completed", "◐ in progress", "○ not started"]
     page.locator("#transcript [role=gridcell]", has_text="0:01.0").first.click()
@@ -65,6 +65,8 @@ def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Upl
     upload(page, uploads.noise, "noise.mp4: cannot be opened as video")
     upload(page, uploads.sound, "sound.m4a: has no video stream")
     upload(page, uploads.long, "long.mp4: lasts 11:00, longer than the limit of 10:00")
+    lefts = {page.evaluate("document.querySelector('#run').getBoundingClientRect().left") for _ in range(10)}
+    assert len(lefts) == 1, "the layout keeps moving"
     page.click("#run")
     wait_for_status(page, "there is no video")
     upload(page, uploads.damaged, "damaged.mkv, 0:06")
@@ -95,7 +97,7 @@ def test_a_second_window_waits_for_the_first(page: Page, browser: Browser, addre
     open_page(second, address)
     second.click("#run")
     second.locator("#progress", has_text=re.compile(r"queue: \d+/\d+")).wait_for()
-    assert second.input_value("#status textarea") == "Waiting to start."
+    wait_for_status(second, "^Waiting to start.$")
     page.click("#stop")
     wait_for_status(page, "^Stopped at")
     assert wait_for_status(second, "^Done").startswith("Done: 12 frames")

@@ -52,7 +52,7 @@ def run_views(bench: Bench, clip: Clip | None, live: LiveRun, **changes: Any) ->
 
 
 def upload(bench: Bench, path: Path) -> tuple[Clip | None, str]:
-    clip_view, run_view, _ = views(handlers.accept_upload(bench, None, str(path)))
+    clip_view, run_view, _ = views(handlers.accept_upload(bench, None, None, str(path)))
     return clip_view.clip, run_view.status.value
 
 
@@ -83,6 +83,13 @@ def test_bundled_videos_without_a_file_are_counted_not_shown(demo_manifest: Path
     assert demos.notice.startswith("2 of 2 bundled videos have no file")
     manifest.write_text(json.dumps({"videos": [{"video_id": "x"}]}), encoding="utf-8")
     assert "video x: the field 'fps' is missing" in read_demos(manifest).notice
+
+
+def test_an_upload_clears_the_task_of_a_bundled_video_but_not_the_users(bench: Bench, uploads: Uploads) -> None:
+    before, good = bench.demos.find("truck-1"), str(uploads.good)
+    assert ClipView(*handlers.accept_upload(bench, None, before, good)[:7]).goal == ""
+    again = ClipView(*handlers.accept_upload(bench, None, None, good)[:7])
+    assert isinstance(again.goal, dict), "a skip"
 
 
 @pytest.mark.parametrize(
@@ -139,8 +146,8 @@ def test_a_run_shows_each_frame_and_ends_with_charts(bench: Bench) -> None:
     assert seen[2].status.value.endswith(", at 0:01 of 0:06.")
     assert seen[-1].status.value.startswith("Done: 12 frames in ")
     assert 'value="12" max="12"' in seen[-1].progress
-    assert [row[0] for row in seen[-1].states] == ["S1", "S2", "S3"]
-    assert [row[3] for row in seen[-1].states] == ["● completed", "◐ in progress", "○ not started"]
+    assert [row[0] for row in seen[-1].states.value["data"]] == ["S1", "S2", "S3"]
+    assert [row[3] for row in seen[-1].states.value["data"]] == ["● completed", "◐ in progress", "○ not started"]
     assert seen[-1].charts is not None
     rows = seen[-1].transcript.value["data"]
     assert ["0:03.5", "▹ user", "What is next?", "", "What is next?"] in rows
@@ -235,7 +242,7 @@ def test_hostile_text_stays_text(bench: Bench) -> None:
     views = list(
         run_views(bench, bench.demos.find("truck-1"), LiveRun(), steps=steps, goal=HOSTILE, user_turns=f"1: {HOSTILE}")
     )
-    assert views[-1].states[0][1] == HOSTILE
+    assert views[-1].states.value["data"][0][1] == HOSTILE
     assert ["0:01.0", "▹ user", HOSTILE, "", HOSTILE] in views[-1].transcript.value["data"]
     assert "<img" not in views[-1].charts.to_json()
     assert "<img" not in views[-1].progress

@@ -155,6 +155,28 @@ def test_a_base_tokenizer_gets_the_tokens_with_their_trained_rows(folder: Path) 
     assert torch.equal(checkpoint.model.embed_tokens(ids), rows)
 
 
+def test_a_chat_template_that_is_kept_with_the_processor_is_found(folder: Path) -> None:
+    template = (folder / "chat_template.jinja").read_text()
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(CheckpointError, match="no chat template"):
+        load_model(folder, device="cpu")
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": template}))
+    assert load_model(folder, device="cpu").prompt.user_turn("hello")
+
+
+def test_smolvlm2s_own_template_can_be_streamed(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text(
+        "<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}"
+        "{% if message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}"
+        "{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}"
+        "{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
+    )
+    prompt = load_model(folder, device="cpu").prompt
+    assert prompt.text(prompt.user_turn("Good.")) == "User: Good.<end_of_utterance>"
+    assert prompt.text(prompt.schema(goal="", steps=(), state={})).startswith("<|im_start|>System: You are")
+
+
 def test_digests_tell_weights_apart_and_the_encoders_only_the_encoder(folder: Path) -> None:
     before = load_model(folder, device="cpu")
     whole, encoder = before.digest, before.encoder_digest

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import StreamConfig
-from engine.control import Image, Task, control
+from engine.control import Image, Task, control, find_late_turns
 from engine.errors import ContextError
 from engine.records import FrameOutput, UserTurn
 from tests.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterScript, ScriptedRunner
@@ -56,6 +56,11 @@ def test_a_user_turn_enters_before_the_image_of_its_frame() -> None:
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=0.9, text="next?"),))
     _, runner = stream({}, num_frames=3, task=task)
     assert layout(runner).endswith("|#0<next?>#1#2")  # floor(0.9 s * 2 fps) = 1
+
+
+def test_user_turns_behind_the_end_are_found() -> None:
+    turns = tuple(UserTurn(time_s=time_s, text="?") for time_s in (0.0, 2.4, 2.5, 9.0))
+    assert find_late_turns(Task(user_turns=turns), fps=2.0, num_frames=5) == turns[2:]  # 5 frames end at 2.5 s
 
 
 def test_several_updates_fall_on_one_frame_and_all_move_the_state() -> None:

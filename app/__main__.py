@@ -4,8 +4,10 @@ Exit codes: 0 all well; 2 wrong use or a world that does not fit, with one line 
 """
 
 import argparse
+import socket
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import gradio as gr
 from transformers.utils import logging as transformers_logging
@@ -37,26 +39,32 @@ def serve(options: argparse.Namespace) -> None:
     """Load the model and serve. Raises ``OSError`` when the port is taken, and the errors of ``load_model``."""
     if not options.max_minutes > 0:
         raise ValueError(f"--max-minutes must be positive; got {options.max_minutes:g}")
+    if not 0 < options.port < 65536:
+        raise ValueError(f"--port must lie between 1 and 65535; got {options.port}")
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    socket.create_server((options.host, options.port), family=family).close()  # told before the model is loaded
     demos = read_demos(options.data)
-    bench = Bench(
-        checkpoint=load_model(options.checkpoint, device=options.device, heads=options.heads),
-        demos=demos,
-        copies=DisplayCopies(),
-        max_duration_s=60 * options.max_minutes,
-    )
-    print(f"StepScope: http://{options.host}:{options.port}", *filter(None, [demos.notice]), sep="\n", flush=True)
-    build_page(bench).launch(
-        server_name=options.host,
-        server_port=options.port,
-        allowed_paths=[str(clip.path.resolve()) for clip in demos.clips],
-        theme=gr.themes.Default(),
-        css=CSS,
-        footer_links=["settings"],
-        run_history=False,
-        enable_monitoring=False,
-        ssr_mode=False,
-        quiet=True,
-    )
+    checkpoint = load_model(options.checkpoint, device=options.device, heads=options.heads)
+    with TemporaryDirectory(prefix="stepscope-display-") as folder:
+        bench = Bench(
+            checkpoint=checkpoint,
+            demos=demos,
+            copies=DisplayCopies(Path(folder)),
+            max_duration_s=60 * options.max_minutes,
+        )
+        print(f"StepScope: http://{options.host}:{options.port}", *filter(None, [demos.notice]), sep="\n", flush=True)
+        build_page(bench).launch(
+            server_name=options.host,
+            server_port=options.port,
+            allowed_paths=[str(clip.path.resolve()) for clip in demos.clips],
+            theme=gr.themes.Default(),
+            css=CSS,
+            footer_links=["settings"],
+            run_history=False,
+            enable_monitoring=False,
+            ssr_mode=False,
+            quiet=True,
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

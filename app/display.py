@@ -5,7 +5,6 @@ Copies are kept by the content of their source, so that a video is converted onc
 
 import hashlib
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
 
 from engine.h264 import convert_for_browser
@@ -13,17 +12,17 @@ from engine.video import probe
 
 
 class DisplayCopies:
-    """Converted copies in a temporary folder, which goes when the page ends."""
+    """Converted copies in a folder, which whoever made it removes."""
 
-    def __init__(self) -> None:
-        self._folder = TemporaryDirectory(prefix="stepscope-display-")
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._lock = Lock()
 
     def find_or_convert(self, path: Path) -> Path:
         """Return a file that a browser plays. Raises ``VideoError`` when the video cannot be read."""
         if probe(path).is_browser_playable:
             return path
-        copy = Path(self._folder.name, f"{_digest(path)}.mp4")
+        copy = self._folder / f"{_digest(path)}.mp4"
         with self._lock:
             if not copy.exists():
                 convert_for_browser(path, copy)

@@ -35,11 +35,11 @@ from assets.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
 from engine.checkpoint import save_model
 from engine.dialogue import STATES
 from engine.heads import write_tensors
+from engine.images import Normalization, normalize_images
 from engine.model import StreamingModel
 from engine.prompt import Prompt, schema_text
 from engine.records import Step
 from engine.train import TrainConfig, TrainingClip, TrainingSequence, TrainingTurn, build_sequence, train
-from engine.vision import Normalization, normalize_images
 
 VISION_SEED = 1_000_000
 TRAIN_SEED = 2_000_000

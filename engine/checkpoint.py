@@ -26,10 +26,10 @@ from transformers import (
 
 from engine.errors import CheckpointError
 from engine.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads, write_tensors
+from engine.images import Normalization
 from engine.model import StreamingModel
 from engine.prompt import Prompt
 from engine.records import write_whole
-from engine.vision import Normalization
 
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 

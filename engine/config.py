@@ -98,7 +98,7 @@ def read_config(path: Path, **overrides: Any) -> StreamConfig:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} cannot be read as YAML: {error}") from error
+        raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error
     known = {field.name for field in fields(StreamConfig)}
     if not isinstance(values, dict) or not set(values) <= known:
         odd = sorted(map(str, set(values) - known)) if isinstance(values, dict) else "not a mapping"

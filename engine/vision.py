@@ -1,7 +1,6 @@
 """Frames to embeddings ``[I, F]`` each, computed in a thread ahead of the model.
 
-Images are resized to the vision tower's square and normalised here, with OpenCV, by the checkpoint's
-``preprocessor_config.json``. Finished embeddings can be kept in files: see ``engine.features``.
+Finished embeddings can be kept in files: see ``engine.features``.
 """
 
 import queue
@@ -9,31 +8,18 @@ import threading
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from engine.checkpoint import Checkpoint
-    from engine.video import Frame
+from engine.checkpoint import Checkpoint
+from engine.images import normalize_images
+from engine.video import Frame
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Normalization:
-    """How pixels become numbers: ``(pixel * scale - mean) / std`` per RGB channel."""
-
-    scale: float = 1 / 255
-    """Factor that brings 0..255 to 0..1."""
-    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Mean of each channel."""
-    std: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Standard deviation of each channel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,29 +34,15 @@ class FrameFeatures:
     """Embedding ``[I, F]``."""
 
 
-def normalize_images(images: Iterable[NDArray[np.uint8]], *, size: int, normalization: Normalization) -> Tensor:
-    """Squeeze RGB images ``[H, W, 3]`` to ``size`` x ``size`` and normalise them: ``[B, 3, size, size]``.
-
-    Source: Idefics3's image processor without image splitting, which squares the global image.
-    """
-    resized = [
-        cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA) if image.shape[:2] != (size, size) else image
-        for image in images
-    ]
-    pixels = torch.from_numpy(np.stack(resized)).permute(0, 3, 1, 2).float() * normalization.scale
-    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (normalization.mean, normalization.std))
-    return (pixels - mean) / std
-
-
 @torch.inference_mode()
-def encode_images(checkpoint: "Checkpoint", images: Iterable[NDArray[np.uint8]]) -> Tensor:
+def encode_images(checkpoint: Checkpoint, images: Iterable[NDArray[np.uint8]]) -> Tensor:
     """Encode RGB images ``[H, W, 3]`` as features ``[B, I, F]`` on the model's device."""
     model = checkpoint.model
     pixels = normalize_images(images, size=model.image_size, normalization=checkpoint.normalization)
     return model.encode_images(pixels.to(model.device))
 
 
-def encode(checkpoint: "Checkpoint", frames: Iterable["Frame"], *, batch_size: int = 16) -> Generator[FrameFeatures]:
+def encode(checkpoint: Checkpoint, frames: Iterable[Frame], *, batch_size: int = 16) -> Generator[FrameFeatures]:
     """Decode and encode in a thread ahead of the consumer, ``batch_size`` frames at a time.
 
     At most two batches wait. An error of the decoder or the encoder is raised where the consumer stands;
@@ -79,7 +51,7 @@ def encode(checkpoint: "Checkpoint", frames: Iterable["Frame"], *, batch_size: i
     return read_ahead(_encode_batches(checkpoint, frames, batch_size), depth=2 * batch_size)
 
 
-def _encode_batches(checkpoint: "Checkpoint", frames: Iterable["Frame"], batch_size: int) -> Iterator[FrameFeatures]:
+def _encode_batches(checkpoint: Checkpoint, frames: Iterable[Frame], batch_size: int) -> Iterator[FrameFeatures]:
     source = iter(frames)
     while batch := list(islice(source, batch_size)):
         features = encode_images(checkpoint, [frame.image for frame in batch])

@@ -9,10 +9,12 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+import torch
 
 from engine.h264 import write_h264
 from tests.fakes import tiny_checkpoint
 
+torch.set_num_threads(1)  # the models here are tiny: more threads would only wait for one another
 STEPS = [
     {"id": "S1", "name": "attach the wheel"},
     {"id": "S2", "name": "put on the roof"},

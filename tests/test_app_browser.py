@@ -1,5 +1,7 @@
+import json
 import re
 import shutil
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -43,6 +45,11 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     window.close()
     hosts = {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))}
     assert hosts == {"127.0.0.1"}
+
+
+def test_the_page_has_no_endpoints_that_are_not_meant(address: str) -> None:
+    with urllib.request.urlopen(f"{address}/gradio_api/info") as answer:
+        assert json.load(answer) == {"named_endpoints": {}, "unnamed_endpoints": {}}
 
 
 def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> None:

@@ -17,10 +17,10 @@ from assets.score import Score, Tally, add_video, match_frames
 from assets.tiny import build_tiny, train_tokenizer
 from engine.checkpoint import load_model
 from engine.dialogue import apply_update, initial_state
+from engine.images import Normalization, normalize_images
 from engine.prompt import Prompt
 from engine.records import FrameOutput
 from engine.train import Losses
-from engine.vision import Normalization, normalize_images
 
 
 def test_frames_match_nearest_first_and_each_once() -> None:

@@ -85,9 +85,8 @@ def test_settings_are_read_from_yaml_and_options_win(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["- 1", "nonsense: 1", "a: b: c", "speak_threshold: 2", "fps: fast"])
 def test_settings_that_are_none_are_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_text(text)
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match=r"^[^\n]+$"):
         read_config(tmp_path / "s.yaml")
-    assert "\n" not in str(caught.value).split(" cannot be read as YAML")[0]
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,17 @@ def thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) -> dict
     """Pick thresholds that about ``share`` of the frames of a silent run exceed."""
     silent = StreamConfig(speak_threshold=1, update_threshold=1, **SHORT)
     outputs = list(Streamer(checkpoint, silent).run(random_frames(checkpoint, num_frames), TASK))
-    rank = min(len(outputs) - 1, int(len(outputs) * (1 - share)))
     return {
-        "speak_threshold": sorted(output.speak_prob for output in outputs)[rank],
-        "update_threshold": sorted(output.update_prob for output in outputs)[rank],
+        "speak_threshold": between([output.speak_prob for output in outputs], share),
+        "update_threshold": between([output.update_prob for output in outputs], share),
     }
+
+
+def between(probs: list[float], share: float) -> float:
+    """Return a threshold half-way between two probabilities: at one of them, rounding alone would decide."""
+    ordered = [0.0, *sorted(probs), 1.0]
+    rank = round((len(ordered) - 2) * (1 - share))
+    return (ordered[rank] + ordered[rank + 1]) / 2
 
 
 def run(checkpoint: Checkpoint, num_frames: int = 160, **settings: Any) -> list[FrameOutput]:

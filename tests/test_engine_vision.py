@@ -8,9 +8,10 @@ import torch
 
 from engine.config import StreamConfig
 from engine.generate import TokenPicker
+from engine.images import Normalization, normalize_images
 from engine.model import Pooling
 from engine.video import Frame
-from engine.vision import Normalization, encode, encode_images, normalize_images
+from engine.vision import encode, encode_images
 from tests.fakes import tiny_checkpoint
 
 POOLINGS: tuple[Pooling, ...] = ("none", "mean", "first")

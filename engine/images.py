@@ -1,0 +1,39 @@
+"""Images as the vision tower takes them: resized to its square and normalised, with OpenCV.
+
+transformers' fast image processors want torchvision, which is not needed for this.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normalization:
+    """How pixels become numbers: ``(pixel * scale - mean) / std`` per RGB channel."""
+
+    scale: float = 1 / 255
+    """Factor that brings 0..255 to 0..1."""
+    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    """Mean of each channel."""
+    std: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    """Standard deviation of each channel."""
+
+
+def normalize_images(images: Iterable[NDArray[np.uint8]], *, size: int, normalization: Normalization) -> Tensor:
+    """Squeeze RGB images ``[H, W, 3]`` to ``size`` x ``size`` and normalise them: ``[B, 3, size, size]``.
+
+    Source: Idefics3's image processor without image splitting, which squares the global image.
+    """
+    resized = [
+        cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA) if image.shape[:2] != (size, size) else image
+        for image in images
+    ]
+    pixels = torch.from_numpy(np.stack(resized)).permute(0, 3, 1, 2).float() * normalization.scale
+    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (normalization.mean, normalization.std))
+    return (pixels - mean) / std

@@ -72,6 +72,7 @@ def _draw_trace(figure: go.Figure, run: Run, *, name: str, probs: list[float], r
         mode="lines",
         line={"color": colour, "width": 1.6},
         name=f"{name} probability",
+        showlegend=False,
         row=row,
         col=1,
     )
@@ -165,7 +166,7 @@ def _style(figure: go.Figure, run: Run, *, height: int) -> None:
         hoverlabel={"align": "left"},
     )
     figure.update_xaxes(
-        range=[0, end_s],
+        range=[-0.005 * end_s, end_s],  # room for a marker at the start
         tickvals=ticks,
         ticktext=[clock(tick) for tick in ticks],
         gridcolor=GRID,

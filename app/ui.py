@@ -18,7 +18,7 @@ STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
 SCROLL_TRANSCRIPT = """() => setTimeout(() => {
     const rows = document.querySelector('#transcript .virtual-table-viewport');
     if (rows) rows.scrollTop = document.querySelector('#run').disabled ? rows.scrollHeight : 0;
-}, 50)"""
+}, 100)"""
 """Show the newest row while a run goes on, and the first when it has ended."""
 AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 """For events that never wait for another's end."""
@@ -76,7 +76,7 @@ def build_page(bench: Bench) -> gr.Blocks:
             show_progress_on=progress,
             api_visibility="private",
         )
-        streaming.then(handlers.end, live, list(buttons), **AT_ONCE)
+        ending = streaming.then(handlers.end, live, list(buttons), **AT_ONCE)
         stop_button.click(handlers.stop, live, [*run_view, *buttons], cancels=[streaming], **AT_ONCE)
         show_demo, show_upload = partial(handlers.choose_demo, bench), partial(handlers.accept_upload, bench)
         page.load(show_demo, [live, chosen], everything, **AT_ONCE)
@@ -84,8 +84,8 @@ def build_page(bench: Bench) -> gr.Blocks:
         gr.on(
             [upload.upload, upload.clear], show_upload, [live, clip, upload], everything, cancels=[streaming], **AT_ONCE
         )
-        for changed in (transcript.change, status.change):
-            changed(None, None, None, js=SCROLL_TRANSCRIPT, api_visibility="private")
+        for event in (transcript.change, ending.then):
+            event(None, None, None, js=SCROLL_TRANSCRIPT, api_visibility="private")
         transcript.select(handlers.seek, None, video, **AT_ONCE)
     return page
 

@@ -44,7 +44,12 @@ def serve(options: argparse.Namespace) -> None:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     socket.create_server((options.host, options.port), family=family).close()  # told before the model is loaded
     demos = read_demos(options.data)
-    checkpoint = load_model(options.checkpoint, device=options.device, heads=options.heads)
+    checkpoint = load_model(
+        options.checkpoint,
+        device=options.device,
+        heads=options.heads,
+        allow_untrained_heads=options.allow_untrained_heads,
+    )
     with TemporaryDirectory(prefix="stepscope-display-") as folder:
         bench = Bench(
             checkpoint=checkpoint,
@@ -74,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, default=ASSETS / "demo" / "test.json", help="manifest of bundled videos")
     parser.add_argument("--checkpoint", default=ASSETS / "checkpoint", help="folder or hub id")
     parser.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
+    parser.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
     parser.add_argument("--max-minutes", type=float, default=10, help="longest upload (default: 10)")
     return parser

@@ -4,6 +4,7 @@ Exit codes: 0 all well; 2 wrong use or a world that does not fit, with one line 
 """
 
 import argparse
+import errno
 import socket
 import sys
 from pathlib import Path
@@ -36,13 +37,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Load the model and serve. Raises ``OSError`` when the port is taken, and the errors of ``load_model``."""
+    """Load the model and serve. Raises ``ValueError`` when the port is taken, and the errors of ``load_model``."""
     if not options.max_minutes > 0:
         raise ValueError(f"--max-minutes must be positive; got {options.max_minutes:g}")
     if not 0 < options.port < 65536:
         raise ValueError(f"--port must lie between 1 and 65535; got {options.port}")
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    socket.create_server((options.host, options.port), family=family).close()  # told before the model is loaded
+    try:
+        socket.create_server((options.host, options.port), family=family).close()  # told before the model is loaded
+    except OSError as error:
+        why = f"port {options.port} is taken" if error.errno == errno.EADDRINUSE else error.strerror
+        raise ValueError(f"cannot serve on {options.host}: {why}; give another --port or --host") from error
     demos = read_demos(options.data)
     checkpoint = load_model(
         options.checkpoint,

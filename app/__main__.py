@@ -40,14 +40,7 @@ def serve(options: argparse.Namespace) -> None:
     """Load the model and serve. Raises ``ValueError`` when the port is taken, and the errors of ``load_model``."""
     if not options.max_minutes > 0:
         raise ValueError(f"--max-minutes must be positive; got {options.max_minutes:g}")
-    if not 0 < options.port < 65536:
-        raise ValueError(f"--port must lie between 1 and 65535; got {options.port}")
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    try:
-        socket.create_server((options.host, options.port), family=family).close()  # told before the model is loaded
-    except OSError as error:
-        why = f"port {options.port} is taken" if error.errno == errno.EADDRINUSE else error.strerror
-        raise ValueError(f"cannot serve on {options.host}: {why}; give another --port or --host") from error
+    _check_address(options.host, options.port)
     demos = read_demos(options.data)
     checkpoint = load_model(
         options.checkpoint,
@@ -75,6 +68,18 @@ def serve(options: argparse.Namespace) -> None:
             ssr_mode=False,
             quiet=True,
         )
+
+
+def _check_address(host: str, port: int) -> None:
+    """Try the address before the model is loaded. Raises ``ValueError``."""
+    if not 0 < port < 65536:
+        raise ValueError(f"--port must lie between 1 and 65535; got {port}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        why = f"port {port} is taken" if error.errno == errno.EADDRINUSE else error.strerror
+        raise ValueError(f"cannot serve on {host}: {why}; give another --port or --host") from error
 
 
 def _parser() -> argparse.ArgumentParser:

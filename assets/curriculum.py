@@ -23,6 +23,8 @@ from engine.train import Losses, TrainingClip, TrainingSequence, TrainingTurn, b
 NOTHING = len(NOUNS)
 """In place of the index of a noun: nothing is held."""
 MAX_STEPS = 7
+NUM_PARTS = 8
+"""Parts taken per sequence: short procedures are drilled, since with few ids a sequence the reading never starts."""
 MASTERED_LOSS = 0.04
 """Mean LM loss below which procedures get one step longer, in nats per token."""
 _STEP_NAMES = {noun: sorted({p.step_name for r in RECIPES for p in r.parts if p.noun == noun}) for noun in NOUNS}
@@ -102,8 +104,11 @@ class _Writer:
             self.frame(NOTHING)
 
 
-def make_procedure(rng: np.random.Generator, *, num_steps: int) -> Procedure:
-    """Make up a procedure of ``num_steps`` steps, in recipe order or not."""
+def make_procedure(rng: np.random.Generator, *, num_steps: int, num_drills: int = 0) -> Procedure:
+    """Make up a procedure of ``num_steps`` steps, in recipe order or not.
+
+    Afterwards ``num_drills`` parts are taken and placed once more, without a word: each is an id to be read.
+    """
     writer = _Writer(rng, num_steps)
     writer.frame(NOTHING)
     writer.turn("assistant", introduce(writer.progress))
@@ -117,6 +122,10 @@ def make_procedure(rng: np.random.Generator, *, num_steps: int) -> Procedure:
             writer.frame(writer.nouns[index])
         is_started = position + 1 < num_steps and rng.random() < 0.3
         writer.complete(index, order[position + 1] if is_started else None)
+    for index in rng.integers(num_steps, size=num_drills):
+        writer.start(int(index))
+        writer.frame(NOTHING)
+        writer.turn("update", f"{writer.steps[index].id}->complete")
     clip = TrainingClip(
         goal=f"build the {writer.goal}",
         steps=writer.steps,
@@ -140,7 +149,10 @@ class Curriculum:
         """Yield sequences and, per image token, the index of the noun held ``[N]``."""
         while True:
             lengths = self._rng.integers(max(2, self.longest - 2), self.longest + 1, self.batch_size)
-            procedures = [make_procedure(self._rng, num_steps=int(length)) for length in lengths]
+            procedures = [
+                make_procedure(self._rng, num_steps=int(length), num_drills=max(0, NUM_PARTS - int(length)))
+                for length in lengths
+            ]
             sequences = [build_sequence(procedure.clip, self.prompt) for procedure in procedures]
             yield sequences, torch.tensor([noun for procedure in procedures for noun in procedure.held])
 

@@ -89,6 +89,16 @@ def test_made_up_procedures_are_legal_and_show_what_they_say(seed: int, num_step
     assert set(state.values()) == {"completed"}
 
 
+def test_drills_repeat_parts_of_the_procedure_and_show_them() -> None:
+    plain, drilled = (make_procedure(np.random.default_rng(4), num_steps=3, num_drills=n) for n in (0, 5))
+    assert drilled.clip.turns[: len(plain.clip.turns)] == plain.clip.turns
+    drills = drilled.clip.turns[len(plain.clip.turns) :]
+    noun_of = {step.id: step.name.split()[-1] for step in drilled.clip.steps}
+    assert [turn.text.split("->")[1] for turn in drills] == ["start", "complete"] * 5
+    for turn in drills[::2]:
+        assert NOUNS[drilled.held[turn.frame_index]] == noun_of[turn.text.split("->")[0]]
+
+
 def test_permuted_ids_keep_names_and_order_and_follow_the_turns() -> None:
     clip = training_clip(make_scene(3, difficulty=Difficulty.easy()))
     permuted = permute_ids(clip, np.random.default_rng(2))

@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options.command(options)
     except (EngineError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        tqdm.write(f"error: {error}", file=sys.stderr)  # on a line of its own, below a bar
         return 2
     except KeyboardInterrupt:
         print("stopped; nothing was written", file=sys.stderr)

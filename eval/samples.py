@@ -1,22 +1,32 @@
 """Samples: a video with its task and its reference dialogue.
 
-Reads our own manifest, one JSON object per split: ``{"videos": [...]}``, each video with the fields of ``Sample``
-(``video_path`` relative to the manifest, turns in seconds). Nothing is dropped silently: what cannot be used is a
-``ValueError`` that names file, video, field and cure.
+Reads three forms, told apart by content. Our own manifest is one JSON object per split: ``{"videos": [...]}``, each
+video with the fields of ``Sample`` (``video_path`` relative to the manifest, turns in seconds). Published clips, DST
+(``eval.dst_clips``) or ProAssist (``eval.proassist``), come as one JSON object, a list, or JSON lines. Nothing is
+dropped silently: what cannot be used is a ``ValueError`` that names file, record, field and cure.
 """
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from engine.dialogue import initial_state, parse_update
 from engine.records import Step, UserTurn
+from eval.dst_clips import read_clip
+from eval.fields import Fields, show_value
+from eval.proassist import read_dialogue
+from eval.published import PublishedClip
 
 Role = Literal["update", "user", "assistant"]
 _ORDER: dict[str, int] = {"update": 0, "user": 1, "assistant": 2}
+_FORMS = (
+    'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips) or with "conversation" and '
+    '"metadata" (ProAssist dialogues)'
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,37 +70,135 @@ class Sample:
         return tuple(UserTurn(time_s=turn.time_s, text=turn.text) for turn in self.turns if turn.role == "user")
 
 
-def read_samples(path: str | Path) -> list[Sample]:
-    """Read all samples of a manifest. Raises ``ValueError`` naming file, video, field and cure."""
-    manifest = Path(path)
-    try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{manifest} cannot be read as JSON: {error}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("videos"), list):
-        raise ValueError(f'{manifest} is not a manifest; write one JSON object with a list "videos"')
-    samples = []
-    for number, record in enumerate(content["videos"]):
-        name = record.get("video_id", f"number {number}") if isinstance(record, dict) else f"number {number}"
+class SampleWarning(UserWarning):
+    """Turns that lie outside their video were left out of a sample."""
+
+
+def read_samples(path: str | Path, *, strict: bool = True) -> list[Sample]:
+    """Read all samples of a file in any of the three forms; published turns become relative to their clip.
+
+    Raises ``ValueError`` naming file, record, field and cure. Turns outside their video are such an error; with
+    ``strict=False`` they are left out, and each sample that loses some gives one ``SampleWarning`` that lists them.
+    """
+    source = Path(path)
+    samples: dict[str, Sample] = {}
+    for record in _read_records(source):
+        place = f"{source}, {record.name}"
         try:
-            samples.append(_sample(record, manifest.parent))
+            clip = None if record.is_listed else _read_published(record.value)
+            sample = _place(clip) if clip else _sample(record.value, source.parent)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             reason = f"the field {error} is missing" if isinstance(error, KeyError) else error
-            raise ValueError(f"{manifest}, video {name}: {reason}") from error
-    ids = [sample.video_id for sample in samples]
-    if len(set(ids)) < len(ids):
-        raise ValueError(f"{manifest}: two videos have one video_id; name each differently")
-    return samples
+            raise ValueError(f"{place}: {reason}") from error
+        outside = [turn for turn in sample.turns if not 0 <= turn.time_s * sample.fps < sample.num_frames]
+        if outside:
+            listed = f"{place}: {_describe(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
+            if strict:
+                raise ValueError(f"{listed}; mend the times, or read with strict=False to leave such turns out")
+            warnings.warn(f"{listed}; left out", SampleWarning, stacklevel=2)
+            sample = replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
+        if sample.video_id in samples:
+            raise ValueError(f"{place}: two videos have one video_id, {sample.video_id}; name each differently")
+        samples[sample.video_id] = sample
+    return list(samples.values())
 
 
-def _sample(record: dict[str, Any], folder: Path) -> Sample:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    """One sample as it stands in the file."""
+
+    name: str
+    """What messages call it."""
+    value: object
+    """Its JSON value."""
+    is_listed: bool = False
+    """Whether it stands in a manifest; if not, it is a published clip."""
+
+
+def _read_records(source: Path) -> list[_Record]:
+    try:
+        text = source.read_text(encoding="utf-8")
+        lines = _parse_lines(text)
+        content = None if lines else json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{source} cannot be read as JSON or JSON lines: {error}") from error
+    if lines:
+        return lines
+    if isinstance(content, dict) and isinstance(content.get("videos"), list):
+        return [
+            _Record(name=_name(value, "video_id", number), value=value, is_listed=True)
+            for number, value in enumerate(content["videos"])
+        ]
+    clips = content if isinstance(content, list) else [content]
+    if not clips:
+        raise ValueError(f"{source} is an empty list; {_FORMS}")
+    return [_Record(name=_name(value, "video_uid", number), value=value) for number, value in enumerate(clips)]
+
+
+def _parse_lines(text: str) -> list[_Record]:
+    """Parse JSON lines; nothing when the text is no such file: fewer than two lines, or the first is no object."""
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    records: list[_Record] = []
+    for number, line in lines if len(lines) > 1 else []:
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            if not records:
+                return []
+            raise ValueError(f"line {number}: {error}") from error
+        if not records and not isinstance(value, dict):
+            return []
+        records.append(_Record(name=f"line {number}", value=value))
+    return records
+
+
+def _name(value: object, field: str, number: int) -> str:
+    name = value.get(field) if isinstance(value, dict) else None
+    return f"video {name}" if isinstance(name, str) else f"video number {number}"
+
+
+def _describe(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str:
+    turns = ", ".join(f"the time {start_s + turn.time_s:g} of the {turn.role} turn {turn.text!r}" for turn in outside)
+    begins = f", which begins at {start_s:g} s" if start_s else ""
+    return f"{turns} lies outside the video of {sample.num_frames / sample.fps:g} s{begins}"
+
+
+def _read_published(value: object) -> PublishedClip:
+    if not isinstance(value, dict):
+        raise ValueError(f"a record must be a JSON object; {_FORMS}")
+    fields = Fields(record=value)
+    if fields.has("dst") or fields.has("inferred_goal"):
+        return read_clip(fields)
+    if fields.has("conversation"):
+        return read_dialogue(fields)
+    raise ValueError(f"is of no known form; {_FORMS}")
+
+
+def _place(clip: PublishedClip) -> Sample:
+    """Place a clip's turns in the clip, in order."""
+    turns = sorted(clip.turns, key=lambda turn: (turn.time_s, _ORDER[turn.role]))
+    return Sample(
+        video_id=clip.extent.video_id,
+        video_path=None,
+        fps=clip.extent.fps,
+        num_frames=clip.extent.num_frames,
+        goal=clip.goal,
+        steps=clip.steps,
+        turns=tuple(Turn(time_s=clip.clip_time_s(turn), role=turn.role, text=turn.text) for turn in turns),
+        initial_state=dict(clip.initial_state),
+    )
+
+
+def _sample(record: Any, folder: Path) -> Sample:
     if not isinstance(record, dict):
         raise ValueError("a video must be a JSON object")
     fps, num_frames = _positive("fps", record["fps"]), int(_positive("num_frames", record["num_frames"]))
     steps = tuple(Step(id=_text("id", step["id"]), name=_text("name", step["name"])) for step in record["steps"])
     states = record.get("initial_state") or {}
+    if not isinstance(states, dict):
+        raise ValueError(f"initial_state must be an object, step: state; got {show_value(states)}")
     initial_state(steps, states)
-    turns = [_turn(turn, duration_s=num_frames / fps) for turn in record["turns"]]
+    turns = [_turn(turn) for turn in record["turns"]]
     video_path = record.get("video_path")
     return Sample(
         video_id=_text("video_id", record["video_id"]),
@@ -104,12 +212,10 @@ def _sample(record: dict[str, Any], folder: Path) -> Sample:
     )
 
 
-def _turn(record: dict[str, Any], *, duration_s: float) -> Turn:
+def _turn(record: dict[str, Any]) -> Turn:
     time_s, role, text = float(record["time_s"]), record["role"], _text("text", record["text"])
-    if not 0 <= time_s < duration_s:
-        raise ValueError(f"time_s {time_s} of the turn {text!r} lies outside the video of {duration_s:g} s")
     if role not in get_args(Role):
-        raise ValueError(f"role must be one of {', '.join(get_args(Role))}; got {role!r}")
+        raise ValueError(f"role must be one of {', '.join(get_args(Role))}; got {show_value(role)}")
     if role == "update" and parse_update(text) is None:
         raise ValueError(f"the update {text!r} must be written as S3->start or S3->complete")
     cause = record.get("cause")
@@ -118,11 +224,11 @@ def _turn(record: dict[str, Any], *, duration_s: float) -> Turn:
 
 def _text(field: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{field} must be text; got {value!r}")
+        raise ValueError(f"{field} must be text; got {show_value(value)}")
     return value
 
 
 def _positive(field: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{field} must be a positive number; got {value!r}")
+        raise ValueError(f"{field} must be a positive number; got {show_value(value)}")
     return float(value)

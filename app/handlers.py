@@ -122,6 +122,8 @@ def stream(
             max_seq_len=min(StreamConfig().max_seq_len, bench.checkpoint.model.max_context),
         )
         task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
+        if clip.sample is not None and task.steps != clip.sample.steps:
+            clip = replace(clip, sample=None)  # other steps than the reference's cannot be held against it
         live.run = Run(clip=clip, task=task, config=config)
         yield from _stream(bench, live, live.run)
     except (EngineError, ValueError) as error:

@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 from app.runs import Run, judge_updates, predicted_moments, reference_moments
 from app.words import STATE_WORDS, WHO_WORDS, clock
+from engine.records import UserTurn
 
 HEADERS = ["Time", "Who", "Model", "Prob.", "Reference"]
 STATE_HEADERS = ["Step", "Name", "Model", "Reference"]
@@ -18,14 +19,16 @@ SILENT = "—"
 def transcript_rows(run: Run) -> list[list[str]]:
     """Return the rows of ``HEADERS`` up to where the run came, in the order of time."""
     reference = _reference(run)
-    users = defaultdict[int, list[str]](list)
+    users = defaultdict[int, list[UserTurn]](list)
     for turn in run.task.user_turns:
-        users[int(turn.time_s * run.config.fps)].append(turn.text)
+        users[int(turn.time_s * run.config.fps)].append(turn)
+    asked = run.clip.sample.user_turns if run.clip.sample else ()
     verdicts = judge_updates(run)
     rows = []
     for output in run.outputs:
         index, time = output.frame_index, clock(output.time_s, digits=1)
-        rows += [[time, WHO_WORDS["user"], text, "", text if run.clip.sample else ""] for text in users[index]]
+        for turn in users[index]:
+            rows.append([time, WHO_WORDS["user"], turn.text, "", turn.text if turn in asked else ""])
         marks = ["" if verdict == "legal" else f"  ⚠ {verdict}" for verdict in verdicts.get(index, ())]
         updates = [text + mark for text, mark in zip(output.updates, marks, strict=True)]
         rows += _pairs(time, "update", updates, reference[index, "update"], prob=output.update_prob)

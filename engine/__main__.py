@@ -20,7 +20,7 @@ from engine.control import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
 from engine.features import feature_info, read_features, write_features
-from engine.records import write_outputs
+from engine.records import Step, write_outputs
 from engine.stream import Streamer
 from engine.train import TrainConfig, train
 from engine.video import probe, read_frames
@@ -49,12 +49,13 @@ def main(arguments: list[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> None:
     """Stream one video and write a FrameOutput per line."""
     config = _config(options)
+    _keep_input(options)
     checkpoint = _checkpoint(options)
     if options.max_seq_len is None and config.max_seq_len > checkpoint.model.max_context:
         raise ValueError(f"the model has positions for {checkpoint.model.max_context} tokens; give --max-seq-len")
     task = Task(
         goal=options.goal,
-        steps=parse_steps(Path(options.steps).read_text(encoding="utf-8")) if options.steps else (),
+        steps=_read_steps(options.steps) if options.steps else (),
         user_turns=tuple(parse_user_turn(text) for text in options.user),
     )
     outputs = Streamer(checkpoint, config).run(_frames(options, checkpoint, config), task)
@@ -66,6 +67,9 @@ def run(options: argparse.Namespace) -> None:
 
 def encode_video(options: argparse.Namespace) -> None:
     """Encode one video and write its features."""
+    _keep_input(options)
+    if options.out.suffix != ".safetensors":
+        raise ValueError(f"--out must name a .safetensors file; got {options.out}")
     checkpoint = _checkpoint(options)
     frames = encode(checkpoint, read_frames(options.video, fps=options.fps))
     expected = round(probe(options.video).duration_s * options.fps)
@@ -92,6 +96,18 @@ def fine_tune(options: argparse.Namespace) -> None:
             bar.set_postfix(text=f"{losses.text:.3f}", speak=f"{losses.speak:.3f}", update=f"{losses.update:.3f}")
     save_model(options.out, model, checkpoint.prompt.tokenizer, normalization=checkpoint.normalization)
     print(f"checkpoint written to {options.out}")
+
+
+def _read_steps(path: Path) -> tuple[Step, ...]:
+    try:
+        return parse_steps(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"the steps file {path} cannot be read as text: {error}") from error
+
+
+def _keep_input(options: argparse.Namespace) -> None:
+    if options.out.exists() and options.video.exists() and options.out.samefile(options.video):
+        raise ValueError(f"--out {options.out} is the video itself; name another file")
 
 
 def _frames(options: argparse.Namespace, checkpoint: Checkpoint, config: StreamConfig) -> Iterator[FrameFeatures]:

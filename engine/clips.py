@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint import Checkpoint
+from engine.dialogue import parse_update
 from engine.features import read_features
 from engine.records import Step, numbered_lines
 from engine.train import TrainingClip, TrainingSequence, TrainingTurn, build_sequence
@@ -54,6 +55,8 @@ def _clip(record: dict[str, Any], features: Tensor) -> EncodedClip:
     for turn in turns:
         if turn.role not in _ROLES or not 0 <= turn.frame_index < len(features):
             raise ValueError(f"the turn {turn} has an unknown role or lies outside the {len(features)} frames")
+        if turn.role == "update" and parse_update(turn.text) is None:
+            raise ValueError(f"the update {turn.text!r} must be written as S3->start or S3->complete")
     clip = TrainingClip(
         goal=record["goal"],
         steps=tuple(Step(**step) for step in record["steps"]),
@@ -72,7 +75,12 @@ def batches(
     seed: int,
     mid_start_rate: float = 0.3,
 ) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
-    """Draw batches for ever: clips in random order, some from their middle on, as after a refresh."""
+    """Draw batches for ever: clips in random order, some from their middle on, as after a refresh.
+
+    Raises ``ValueError`` for a batch size below 1.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1; got {batch_size}")
     chance = random.Random(seed)
     per_frame = checkpoint.model.tokens_per_frame
     while True:

@@ -92,8 +92,12 @@ class StreamResult:
 def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` that takes its place, fsynced, when the block ends well.
 
-    After an exception, or a kill, ``path`` is as it was before.
+    After an exception, or a kill, ``path`` is as it was before. A link is followed. Raises ``ValueError``, before the
+    block begins, for a folder or a device.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder or a device; name a file to write")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:

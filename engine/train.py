@@ -102,6 +102,15 @@ class TrainConfig:
     seed: int = 0
     """Seed of the sub-sampling."""
 
+    def __post_init__(self) -> None:
+        """Check the ranges; raises ``ValueError``."""
+        if not (self.num_steps >= 0 and 0 <= self.learning_rate < 100):
+            raise ValueError(
+                f"num_steps and learning_rate must not be negative; got {self.num_steps}, {self.learning_rate}"
+            )
+        if not 0 < self.negative_rate <= 1:
+            raise ValueError(f"negative_rate is a share in (0, 1]; got {self.negative_rate}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Losses:

@@ -70,6 +70,19 @@ def test_a_run_that_breaks_leaves_the_old_file_and_nothing_else(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
 
 
+def test_a_folder_is_refused_before_the_work_and_a_link_is_followed(tmp_path: Path) -> None:
+    def never() -> Iterator[FrameOutput]:
+        raise AssertionError("nothing may be asked for")
+        yield OUTPUT
+
+    with pytest.raises(ValueError, match="is a folder or a device"):
+        write_outputs(tmp_path, never())
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    write_outputs(tmp_path / "link.jsonl", [OUTPUT])
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert read_outputs(tmp_path / "real.jsonl") == (OUTPUT,)
+
+
 def test_writing_whole_makes_the_folder(tmp_path: Path) -> None:
     with write_whole(tmp_path / "a" / "b.txt") as file:
         file.write("x")

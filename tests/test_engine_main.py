@@ -86,6 +86,7 @@ def test_training_on_clips_writes_a_checkpoint_that_runs(checkpoint: Path, video
     ("arguments", "reason"),
     [
         (["run", "missing.mp4"], "missing.mp4"),
+        (["encode", "VIDEO"], "must name a .safetensors file"),
         (["run", "VIDEO", "--checkpoint", "/nowhere"], "neither a folder nor"),
         (["run", "VIDEO", "--speak-threshold", "2"], "speak_threshold must be within"),
         (["run", "VIDEO", "--steps", "/nowhere.txt"], "/nowhere.txt"),
@@ -141,3 +142,12 @@ def test_a_damaged_video_gives_its_readable_frames_and_a_warning(checkpoint: Pat
     with pytest.warns(VideoWarning, match=r"damaged, could be read up to 2\.80 s"):
         assert main(arguments) == 0
     assert len(read_outputs(out)) == 6  # 2.8 s at 2 fps: 0, 0.5, ... 2.5 s
+
+
+def test_the_video_itself_is_never_overwritten(
+    checkpoint: Path, video: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = video.read_bytes()
+    assert main(["run", str(video), "--out", str(video), "--checkpoint", str(checkpoint)]) == 2
+    assert "is the video itself" in capfd.readouterr().err
+    assert video.read_bytes() == before

@@ -45,6 +45,8 @@ _UNWANTED_VARIABLES = {"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
 _PUNCTUATION = frozenset(ptbtokenizer.PUNCTUATIONS)
 # What ends a line for either program, what UTF-8 cannot write, and the other control characters of ASCII.
 _BREAKS = re.compile("[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+# A "<" that begins no tag closed in its own text: the tokenizer would look for the end in the texts that follow.
+_OPEN_TAG = re.compile(r"""<(?!(?:[^<>'"\\]|'[^'\\]*'|"[^"\\]*")*+>)""")
 _STATISTICS = re.compile(r"[-+.\dE]+( [-+.\dE]+)+")
 
 
@@ -55,7 +57,7 @@ class JavaError(Exception):
 def tokenize(texts: Sequence[str], *, java: Path = JAVA, limit_s: float = REPLY_LIMIT_S) -> list[str]:
     """Split each text into PTB tokens: lower case, joined by spaces, punctuation removed. Tries twice.
 
-    A text's tokens do not depend on its neighbours. Raises ``JavaError``.
+    No text reaches into its neighbours, whatever tag or quote it opens. Raises ``JavaError``.
     Source: ``PTBTokenizer.tokenize`` of pycocoevalcap, which joins by one newline instead of two, so that there
     an abbreviation at the end of a text (``No.``) may see the next one.
     """
@@ -66,7 +68,7 @@ def tokenize(texts: Sequence[str], *, java: Path = JAVA, limit_s: float = REPLY_
 
 
 def _tokenize_once(texts: Sequence[str], *, java: Path, limit_s: float) -> list[str]:
-    lines = "".join(_BREAKS.sub(" ", text) + "\n\n" for text in texts)
+    lines = "".join(_OPEN_TAG.sub("< ", _BREAKS.sub(" ", text)) + "\n\n" for text in texts)
     try:
         process = subprocess.run(
             [java, *_OPTIONS, *_TOKENIZER],
@@ -165,6 +167,7 @@ class Meteor:
             raise
         finally:
             clock.cancel()
+            clock.join()
         return [reply.decode(errors="replace").strip() for reply in replies]
 
     def _running(self) -> subprocess.Popen[bytes]:

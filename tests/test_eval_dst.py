@@ -107,6 +107,8 @@ def test_an_update_outside_the_window_is_both_missed_and_spurious() -> None:
     assert count_dst(outputs, sample, match_window=(0, 0)).num_exact == 0
     assert count_dst(outputs, sample, match_window=(0, 1)).num_exact == 1  # the reference comes 1 frame later
     assert count_dst(outputs, sample, match_window=(-1, 0)).num_exact == 0
+    late = run_of([(11, "S1->start")], sample)
+    assert count_dst(late, sample, match_window=(-1, 0)).num_exact == 1
 
 
 def pairs(gen: Timed, ref: Timed, *, reach: int = 5) -> list[tuple[int, int]]:
@@ -122,6 +124,11 @@ def test_updates_are_paired_by_text_before_time_and_one_to_one() -> None:
     assert pairs([(1, "S1->start"), (3, "S1->start")], [(4, "S1->start")]) == [(1, 0)]
     # exact 3 frames away costs 0.3 * (3/5)^1.5 = 0.14, the same step at the frame 0.5
     assert pairs([(4, "S1->complete"), (1, "S1->start")], [(4, "S1->start")]) == [(1, 0)]
+    # the same step 2 frames away costs 0.5 + 0.3 * (2/5)^1.5 = 0.58, another step at the frame 1
+    assert pairs([(4, "S2->start"), (2, "S1->complete")], [(4, "S1->start")]) == [(1, 0)]
+    # one exact pair and one alone (0.08 + 1) cost less than two pairs of the same step (0.71 + 0.64)
+    gen, ref = [(0, "S1->complete"), (6, "S1->start")], [(4, "S1->start"), (9, "S1->complete")]
+    assert pairs(gen, ref) == [(1, 0)]
     # what is left is paired too, but never instead of an exact pair: 0 can only reach the reference of 1
     assert pairs([(0, "S2->start"), (6, "S1->start")], [(4, "S1->start"), (9, "S3->start")]) == [(1, 0)]
     assert pairs([(4, "S2->start")], [(6, "S1->start")]) == [(0, 0)]
@@ -145,7 +152,7 @@ def test_malformed_and_illegal_updates_are_counted_by_replay() -> None:
 
 
 def test_the_published_parser_takes_any_word_after_the_arrow() -> None:
-    scores = score([(0, " S1 -> begin"), (4, "S1: done")], FIVE)
+    scores = score([(0, " S1 -> begin"), (4, "S1")], FIVE)
     assert (scores["legacy_dst_step_accuracy"], scores["legacy_dst_exact_match"]) == (1 / 2, 0)
     assert (scores["dst_step_accuracy"], scores["dst_malformed"]) == (0, 2)
 
@@ -218,6 +225,13 @@ def test_without_data_scores_are_nan_and_counts_zero() -> None:
     silent = score([], [])
     assert silent["dst_joint_goal_accuracy"] == 1  # the state is known, and right, without any update
     assert math.isnan(silent["dst_clip_exact"])
+
+
+def test_what_the_user_and_the_assistant_say_is_no_update() -> None:
+    sample = sample_of(FIVE)
+    said = (Turn(time_s=0.0, role="user", text="S1->start"), Turn(time_s=0.0, role="assistant", text="S1->start"))
+    outputs = run_of(FIVE, sample)
+    assert count_dst(outputs, replace(sample, turns=said + sample.turns)) == count_dst(outputs, sample)
 
 
 def test_a_split_pools_counts_over_its_videos() -> None:

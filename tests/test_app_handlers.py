@@ -1,3 +1,4 @@
+import itertools
 import json
 import socket
 import threading
@@ -5,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app import handlers
@@ -14,7 +16,7 @@ from app.display import DisplayCopies
 from app.handlers import Bench
 from app.views import Buttons, ClipView, LiveRun, Page, RunView
 from engine.checkpoint import load_model
-from engine.video import probe
+from engine.video import Frame, probe
 from tests.conftest import Uploads
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
@@ -179,7 +181,12 @@ def test_stop_keeps_what_was_reached(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("every_frame")
-def test_closing_a_run_ends_its_threads(bench: Bench) -> None:
+def test_closing_a_run_ends_its_threads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def frames_for_ever(*_: Any, **__: Any) -> Iterator[Frame]:
+        for index in itertools.count():
+            yield Frame(index=index, time_s=index / 2, image=np.zeros((8, 8, 3), np.uint8))
+
+    monkeypatch.setattr(handlers, "read_frames", frames_for_ever)
     live = LiveRun()
     going = run_views(bench, bench.demos.find("truck-1"), live)
     next(going)

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from assets.recipes import FAMILIES, NATURAL_COLOURS, NOUNS, PALETTE, Colour, PartSpec, find_recipe
+from assets.recipes import NATURAL_COLOURS, NOUNS, PALETTE, TRAINED_FAMILIES, Colour, PartSpec, find_recipe
 from assets.script import FALL_S, Cause, Event, HandKey, Place, Plan, Script, Span, Spell, State, play
 from engine.records import Step
 
@@ -133,12 +133,13 @@ class HandPose:
 
 
 def make_scene(seed: int, *, difficulty: Difficulty, family: str | None = None, permute_ids: bool = False) -> Scene:
-    """Make up a scene. ``family`` None draws one; ids are S1..Sn, shuffled over the steps on request.
+    """Make up a scene of a family, or of one of the trained families at random.
 
-    Raises ``ValueError`` for a family that does not exist. The ids do not change anything else of the scene.
+    Ids are S1..Sn, shuffled over the steps on request; nothing else of the scene depends on that. Raises
+    ``ValueError`` for a family that does not exist.
     """
     rng = np.random.default_rng([seed, 1])
-    drawn = FAMILIES[int(rng.integers(len(FAMILIES)))]
+    drawn = TRAINED_FAMILIES[int(rng.integers(len(TRAINED_FAMILIES)))]
     recipe = find_recipe(family if family is not None else drawn)
     specs = recipe.parts[: int(rng.integers(recipe.num_required, len(recipe.parts) + 1))]
     has_decoy = bool(rng.random() < difficulty.decoy)

@@ -155,14 +155,6 @@ def _hoop(outer: float, inner: float) -> Points:
     return np.concatenate((circle * outer, circle[::-1] * inner))
 
 
-def _arch() -> Points:
-    turn = np.linspace(0, np.pi, 12)
-    inner = np.stack((0.5 * np.cos(turn), 0.2 - 0.5 * np.sin(turn)), axis=1)
-    return np.concatenate(
-        (_corners(1.1, 0.9, 1.1, -0.9, -1.1, -0.9, -1.1, 0.9, -0.5, 0.9), inner[::-1], _corners(0.5, 0.9))
-    )
-
-
 def _dome(rx: float, ry: float, y: float) -> Points:
     turn = np.linspace(np.pi, 2 * np.pi, 16)
     return np.stack((rx * np.cos(turn), y + ry * np.sin(turn)), axis=1)
@@ -183,7 +175,6 @@ def _in(points: Points, tone: Tone | Colour) -> Layer:
 
 
 DRAWINGS: Final[dict[str, tuple[Layer, ...]]] = {
-    "arch": (_out(_arch()), _in(box(0.9, 0.1, 0, -0.68, round_by=0.08), "light")),
     "arm": (
         _out(_corners(-1.0, 0.35, -0.8, 0.75, 0.55, 0.15, 0.55, -0.95, 0.15, -0.95, 0.15, -0.15)),
         _out(oval(0.33, 0.33, -0.85, 0.5), "dark"),

@@ -29,7 +29,7 @@ from assets.pretrain import (
     shuffled_mean,
     tower_image,
 )
-from assets.recipes import NOUNS
+from assets.recipes import RECIPES
 from assets.scene import FPS, Difficulty, Scene, make_scene
 from assets.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
 from engine.checkpoint import save_model
@@ -98,7 +98,8 @@ def corpus() -> Iterator[str]:
         yield "System: " + schema_text(goal=goal(scene), steps=scene.steps, state=state)
         for turn in annotate(scene):
             yield f"User: {turn.text}" if turn.role == "user" else turn.text
-    yield " ".join(NOUNS)
+    for recipe in RECIPES:
+        yield f"build the {recipe.name}. " + " ".join(f" the {part.noun}. {part.step_name}." for part in recipe.parts)
 
 
 def goal(scene: Scene) -> str:

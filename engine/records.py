@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,6 +58,8 @@ class FrameOutput:
     """Whether the context was full and this frame began anew from the schema prompt."""
     latency_ms: float
     """Time of the model passes spent on this frame; a pass over many frames is shared equally."""
+    first_token_ms: float | None = None
+    """Time from the decision to write to the first token written at this frame; None when nothing was written."""
 
     def to_json(self) -> str:
         """Return the record as one line of JSON."""
@@ -68,8 +70,9 @@ class FrameOutput:
         """Read one line of JSON. Raises ``ValueError`` naming the field that is missing or unknown."""
         record: dict[str, Any] = json.loads(line)
         names = {field.name for field in fields(cls)}
-        if not isinstance(record, dict) or set(record) != names:
-            odd = sorted(names ^ set(record)) if isinstance(record, dict) else "not an object"
+        optional = {field.name for field in fields(cls) if field.default is not MISSING}
+        if not isinstance(record, dict) or set(record) | optional != names:
+            odd = sorted(names ^ (set(record) | optional)) if isinstance(record, dict) else "not an object"
             raise ValueError(f"a line of a run file must have the fields of FrameOutput; differs in {odd}")
         return cls(**{**record, "updates": tuple(record["updates"])})
 

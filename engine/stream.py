@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
-from engine.control import Answer, Frames, Request, Task, control
+from engine.control import Answer, Frames, Task, control
 from engine.records import FrameOutput
 from engine.runner import Runner
 from engine.vision import FrameFeatures
@@ -56,29 +56,30 @@ class Streamer:
             tokens_per_frame=checkpoint.model.tokens_per_frame,
         )
         spent_ms: defaultdict[int, float] = defaultdict(float)
+        first_token_ms: dict[int, float] = {}
         answer: Answer = None
         try:
             while True:
                 step = steering.send(answer)
                 if isinstance(step, FrameOutput):
                     answer = None
-                    yield replace(step, latency_ms=round(spent_ms.pop(step.frame_index), 3))
+                    yield replace(
+                        step,
+                        latency_ms=round(spent_ms.pop(step.frame_index), 3),
+                        first_token_ms=first_token_ms.pop(step.frame_index, None),
+                    )
+                elif isinstance(step, Frames):
+                    answer = runner.times(step)
                 else:
-                    answer = _answer(runner, step, spent_ms)
+                    began = time.perf_counter()
+                    answer = runner.run(step)
+                    elapsed_ms = (time.perf_counter() - began) * 1000
+                    for frame in step.frames:  # a pass is shared equally by the frames it serves
+                        spent_ms[frame] += elapsed_ms / len(step.frames)
+                    if step.pick_token:
+                        first_token_ms.setdefault(step.frames[0], round(elapsed_ms, 3))
         except StopIteration:
             return
         finally:
             if isinstance(source, Generator):
                 source.close()
-
-
-def _answer(runner: Runner, request: Request, spent_ms: defaultdict[int, float]) -> Answer:
-    """Answer one request; the time of a pass is shared equally by the frames it serves."""
-    if isinstance(request, Frames):
-        return runner.times(request)
-    began = time.perf_counter()
-    reading = runner.run(request)
-    elapsed_ms = (time.perf_counter() - began) * 1000
-    for frame in request.frames:
-        spent_ms[frame] += elapsed_ms / len(request.frames)
-    return reading

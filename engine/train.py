@@ -53,7 +53,7 @@ class TrainingClip:
 
 @dataclass(slots=True, kw_only=True)
 class TrainingSequence:
-    """A clip as tokens; all lists have one entry per token."""
+    """A clip as tokens; all lists but ``ends`` have one entry per token."""
 
     ids: list[int] = field(default_factory=list)
     """Token ids; the image placeholder where a frame stands."""
@@ -65,6 +65,8 @@ class TrainingSequence:
     """1 or 0 where the speaking head is taught; -100 elsewhere."""
     update: list[int] = field(default_factory=list)
     """1 or 0 where the update head is taught; -100 elsewhere."""
+    ends: list[int] = field(default_factory=list)
+    """Per frame, tokens up to its end, its turns included."""
 
     def put(self, token: int, *, frame: int = IGNORED) -> None:
         """Append one token without labels."""
@@ -140,6 +142,7 @@ def build_sequence(
         at.setdefault((turn.frame_index, turn.role), []).append(turn.text)
     for frame in range(first_frame, clip.num_frames):
         _put_frame(sequence, prompt, frame, tokens_per_frame, at)
+        sequence.ends.append(len(sequence.ids))
     return sequence
 
 

@@ -1,14 +1,18 @@
-"""Command line of the evaluation: ``run`` a split on one device and score it.
+"""Command line of the evaluation: ``run`` a split on one device and score it; ``metrics`` prints the definitions.
 
 Exit codes: 0 all well; 1 done, but some videos failed (each has its row); 2 wrong use, with one line why.
 """
 
 import argparse
+import resource
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
+import torch
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
@@ -19,13 +23,17 @@ from engine.errors import EngineError, VideoError
 from engine.records import FrameOutput
 from engine.stream import Streamer
 from engine.video import read_frames
-from engine.vision import encode
+from engine.vision import FrameFeatures, encode
 from eval.encoders import EMBEDDED, load_encoder
-from eval.metrics import VideoCounts, score_video, summarize
+from eval.live import LiveCounts, count_live
+from eval.metrics import ScoredVideo, VideoCounts, count_texts, score_video
 from eval.nlg import TextScorer
+from eval.registry import to_markdown
+from eval.report import make_report, video_scores
 from eval.runs import write_settings, write_video
 from eval.samples import Sample, read_samples
-from eval.table import format_scores, write_csv, write_json
+from eval.table import format_scores, write_columns, write_csv, write_json
+from eval.teacher import live_turns
 
 BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
 
@@ -35,10 +43,16 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     transformers_logging.disable_progress_bar()
     try:
-        return run(options)
+        return int(options.work(options))
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+
+
+def print_metrics(_: argparse.Namespace) -> int:
+    """Print ``docs/metrics.md``."""
+    sys.stdout.write(to_markdown())
+    return 0
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
     encoder = load_encoder(options.encoder)
     settings = {
         "split": str(options.split),
+        "dataset": options.dataset,
         "checkpoint": checkpoint.name,
         "model_digest": checkpoint.digest,
         "device": str(checkpoint.model.device),
@@ -59,23 +74,37 @@ def run(options: argparse.Namespace) -> int:
         "zero_cost": options.zero_cost,
     }
     write_settings(options.out, settings)
-    rows: dict[str, VideoCounts] = {}
+    scored: dict[str, ScoredVideo] = {}
     errors: dict[str, str] = {}
-    for sample in tqdm(samples, unit="video"):
-        try:
-            outputs = stream_sample(checkpoint, config, sample)
-            write_video(options.out, sample.video_id, outputs)
-            rows[sample.video_id] = score_video(
-                sample, outputs, encode=encoder.encode, dataset=options.dataset, zero_cost=options.zero_cost
-            )
-        except (EngineError, ValueError) as error:
-            errors[sample.video_id] = str(error)
-    with TextScorer() as scorer:
-        scores = summarize(list(rows.values()), text_scores=scorer.score)
+    with TextScorer() as scorer:  # it starts in the background while the videos are streamed
+        for sample in tqdm(samples, unit="video"):
+            began = time.perf_counter()
+            try:
+                outputs = stream_sample(checkpoint, config, sample)
+                wall_s = time.perf_counter() - began
+                write_video(options.out, sample.video_id, outputs)
+                scored[sample.video_id] = score_video(
+                    sample,
+                    outputs,
+                    encode=encoder.encode,
+                    dataset=options.dataset,
+                    zero_cost=options.zero_cost,
+                    live=teacher_forced(checkpoint, config, sample) if options.live else None,
+                    wall_s=wall_s,
+                )
+            except (EngineError, ValueError) as error:
+                errors[sample.video_id] = str(error)
+        counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))
+        report = make_report(list(counts.values()), score_texts=scorer.summarize)
+        report = replace(report, scores={**report.scores, "peak_memory_mb": peak_memory_mb(checkpoint.model.device)})
+        rows = [_row(sample, counts, errors, scorer) for sample in samples]
         problem = scorer.problem
-    write_csv(options.out / "videos.csv", [_row(sample, rows, errors) for sample in samples])
-    write_json(options.out / "metrics.json", {**settings, "text_problem": problem, "errors": errors, "scores": scores})
-    print(format_scores(scores))
+    write_csv(options.out / "videos.csv", rows)
+    write_columns(options.out / "columns.csv")
+    write_json(options.out / "metrics.json", {**settings, "text_problem": problem, "errors": errors, **asdict(report)})
+    print(f"{_heading(settings, len(counts), len(samples))}\n\n{format_scores(report.scores, report.intervals)}")
+    if problem is not None:
+        print(f"text scores are missing: {problem}", file=sys.stderr)
     for video_id, reason in errors.items():
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
     return 1 if errors else 0
@@ -83,16 +112,48 @@ def run(options: argparse.Namespace) -> int:
 
 def stream_sample(checkpoint: Checkpoint, config: StreamConfig, sample: Sample) -> list[FrameOutput]:
     """Stream one sample's video. Raises ``VideoError`` when it has none."""
+    task = Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
+    return list(Streamer(checkpoint, replace(config, fps=sample.fps)).run(encoded(checkpoint, sample), task))
+
+
+def encoded(checkpoint: Checkpoint, sample: Sample) -> Iterator[FrameFeatures]:
+    """Decode and encode one sample's video. Raises ``VideoError`` when it has none."""
     if sample.video_path is None:
         raise VideoError(f"{sample.video_id} names no video file; add video_path")
-    frames = encode(checkpoint, read_frames(sample.video_path, fps=sample.fps))
-    task = Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
-    return list(Streamer(checkpoint, replace(config, fps=sample.fps)).run(frames, task))
+    return encode(checkpoint, read_frames(sample.video_path, fps=sample.fps))
 
 
-def _row(sample: Sample, rows: Mapping[str, VideoCounts], errors: Mapping[str, str]) -> dict[str, str | float]:
-    counts = [rows[sample.video_id]] if sample.video_id in rows else []
-    return {"video_id": sample.video_id, "error": errors.get(sample.video_id, ""), **summarize(counts)}
+def teacher_forced(checkpoint: Checkpoint, config: StreamConfig, sample: Sample) -> LiveCounts:
+    """Feed one sample's reference to the model and count its four scores."""
+    turns = live_turns(checkpoint, replace(config, fps=sample.fps), sample, encoded(checkpoint, sample))
+    return count_live(turns, fps=sample.fps, threshold=0)
+
+
+def peak_memory_mb(device: torch.device) -> float:
+    """Return the largest memory so far: of the GPU where there is one, else of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def _row(
+    sample: Sample, counts: Mapping[str, VideoCounts], errors: Mapping[str, str], scorer: TextScorer
+) -> dict[str, str | float]:
+    rows = [counts[sample.video_id]] if sample.video_id in counts else []
+    scores = video_scores(rows, score_texts=scorer.summarize)
+    return {"video_id": sample.video_id, "error": errors.get(sample.video_id, ""), **scores}
+
+
+def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> str:
+    config = settings["config"]
+    return (
+        f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n"
+        f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {settings['device']}, "
+        f"thresholds speak {config['speak_threshold']:g}, update {config['update_threshold']:g}\n"
+        f"text encoder {settings['text_encoder']}, zero_cost {settings['zero_cost']}; "
+        "what each score means: docs/metrics.md"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -109,6 +170,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--encoder", default=EMBEDDED, help="text encoder (default: %(default)s)")
     command.add_argument("--dataset", default="", help="name that chooses the match window, such as assembly101")
     command.add_argument("--zero-cost", choices=("keep", "drop"), default="keep")
+    command.add_argument(
+        "--live", action="store_true", help="VideoLLM-online's scores too: a second, teacher-forced pass"
+    )
+    command.set_defaults(work=run)
+    command = commands.add_parser("metrics", help="print what every score means, as docs/metrics.md")
+    command.set_defaults(work=print_metrics)
     return parser
 
 

@@ -6,19 +6,13 @@ Counts pool over videos; whatever has no data is nan.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
-from sklearn.metrics import (
-    average_precision_score,
-    balanced_accuracy_score,
-    precision_recall_fscore_support,
-    roc_auc_score,
-)
 
 from eval.assignment import assign
-from eval.counts import Counts, mean, share
+from eval.counts import Counts, Numbers, Values, share
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
 NUM_BINS = 10
@@ -26,27 +20,48 @@ NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventMatch:
-    """One decided frame that stands for one reference frame."""
-
-    tolerance_s: float
-    """The tolerance under which they were paired, in seconds."""
-    offset_s: float
-    """Decided minus reference time in seconds: negative = early."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCounts(Counts):
-    """Frames and event pairs of one or many videos."""
+    """What is counted of one decision in one or many videos."""
 
-    probs: tuple[float, ...] = ()
-    """Per frame, probability of the decision, in [0, 1]."""
-    decided: tuple[bool, ...] = ()
-    """Per frame, whether it was done."""
-    expected: tuple[bool, ...] = ()
-    """Per frame, whether the reference does it."""
-    matches: tuple[EventMatch, ...] = ()
-    """Event pairs under each tolerance of ``TOLERANCES_S``."""
+    num_hits: int = 0
+    """Frames that decided to, as the reference does."""
+    num_false_alarms: int = 0
+    """Frames that decided to, and the reference does not."""
+    num_misses: int = 0
+    """Frames that did not, and the reference does."""
+    num_rejections: int = 0
+    """Frames that did not, as the reference does not."""
+    expected_probs: Values = field(default_factory=Values.of)
+    """Probabilities of the frames where the reference does."""
+    other_probs: Values = field(default_factory=Values.of)
+    """Probabilities of all other frames."""
+    squared_error_sum: float = 0.0
+    """Sum over frames of (probability - 1 or 0)^2."""
+    bin_frames: tuple[float, ...] = (0.0,) * NUM_BINS
+    """Frames in each tenth of [0, 1]: bin b holds b/10 <= p < (b+1)/10, the last one 1 as well."""
+    bin_prob_sums: tuple[float, ...] = (0.0,) * NUM_BINS
+    """Sum of their probabilities."""
+    bin_expected: tuple[float, ...] = (0.0,) * NUM_BINS
+    """Those of them where the reference does."""
+    num_pairs: tuple[float, ...] = (0.0,) * len(TOLERANCES_S)
+    """Decided frames that are paired with one of the reference, under each tolerance of ``TOLERANCES_S``."""
+    leads_s: Values = field(default_factory=Values.of)
+    """Decided minus reference time of the pairs under the widest tolerance, in seconds: negative = early."""
+
+    @property
+    def num_frames(self) -> float:
+        """All frames."""
+        return self.num_decided + self.num_misses + self.num_rejections
+
+    @property
+    def num_decided(self) -> float:
+        """Frames that decided to."""
+        return self.num_hits + self.num_false_alarms
+
+    @property
+    def num_expected(self) -> float:
+        """Frames where the reference does."""
+        return self.num_hits + self.num_misses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +72,7 @@ class ReliabilityBin:
     """Lower edge, included."""
     high: float
     """Upper edge, excluded but for 1."""
-    num_frames: int
+    num_frames: float
     """Frames in the bin."""
     mean_prob: float
     """Their mean probability; nan when empty."""
@@ -82,92 +97,120 @@ def count_decisions(
         raise ValueError(f"reference frame {outside_frames[0]} lies outside the video of {len(probs)} frames")
     if not 0 < fps < float("inf"):
         raise ValueError(f"fps must be positive; got {fps}")
-    gen_frames = [frame for frame, does in enumerate(decided) if does]
+    prob, does = np.array(probs, float), np.array(decided, bool)
+    expected = np.zeros(len(prob), bool)
+    expected[frames] = True
+    gen_frames = np.flatnonzero(does).tolist()
+    offsets_s = [
+        [offset / fps for offset in _event_offsets(gen_frames, frames, tolerance_frames=int(tolerance_s * fps + 1e-9))]
+        for tolerance_s in TOLERANCES_S
+    ]
+    bins = np.minimum((prob * NUM_BINS).astype(int), NUM_BINS - 1)
     return DecisionCounts(
-        probs=tuple(float(prob) for prob in probs),
-        decided=tuple(bool(does) for does in decided),
-        expected=tuple(frame in set(frames) for frame in range(len(probs))),
-        matches=tuple(
-            EventMatch(tolerance_s=tolerance_s, offset_s=offset / fps)
-            for tolerance_s in TOLERANCES_S
-            for offset in _event_offsets(gen_frames, frames, tolerance_frames=int(tolerance_s * fps + 1e-9))
-        ),
+        num_hits=int((does & expected).sum()),
+        num_false_alarms=int((does & ~expected).sum()),
+        num_misses=int((~does & expected).sum()),
+        num_rejections=int((~does & ~expected).sum()),
+        expected_probs=Values.of(prob[expected]),
+        other_probs=Values.of(prob[~expected]),
+        squared_error_sum=float(((prob - expected) ** 2).sum()),
+        bin_frames=tuple(np.bincount(bins, minlength=NUM_BINS).tolist()),
+        bin_prob_sums=tuple(np.bincount(bins, prob, NUM_BINS).tolist()),
+        bin_expected=tuple(np.bincount(bins, expected, NUM_BINS).tolist()),
+        num_pairs=tuple(len(pairs) for pairs in offsets_s),
+        leads_s=Values.of(offsets_s[-1]),
     )
 
 
 def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
-    """Return all scores of one video, or of a split from added counts.
+    """Return all scores of one video, or of a split from added counts; ``eval.registry`` defines them.
 
-    ``accuracy``; ``balanced_accuracy``, ``precision``, ``recall``, ``f1`` as scikit-learn has them, nan unless the
-    reference has frames of both classes (precision also when nothing was decided); ``average_precision`` and ``auroc``
-    of the probabilities, likewise; ``brier`` and ``ece`` in [0, 1], less is better; ``talk_ratio`` = decided over
-    expected frames; ``event_*`` and ``lead_*`` of ``_event_scores``. **Source**: scikit-learn; Guo et al. 2017 (ECE).
+    What scikit-learn computes has its values, but nan unless the reference has frames of both classes (precision also
+    when nothing was decided). **Source**: scikit-learn; Guo et al. 2017 (ECE).
     """
-    decided, expected, probs = np.array(counts.decided), np.array(counts.expected), np.array(counts.probs)
-    scores = dict.fromkeys(("balanced_accuracy", "precision", "recall", "f1", "average_precision", "auroc"), NAN)
-    if 0 < expected.sum() < len(expected):
-        precision, recall, f1, _ = precision_recall_fscore_support(
-            expected, decided, average="binary", zero_division=np.nan
-        )
-        scores = {
-            "balanced_accuracy": float(balanced_accuracy_score(expected, decided)),
-            "precision": float(precision),
-            "recall": float(recall),
-            "f1": float(f1),
-            "average_precision": float(average_precision_score(expected, probs)),
-            "auroc": float(roc_auc_score(expected, probs)),
-        }
-    bins = [item for item in reliability_bins(counts) if item.num_frames]
+    is_mixed = counts.num_expected > 0 and counts.num_frames > counts.num_expected
+    recall = share(counts.num_hits, counts.num_expected)
+    specificity = share(counts.num_rejections, counts.num_rejections + counts.num_false_alarms)
+    errors = [
+        abs(prob_sum - expected) for prob_sum, expected in zip(counts.bin_prob_sums, counts.bin_expected, strict=True)
+    ]
     return {
-        "accuracy": mean((decided == expected).tolist()),
-        **scores,
-        "brier": mean(((probs - expected) ** 2).tolist()),
-        "ece": share(sum(item.num_frames * abs(item.mean_prob - item.expected_share) for item in bins), len(probs)),
-        "talk_ratio": share(sum(counts.decided), sum(counts.expected)),
+        "accuracy": share(counts.num_hits + counts.num_rejections, counts.num_frames),
+        "balanced_accuracy": (recall + specificity) / 2,
+        "precision": share(counts.num_hits, counts.num_decided) if is_mixed else NAN,
+        "recall": recall if is_mixed else NAN,
+        "f1": share(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else NAN,
+        "average_precision": average_precision(counts.expected_probs, counts.other_probs),
+        "auroc": auroc(counts.expected_probs, counts.other_probs),
+        "brier": share(counts.squared_error_sum, counts.num_frames),
+        "ece": share(sum(errors), counts.num_frames),
+        "talk_ratio": share(counts.num_decided, counts.num_expected),
+        "num_hits": float(counts.num_hits),
+        "num_false_alarms": float(counts.num_false_alarms),
+        "num_misses": float(counts.num_misses),
         **_event_scores(counts),
     }
 
 
-def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:
-    """Return 10 bins of equal width: bin b holds b/10 <= p < (b+1)/10, the last one 1 as well.
+def average_precision(expected: Values, other: Values) -> float:
+    """Return the mean over expected frames of the precision at their probability; nan unless there are frames of both.
 
-    The expected calibration error is the mean over frames of |mean_prob - expected_share| of their bin.
+    **Source**: ``average_precision_score`` of scikit-learn, which sorts all frames again at each call: 30 times
+    slower in a bootstrap.
     """
-    probs, expected = np.array(counts.probs), np.array(counts.expected)
-    numbers = np.minimum((probs * NUM_BINS).astype(int), NUM_BINS - 1)
+    if not (expected.total and other.total):
+        return NAN
+    hits, alarms = (_at_least(values, expected.numbers) for values in (expected, other))
+    precisions = np.divide(hits, hits + alarms, out=np.zeros_like(hits), where=hits > 0)
+    return float(expected.weights @ precisions) / expected.total
+
+
+def auroc(expected: Values, other: Values) -> float:
+    """Return how often an expected frame has a higher probability than another, ties half; nan unless there are both.
+
+    **Source**: the area under scikit-learn's ``roc_curve``, as the Mann-Whitney statistic.
+    """
+    if not (expected.total and other.total):
+        return NAN
+    at_least = _at_least(other, expected.numbers)
+    above = _at_least(other, expected.numbers, side="right")
+    below_or_half_tied = other.total - (at_least + above) / 2
+    return float(expected.weights @ below_or_half_tied) / (expected.total * other.total)
+
+
+def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:
+    """Return the tenths of [0, 1]; the calibration error is the mean over frames of |mean_prob - expected_share|."""
     return tuple(
         ReliabilityBin(
             low=number / NUM_BINS,
             high=(number + 1) / NUM_BINS,
-            num_frames=int((numbers == number).sum()),
-            mean_prob=mean(probs[numbers == number].tolist()),
-            expected_share=mean(expected[numbers == number].tolist()),
+            num_frames=num_frames,
+            mean_prob=share(counts.bin_prob_sums[number], num_frames),
+            expected_share=share(counts.bin_expected[number], num_frames),
         )
-        for number in range(NUM_BINS)
+        for number, num_frames in enumerate(counts.bin_frames)
     )
 
 
-def _event_scores(counts: DecisionCounts) -> dict[str, float]:
-    """Score events, a decided frame being right when paired with a reference frame no more than the tolerance away.
+def _at_least(values: Values, edges: Numbers, side: Literal["left", "right"] = "left") -> Numbers:
+    """Return the weight of the values that reach each edge (``right``: that exceed it)."""
+    below = np.append(0.0, values.weights.cumsum())
+    return np.asarray(below[-1] - below[np.searchsorted(values.numbers, edges, side=side)])
 
-    Per tolerance t: ``event_precision_{t}s``, ``event_recall_{t}s``, ``event_f1_{t}s``; ``event_f1_area`` is the area
-    under F1 over 0..5 s (trapezoids) divided by 5 s, in [0, 1]. ``lead_mean_s`` and ``lead_median_s`` are over the
-    pairs of the widest tolerance, negative = early.
-    """
-    num_gen, num_ref = sum(counts.decided), sum(counts.expected)
+
+def _event_scores(counts: DecisionCounts) -> dict[str, float]:
+    """Score events, a decided frame being right when paired with a reference frame no more than the tolerance away."""
     scores, curve = {}, []
-    for tolerance_s in TOLERANCES_S:
-        num_pairs = sum(match.tolerance_s == tolerance_s for match in counts.matches)
-        curve.append(share(2 * num_pairs, num_gen + num_ref))
-        scores[f"event_precision_{tolerance_s:g}s"] = share(num_pairs, num_gen)
-        scores[f"event_recall_{tolerance_s:g}s"] = share(num_pairs, num_ref)
+    for tolerance_s, num_pairs in zip(TOLERANCES_S, counts.num_pairs, strict=True):
+        curve.append(share(2 * num_pairs, counts.num_decided + counts.num_expected))
+        scores[f"event_precision_{tolerance_s:g}s"] = share(num_pairs, counts.num_decided)
+        scores[f"event_recall_{tolerance_s:g}s"] = share(num_pairs, counts.num_expected)
         scores[f"event_f1_{tolerance_s:g}s"] = curve[-1]
-    offsets = [match.offset_s for match in counts.matches if match.tolerance_s == TOLERANCES_S[-1]]
     return {
         **scores,
         "event_f1_area": float(np.trapezoid(curve, TOLERANCES_S)) / TOLERANCES_S[-1],
-        "lead_mean_s": mean(offsets),
-        "lead_median_s": median(offsets) if offsets else NAN,
+        "lead_mean_s": counts.leads_s.mean(),
+        "lead_median_s": counts.leads_s.median(),
     }
 
 

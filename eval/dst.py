@@ -5,6 +5,7 @@ turns are ``floor(time_s * fps)``; delays are predicted minus reference, negativ
 whatever has no data is nan. Two updates at one frame are two updates.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from engine.config import IllegalUpdates
 from engine.dialogue import STATES, apply_update, initial_state, parse_update
 from engine.records import FrameOutput
 from eval.assignment import Link
-from eval.counts import Counts, mean, share
+from eval.counts import Counts, share
 from eval.samples import Sample
 from eval.updates import TimedUpdate, match_updates, reference_updates
 
@@ -49,8 +50,10 @@ class DstCounts(Counts):
     """Predictions that are no update."""
     num_illegal: int = 0
     """Predictions of an unknown step, or that skip, repeat or go backwards."""
-    delays_s: tuple[float, ...] = ()
-    """Delay of each exact update in seconds."""
+    delay_sum_s: float = 0.0
+    """Sum of the delays of the exact updates, in seconds."""
+    abs_delay_sum_s: float = 0.0
+    """Sum of their absolute values."""
     num_frames: int = 0
     """Frames of videos that have steps."""
     num_frames_right: int = 0
@@ -59,10 +62,14 @@ class DstCounts(Counts):
     """Frames times steps."""
     num_cells_right: int = 0
     """Those whose state is the reference's."""
-    start_delays_s: tuple[float, ...] = ()
-    """Per step, delay of its start in seconds."""
-    complete_delays_s: tuple[float, ...] = ()
-    """Per step, delay of its completion in seconds."""
+    num_starts: int = 0
+    """Steps that both sides start."""
+    start_delay_sum_s: float = 0.0
+    """Sum of the delays of their starts, in seconds."""
+    num_completions: int = 0
+    """Steps that both sides complete."""
+    complete_delay_sum_s: float = 0.0
+    """Sum of the delays of their completions, in seconds."""
     num_clips: int = 0
     """Videos in which either side has an update."""
     num_clips_exact: int = 0
@@ -111,15 +118,9 @@ def count_dst(
 
 
 def summarize_dst(counts: DstCounts) -> dict[str, float]:
-    """Return all scores of one video, or of a split from added counts; shares in [0, 1], nan without data.
+    """Return all scores of one video, or of a split from added counts; ``eval.registry`` defines them.
 
-    Over all references: ``dst_step_accuracy``, ``dst_transition_accuracy``, ``dst_exact_match``. Exact updates:
-    ``dst_precision``, ``dst_recall``, ``dst_f1``, ``dst_delay_s`` (mean), ``dst_abs_delay_s``. ``dst_malformed`` and
-    ``dst_illegal`` are numbers of predictions. ``dst_joint_goal_accuracy``: share of frames whose whole state is the
-    reference's; ``dst_timeline_score``: mean over steps of the share of time in which its state is;
-    ``dst_start_delay_s``, ``dst_complete_delay_s``: mean over the steps that both sides start or complete;
-    ``dst_clip_exact``: share of clips with every update right and none besides. ``legacy_*``: the published variant,
-    which zips by position over the shorter list. **Source**: DSTContentMetrics of the ProAssist fork.
+    **Source**: DSTContentMetrics of the ProAssist fork; ``legacy_*`` are its own figures.
     """
     return {
         "dst_step_accuracy": share(counts.num_step_right, counts.num_refs),
@@ -128,14 +129,17 @@ def summarize_dst(counts: DstCounts) -> dict[str, float]:
         "dst_precision": share(counts.num_exact, counts.num_gens),
         "dst_recall": share(counts.num_exact, counts.num_refs),
         "dst_f1": share(2 * counts.num_exact, counts.num_refs + counts.num_gens),
-        "dst_delay_s": mean(counts.delays_s),
-        "dst_abs_delay_s": mean([abs(delay) for delay in counts.delays_s]),
+        "dst_delay_s": share(counts.delay_sum_s, counts.num_exact),
+        "dst_abs_delay_s": share(counts.abs_delay_sum_s, counts.num_exact),
+        "dst_num_references": float(counts.num_refs),
+        "dst_num_predictions": float(counts.num_gens),
+        "dst_num_exact": float(counts.num_exact),
         "dst_malformed": float(counts.num_malformed),
         "dst_illegal": float(counts.num_illegal),
         "dst_joint_goal_accuracy": share(counts.num_frames_right, counts.num_frames),
         "dst_timeline_score": share(counts.num_cells_right, counts.num_cells),
-        "dst_start_delay_s": mean(counts.start_delays_s),
-        "dst_complete_delay_s": mean(counts.complete_delays_s),
+        "dst_start_delay_s": share(counts.start_delay_sum_s, counts.num_starts),
+        "dst_complete_delay_s": share(counts.complete_delay_sum_s, counts.num_completions),
         "dst_clip_exact": share(counts.num_clips_exact, counts.num_clips),
         "legacy_dst_step_accuracy": share(counts.legacy_step_right, counts.legacy_pairs),
         "legacy_dst_transition_accuracy": share(counts.legacy_transition_right, counts.legacy_pairs),
@@ -182,7 +186,8 @@ def _count_pairs(
         num_step_right=step_right,
         num_transition_right=transition_right,
         num_exact=len(delays_s),
-        delays_s=tuple(delays_s),
+        delay_sum_s=math.fsum(delays_s),
+        abs_delay_sum_s=math.fsum(map(abs, delays_s)),
         num_clips=int(bool(ref or gen)),
         num_clips_exact=int(bool(ref or gen) and len(delays_s) == len(ref) == len(gen)),
     )
@@ -223,13 +228,17 @@ def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
         for frame, state in enumerate(_reference_states(sample))
     ]
     boundaries = step_boundaries(outputs, sample)
+    starts_s = [item.start_delay_s for item in boundaries if item.start_delay_s is not None]
+    completions_s = [item.complete_delay_s for item in boundaries if item.complete_delay_s is not None]
     return DstCounts(
         num_frames=len(rows),
         num_frames_right=sum(all(row) for row in rows),
         num_cells=len(rows) * len(ids),
         num_cells_right=sum(sum(row) for row in rows),
-        start_delays_s=tuple(item.start_delay_s for item in boundaries if item.start_delay_s is not None),
-        complete_delays_s=tuple(item.complete_delay_s for item in boundaries if item.complete_delay_s is not None),
+        num_starts=len(starts_s),
+        start_delay_sum_s=math.fsum(starts_s),
+        num_completions=len(completions_s),
+        complete_delay_sum_s=math.fsum(completions_s),
     )
 
 

@@ -30,6 +30,8 @@ REPLY_LIMIT_S = 120.0
 """Longest wait for one reply, METEOR's start included."""
 MAX_WORD_PRODUCT = 160_000
 """Words of the reference times words of the hypothesis: at 400 x 400 METEOR takes up to 26 s, at 1000 x 1000 512 MB."""
+NUM_STATISTICS = 23
+"""Counts by which METEOR knows a pair or a corpus."""
 
 _PACKAGE = Path(ptbtokenizer.__file__).parents[1]
 _TOKENIZER = (
@@ -47,7 +49,7 @@ _PUNCTUATION = frozenset(ptbtokenizer.PUNCTUATIONS)
 _BREAKS = re.compile("[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 # A "<" that begins no tag closed in its own text: the tokenizer would look for the end in the texts that follow.
 _OPEN_TAG = re.compile(r"""<(?!(?:[^<>'"\\]|'[^'\\]*'|"[^"\\]*")*+>)""")
-_STATISTICS = re.compile(r"[-+.\dE]+( [-+.\dE]+)+")
+_STATISTICS = re.compile(rf"[-+.\dE]+( [-+.\dE]+){{{NUM_STATISTICS - 1}}}")
 
 
 class JavaError(Exception):
@@ -106,8 +108,8 @@ class Meteor:
         with self._lock, contextlib.suppress(JavaError):
             self._running()
 
-    def statistics(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
-        """Return METEOR's counts of each tokenised (reference, hypothesis), as METEOR writes them.
+    def statistics(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, ...]]:
+        """Return METEOR's 23 counts of each tokenised (reference, hypothesis); those of a corpus are their sums.
 
         Raises ``JavaError``, also for a pair too long to align.
         """
@@ -116,16 +118,16 @@ class Meteor:
             if sizes[0] * sizes[1] > MAX_WORD_PRODUCT:
                 raise JavaError(f"METEOR cannot align texts of {sizes[0]} x {sizes[1]} words; shorten one")
         requests = [f"SCORE ||| {_field(reference)} ||| {_field(hypothesis)}" for reference, hypothesis in pairs]
-        statistics = [replies[0] for replies in self._ask(requests, num_replies=1)]
-        for reply, (reference, hypothesis) in zip(statistics, pairs, strict=True):
+        replies = [lines[0] for lines in self._ask(requests, num_replies=1)]
+        for reply, (reference, hypothesis) in zip(replies, pairs, strict=True):
             if _STATISTICS.fullmatch(reply) is None:
                 raise JavaError(f"METEOR answered {reply[:80]!r} to {reference[:80]!r}, {hypothesis[:80]!r}")
-        return statistics
+        return [_addable(tuple(map(float, reply.split()))) for reply in replies]
 
-    def aggregate(self, statistics: Sequence[str]) -> float:
-        """Return METEOR of the corpus of these counts, in [0, 1]. Raises ``JavaError``."""
-        # The replies: the score of each pair, then the aggregate.
-        (replies,) = self._ask([" ||| ".join(("EVAL", *statistics))], num_replies=len(statistics) + 1)
+    def score(self, statistics: Sequence[float]) -> float:
+        """Return METEOR of the corpus that has these counts, in [0, 1]. Raises ``JavaError``."""
+        # The replies: the score of this "pair", then that of the corpus of it.
+        (replies,) = self._ask([f"EVAL ||| {' '.join(map(str, statistics))}"], num_replies=2)
         try:
             return float(replies[-1])
         except ValueError as error:
@@ -205,6 +207,13 @@ class Meteor:
                 with contextlib.suppress(BrokenPipeError):  # what was still to be written
                     pipe.close()
         self._process = self._complaints = None
+
+
+def _addable(counts: tuple[float, ...]) -> tuple[float, ...]:
+    """Return a pair's counts as METEOR adds them to a corpus: an alignment in order and without a gap has no chunk."""
+    *others, chunks, hypothesis_words, reference_words = counts
+    is_whole = chunks == 1 and (hypothesis_words, reference_words) == counts[:2]
+    return (*others, 0.0 if is_whole else chunks, hypothesis_words, reference_words)
 
 
 def _environment() -> dict[str, str]:

@@ -11,12 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eval.counts import mean, share
+from eval.counts import Counts, mean, share
 
 CAVEATS = (
     "An answer that is never given in the last turn counts as perfectly timed.",
     "Nothing that the model does after it first speaks in a turn counts.",
 )
+
+SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
+"""The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""
 
 
 @dataclass(frozen=True, slots=True)  # not keyword-only: the door is written with positional fields
@@ -50,6 +53,16 @@ class LiveTurn:
         return next((index for index, correct in enumerate(self.token_correct) if not correct), len(self.token_correct))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveCounts(Counts):
+    """The scores of one or many conversations, in the order of ``SCORES``."""
+
+    sums: tuple[float, ...] = (0.0,) * len(SCORES)
+    """Sum of each score over the conversations in which it is defined."""
+    num_defined: tuple[float, ...] = (0.0,) * len(SCORES)
+    """Conversations in which each score is defined."""
+
+
 def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, float]:
     """Score one conversation: means over its turns.
 
@@ -77,11 +90,20 @@ def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, fl
     }
 
 
-def mean_live_metrics(conversations: Sequence[Sequence[LiveTurn]], *, threshold: float) -> dict[str, float]:
-    """Score a split: each score is the mean over the conversations in which it is defined; nan where in none."""
-    scores = [live_metrics(turns, threshold=threshold) for turns in conversations]
-    names = ("lm_ppl", "frame_diff", "fluency", "lm_correctness")
-    return {name: mean([score[name] for score in scores if not math.isnan(score[name])]) for name in names}
+def count_live(turns: Sequence[LiveTurn], *, fps: float, threshold: float) -> LiveCounts:
+    """Score one conversation and make it countable: a split's score is the mean over its conversations."""
+    scores = live_metrics(turns, threshold=threshold)
+    scores["time_diff_s"] = scores["frame_diff"] / fps
+    values = [scores[name] for name in SCORES]
+    return LiveCounts(
+        sums=tuple(0.0 if math.isnan(value) else value for value in values),
+        num_defined=tuple(float(not math.isnan(value)) for value in values),
+    )
+
+
+def summarize_live(counts: LiveCounts) -> dict[str, float]:
+    """Return the mean of each score, ``live_*``, over the conversations in which it is defined; nan where in none."""
+    return {f"live_{name}": share(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
 
 
 def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:

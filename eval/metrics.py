@@ -1,29 +1,45 @@
 """All scores of a video and of a split, from one set of counts.
 
 ``score_video`` counts one video; ``summarize`` adds the counts of many and divides once (micro average), so a video's
-row and the corpus go through the same functions. An undefined score is nan.
+row and the corpus go through the same functions. ``eval.registry`` defines every score; an undefined one is nan.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
-from statistics import quantiles
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from engine.records import FrameOutput
-from eval.counts import Counts, mean
+from eval.counts import Counts, Pool, Values, share
 from eval.decisions import DecisionCounts, count_decisions, summarize_decisions
 from eval.dst import DstCounts, count_dst, summarize_dst
+from eval.live import LiveCounts, summarize_live
 from eval.matching import ZeroCost, find_match
-from eval.nlg import score_text
+from eval.nlg import TextCounts, TextPairs, TextScorer, score_text
 from eval.samples import Sample
 from eval.turns import TurnCounts, count_turns, match_window, matched_pairs, turn_metrics
 
 Encode = Callable[[list[str]], np.ndarray]
-ScoreText = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
+ScoreTexts = Callable[[TextCounts], dict[str, float]]
 EPSILON = 1e-6  # of a frame: 0.7 s * 10 fps is 6.999...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemCounts(Counts):
+    """How long the frames of one or many videos took."""
+
+    num_frames: int = 0
+    """Frames."""
+    num_in_time: int = 0
+    """Frames done before the next was due."""
+    latencies_ms: Values = field(default_factory=Values.of)
+    """Per frame, the time of its model passes."""
+    first_token_ms: Values = field(default_factory=Values.of)
+    """Per frame that wrote something, the time from its decision to its first token."""
+    num_timed_frames: int = 0
+    """Frames of the videos whose wall time is known."""
+    wall_s: float = 0.0
+    """Wall time of those videos: decoding, vision, model and writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +50,28 @@ class VideoCounts(Counts):
     """Videos."""
     turns: TurnCounts = field(default_factory=TurnCounts)
     """Responses matched with references."""
+    texts: TextCounts = field(default_factory=TextCounts)
+    """Texts of the matched pairs; nothing before ``count_texts``."""
     speaking: DecisionCounts = field(default_factory=DecisionCounts)
     """Speaking, per frame."""
     updating: DecisionCounts = field(default_factory=DecisionCounts)
     """Updating the state, per frame."""
     dst: DstCounts = field(default_factory=DstCounts)
     """Updates and states."""
-    references: tuple[str, ...] = ()
-    """References of the matched pairs."""
-    hypotheses: tuple[str, ...] = ()
-    """Their predictions."""
-    latencies_ms: tuple[float, ...] = ()
-    """Per frame, the time of its model passes."""
-    num_in_time: int = 0
-    """Frames done before the next was due."""
+    live: LiveCounts = field(default_factory=LiveCounts)
+    """The teacher-forced scores; nothing unless that pass was run."""
+    system: SystemCounts = field(default_factory=SystemCounts)
+    """Times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredVideo:
+    """The counts of one video, and the texts that are scored with those of the whole split."""
+
+    counts: VideoCounts
+    """All but the texts."""
+    pairs: TextPairs
+    """Texts of the matched pairs."""
 
 
 def score_video(
@@ -57,8 +81,12 @@ def score_video(
     encode: Encode,
     dataset: str = "",
     zero_cost: ZeroCost = "keep",
-) -> VideoCounts:
+    live: LiveCounts | None = None,
+    wall_s: float | None = None,
+) -> ScoredVideo:
     """Count one video.
+
+    A reference turn past the last output counts as missed; as a decision it has no frame and is left out.
 
     Args:
         sample: The reference.
@@ -66,9 +94,10 @@ def score_video(
         encode: Texts to embeddings ``[N, D]``.
         dataset: Name that chooses the match window; see ``eval.turns.MATCH_WINDOWS_S``.
         zero_cost: ``keep`` or ``drop`` matches that cost nothing; see ``eval.matching``.
+        live: Counts of the teacher-forced pass, if there was one.
+        wall_s: Seconds that the whole run of the video took, if known.
     """
     num_frames = max(sample.num_frames, len(outputs))
-    spoken, updated = reference_frames(sample, "assistant"), reference_frames(sample, "update")
     said = {output.frame_index: output.response for output in outputs if output.response}
     texts = {turn_frame(turn.time_s, sample.fps): turn.text for turn in sample.turns if turn.role == "assistant"}
     match = find_match(
@@ -79,28 +108,29 @@ def score_video(
         zero_cost=zero_cost,
     )
     pairs = matched_pairs(match)
-    in_view = [output for output in outputs if output.frame_index < num_frames]
-    return VideoCounts(
+    counts = VideoCounts(
         num_videos=1,
         turns=count_turns(match, fps=sample.fps),
-        speaking=count_decisions(
-            [output.speak_prob for output in in_view],
-            [output.response is not None for output in in_view],
-            expected_frames=[frame for frame in spoken if frame < len(in_view)],
-            fps=sample.fps,
+        speaking=_count_decisions(
+            sample, "assistant", [(output.speak_prob, output.response is not None) for output in outputs]
         ),
-        updating=count_decisions(
-            [output.update_prob for output in in_view],
-            [bool(output.updates) for output in in_view],
-            expected_frames=[frame for frame in updated if frame < len(in_view)],
-            fps=sample.fps,
-        ),
+        updating=_count_decisions(sample, "update", [(output.update_prob, bool(output.updates)) for output in outputs]),
         dst=count_dst(outputs, sample),
-        references=tuple(texts[pair.ref_frame] for pair in pairs),
-        hypotheses=tuple(said[pair.gen_frame] for pair in pairs),
-        latencies_ms=tuple(output.latency_ms for output in outputs),
-        num_in_time=sum(output.latency_ms <= 1000 / sample.fps for output in outputs),
+        live=live or LiveCounts(),
+        system=_count_times(sample, outputs, wall_s),
     )
+    return ScoredVideo(
+        counts=counts,
+        pairs=TextPairs(
+            references=[texts[pair.ref_frame] for pair in pairs], hypotheses=[said[pair.gen_frame] for pair in pairs]
+        ),
+    )
+
+
+def count_texts(videos: Sequence[ScoredVideo], scorer: TextScorer) -> list[VideoCounts]:
+    """Return the counts of the videos of a split with those of their texts."""
+    texts = scorer.count([video.pairs for video in videos])
+    return [replace(video.counts, texts=counts) for video, counts in zip(videos, texts, strict=True)]
 
 
 def turn_frame(time_s: float, fps: float) -> int:
@@ -113,13 +143,17 @@ def reference_frames(sample: Sample, role: str) -> list[int]:
     return [turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
 
 
-def summarize(rows: Sequence[VideoCounts], *, text_scores: ScoreText | None = None) -> dict[str, float]:
-    """Return the scores of the pooled counts; BLEU, CIDEr and METEOR only with ``text_scores``."""
-    counts = reduce(add, rows, VideoCounts())
-    scores = turn_metrics(counts.turns) if text_scores is None else _turn_scores(counts, text_scores)
+def summarize(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts) -> dict[str, float]:
+    """Return all scores of the pooled counts, ``score_texts`` being that of an open ``TextScorer``."""
+    return score_counts(Pool(rows, VideoCounts).total(), score_texts=score_texts)
+
+
+def score_counts(counts: VideoCounts, *, score_texts: ScoreTexts) -> dict[str, float]:
+    """Return all scores of counts that are added up; see ``summarize``."""
+    scores = _turn_scores(counts.turns, score_texts(counts.texts))
     for prefix, decisions in (("speaking", counts.speaking), ("dst_update", counts.updating)):
         scores |= {f"{prefix}_{name}": value for name, value in summarize_decisions(decisions).items()}
-    return scores | summarize_dst(counts.dst) | _speed(counts)
+    return scores | summarize_dst(counts.dst) | summarize_live(counts.live) | _speed(counts.system)
 
 
 def corpus_metrics(
@@ -139,7 +173,9 @@ def corpus_metrics(
 
     **Source**: ProAssist, ``StreamEvaluator.compute_metrics``.
     """
-    counts = VideoCounts()
+    rows: list[TurnCounts] = []
+    references: list[str] = []
+    hypotheses: list[str] = []
     for gen, ref in videos:
         match = find_match(
             gen,
@@ -151,25 +187,45 @@ def corpus_metrics(
             zero_cost=zero_cost,
         )
         pairs = matched_pairs(match, semantic_threshold=semantic_threshold)
-        counts += VideoCounts(
-            turns=count_turns(match, fps=fps, semantic_threshold=semantic_threshold),
-            references=tuple(ref[pair.ref_frame] for pair in pairs),
-            hypotheses=tuple(gen[pair.gen_frame] for pair in pairs),
-        )
-    return _turn_scores(counts, score_text)
+        rows.append(count_turns(match, fps=fps, semantic_threshold=semantic_threshold))
+        references += [ref[pair.ref_frame] for pair in pairs]
+        hypotheses += [gen[pair.gen_frame] for pair in pairs]
+    return _turn_scores(Pool(rows, TurnCounts).total(), score_text(references, hypotheses))
 
 
-def _turn_scores(counts: VideoCounts, text_scores: ScoreText) -> dict[str, float]:
-    scores, texts = turn_metrics(counts.turns), text_scores(counts.references, counts.hypotheses)
+def _turn_scores(counts: TurnCounts, texts: dict[str, float]) -> dict[str, float]:
+    scores = turn_metrics(counts)
     return scores | texts | {f"{name}_w": scores["jaccard_index"] * value for name, value in texts.items()}
 
 
-def _speed(counts: VideoCounts) -> dict[str, float]:
-    latencies = counts.latencies_ms
-    cuts = quantiles(latencies, n=20, method="inclusive") if len(latencies) > 1 else [float("nan")] * 19
+def _count_decisions(sample: Sample, role: str, decisions: Sequence[tuple[float, bool]]) -> DecisionCounts:
+    return count_decisions(
+        [prob for prob, _ in decisions],
+        [does for _, does in decisions],
+        expected_frames=[frame for frame in reference_frames(sample, role) if frame < len(decisions)],
+        fps=sample.fps,
+    )
+
+
+def _count_times(sample: Sample, outputs: Sequence[FrameOutput], wall_s: float | None) -> SystemCounts:
+    return SystemCounts(
+        num_frames=len(outputs),
+        num_in_time=sum(output.latency_ms <= 1000 / sample.fps for output in outputs),
+        latencies_ms=Values.of(output.latency_ms for output in outputs),
+        first_token_ms=Values.of(output.first_token_ms for output in outputs if output.first_token_ms is not None),
+        num_timed_frames=0 if wall_s is None else len(outputs),
+        wall_s=wall_s or 0.0,
+    )
+
+
+def _speed(counts: SystemCounts) -> dict[str, float]:
     return {
-        "latency_mean_ms": mean(latencies),
-        "latency_p50_ms": cuts[9],
-        "latency_p95_ms": cuts[18],
-        "in_time_share": mean([1.0] * counts.num_in_time + [0.0] * (len(latencies) - counts.num_in_time)),
+        "num_frames": float(counts.num_frames),
+        "frames_per_s": share(counts.num_timed_frames, counts.wall_s),
+        "latency_mean_ms": counts.latencies_ms.mean(),
+        "latency_p50_ms": counts.latencies_ms.quantile(0.5),
+        "latency_p95_ms": counts.latencies_ms.quantile(0.95),
+        "first_token_p50_ms": counts.first_token_ms.quantile(0.5),
+        "first_token_p95_ms": counts.first_token_ms.quantile(0.95),
+        "in_time_share": share(counts.num_in_time, counts.num_frames),
     }

@@ -7,17 +7,17 @@ METEOR lie in [0, 1], CIDEr in [0, 10].
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from types import TracebackType
 from typing import Self
 
 from pycocoevalcap.bleu.bleu_scorer import BleuScorer
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 
-from eval.java import JAVA, REPLY_LIMIT_S, JavaError, Meteor, tokenize
+from eval.counts import Counts, Pool, share
+from eval.java import JAVA, NUM_STATISTICS, REPLY_LIMIT_S, JavaError, Meteor, tokenize
 
 _BLEU = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4")
 
@@ -33,14 +33,25 @@ class TextPairs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitScores:
-    """The text scores of a split and of each of its videos."""
+class TextCounts(Counts):
+    """What is counted in the text pairs of one or many videos."""
 
-    corpus: Mapping[str, float]
-    """All pairs as one corpus: Bleu_1..Bleu_4, CIDEr, METEOR."""
-    videos: tuple[Mapping[str, float], ...]
-    """Each video: Bleu_1..Bleu_4, CIDEr_split_df, METEOR. CIDEr_split_df is the mean of the video's pairs with the
-    document frequencies of the whole split; weighted by pairs, its mean over the videos is the corpus's CIDEr."""
+    num_pairs: int = 0
+    """Pairs whose tokenised reference is not empty."""
+    hypothesis_tokens: int = 0
+    """Tokens of their hypotheses."""
+    reference_tokens: int = 0
+    """Tokens of their references."""
+    num_ngrams: tuple[float, ...] = (0.0,) * 4
+    """1-grams to 4-grams of the hypotheses."""
+    num_shared_ngrams: tuple[float, ...] = (0.0,) * 4
+    """Those of them that the reference has too, each at most as often as there."""
+    cider_sum: float = 0.0
+    """Sum of the pairs' CIDEr-D, with the document frequencies of the whole split; 0 for a split of a single pair."""
+    meteor: tuple[float, ...] = (0.0,) * NUM_STATISTICS
+    """METEOR's statistics, summed as it sums them."""
+    num_without_meteor: int = 0
+    """Pairs for which METEOR failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +59,6 @@ class _Pair:
     video: int
     reference: str
     hypothesis: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Evidence:
-    pair: _Pair
-    cider: float
-    statistics: str | None
-    """METEOR's counts; None when METEOR failed."""
 
 
 class TextScorer:
@@ -89,10 +92,11 @@ class TextScorer:
 
         Raises ``ValueError`` when there are not as many hypotheses as references.
         """
-        return dict(self.score_videos([TextPairs(references=references, hypotheses=hypotheses)]).corpus)
+        (counts,) = self.count([TextPairs(references=references, hypotheses=hypotheses)])
+        return self.summarize(counts)
 
-    def score_videos(self, videos: Sequence[TextPairs]) -> SplitScores:
-        """Score a split and each of its videos. Raises ``ValueError`` when a video's pairs are not pairs."""
+    def count(self, videos: Sequence[TextPairs]) -> tuple[TextCounts, ...]:
+        """Count the texts of each video of a split. Raises ``ValueError`` when a video's pairs are not pairs."""
         for number, video in enumerate(videos):
             if len(video.references) != len(video.hypotheses):
                 raise ValueError(
@@ -100,18 +104,20 @@ class TextScorer:
                     "give one hypothesis for each reference, empty for nothing"
                 )
         pairs = self._pairs(videos)
-        ciders, statistics = _ciders(pairs), self._statistics(pairs)
-        evidence = [
-            _Evidence(pair=pair, cider=cider, statistics=counts)
-            for pair, cider, counts in zip(pairs, ciders, statistics, strict=True)
-        ]
-        by_video: list[list[_Evidence]] = [[] for _ in videos]
-        for item in evidence:
-            by_video[item.pair.video].append(item)
-        return SplitScores(
-            corpus=self._summary(evidence, cider_name="CIDEr"),
-            videos=tuple(self._summary(items, cider_name="CIDEr_split_df") for items in by_video),
-        )
+        by_video: list[list[TextCounts]] = [[] for _ in videos]
+        for pair, counts in zip(pairs, self._count(pairs), strict=True):
+            by_video[pair.video].append(counts)
+        return tuple(Pool(rows, TextCounts).total() for rows in by_video)
+
+    def summarize(self, counts: TextCounts) -> dict[str, float]:
+        """Score counted texts: Bleu_1..Bleu_4, CIDEr, METEOR."""
+        if not counts.num_pairs:
+            return dict.fromkeys((*_BLEU, "CIDEr", "METEOR"), math.nan)
+        return {
+            **_bleus(counts),
+            "CIDEr": share(counts.cider_sum, counts.num_pairs),
+            "METEOR": math.nan if counts.num_without_meteor else self._meteor_score(counts.meteor),
+        }
 
     def _pairs(self, videos: Sequence[TextPairs]) -> list[_Pair]:
         places = [number for number, video in enumerate(videos) for _ in video.references]
@@ -131,28 +137,35 @@ class TextScorer:
             if reference.split()
         ]
 
-    def _statistics(self, pairs: Sequence[_Pair]) -> Sequence[str | None]:
+    def _count(self, pairs: Sequence[_Pair]) -> list[TextCounts]:
+        statistics = self._statistics(pairs)
+        bleu = BleuScorer(n=4)
+        for pair in pairs:
+            bleu += (pair.hypothesis, [pair.reference])
+        return [
+            TextCounts(
+                num_pairs=1,
+                hypothesis_tokens=ngrams["testlen"],
+                reference_tokens=ngrams["reflen"][0],
+                num_ngrams=tuple(ngrams["guess"]),
+                num_shared_ngrams=tuple(ngrams["correct"]),
+                cider_sum=cider,
+                meteor=(0.0,) * NUM_STATISTICS if meteor is None else meteor,
+                num_without_meteor=int(meteor is None),
+            )
+            for ngrams, cider, meteor in zip(bleu.ctest, _ciders(pairs), statistics, strict=True)
+        ]
+
+    def _statistics(self, pairs: Sequence[_Pair]) -> Sequence[tuple[float, ...] | None]:
         try:
             return self._meteor.statistics([(pair.reference, pair.hypothesis) for pair in pairs])
         except JavaError as error:
             self.problem = str(error)
             return [None] * len(pairs)
 
-    def _summary(self, evidence: Sequence[_Evidence], *, cider_name: str) -> dict[str, float]:
-        if not evidence:
-            return dict.fromkeys((*_BLEU, cider_name, "METEOR"), math.nan)
-        return {
-            **_bleus([item.pair for item in evidence]),
-            cider_name: fmean(item.cider for item in evidence),
-            "METEOR": self._aggregate([item.statistics for item in evidence]),
-        }
-
-    def _aggregate(self, statistics: Sequence[str | None]) -> float:
-        known = [counts for counts in statistics if counts is not None]
-        if len(known) < len(statistics):
-            return math.nan
+    def _meteor_score(self, statistics: Sequence[float]) -> float:
         try:
-            return self._meteor.aggregate(known)
+            return self._meteor.score(statistics)
         except JavaError as error:
             self.problem = str(error)
             return math.nan
@@ -169,10 +182,11 @@ def score_text(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str
         return scorer.score(references, hypotheses)
 
 
-def _bleus(pairs: Sequence[_Pair]) -> dict[str, float]:
-    scorer = BleuScorer(n=4)
-    for pair in pairs:
-        scorer += (pair.hypothesis, [pair.reference])
+def _bleus(counts: TextCounts) -> dict[str, float]:
+    scorer = BleuScorer(n=4, special_reflen=counts.reference_tokens)
+    scorer.ctest = [
+        {"testlen": counts.hypothesis_tokens, "guess": counts.num_ngrams, "correct": counts.num_shared_ngrams}
+    ]
     scores, _ = scorer.compute_score(option="closest", verbose=0)
     return dict(zip(_BLEU, map(float, scores), strict=True))
 

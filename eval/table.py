@@ -4,12 +4,22 @@ import csv
 import io
 import json
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.records import write_whole
+from eval.bootstrap import NO_INTERVAL, Interval
+from eval.registry import GROUPS, METRICS, Metric
 
+_BETTER = {
+    "higher": "higher is better",
+    "lower": "lower is better",
+    "near 0": "best near 0",
+    "near 1": "best near 1",
+    "neither": "",
+}
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -36,12 +46,53 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         file.write("\n")
 
 
-def format_scores(scores: Mapping[str, float]) -> str:
-    """Return the scores a line each, names to the left."""
-    width = max(map(len, scores), default=0)
-    return "\n".join(
-        f"{name:{width}}  {'undefined' if math.isnan(value) else f'{value:.4f}'}" for name, value in scores.items()
+def write_columns(path: Path) -> None:
+    """Write what the columns of ``videos.csv`` mean, a row per column."""
+    write_csv(
+        path,
+        [
+            {
+                "column": metric.name,
+                "definition": metric.definition,
+                "range": metric.range,
+                "better": metric.better,
+                "beware": metric.trap,
+                "source": metric.source,
+            }
+            for metric in METRICS
+            if metric.scope != "split"
+        ],
     )
+
+
+def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]) -> str:
+    """Return the scores a line each with their intervals, under the headings of their groups."""
+    width = max(len(metric.name) for metric in METRICS)
+    lines = []
+    for group in GROUPS:
+        rows = [metric for metric in group.metrics if not math.isnan(scores.get(metric.name, math.nan))]
+        undefined = [metric.name for metric in group.metrics if math.isnan(scores.get(metric.name, 0.0))]
+        lines += [f"\n{group.name}"] if rows or undefined else []
+        lines += [
+            f"  {metric.name:{width}} {_figure(scores[metric.name], metric):>9}  "
+            f"{_between(intervals.get(metric.name, NO_INTERVAL), metric):21} {_BETTER[metric.better]}"
+            for metric in rows
+        ]
+        lines += (
+            textwrap.wrap(f"undefined: {', '.join(undefined)}", 100, initial_indent="  ", subsequent_indent="    ")
+            if undefined
+            else []
+        )
+    return "\n".join(line.rstrip() for line in lines).strip("\n")
+
+
+def _figure(value: float, metric: Metric) -> str:
+    return f"{value:.0f}" if metric.is_count else f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
+
+
+def _between(interval: Interval, metric: Metric) -> str:
+    is_known = not (metric.is_count or math.isnan(interval.low))
+    return f"[{_figure(interval.low, metric)}, {_figure(interval.high, metric)}]" if is_known else ""
 
 
 def _cell(value: str | float) -> str:

@@ -94,13 +94,7 @@ def count_turns(match: Match, *, fps: float, semantic_threshold: float = 0.5) ->
 
 
 def turn_metrics(counts: TurnCounts) -> dict[str, float]:
-    """Return the turn-taking scores of the pooled counts; nan where there is nothing to divide by.
-
-    Of the ``M0`` pairs ``M`` are matched; ``X`` references are missed, ``R`` predictions redundant. Rates in [0, 1]:
-    ``jaccard_index`` M / (M0 + X + R), ``precision`` M / (M0 + R), ``recall`` M / (M0 + X), ``F1`` their harmonic mean,
-    2 M / (2 M0 + X + R), ``missing_rate`` X / (M0 + X), ``redundant_rate`` R / (M0 + R); ``semantic_score`` the mean of
-    the scores at the threshold or above; ``time_diff`` that of the matched pairs in seconds; and the four counts.
-    """
+    """Return the turn-taking scores of the pooled counts; ``eval.registry`` defines them."""
     pairs = counts.num_matched + counts.num_mismatched
     predictions, references = pairs + counts.num_redundant, pairs + counts.num_missed
     return {

@@ -5,11 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from sklearn.metrics import f1_score
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    f1_score,
+    precision_recall_fscore_support,
+    roc_auc_score,
+)
 
 from eval.assignment import Link, assign
+from eval.counts import Pool
 from eval.decisions import TOLERANCES_S, DecisionCounts, count_decisions, reliability_bins, summarize_decisions
 
 INF = float("inf")
@@ -43,6 +50,30 @@ def test_frames_score_as_a_classifier() -> None:
     assert scores["auroc"] == pytest.approx(4 / 6)
     # (0.1^2 + 0.6^2 + 0.6^2 + 0.8^2 + 0.1^2) / 5 = (0.01 + 0.36 + 0.36 + 0.64 + 0.01) / 5
     assert scores["brier"] == pytest.approx(1.38 / 5)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.2, 0.5, 0.5001, 0.9, 1.0]), st.booleans()), min_size=2, max_size=30),
+    st.integers(1, 3),
+)
+def test_what_scikit_learn_computes_has_its_values_under_any_weights(
+    frames: list[tuple[float, bool]], weight: int
+) -> None:
+    probs, expected = [prob for prob, _ in frames], [does for _, does in frames]
+    assume(0 < sum(expected) < len(expected))
+    other_probs, other_expected = [0.3, 0.6], [True, False]
+    made = [counts(p, np.flatnonzero(e).tolist()) for p, e in ((probs, expected), (other_probs, other_expected))]
+    scores = summarize_decisions(Pool(made, DecisionCounts).total(np.array([weight, 2.0])))
+    all_expected = weight * expected + 2 * other_expected
+    all_probs = np.array(weight * probs + 2 * other_probs)
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        all_expected, all_probs > 0.5, average="binary", zero_division=np.nan
+    )
+    assert scores["precision"] == pytest.approx(precision, nan_ok=True)
+    assert (scores["recall"], scores["f1"]) == pytest.approx((recall, f1))
+    assert scores["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(all_expected, all_probs > 0.5))
+    assert scores["average_precision"] == pytest.approx(average_precision_score(all_expected, all_probs))
+    assert scores["auroc"] == pytest.approx(roc_auc_score(all_expected, all_probs))
 
 
 def test_calibration_is_over_ten_bins_of_equal_width() -> None:
@@ -86,13 +117,13 @@ def test_most_pairs_come_first_and_least_distance_second() -> None:
 def test_equal_solutions_give_the_pairs_that_do_not_cross() -> None:
     # 0-1, 1-2 and 0-2, 1-1 both cost 2 frames; the first gives twice -0.5 s, the second -1 s and 0 s
     made = count_decisions([1, 1, 0], [True, True, False], expected_frames=[1, 2], fps=FPS)
-    assert [match.offset_s for match in made.matches if match.tolerance_s == 5] == [-0.5, -0.5]
+    assert made.leads_s.numbers.tolist() == [-0.5, -0.5]
 
 
 def test_perfect_decisions_score_perfectly() -> None:
     scores = summarize_decisions(counts([0.0, 1.0, 0.0, 1.0], [1, 3]))
-    zero = {"brier", "ece", "lead_mean_s", "lead_median_s"}
-    assert scores == {name: 0 if name in zero else 1 for name in scores}
+    zero = {"brier", "ece", "lead_mean_s", "lead_median_s", "num_false_alarms", "num_misses"}
+    assert scores == {name: 0 if name in zero else 2 if name == "num_hits" else 1 for name in scores}
 
 
 def test_disjoint_decisions_score_nothing() -> None:
@@ -103,7 +134,8 @@ def test_disjoint_decisions_score_nothing() -> None:
 
 def test_without_frames_everything_is_nan() -> None:
     for made in (DecisionCounts(), counts([], [])):
-        assert all(math.isnan(score) for score in summarize_decisions(made).values())
+        scores = summarize_decisions(made)
+        assert all(math.isnan(score) for name, score in scores.items() if not name.startswith("num_"))
 
 
 CLASS_SCORES = ("balanced_accuracy", "precision", "recall", "f1", "average_precision", "auroc")
@@ -137,7 +169,7 @@ def test_a_split_pools_its_videos_and_never_pairs_across_them() -> None:
     # frames right 2 of 2 and 1 of 3; events: 0-0 in the first, 2-1 (0.5 s late) in the second
     assert pooled["accuracy"] == pytest.approx(3 / 5)
     assert (pooled["event_f1_0s"], pooled["event_f1_1s"], pooled["lead_mean_s"]) == pytest.approx((0.5, 1, 0.25))
-    assert sum([one, other], start=DecisionCounts()) == one + other
+    assert summarize_decisions(sum([other, one], start=DecisionCounts())) == pooled
 
 
 @pytest.mark.parametrize(

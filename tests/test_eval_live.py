@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eval.live import LiveTurn, live_metrics, mean_live_metrics
+from eval.live import LiveTurn, count_live, live_metrics, summarize_live
 from tests.shared_data import shared
 
 NAMES = {"lm_ppl", "frame_diff", "fluency", "lm_correctness"}
@@ -89,17 +89,24 @@ def test_a_frame_is_silent_only_if_silence_is_likeliest_and_reaches_the_threshol
 def test_means_are_over_turns_then_over_samples() -> None:
     right, wrong = live_turn(0.1, correct="y"), live_turn(0.1, correct="n")
     # per sample 1 and (1 + 0 + 0) / 3; their mean (1 + 1/3) / 2 = 2/3, not the 2/4 of all turns
-    scores = mean_live_metrics([[right], [right, wrong, wrong], []], threshold=0)
-    assert scores["lm_correctness"] == pytest.approx(2 / 3)
+    one, other, empty = (count_live(turns, fps=2, threshold=0) for turns in ([right], [right, wrong, wrong], []))
+    scores = summarize_live(one + other + empty)
+    assert scores["live_lm_correctness"] == pytest.approx(2 / 3)
     # fluency with F = T = 1: right (1 + 1) / 2, wrong (1 + 0) / 2; (1 + 2/3) / 2
-    assert scores["fluency"] == pytest.approx(5 / 6)
+    assert scores["live_fluency"] == pytest.approx(5 / 6)
+
+
+def test_time_diff_is_frame_diff_in_seconds() -> None:
+    scores = summarize_live(count_live([live_turn(0.1, 0.9, 0.9)], fps=4, threshold=0))  # 2 frames early
+    assert (scores["live_frame_diff"], scores["live_time_diff_s"]) == (2, 0.5)
 
 
 @pytest.mark.parametrize("turns", [[], [live_turn()]])
 def test_without_turns_or_data_every_score_is_nan(turns: list[LiveTurn]) -> None:
-    for scores in (live_metrics(turns, threshold=0), mean_live_metrics([turns], threshold=0)):
-        assert set(scores) == NAMES
-        assert all(math.isnan(score) for score in scores.values())
+    scores = live_metrics(turns, threshold=0)
+    assert set(scores) == NAMES
+    assert all(math.isnan(score) for score in scores.values())
+    assert all(math.isnan(score) for score in summarize_live(count_live(turns, fps=2, threshold=0)).values())
 
 
 def test_turns_without_frames_or_tokens_count_only_where_they_can() -> None:

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from eval.java import JavaError, Meteor, tokenize
-from eval.nlg import TextPairs, TextScorer, score_text
+from eval.counts import Pool
+from eval.java import NUM_STATISTICS, JavaError, Meteor, tokenize
+from eval.nlg import TextCounts, TextPairs, TextScorer, score_text
 from tests.shared_data import shared
 
 NAMES = ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "CIDEr", "METEOR"]
@@ -38,7 +40,7 @@ for line in sys.stdin:
         print("Error: what?", flush=True)
     elif command == "SCORE":
         reference, hypothesis = (set(field.split()) for field in fields)
-        print(f"{{len(reference & hypothesis)}}.0 {{len(reference)}}.0", flush=True)
+        print(f"{{len(reference & hypothesis)}}.0 {{len(reference)}}.0" + 21 * " 0.0", flush=True)
     else:
         numbers = [float(field.split()[0]) / float(field.split()[1]) for field in fields]
         for number in [*numbers, sum(numbers) / len(numbers)]:
@@ -120,15 +122,15 @@ def test_texts_that_are_not_pairs_are_refused(scorer: TextScorer) -> None:
 def test_per_video_cider_knows_the_documents_of_the_whole_split(scorer: TextScorer) -> None:
     one = TextPairs(references=["turn the screw"], hypotheses=["turn the screw"])
     two = TextPairs(references=["stop the car", "lift it up now"], hypotheses=["stop the bus", "lift it down"])
-    split = scorer.score_videos([one, TextPairs(references=[], hypotheses=[]), two])
-    assert split.corpus == scorer.score([*one.references, *two.references], [*one.hypotheses, *two.hypotheses])
-    first, empty, last = (video["CIDEr_split_df"] for video in split.videos)
-    assert "CIDEr" not in split.videos[0]
+    counts = scorer.count([one, TextPairs(references=[], hypotheses=[]), two])
+    corpus = scorer.summarize(Pool(counts, TextCounts).total())
+    assert corpus == scorer.score([*one.references, *two.references], [*one.hypotheses, *two.hypotheses])
+    first, empty, last = (scorer.summarize(video)["CIDEr"] for video in counts)
     # One to three words are equal, four do not occur: 10 * (1 + 1 + 1 + 0) / 4
     assert first == pytest.approx(7.5)
     assert math.isnan(empty)
-    assert (1 * first + 2 * last) / 3 == pytest.approx(split.corpus["CIDEr"])
-    assert split.videos[2]["METEOR"] == scorer.score(two.references, two.hypotheses)["METEOR"]
+    assert (1 * first + 2 * last) / 3 == pytest.approx(corpus["CIDEr"])
+    assert scorer.summarize(counts[2])["METEOR"] == scorer.score(two.references, two.hypotheses)["METEOR"]
 
 
 ODD_TEXTS = {
@@ -190,18 +192,31 @@ def test_no_text_reaches_into_the_next_whatever_it_opens() -> None:
     assert shuffled == [tokens[place] for place in order]
 
 
+def test_meteor_of_a_corpus_is_that_of_its_summed_statistics(scorer: TextScorer) -> None:
+    chance = random.Random(5)
+    words = ("put", "the", "wheel", "on", "a", "truck", "now", "attach", "attaching", "automobile", "car")
+    texts = [" ".join(chance.choices(words, k=chance.randint(0, 7))) for _ in range(40)]
+    pairs = list(zip(texts[:20], [*texts[:6], *texts[26:]], strict=True))  # the first six are whole
+    meteor = scorer._meteor
+    requests = [f"SCORE ||| {reference} ||| {hypothesis}" for reference, hypothesis in pairs]
+    lines = [reply for (reply,) in meteor._ask(requests, num_replies=1)]
+    (replies,) = meteor._ask([" ||| ".join(("EVAL", *lines))], num_replies=len(lines) + 1)
+    summed = np.sum(meteor.statistics(pairs), axis=0).tolist()
+    assert meteor.score(summed) == pytest.approx(float(replies[-1]), abs=1e-12)
+
+
 def test_odd_texts_keep_meteor_in_step(scorer: TextScorer) -> None:
     alone = scorer.score(["lift the red wheel"], ["lift a wheel"])["METEOR"]
     odd = [text for text, _ in ODD_TEXTS.values()]
-    split = scorer.score_videos(
+    counts = scorer.count(
         [
             TextPairs(references=["turn the wheel", "stop now", *odd], hypotheses=[*odd, "stop now", "turn the wheel"]),
             TextPairs(references=["lift the red wheel"], hypotheses=["lift a wheel"]),
         ]
     )
     assert scorer.problem is None
-    assert all(math.isfinite(score) for score in split.corpus.values())
-    assert split.videos[1]["METEOR"] == alone
+    assert all(math.isfinite(score) for score in scorer.summarize(Pool(counts, TextCounts).total()).values())
+    assert scorer.summarize(counts[1])["METEOR"] == alone
     # These go past the tokenizer, straight into METEOR's protocol.
     raw = [("a ||| b", "c"), ("a", "b\nSCORE ||| x ||| y"), ("a|||", "|||"), ("lift", "lift")]
     meteor = scorer._meteor
@@ -251,7 +266,8 @@ def test_meteor_that_is_killed_in_the_middle_is_started_again(fake_java: Path) -
 
 def test_meteor_that_dies_between_two_pairs_goes_on_with_the_second(fake_java: Path) -> None:
     with TextScorer(java=fake_java) as scorer:
-        assert scorer.score(["a b", "stumble c", "d"], ["a", "c", "d"])["METEOR"] == pytest.approx((0.5 + 0.5 + 1) / 3)
+        scores = scorer.score(["a b", "stumble c", "d"], ["a", "c", "d"])
+        assert scores["METEOR"] == pytest.approx((1 + 1 + 1) / (2 + 2 + 1))
         assert num_starts(fake_java) == 2
     assert scorer.problem is None
 
@@ -290,7 +306,7 @@ def test_without_java_every_score_is_nan_with_the_reason(tmp_path: Path, kind: s
         assert scorer.problem is not None
         assert ("no such machine" if kind == "broken" else str(java)) in scorer.problem
     with pytest.raises(JavaError):
-        Meteor(java=java).aggregate(["1.0 1.0"])
+        Meteor(java=java).score([0.0] * NUM_STATISTICS)
 
 
 def test_a_closed_scorer_leaves_no_process_no_thread_and_no_pipe(fake_java: Path) -> None:

@@ -7,7 +7,16 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "room", ["engine.records", "engine.dialogue", "engine.config", "engine.control", "eval.samples", "eval.metrics"]
+    "room",
+    [
+        "engine.records",
+        "engine.dialogue",
+        "engine.config",
+        "engine.control",
+        "eval.samples",
+        "eval.report",
+        "eval.runs",
+    ],
 )
 def test_rooms_of_records_and_control_load_without_torch(room: str) -> None:
     program = f"import sys, {room}; sys.exit(bool({{'torch', 'transformers', 'gradio'}} & set(sys.modules)))"

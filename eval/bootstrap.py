@@ -1,0 +1,62 @@
+"""How far a corpus score would move with other videos: percentile bootstrap over videos.
+
+A resample draws as many videos as there are, with replacement, and scores their pooled counts as the split's are: the
+video is the unit, since frames and turns of one video are not independent. **Source**: Efron 1979.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from eval.counts import C, Pool
+
+NUM_RESAMPLES = 1000
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Where the middle 95 % of the resampled scores lie."""
+
+    low: float
+    """Lower end; nan without an interval."""
+    high: float
+    """Upper end; nan without an interval."""
+
+
+NO_INTERVAL = Interval(low=math.nan, high=math.nan)
+
+
+def bootstrap(
+    pool: Pool[C], score: Callable[[C], Mapping[str, float]], *, num_resamples: int = NUM_RESAMPLES, seed: int = 0
+) -> dict[str, Interval]:
+    """Return the interval of every score of a split, the same for the same seed.
+
+    Resamples in which a score is undefined are left out; without two videos there is no interval.
+
+    Args:
+        pool: Counts of the videos.
+        score: Scores of added counts.
+        num_resamples: How often to draw a split.
+        seed: Seed of the draws.
+    """
+    if pool.num_videos < 2:
+        return dict.fromkeys(score(pool.total()), NO_INTERVAL)
+    random = np.random.default_rng(seed)
+    chances = np.full(pool.num_videos, 1 / pool.num_videos)
+    drawn: dict[str, list[float]] = {}
+    for _ in range(num_resamples):
+        weights = random.multinomial(pool.num_videos, chances).astype(float)
+        for name, value in score(pool.total(weights)).items():
+            drawn.setdefault(name, []).append(value)
+    return {name: _interval(values) for name, values in drawn.items()}
+
+
+def _interval(values: list[float]) -> Interval:
+    defined = [value for value in values if not math.isnan(value)]
+    if not defined:
+        return NO_INTERVAL
+    low, high = np.quantile(defined, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return Interval(low=float(low), high=float(high))

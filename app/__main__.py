@@ -20,6 +20,7 @@ from app.palette import CSS
 from app.ui import build_page
 from engine.checkpoint import load_model
 from engine.errors import EngineError
+from eval.encoders import load_encoder
 
 ASSETS = Path(__file__).parent.parent / "assets"
 
@@ -53,6 +54,7 @@ def serve(options: argparse.Namespace) -> None:
             checkpoint=checkpoint,
             demos=demos,
             copies=DisplayCopies(Path(folder)),
+            encode=load_encoder().encode,
             max_duration_s=60 * options.max_minutes,
         )
         print(f"StepScope: http://{options.host}:{options.port}", *filter(None, [demos.notice]), sep="\n", flush=True)

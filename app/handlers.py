@@ -28,6 +28,7 @@ from engine.errors import EngineError, VideoError
 from engine.stream import Streamer
 from engine.video import Frame, VideoWarning, read_frames
 from engine.vision import encode
+from eval.metrics import Encode
 
 UPDATE_EVERY_S = 0.2
 """The page is updated at most five times a second while it streams."""
@@ -46,6 +47,8 @@ class Bench:
     """The bundled videos."""
     copies: DisplayCopies
     """Converted videos for display."""
+    encode: Encode
+    """Encoder that compares what was said with the reference."""
     max_duration_s: float
     """Longest upload, in seconds."""
 
@@ -128,18 +131,22 @@ def stream(
         yield from _stream(bench, live, live.run)
     except (EngineError, ValueError) as error:
         problem = sentence(error)
-        yield show_run(live.run, problem, is_problem=True) if live.run else show_nothing(problem, is_problem=True)
+        if live.run is None:
+            yield show_nothing(problem, is_problem=True)
+        else:
+            yield show_run(live.run, problem, encode=bench.encode, is_problem=True)
     finally:
         live.ended.set()
 
 
-def stop(live: LiveRun | None) -> Page:
+def stop(bench: Bench, live: LiveRun | None) -> Page:
     """End a run and show what there is of it: ``RunView``, ``Buttons``."""
     buttons = _ready(live)
     if live is None or live.run is None or not live.run.outputs:
         return (*show_nothing("Stopped before the first frame."), *buttons)
     run = live.run
-    return (*show_run(run, f"Stopped at {clock(run.reached_s)} of {clock(run.clip.duration_s)}."), *buttons)
+    said = f"Stopped at {clock(run.reached_s)} of {clock(run.clip.duration_s)}."
+    return (*show_run(run, said, encode=bench.encode), *buttons)
 
 
 def end(live: LiveRun | None) -> Buttons:
@@ -189,7 +196,7 @@ def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
                 yield show_running(run, rate=len(run.outputs) / (now - began))
     wall_s = time.perf_counter() - began
     done = f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s)."
-    yield show_run(run, " ".join([done, *damages]), is_problem=bool(damages))
+    yield show_run(run, " ".join([done, *damages]), encode=bench.encode, is_problem=bool(damages))
 
 
 def _watched(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterator[Frame]:

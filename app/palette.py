@@ -28,5 +28,18 @@ CSS: Final = """
 #transcript .table-wrap *, #states .table-wrap * { font-family: var(--font); font-size: 0.85rem; }
 #transcript .scroll-top-button { display: none; }
 #transcript th * { white-space: nowrap; }
+#scores { overflow: visible; }
+.scores { display: flex; flex-wrap: wrap; gap: 8px; }
+.score { flex: 1 1 7.5rem; padding: 4px 10px; border: 1px solid var(--border-color-primary); border-radius: 6px;
+    cursor: help; line-height: 1.25; background: var(--block-background-fill); }
+.score b { display: block; font-size: 1.05rem; font-variant-numeric: tabular-nums; }
+.score span { font-size: 0.78rem; color: var(--body-text-color); opacity: 0.75; }
+.score { position: relative; }
+.score:hover, .score:focus { border-color: #2b83c6; outline: none; }
+.score:hover::after, .score:focus::after { content: attr(data-hint); position: absolute; z-index: 20; left: 0;
+    top: calc(100% + 6px); width: 21rem; padding: 8px 10px; border-radius: 6px; font-size: 0.8rem; line-height: 1.4;
+    color: var(--body-text-color); background: var(--background-fill-primary);
+    border: 1px solid var(--border-color-primary); box-shadow: 0 4px 14px rgba(0, 0, 0, 0.3); }
+.score:nth-last-child(-n+3)::after { left: auto !important; right: 0; }
 #video video { background: #000; }
 """

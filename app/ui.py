@@ -56,13 +56,16 @@ def build_page(bench: Bench) -> gr.Blocks:
                         video = gr.Video(label="Video", interactive=False, height=330, buttons=[], elem_id="video")
                     with gr.Column(scale=6):
                         transcript = _transcript()
+                scores = gr.HTML(elem_id="scores", padding=False)
                 charts = gr.Plot(show_label=False, elem_id="charts")
                 states = _states()
 
         clip_view = ClipView(
             clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
         )
-        run_view = RunView(status=status, progress=progress, transcript=transcript, charts=charts, states=states)
+        run_view = RunView(
+            status=status, progress=progress, transcript=transcript, scores=scores, charts=charts, states=states
+        )
         buttons = Buttons(live=live, run=run_button, stop=stop_button)
         everything = [*clip_view, *run_view, *buttons]
 
@@ -77,7 +80,7 @@ def build_page(bench: Bench) -> gr.Blocks:
             api_visibility="private",
         )
         ending = streaming.then(handlers.end, live, list(buttons), **AT_ONCE)
-        stop_button.click(handlers.stop, live, [*run_view, *buttons], cancels=[streaming], **AT_ONCE)
+        stop_button.click(partial(handlers.stop, bench), live, [*run_view, *buttons], cancels=[streaming], **AT_ONCE)
         show_demo, show_upload = partial(handlers.choose_demo, bench), partial(handlers.accept_upload, bench)
         page.load(show_demo, [live, chosen], everything, **AT_ONCE)
         chosen.input(show_demo, [live, chosen], everything, cancels=[streaming], **AT_ONCE)

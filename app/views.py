@@ -12,8 +12,10 @@ import gradio as gr
 from app.charts import draw_run
 from app.clips import Clip
 from app.runs import Run
+from app.scores import draw_scores
 from app.transcript import HEADERS, STATE_HEADERS, state_rows, transcript_rows
 from app.words import clock
+from eval.metrics import Encode
 
 LONGEST_FRAME_S = 60.0
 """Longest wait for a run to end that was told to: one pass of a slow model."""
@@ -60,6 +62,7 @@ class RunView(NamedTuple):
     status: Any
     progress: Any
     transcript: Any
+    scores: Any
     charts: Any
     states: Any
 
@@ -81,12 +84,13 @@ def say(text: str, *, is_problem: bool = False) -> Any:
     return gr.Textbox(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 
-def show_run(run: Run, status: str, *, is_problem: bool = False) -> RunView:
-    """Show everything of a run that goes on no more."""
+def show_run(run: Run, status: str, *, encode: Encode, is_problem: bool = False) -> RunView:
+    """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's."""
     return RunView(
         status=say(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
         transcript=_transcript(run),
+        scores=draw_scores(run, encode),
         charts=draw_run(run) if run.outputs else None,
         states=_states(run),
     )
@@ -100,6 +104,7 @@ def show_running(run: Run, *, rate: float) -> RunView:
         status=say(f"Running: {done} of {total} frames, {rate:.0f} frames/s, at {at} of {end_s}."),
         progress=_bar(done, total),
         transcript=_transcript(run),
+        scores="",
         charts=gr.skip(),
         states=_states(run),
     )
@@ -108,7 +113,7 @@ def show_running(run: Run, *, rate: float) -> RunView:
 def show_nothing(status: str, *, is_problem: bool = False) -> RunView:
     """Show a sentence alone."""
     said = say(status, is_problem=is_problem)
-    return RunView(status=said, progress=_bar(0, 1), transcript=[], charts=None, states=[])
+    return RunView(status=said, progress=_bar(0, 1), transcript=[], scores="", charts=None, states=[])
 
 
 def _transcript(run: Run) -> Any:

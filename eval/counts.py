@@ -46,7 +46,7 @@ class Values:
 
     def mean(self) -> float:
         """Return the mean; nan of nothing."""
-        return share(float(self.weights @ self.numbers), self.total)
+        return share(float((self.weights * self.numbers).sum()), self.total)
 
     def quantile(self, level: float) -> float:
         """Return the least number that at least this share of all reaches at most; nan of nothing."""

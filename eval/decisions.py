@@ -162,7 +162,7 @@ def average_precision(expected: Values, other: Values) -> float:
         return NAN
     hits, alarms = (_at_least(values, expected.numbers) for values in (expected, other))
     precisions = np.divide(hits, hits + alarms, out=np.zeros_like(hits), where=hits > 0)
-    return float(expected.weights @ precisions) / expected.total
+    return float((expected.weights * precisions).sum()) / expected.total
 
 
 def auroc(expected: Values, other: Values) -> float:
@@ -175,7 +175,7 @@ def auroc(expected: Values, other: Values) -> float:
     at_least = _at_least(other, expected.numbers)
     above = _at_least(other, expected.numbers, side="right")
     below_or_half_tied = other.total - (at_least + above) / 2
-    return float(expected.weights @ below_or_half_tied) / (expected.total * other.total)
+    return float((expected.weights * below_or_half_tied).sum()) / (expected.total * other.total)
 
 
 def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:

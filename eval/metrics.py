@@ -15,7 +15,7 @@ from eval.decisions import DecisionCounts, count_decisions, summarize_decisions
 from eval.dst import DstCounts, count_dst, summarize_dst
 from eval.live import LiveCounts, summarize_live
 from eval.matching import ZeroCost, find_match
-from eval.nlg import TextCounts, TextPairs, TextScorer, score_text
+from eval.nlg import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
 from eval.samples import Sample
 from eval.turns import TurnCounts, count_turns, match_window, matched_pairs, turn_metrics
 
@@ -143,12 +143,12 @@ def reference_frames(sample: Sample, role: str) -> list[int]:
     return [turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
 
 
-def summarize(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts) -> dict[str, float]:
-    """Return all scores of the pooled counts, ``score_texts`` being that of an open ``TextScorer``."""
+def summarize(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
+    """Return all scores of the pooled counts; those of texts with ``TextScorer.summarize`` only."""
     return score_counts(Pool(rows, VideoCounts).total(), score_texts=score_texts)
 
 
-def score_counts(counts: VideoCounts, *, score_texts: ScoreTexts) -> dict[str, float]:
+def score_counts(counts: VideoCounts, *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
     """Return all scores of counts that are added up; see ``summarize``."""
     scores = _turn_scores(counts.turns, score_texts(counts.texts))
     for prefix, decisions in (("speaking", counts.speaking), ("dst_update", counts.updating)):

@@ -112,7 +112,7 @@ class TextScorer:
     def summarize(self, counts: TextCounts) -> dict[str, float]:
         """Score counted texts: Bleu_1..Bleu_4, CIDEr, METEOR."""
         if not counts.num_pairs:
-            return dict.fromkeys((*_BLEU, "CIDEr", "METEOR"), math.nan)
+            return undefined_texts(counts)
         return {
             **_bleus(counts),
             "CIDEr": share(counts.cider_sum, counts.num_pairs),
@@ -169,6 +169,11 @@ class TextScorer:
         except JavaError as error:
             self.problem = str(error)
             return math.nan
+
+
+def undefined_texts(_: TextCounts) -> dict[str, float]:
+    """Return every text score as nan: for a report without Java."""
+    return dict.fromkeys((*_BLEU, "CIDEr", "METEOR"), math.nan)
 
 
 def score_text(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 
@@ -170,3 +171,8 @@ def counting(items: Iterator[FrameFeatures], seen: Callable[[int], None]) -> Ite
     for item in items:
         seen(item.index)
         yield item
+
+
+def count_letters(texts: list[str]) -> np.ndarray:
+    """Encode texts as counts of their characters: a text encoder in no time."""
+    return np.array([[text.count(chr(code)) for code in range(32, 127)] for text in texts], float)

@@ -3,6 +3,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from app.views import Buttons, ClipView, LiveRun, Page, RunView
 from engine.checkpoint import load_model
 from engine.video import Frame, probe
 from tests.conftest import Uploads
+from tests.fakes import count_letters
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 
@@ -28,6 +30,7 @@ def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempP
         checkpoint=load_model(tiny_folder, device="cpu"),
         demos=read_demos(demo_manifest),
         copies=DisplayCopies(tmp_path_factory.mktemp("copies")),
+        encode=count_letters,
         max_duration_s=600,
     )
 
@@ -38,7 +41,7 @@ def every_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def views(page: Page) -> tuple[ClipView, RunView, Buttons]:
-    return ClipView(*page[:7]), RunView(*page[7:12]), Buttons(*page[12:])
+    return ClipView(*page[:7]), RunView(*page[7:13]), Buttons(*page[13:])
 
 
 def run_views(bench: Bench, clip: Clip | None, live: LiveRun, **changes: Any) -> Iterator[RunView]:
@@ -68,7 +71,7 @@ def test_a_bundled_video_fills_goal_steps_and_user_turns(bench: Bench) -> None:
 
 def test_a_missing_manifest_leaves_the_page_to_uploads(bench: Bench, tmp_path: Path, uploads: Uploads) -> None:
     demos = read_demos(tmp_path / "absent.json")
-    alone = Bench(checkpoint=bench.checkpoint, demos=demos, copies=bench.copies, max_duration_s=600)
+    alone = replace(bench, demos=demos)
     _, run_view, _ = views(handlers.choose_demo(alone, None, None))
     assert "absent.json is not there. Upload a video instead." in run_view.status.value
     clip, status = upload(alone, uploads.good)
@@ -114,7 +117,7 @@ def test_an_upload_that_cannot_be_streamed_is_refused_in_a_sentence(
 
 def test_an_upload_longer_than_its_header_says_is_cut_at_the_limit(bench: Bench, uploads: Uploads) -> None:
     clip, _ = upload(bench, uploads.good)
-    short = Bench(checkpoint=bench.checkpoint, demos=bench.demos, copies=bench.copies, max_duration_s=3)
+    short = replace(bench, max_duration_s=3)
     last = list(run_views(short, clip, LiveRun(), speak_threshold=1, update_threshold=1))[-1]
     assert "goes on after the limit of 0:03" in last.status.value
 
@@ -150,6 +153,7 @@ def test_a_run_shows_each_frame_and_ends_with_charts(bench: Bench) -> None:
     assert [row[0] for row in seen[-1].states.value["data"]] == ["S1", "S2", "S3"]
     assert [row[3] for row in seen[-1].states.value["data"]] == ["● completed", "◐ in progress", "○ not started"]
     assert seen[-1].charts is not None
+    assert 'data-hint="Share of the frames whose whole state is the reference' in seen[-1].scores
     rows = seen[-1].transcript.value["data"]
     assert ["0:03.5", "▹ user", "What is next?", "", "What is next?"] in rows
     assert any(row[4] == "Let's build the toy truck." for row in rows)
@@ -173,7 +177,7 @@ def test_stop_keeps_what_was_reached(bench: Bench) -> None:
         next(going)
     live.is_wanted = False
     assert list(going) == []
-    status, progress, transcript, charts, *_ = handlers.stop(live)
+    status, progress, transcript, _, charts, *_ = handlers.stop(bench, live)
     assert status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
     assert 'value="4" max="12"' in progress
     assert transcript.value["data"]
@@ -196,9 +200,9 @@ def test_closing_a_run_ends_its_threads(bench: Bench, monkeypatch: pytest.Monkey
     assert not any(thread.name == "read-ahead" for thread in threading.enumerate())
 
 
-def test_a_run_that_never_had_its_turn_stops_at_once() -> None:
-    assert handlers.stop(LiveRun())[0].value == "Stopped before the first frame."
-    assert handlers.stop(None)[0].value == "Stopped before the first frame."
+def test_a_run_that_never_had_its_turn_stops_at_once(bench: Bench) -> None:
+    assert handlers.stop(bench, LiveRun())[0].value == "Stopped before the first frame."
+    assert handlers.stop(bench, None)[0].value == "Stopped before the first frame."
 
 
 def test_the_end_of_one_run_does_not_disturb_the_next() -> None:

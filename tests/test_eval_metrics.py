@@ -11,10 +11,10 @@ import pytest
 from engine.records import FrameOutput, Step, read_outputs
 from eval.__main__ import main
 from eval.metrics import VideoCounts, corpus_metrics, reference_frames, score_video, summarize, turn_frame
-from eval.nlg import TextCounts
 from eval.registry import METRICS
 from eval.samples import Sample, Turn
 from eval.table import harmless, write_csv, write_json
+from tests.fakes import count_letters
 from tests.shared_data import shared
 
 SAMPLE = Sample(
@@ -32,16 +32,6 @@ SAMPLE = Sample(
     ),
     initial_state={},
 )
-
-
-def letters(texts: list[str]) -> np.ndarray:
-    """Encode texts as counts of letters."""
-    return np.array([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyzG."] for text in texts], float)
-
-
-def no_texts(_: TextCounts) -> dict[str, float]:
-    """Score no texts, without Java."""
-    return dict.fromkeys(("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "CIDEr", "METEOR"), math.nan)
 
 
 def outputs(says: dict[int, str], updates: dict[int, str]) -> list[FrameOutput]:
@@ -67,25 +57,27 @@ def outputs(says: dict[int, str], updates: dict[int, str]) -> list[FrameOutput]:
 
 
 def test_the_reference_against_itself_is_perfect() -> None:
-    row = score_video(SAMPLE, outputs({0: "Go.", 4: "Good."}, {2: "S1->start", 4: "S1->complete"}), encode=letters)
-    scores = summarize([row.counts], score_texts=no_texts)
+    row = score_video(
+        SAMPLE, outputs({0: "Go.", 4: "Good."}, {2: "S1->start", 4: "S1->complete"}), encode=count_letters
+    )
+    scores = summarize([row.counts])
     perfect = ("F1", "jaccard_index", "speaking_f1", "dst_update_f1", "dst_exact_match", "dst_joint_goal_accuracy")
     assert {name: scores[name] for name in perfect} == dict.fromkeys(perfect, pytest.approx(1.0))
     assert scores["in_time_share"] == pytest.approx(5 / 6)  # one of six frames took 600 ms of 500
 
 
 def test_a_split_pools_counts_instead_of_averaging_scores() -> None:
-    good = score_video(SAMPLE, outputs({0: "Go.", 4: "Good."}, {}), encode=letters)
-    silent = score_video(SAMPLE, outputs({}, {}), encode=letters)
+    good = score_video(SAMPLE, outputs({0: "Go.", 4: "Good."}, {}), encode=count_letters)
+    silent = score_video(SAMPLE, outputs({}, {}), encode=count_letters)
     # 2 of 2 references matched, then 0 of 2: recall 2 / 4; precision 2 / 2; F1 = 2 * 2 / (2 + 4)
-    scores = summarize([good.counts, silent.counts], score_texts=no_texts)
+    scores = summarize([good.counts, silent.counts])
     assert [scores[name] for name in ("recall", "precision", "F1")] == pytest.approx([0.5, 1.0, 2 / 3])
 
 
 def test_nothing_is_undefined_everywhere_but_in_the_counts() -> None:
-    scores = summarize([], score_texts=no_texts)
+    scores = summarize([])
     assert {name for name, value in scores.items() if not math.isnan(value)} == {m.name for m in METRICS if m.is_count}
-    assert summarize([VideoCounts()], score_texts=no_texts).keys() == scores.keys()
+    assert summarize([VideoCounts()]).keys() == scores.keys()
 
 
 def test_the_frame_of_a_turn_is_the_floor_and_rounding_does_not_move_it() -> None:

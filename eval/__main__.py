@@ -102,7 +102,8 @@ def run(options: argparse.Namespace) -> int:
     write_csv(options.out / "videos.csv", rows)
     write_columns(options.out / "columns.csv")
     write_json(options.out / "metrics.json", {**settings, "text_problem": problem, "errors": errors, **asdict(report)})
-    print(f"{_heading(settings, len(counts), len(samples))}\n\n{format_scores(report.scores, report.intervals)}")
+    print(f"{_heading(settings, len(counts), len(samples))}\n\n{format_scores(report.scores, report.intervals)}\n")
+    print(f"all {len(report.scores)} scores: {options.out}/metrics.json; each video's: {options.out}/videos.csv")
     if problem is not None:
         print(f"text scores are missing: {problem}", file=sys.stderr)
     for video_id, reason in errors.items():

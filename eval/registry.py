@@ -38,6 +38,8 @@ class Metric:
     """Whether a video, a split or both have it."""
     is_count: bool = False
     """Whether it is a number of things, which grows with the split; such a one has no interval."""
+    is_detail: bool = False
+    """Whether the table in the terminal leaves it to the files."""
 
     @property
     def hint(self) -> str:

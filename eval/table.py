@@ -66,24 +66,22 @@ def write_columns(path: Path) -> None:
 
 
 def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]) -> str:
-    """Return the scores a line each with their intervals, under the headings of their groups."""
-    width = max(len(metric.name) for metric in METRICS)
+    """Return the main scores a line each with their intervals, under the headings of their groups."""
+    shown = {group.name: [m for m in group.metrics if m.name in scores and not m.is_detail] for group in GROUPS}
+    width = max((len(metric.name) for metrics in shown.values() for metric in metrics), default=0)
     lines = []
-    for group in GROUPS:
-        rows = [metric for metric in group.metrics if not math.isnan(scores.get(metric.name, math.nan))]
-        undefined = [metric.name for metric in group.metrics if math.isnan(scores.get(metric.name, 0.0))]
-        lines += [f"\n{group.name}"] if rows or undefined else []
-        lines += [
-            f"  {metric.name:{width}} {_figure(scores[metric.name], metric):>9}  "
-            f"{_between(intervals.get(metric.name, NO_INTERVAL), metric):21} {_BETTER[metric.better]}"
-            for metric in rows
-        ]
-        lines += (
-            textwrap.wrap(f"undefined: {', '.join(undefined)}", 100, initial_indent="  ", subsequent_indent="    ")
-            if undefined
-            else []
-        )
-    return "\n".join(line.rstrip() for line in lines).strip("\n")
+    for heading, metrics in shown.items():
+        undefined = [metric.name for metric in metrics if math.isnan(scores[metric.name])]
+        lines.append(f"\n{heading}")
+        for metric in metrics:
+            value, interval = scores[metric.name], intervals.get(metric.name, NO_INTERVAL)
+            if not math.isnan(value):
+                row = f"  {metric.name:{width}} {_figure(value, metric):>9}  {_between(interval, metric):21}"
+                lines.append(f"{row} {_BETTER[metric.better]}".rstrip())
+        if undefined:
+            text = f"undefined: {', '.join(undefined)}"
+            lines += textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="    ")
+    return "\n".join(lines).strip("\n")
 
 
 def _figure(value: float, metric: Metric) -> str:

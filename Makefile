@@ -1,9 +1,10 @@
 # make demo: install and serve the page      make test: install and test
 # make check: lint, types, layers            make checkpoint: draw, train and score the bundled checkpoint
+# make bench: time matching and scoring
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-.PHONY: demo test check checkpoint clean
+.PHONY: demo test check bench checkpoint clean
 
 demo: .venv/.demo
 	$(BIN)/python -m app
@@ -16,6 +17,10 @@ check: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench: .venv/.demo
+	$(BIN)/python -m benchmarks.match
+	$(BIN)/python -m benchmarks.score
 
 checkpoint: .venv/.demo
 	$(BIN)/python -m assets checkpoint

@@ -1,4 +1,4 @@
-"""Makes the bundled checkpoint: vision, curriculum, features, stream, one stage after the other.
+"""Makes the bundled checkpoint: vision, lookups, curriculum, features, stream, one stage after the other.
 
 Each stage leaves a file in the work folder and is skipped when the file is there, so a killed run goes on where it
 stopped; delete a file to make it again. Seeds of training scenes start at ``TRAIN_SEED``; those of the bundled and the
@@ -6,6 +6,7 @@ scored videos never do.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,6 +21,7 @@ from tqdm import tqdm
 
 from assets.annotate import annotate
 from assets.curriculum import Curriculum, embed_nouns
+from assets.lookups import Lookups
 from assets.pretrain import (
     BATCH_SIZE,
     FRAMES_PER_SCENE,
@@ -57,8 +59,10 @@ class BuildConfig:
     """Seed of weights and order; another gives another checkpoint of the same recipe."""
     vision_scenes: int = 8500
     """Scenes of the vision stage, 16 frames each."""
-    curriculum_steps: int = 0
-    """Optimiser steps of the curriculum; 0 leaves it out, as for the bundled checkpoint."""
+    lookup_steps: int = 900
+    """Optimiser steps of the lookups."""
+    curriculum_steps: int = 500
+    """Optimiser steps of the curriculum."""
     stream_scenes: int = 1400
     """Videos of the stream stage."""
     stream_steps: int = 900
@@ -80,6 +84,9 @@ def build_checkpoint(config: BuildConfig, out: Path) -> None:
     if not _load(model, config.work / "vision.safetensors"):
         _vision(model, config)
         _keep(model, config.work / "vision.safetensors")
+    if not _load(model, config.work / "lookups.safetensors"):
+        _lookups(model, prompt, config)
+        _keep(model, config.work / "lookups.safetensors")
     if not _load(model, config.work / "curriculum.safetensors"):
         _curriculum(model, prompt, config)
         _keep(model, config.work / "curriculum.safetensors")
@@ -142,18 +149,34 @@ def _vision(model: StreamingModel, config: BuildConfig) -> None:
     bar.close()
 
 
+def _lookups(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
+    lookups = Lookups(prompt, batch_size=64, seed=config.seed)
+    settings = TrainConfig(num_steps=config.lookup_steps, learning_rate=1e-3, weight_decay=0.02, seed=config.seed)
+    with _text_only(model), tqdm(total=settings.num_steps, desc="lookups", unit="step") as bar:
+        for losses in train(model, lookups, config=settings, embed=lambda held: embed_nouns(model, prompt, held)):
+            lookups.observe(losses)
+            bar.update()
+            bar.set_postfix(level=lookups.level, id=f"{lookups.recent_loss:.3f}")
+
+
 def _curriculum(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
-    tower = [model.vlm.model.vision_model, model.vlm.model.connector]
-    for part in tower:
-        part.requires_grad_(False)
     curriculum = Curriculum(prompt, batch_size=32, seed=config.seed)
-    settings = TrainConfig(num_steps=config.curriculum_steps, learning_rate=1.5e-3, weight_decay=0.02, seed=config.seed)
-    steps = train(model, curriculum, config=settings, embed=lambda held: embed_nouns(model, prompt, held))
-    with tqdm(steps, total=settings.num_steps, desc="curriculum", unit="step") as bar:
-        for losses in bar:
+    settings = TrainConfig(num_steps=config.curriculum_steps, learning_rate=1e-3, weight_decay=0.02, seed=config.seed)
+    with _text_only(model), tqdm(total=settings.num_steps, desc="curriculum", unit="step") as bar:
+        for losses in train(model, curriculum, config=settings, embed=lambda held: embed_nouns(model, prompt, held)):
             curriculum.observe(losses)
+            bar.update()
             bar.set_postfix(steps=curriculum.longest, text=f"{curriculum.recent_loss:.3f}")
-    for part in tower:
+
+
+@contextmanager
+def _text_only(model: StreamingModel) -> Iterator[None]:
+    """Leave tower and connector as they are."""
+    parts = (model.vlm.model.vision_model, model.vlm.model.connector)
+    for part in parts:
+        part.requires_grad_(False)
+    yield
+    for part in parts:
         part.requires_grad_(True)
 
 

@@ -1,8 +1,7 @@
-"""Stage 2: teaches the text model to read its prompt, without video.
+"""Teaches the text model to follow procedures and to say what it will have to say, without video.
 
-Training on whole videos alone teaches counting: with step ids in recipe order the next digit is always one more. Here
-procedures are made up from random nouns under permuted ids, and a frame is the noun in the hand, as the embedding of
-its word. Procedures grow from two steps to seven as the loss falls.
+Procedures are made up from random nouns under permuted ids, and a frame is the noun in the hand, as the embedding of
+its word. They grow from two steps to seven as the loss falls. ``assets.lookups`` comes before it.
 """
 
 from collections.abc import Iterator
@@ -40,18 +39,24 @@ class Procedure:
     """Per frame, the index of the noun in the hand, or ``NOTHING``."""
 
 
+def random_steps(rng: np.random.Generator, num_steps: int) -> tuple[tuple[Step, ...], list[int]]:
+    """Make up steps, each with a noun of its own, and return them with their nouns' indices; ids mostly permuted."""
+    nouns = [int(noun) for noun in rng.choice(len(NOUNS), num_steps, replace=False)]
+    ids = rng.permutation(num_steps) + 1 if rng.random() < 0.85 else np.arange(num_steps) + 1
+    steps = tuple(
+        Step(id=f"S{number}", name=str(rng.choice(_STEP_NAMES[NOUNS[noun]])))
+        for number, noun in zip(ids, nouns, strict=True)
+    )
+    return steps, nouns
+
+
 class _Writer:
     """Writes one procedure frame by frame."""
 
     def __init__(self, rng: np.random.Generator, num_steps: int) -> None:
         self.rng = rng
-        chosen = rng.choice(len(NOUNS), num_steps + 1, replace=False)
-        self.nouns, self.decoy = [int(noun) for noun in chosen[:-1]], int(chosen[-1])
-        ids = rng.permutation(num_steps) + 1 if rng.random() < 0.85 else np.arange(num_steps) + 1
-        self.steps = tuple(
-            Step(id=f"S{number}", name=str(rng.choice(_STEP_NAMES[NOUNS[noun]])))
-            for number, noun in zip(ids, self.nouns, strict=True)
-        )
+        self.steps, self.nouns = random_steps(rng, num_steps)
+        self.decoy = int(rng.choice([noun for noun in range(len(NOUNS)) if noun not in self.nouns]))
         self.goal = str(rng.choice(FAMILIES))
         self.state = initial_state(self.steps)
         self.held: list[int] = []

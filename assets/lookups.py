@@ -1,0 +1,103 @@
+"""Teaches the text model to look a part up in its prompt: which step is the one with this noun?
+
+Training on whole videos teaches counting instead: with step ids in recipe order the next digit is always one more. A
+lookup takes two things at once, that a noun knows the id of its line and that a frame finds its noun, and among a
+hundred words neither gets a hold on the other. So prompts begin as bare ids and nouns and fill up with their other
+words as the task is mastered. Here a frame is a noun, as the embedding of its word; see ``assets.curriculum``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from assets.curriculum import random_steps
+from assets.recipes import FAMILIES, NOUNS
+from engine.prompt import Prompt
+from engine.train import IGNORED, Losses, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
+
+LEVELS: Final = (
+    *((2, 0.0), (3, 0.0), (3, 0.1), (3, 0.25), (3, 0.5), (4, 0.75)),
+    *((5, 0.9), (5, 1.0), (6, 1.0), (7, 1.0)),
+)
+"""Most steps of a procedure, and the share of the prompt's other words that is kept."""
+MASTERED_LOSS: Final = 0.2
+"""Mean loss of an id, in nats, below which the next level begins."""
+
+
+class Lookups:
+    """Batches of lookups that get harder as they are mastered. Iterate it; tell it the losses."""
+
+    def __init__(self, prompt: Prompt, *, batch_size: int, seed: int) -> None:
+        self.prompt = prompt
+        self.batch_size = batch_size
+        self.level = 0
+        self.recent_loss = 1.0
+        self._rng = np.random.default_rng([seed, 22])
+        self._nouns = {prompt.words(f" {noun}")[0]: number for number, noun in enumerate(NOUNS)}
+        self._ids = {prompt.words(f"S{number}")[-1] for number in range(1, 8)}
+
+    def __iter__(self) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
+        """Yield sequences and, per image token, the index of the noun held ``[N]``."""
+        while True:
+            drawn = [self.draw() for _ in range(self.batch_size)]
+            yield [sequence for sequence, _ in drawn], torch.tensor([noun for _, held in drawn for noun in held])
+
+    def observe(self, losses: Losses) -> None:
+        """Take note of a step's losses; go on to the next level once this one is mastered."""
+        self.recent_loss = 0.9 * self.recent_loss + 0.1 * float(losses.text)
+        if self.recent_loss < MASTERED_LOSS and self.level < len(LEVELS) - 1:
+            self.level += 1
+            self.recent_loss = 1.0
+
+    def draw(self) -> tuple[TrainingSequence, list[int]]:
+        """Make up a procedure of which each part is taken once; the ids alone are to be predicted."""
+        most_steps, kept = LEVELS[self.level]
+        steps, nouns = random_steps(self._rng, int(self._rng.integers(max(2, most_steps - 2), most_steps + 1)))
+        order = [int(index) for index in self._rng.permutation(len(steps))]
+        clip = TrainingClip(
+            goal=f"build the {self._rng.choice(FAMILIES)}",
+            steps=steps,
+            turns=tuple(
+                TrainingTurn(frame_index=frame, role="update", text=f"{steps[index].id}->start")
+                for frame, index in enumerate(order)
+            ),
+            num_frames=len(steps),
+        )
+        held = [nouns[index] for index in order]
+        return self._thinned(build_sequence(clip, self.prompt), held, kept), held
+
+    def _thinned(self, sequence: TrainingSequence, held: list[int], kept: float) -> TrainingSequence:
+        """Drop words of the prompt other than nouns and the ids before them; ask each frame, too, for the id."""
+        first_frame = next(place for place, frame in enumerate(sequence.frames) if frame != IGNORED)
+        id_places = self._places_of_ids(sequence.ids[:first_frame])
+        wanted = {*id_places, *id_places.values()}
+        places = [
+            place
+            for place in range(len(sequence.ids))
+            if place >= first_frame or place in wanted or self._rng.random() < kept
+        ]
+        ids_of = {self._nouns[sequence.ids[place]]: sequence.ids[before] for place, before in id_places.items()}
+        targets = [target if target in self._ids else IGNORED for target in sequence.targets]
+        for place, frame in enumerate(sequence.frames):
+            if frame != IGNORED:
+                targets[place] = ids_of[held[frame]]
+        return TrainingSequence(
+            ids=[sequence.ids[place] for place in places],
+            frames=[sequence.frames[place] for place in places],
+            targets=[targets[place] for place in places],
+            speak=[sequence.speak[place] for place in places],
+            update=[sequence.update[place] for place in places],
+        )
+
+    def _places_of_ids(self, prompt: list[int]) -> Mapping[int, int]:
+        """Return, for the place of each step's noun in the prompt, the place of its id."""
+        places, last_id = {}, None
+        for place, token in enumerate(prompt):
+            if token in self._ids:
+                last_id = place
+            elif token in self._nouns and last_id is not None:
+                places[place] = last_id
+        return places

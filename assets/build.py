@@ -20,7 +20,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from assets.annotate import annotate
-from assets.curriculum import Curriculum, embed_nouns
+from assets.curriculum import embed_nouns, procedure_batches
 from assets.lookups import Lookups
 from assets.pretrain import (
     BATCH_SIZE,
@@ -160,13 +160,12 @@ def _lookups(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None
 
 
 def _curriculum(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
-    curriculum = Curriculum(prompt, batch_size=32, seed=config.seed)
+    batches = procedure_batches(prompt, batch_size=32, seed=config.seed)
     settings = TrainConfig(num_steps=config.curriculum_steps, learning_rate=1e-3, weight_decay=0.02, seed=config.seed)
     with _text_only(model), tqdm(total=settings.num_steps, desc="curriculum", unit="step") as bar:
-        for losses in train(model, curriculum, config=settings, embed=lambda held: embed_nouns(model, prompt, held)):
-            curriculum.observe(losses)
+        for losses in train(model, batches, config=settings, embed=lambda held: embed_nouns(model, prompt, held)):
             bar.update()
-            bar.set_postfix(steps=curriculum.longest, text=f"{curriculum.recent_loss:.3f}")
+            bar.set_postfix(text=f"{losses.text:.3f}")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Teaches the text model to follow procedures and to say what it will have to say, without video.
 
 Procedures are made up from random nouns under permuted ids, and a frame is the noun in the hand, as the embedding of
-its word. They grow from two steps to seven as the loss falls. ``assets.lookups`` comes before it.
+its word. ``assets.lookups`` comes before it.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,11 @@ from engine.dialogue import apply_update, initial_state
 from engine.model import StreamingModel
 from engine.prompt import Prompt
 from engine.records import Step
-from engine.train import Losses, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
+from engine.train import TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 
 NOTHING = len(NOUNS)
 """In place of the index of a noun: nothing is held."""
 MAX_STEPS = 7
-NUM_PARTS = 8
-"""Parts taken per sequence: short procedures are drilled, since with few ids a sequence the reading never starts."""
-MASTERED_LOSS = 0.04
-"""Mean LM loss below which procedures get one step longer, in nats per token."""
 _STEP_NAMES = {noun: sorted({p.step_name for r in RECIPES for p in r.parts if p.noun == noun}) for noun in NOUNS}
 
 
@@ -109,11 +105,8 @@ class _Writer:
             self.frame(NOTHING)
 
 
-def make_procedure(rng: np.random.Generator, *, num_steps: int, num_drills: int = 0) -> Procedure:
-    """Make up a procedure of ``num_steps`` steps, in recipe order or not.
-
-    Afterwards ``num_drills`` parts are taken and placed once more, without a word: each is an id to be read.
-    """
+def make_procedure(rng: np.random.Generator, *, num_steps: int) -> Procedure:
+    """Make up a procedure of ``num_steps`` steps, done in recipe order or not."""
     writer = _Writer(rng, num_steps)
     writer.frame(NOTHING)
     writer.turn("assistant", introduce(writer.progress))
@@ -127,10 +120,6 @@ def make_procedure(rng: np.random.Generator, *, num_steps: int, num_drills: int 
             writer.frame(writer.nouns[index])
         is_started = position + 1 < num_steps and rng.random() < 0.3
         writer.complete(index, order[position + 1] if is_started else None)
-    for index in rng.integers(num_steps, size=num_drills):
-        writer.start(int(index))
-        writer.frame(NOTHING)
-        writer.turn("update", f"{writer.steps[index].id}->complete")
     clip = TrainingClip(
         goal=f"build the {writer.goal}",
         steps=writer.steps,
@@ -140,33 +129,14 @@ def make_procedure(rng: np.random.Generator, *, num_steps: int, num_drills: int 
     return Procedure(clip=clip, held=tuple(writer.held))
 
 
-class Curriculum:
-    """Batches of procedures that get longer as they are mastered. Iterate it; tell it the losses."""
-
-    def __init__(self, prompt: Prompt, *, batch_size: int, seed: int) -> None:
-        self.prompt = prompt
-        self.batch_size = batch_size
-        self.longest = 2
-        self.recent_loss = 1.0
-        self._rng = np.random.default_rng([seed, 21])
-
-    def __iter__(self) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
-        """Yield sequences and, per image token, the index of the noun held ``[N]``."""
-        while True:
-            lengths = self._rng.integers(max(2, self.longest - 2), self.longest + 1, self.batch_size)
-            procedures = [
-                make_procedure(self._rng, num_steps=int(length), num_drills=max(0, NUM_PARTS - int(length)))
-                for length in lengths
-            ]
-            sequences = [build_sequence(procedure.clip, self.prompt) for procedure in procedures]
-            yield sequences, torch.tensor([noun for procedure in procedures for noun in procedure.held])
-
-    def observe(self, losses: Losses) -> None:
-        """Take note of a step's losses; lengthen the procedures once they are mastered."""
-        self.recent_loss = 0.95 * self.recent_loss + 0.05 * float(losses.text)
-        if self.recent_loss < MASTERED_LOSS and self.longest < MAX_STEPS:
-            self.longest += 1
-            self.recent_loss = 1.5 * MASTERED_LOSS
+def procedure_batches(prompt: Prompt, *, batch_size: int, seed: int) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
+    """Yield for ever sequences of procedures and, per image token, the index of the noun held ``[N]``."""
+    rng = np.random.default_rng([seed, 21])
+    while True:
+        lengths = rng.integers(2, MAX_STEPS + 1, batch_size)
+        procedures = [make_procedure(rng, num_steps=int(length)) for length in lengths]
+        sequences = [build_sequence(procedure.clip, prompt) for procedure in procedures]
+        yield sequences, torch.tensor([noun for procedure in procedures for noun in procedure.held])
 
 
 def embed_nouns(model: StreamingModel, prompt: Prompt, held: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assets.build import BuildConfig, build_checkpoint, corpus, permute_ids, training_clip
-from assets.curriculum import NOTHING, Curriculum, embed_nouns, make_procedure
+from assets.curriculum import NOTHING, embed_nouns, make_procedure
+from assets.lookups import LEVELS, Lookups
 from assets.pretrain import Probes, draw_examples, project, shuffled_mean
 from assets.recipes import NOUNS
 from assets.scene import Difficulty, make_scene
@@ -20,7 +21,7 @@ from engine.dialogue import apply_update, initial_state
 from engine.images import Normalization, normalize_images
 from engine.prompt import Prompt
 from engine.records import FrameOutput
-from engine.train import Losses
+from engine.train import IGNORED, Losses
 
 
 def test_frames_match_nearest_first_and_each_once() -> None:
@@ -89,16 +90,6 @@ def test_made_up_procedures_are_legal_and_show_what_they_say(seed: int, num_step
     assert set(state.values()) == {"completed"}
 
 
-def test_drills_repeat_parts_of_the_procedure_and_show_them() -> None:
-    plain, drilled = (make_procedure(np.random.default_rng(4), num_steps=3, num_drills=n) for n in (0, 5))
-    assert drilled.clip.turns[: len(plain.clip.turns)] == plain.clip.turns
-    drills = drilled.clip.turns[len(plain.clip.turns) :]
-    noun_of = {step.id: step.name.split()[-1] for step in drilled.clip.steps}
-    assert [turn.text.split("->")[1] for turn in drills] == ["start", "complete"] * 5
-    for turn in drills[::2]:
-        assert NOUNS[drilled.held[turn.frame_index]] == noun_of[turn.text.split("->")[0]]
-
-
 def test_permuted_ids_keep_names_and_order_and_follow_the_turns() -> None:
     clip = training_clip(make_scene(3, difficulty=Difficulty.easy()))
     permuted = permute_ids(clip, np.random.default_rng(2))
@@ -111,15 +102,34 @@ def test_permuted_ids_keep_names_and_order_and_follow_the_turns() -> None:
         assert after.text == (f"{new[step_id]}->{transition}" if before.role == "update" else before.text)
 
 
-def test_the_curriculum_gets_longer_when_it_is_mastered() -> None:
-    curriculum = Curriculum(Prompt(train_tokenizer(corpus())), batch_size=3, seed=0)
+def test_lookups_get_harder_when_they_are_mastered() -> None:
+    lookups = Lookups(Prompt(train_tokenizer(corpus())), batch_size=3, seed=0)
     zero, one = (Losses(text=torch.tensor(loss), speak=torch.tensor(0), update=torch.tensor(0)) for loss in (0.0, 1.0))
     for _ in range(50):
-        curriculum.observe(one)
-    assert curriculum.longest == 2
+        lookups.observe(one)
+    assert lookups.level == 0
     for _ in range(500):
-        curriculum.observe(zero)
-    assert curriculum.longest == 7
+        lookups.observe(zero)
+    assert lookups.level == len(LEVELS) - 1
+
+
+@pytest.mark.parametrize("level", range(len(LEVELS)))
+def test_a_lookup_asks_for_the_id_of_the_noun_that_is_held(level: int) -> None:
+    prompt = Prompt(train_tokenizer(corpus()))
+    lookups = Lookups(prompt, batch_size=1, seed=level)
+    lookups.level = level
+    for _ in range(20):
+        sequence, held = lookups.draw()
+        frames = [place for place, frame in enumerate(sequence.frames) if frame != IGNORED]
+        words = sequence.ids[: frames[0]]
+        if level == 0:
+            assert len(words) <= 2 * len(held) + 2  # ids and nouns alone, and perhaps a goal that is a noun
+        for noun, place in zip(held, frames, strict=True):
+            id_token = sequence.targets[place]
+            noun_place = max(at for at, word in enumerate(words) if word == prompt.words(f" {NOUNS[noun]}")[0])
+            assert [word for word in words[:noun_place] if prompt.text([word]).strip().isdigit()][-1] == id_token
+            # the update that follows: opening, S, the id
+            assert sequence.targets[place + 1 : place + 4] == [IGNORED, id_token, IGNORED]
 
 
 def test_nouns_are_single_tokens_and_nothing_is_the_image_alone() -> None:
@@ -159,7 +169,13 @@ def test_the_probes_learn_a_few_frames_by_heart() -> None:
 @pytest.mark.slow
 def test_every_stage_runs_and_a_second_call_goes_on_where_the_first_was(tmp_path: Path) -> None:
     config = BuildConfig(
-        work=tmp_path / "work", vision_scenes=8, curriculum_steps=2, stream_scenes=8, stream_steps=2, processes=1
+        work=tmp_path / "work",
+        vision_scenes=8,
+        lookup_steps=2,
+        curriculum_steps=2,
+        stream_scenes=8,
+        stream_steps=2,
+        processes=1,
     )
     build_checkpoint(config, tmp_path / "one")
     (tmp_path / "work" / "stream.safetensors").unlink()

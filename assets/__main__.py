@@ -2,13 +2,16 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from transformers.utils import logging as transformers_logging
 
-from assets.build import BuildConfig, build_checkpoint
-from assets.demo_videos import BUNDLED_VIDEOS, draw_split
-from assets.score import HEADER, KINDS, score_bundled, score_kind
+from assets.build import BuildConfig, build_checkpoint, write_train_split
+from assets.demo_videos import KINDS, TEST_VIDEOS, VAL_VIDEOS, Kind, draw_split
+from assets.recipes import HELD_OUT_FAMILY
+from assets.score import HEADER, Baseline, Score, score_baseline, score_bundled, score_kind
 from engine.checkpoint import load_model
 
 HERE = Path(__file__).parent
@@ -27,8 +30,8 @@ def main() -> int:
         default = BuildConfig.__dataclass_fields__[name].default
         command.add_argument(f"--{name.replace('_', '-')}", type=int, default=default, help="(default: %(default)s)")
 
-    command = commands.add_parser("videos", help="draw the bundled videos and their manifest")
-    command.add_argument("--out", type=Path, default=HERE / "demo" / "test.json")
+    command = commands.add_parser("videos", help="draw the bundled videos and write the manifests of all splits")
+    command.add_argument("--out", type=Path, default=HERE / "demo")
 
     command = commands.add_parser("score", help="score a checkpoint on fresh scenes")
     command.add_argument("--checkpoint", type=Path, default=HERE / "checkpoint")
@@ -42,14 +45,29 @@ def main() -> int:
             out = options.pop("out")
             build_checkpoint(BuildConfig(**options), out)
         case "videos":
-            draw_split(BUNDLED_VIDEOS, options["out"])
+            draw_split(TEST_VIDEOS, options["out"] / "test.json")
+            draw_split(VAL_VIDEOS, options["out"] / "val.json")
+            write_train_split(BuildConfig(work=Path()), options["out"] / "train.json")
         case _:
-            checkpoint = load_model(options["checkpoint"])
-            print(f"{'kind':15} {HEADER}")
-            for kind in options["kinds"]:
-                print(f"{kind:15} {score_kind(checkpoint, kind, num_videos=options['videos']).row()}", flush=True)
-            print(f"{'bundled videos':15} {score_bundled(checkpoint, HERE / 'demo').row()}")
+            print_scores(options["checkpoint"], options["kinds"], options["videos"])
     return 0
+
+
+def print_scores(folder: Path, kinds: Sequence[Kind], num_videos: int) -> None:
+    """Print the table of scores: fresh scenes, those of the family held out, the bundled videos, and baselines."""
+    checkpoint = load_model(folder)
+    print(f"{'':22} {HEADER}")
+
+    def show(name: str, score: Score) -> None:
+        print(f"{name:22} {score.row()}", flush=True)
+
+    for kind in kinds:
+        show(kind, score_kind(checkpoint, kind, num_videos=num_videos))
+    for kind in kinds:
+        show(f"{HELD_OUT_FAMILY}, {kind}", score_kind(checkpoint, kind, num_videos=num_videos, family=HELD_OUT_FAMILY))
+    show("bundled test videos", score_bundled(checkpoint, HERE / "demo"))
+    for name in get_args(Baseline):
+        show(f"{name}, {kinds[0]}", score_baseline(name, kinds[0], num_videos=num_videos))
 
 
 if __name__ == "__main__":

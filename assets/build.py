@@ -5,6 +5,7 @@ stopped; delete a file to make it again. Seeds of training scenes start at ``TRA
 scored videos never do.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,8 +20,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 from tqdm import tqdm
 
+from assets.align import align_connector
 from assets.annotate import annotate
 from assets.curriculum import embed_nouns, procedure_batches
+from assets.labels import frame_labels
 from assets.lookups import Lookups
 from assets.pretrain import (
     BATCH_SIZE,
@@ -40,12 +43,13 @@ from engine.heads import write_tensors
 from engine.images import Normalization, normalize_images
 from engine.model import StreamingModel
 from engine.prompt import Prompt, schema_text
-from engine.records import Step
+from engine.records import Step, write_whole
 from engine.train import TrainConfig, TrainingClip, TrainingSequence, TrainingTurn, build_sequence, train
 
 VISION_SEED = 1_000_000
 TRAIN_SEED = 2_000_000
 CORPUS_SEED = 3_000_000
+ALIGNED_SCENES = 300
 _TIED = "vlm.lm_head.weight"  # the token embeddings once more
 
 
@@ -57,17 +61,17 @@ class BuildConfig:
     """Folder of the stages' files."""
     seed: int = 0
     """Seed of weights and order; another gives another checkpoint of the same recipe."""
-    vision_scenes: int = 8500
+    vision_scenes: int = 20_000
     """Scenes of the vision stage, 16 frames each."""
     lookup_steps: int = 900
     """Optimiser steps of the lookups."""
     curriculum_steps: int = 500
     """Optimiser steps of the curriculum."""
-    stream_scenes: int = 1400
+    stream_scenes: int = 2600
     """Videos of the stream stage."""
-    stream_steps: int = 900
+    stream_steps: int = 1000
     """Optimiser steps of the stream stage."""
-    permuted_rate: float = 0.5
+    permuted_rate: float = 0.7
     """Share of stream sequences whose step ids are permuted."""
     mid_start_rate: float = 0.3
     """Share of stream sequences that begin in the middle, as after a refresh."""
@@ -91,7 +95,9 @@ def build_checkpoint(config: BuildConfig, out: Path) -> None:
         _curriculum(model, prompt, config)
         _keep(model, config.work / "curriculum.safetensors")
     if not _load(model, config.work / "stream.safetensors"):
-        _stream(model, prompt, _features(model, config), config)
+        clips = _features(model, config)
+        _align(model, prompt, clips)
+        _stream(model, prompt, clips, config)
         _keep(model, config.work / "stream.safetensors")
     save_model(out, model, tokenizer)
 
@@ -204,6 +210,16 @@ def _features(model: StreamingModel, config: BuildConfig) -> list[tuple[Training
     return [(training_clip(_train_scene(seed)), stored[str(seed)]) for seed in seeds]
 
 
+def write_train_split(config: BuildConfig, manifest: Path) -> None:
+    """Write the scenes of the stream stage and the seeds of the vision stage, from which all else follows."""
+    scenes = [_train_scene(seed) for seed in range(TRAIN_SEED, TRAIN_SEED + config.stream_scenes)]
+    rows = [{"seed": scene.seed, "family": scene.family, "num_frames": scene.num_frames} for scene in scenes]
+    vision = {"first_seed": VISION_SEED, "num_scenes": config.vision_scenes}
+    lines = ",\n".join(map(json.dumps, rows))
+    with write_whole(manifest) as file:
+        file.write(f'{{"split": "train", "vision": {json.dumps(vision)}, "scenes": [\n{lines}\n]}}\n')
+
+
 def _train_scene(seed: int) -> Scene:
     is_hard = np.random.default_rng([seed, 12]).random() < 0.5
     return make_scene(seed, difficulty=Difficulty.hard() if is_hard else Difficulty.easy())
@@ -216,11 +232,18 @@ def _encode(model: StreamingModel, frames: NDArray[np.uint8]) -> Tensor:
         return torch.cat([shuffled_mean(model, part)[0].float() for part in images.split(64)]).half()
 
 
+def _align(model: StreamingModel, prompt: Prompt, clips: list[tuple[TrainingClip, Tensor]]) -> None:
+    scenes = [_train_scene(seed) for seed in range(TRAIN_SEED, TRAIN_SEED + min(ALIGNED_SCENES, len(clips)))]
+    held = [frame_labels(scene, index / FPS).hand_noun for scene in scenes for index in range(scene.num_frames)]
+    means = torch.cat([means for _, means in clips[: len(scenes)]])
+    align_connector(model, prompt, means.float(), torch.from_numpy(np.stack(held)))
+
+
 def _stream(
     model: StreamingModel, prompt: Prompt, clips: list[tuple[TrainingClip, Tensor]], config: BuildConfig
 ) -> None:
     model.vlm.model.vision_model.requires_grad_(False)
-    settings = TrainConfig(num_steps=config.stream_steps, learning_rate=1.5e-3, seed=config.seed)
+    settings = TrainConfig(num_steps=config.stream_steps, learning_rate=1e-3, seed=config.seed)
     steps = train(
         model,
         _stream_batches(clips, prompt, config),

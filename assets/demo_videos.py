@@ -1,15 +1,16 @@
 """Draws the bundled videos: H.264 files and a manifest of their references.
 
 The manifest is one JSON object per split: ``videos`` is a list of ``video_id``, ``video_path`` (relative to the
-manifest), ``fps``, ``num_frames``, ``goal``, ``steps`` (``[{id, name}]``), ``turns``
-(``[{time_s, role, text, cause}]``) and ``initial_state``. ``eval.samples`` reads it.
+manifest), ``fps``, ``num_frames``, ``goal``, ``steps`` (``[{id, name}]``), ``turns`` (``[{time_s, role, text,
+cause}]``, ``cause`` being what spoils the turn), ``initial_state``, and ``scene``, which draws the video again.
+``eval.samples`` reads it. The training split is too long for files: its manifest holds the scenes alone.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,14 @@ from tqdm import tqdm
 from assets.annotate import annotate
 from assets.build import goal
 from assets.draw import draw_frame
+from assets.recipes import HELD_OUT_FAMILY
 from assets.scene import FPS, Difficulty, Scene, make_scene
 from engine.h264 import write_h264
 from engine.records import write_whole
 
-TEST_SEED = 5_000_000
+Kind = Literal["easy", "easy-permuted", "hard", "hard-permuted"]
+KINDS: tuple[Kind, ...] = ("easy", "easy-permuted", "hard", "hard-permuted")
+VAL_SEED, TEST_SEED = 6_000_000, 5_000_000
 SIZE = (360, 480)
 VIDEO_FPS = 10
 
@@ -32,7 +36,7 @@ class DemoVideo:
     """One video to draw."""
 
     video_id: str
-    """Its name, and its file's."""
+    """Its name, and its file's: the family, and what is not easy or in order about it."""
     seed: int
     """Seed of the scene."""
     difficulty: Difficulty
@@ -43,22 +47,40 @@ class DemoVideo:
     """Whether step ids are out of recipe order."""
 
 
-def _bundled(number: int, name: str, family: str, *, is_hard: bool = False) -> DemoVideo:
-    difficulty = Difficulty.hard() if is_hard else Difficulty.easy()
-    return DemoVideo(video_id=name, seed=TEST_SEED + number, difficulty=difficulty, family=family)
+def _videos(seed: int, families: Mapping[Kind, Sequence[str]]) -> tuple[DemoVideo, ...]:
+    named = [(kind, family) for kind, group in families.items() for family in group]
+    return tuple(
+        DemoVideo(
+            video_id="-".join([family.replace(" ", "-"), *kind.split("-")]).removesuffix("-easy"),
+            seed=seed + number,
+            difficulty=Difficulty.hard() if kind.startswith("hard") else Difficulty.easy(),
+            family=family,
+            permute_ids=kind.endswith("permuted"),
+        )
+        for number, (kind, family) in enumerate(named)
+    )
 
 
-BUNDLED_VIDEOS = (
-    _bundled(0, "toy-truck", "toy truck"),
-    _bundled(1, "sandwich", "sandwich"),
-    _bundled(2, "desk-lamp", "desk lamp"),
-    _bundled(3, "house", "house"),
-    _bundled(4, "boat", "boat"),
-    _bundled(5, "flower-pot", "flower pot"),
-    _bundled(6, "robot-hard", "robot", is_hard=True),
-    _bundled(7, "tower-hard", "tower", is_hard=True),
+TEST_VIDEOS = _videos(
+    TEST_SEED,
+    {
+        "easy": ("toy truck", "sandwich", "desk lamp", "boat"),
+        "easy-permuted": ("house", "flower pot", "robot", HELD_OUT_FAMILY),
+        "hard": ("robot", "house", "flower pot", HELD_OUT_FAMILY),
+        "hard-permuted": ("toy truck", "sandwich", "desk lamp", "boat"),
+    },
 )
-"""The test split: six easy videos and two hard ones. No training scene has their seeds."""
+"""The test split: four videos of each kind, two of the family that no training video shows."""
+VAL_VIDEOS = _videos(
+    VAL_SEED,
+    {
+        "easy": ("robot", "house"),
+        "easy-permuted": ("sandwich", "boat"),
+        "hard": ("toy truck", "desk lamp"),
+        "hard-permuted": ("flower pot", "house"),
+    },
+)
+"""The validation split, to choose thresholds on."""
 
 
 def draw_split(videos: Sequence[DemoVideo], manifest: Path) -> None:
@@ -93,4 +115,10 @@ def _record(video: DemoVideo, scene: Scene, file_name: str) -> dict[str, Any]:
         "steps": [asdict(step) for step in scene.steps],
         "turns": [asdict(turn) for turn in annotate(scene)],
         "initial_state": {},
+        "scene": {
+            "seed": video.seed,
+            **asdict(video.difficulty),
+            "family": video.family,
+            "permuted": video.permute_ids,
+        },
     }

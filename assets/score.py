@@ -9,22 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from assets.annotate import annotate
 from assets.build import goal
-from assets.demo_videos import BUNDLED_VIDEOS, SIZE, scene_of
+from assets.demo_videos import SIZE, TEST_VIDEOS, Kind, scene_of
 from assets.draw import draw_frame
 from assets.scene import FPS, Difficulty, Scene, make_scene
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.control import Task
+from engine.dialogue import apply_update, initial_state
 from engine.records import FrameOutput, UserTurn
 from engine.stream import Streamer
 from engine.video import Frame, read_frames
 from engine.vision import encode
 
-Kind = Literal["easy", "easy-permuted", "hard", "hard-permuted"]
-KINDS: tuple[Kind, ...] = ("easy", "easy-permuted", "hard", "hard-permuted")
+Baseline = Literal["silent", "random"]
 SCORE_SEED = 4_000_000
+_NEXT = {"not_started": "start", "in_progress": "complete"}
 TOLERANCE_FRAMES = 1
 
 
@@ -101,19 +104,71 @@ def match_frames(predicted: Iterable[int], expected: Iterable[int]) -> list[tupl
     return pairs
 
 
-def score_kind(checkpoint: Checkpoint, kind: Kind, *, num_videos: int, seed: int = SCORE_SEED) -> Score:
-    """Draw, stream and score ``num_videos`` fresh scenes of one kind."""
-    difficulty = Difficulty.hard() if kind.startswith("hard") else Difficulty.easy()
-    scenes = (
-        make_scene(seed + number, difficulty=difficulty, permute_ids=kind.endswith("permuted"))
-        for number in range(num_videos)
-    )
+def score_kind(
+    checkpoint: Checkpoint, kind: Kind, *, num_videos: int, family: str | None = None, seed: int = SCORE_SEED
+) -> Score:
+    """Draw, stream and score fresh scenes of one kind, of the trained families or of the one that is given."""
+    scenes = (make_kind(kind, seed + number, family=family) for number in range(num_videos))
     return _score(checkpoint, ((scene, drawn_frames(scene)) for scene in scenes))
+
+
+def make_kind(kind: Kind, seed: int, *, family: str | None = None) -> Scene:
+    """Make up a scene of one kind."""
+    difficulty = Difficulty.hard() if kind.startswith("hard") else Difficulty.easy()
+    return make_scene(seed, difficulty=difficulty, family=family, permute_ids=kind.endswith("permuted"))
+
+
+def score_baseline(name: Baseline, kind: Kind, *, num_videos: int, seed: int = SCORE_SEED) -> Score:
+    """Score an assistant that sees nothing: one that is silent, or one that acts at random as often as is right."""
+    score = Score()
+    for number in range(num_videos):
+        scene = make_kind(kind, seed + number)
+        random = np.random.default_rng([seed + number, 41])
+        add_video(score, scene, _silent(scene) if name == "silent" else _random(scene, random))
+    return score
+
+
+def _silent(scene: Scene) -> list[FrameOutput]:
+    state = initial_state(scene.steps)
+    return [_output(frame, state) for frame in range(scene.num_frames)]
+
+
+def _random(scene: Scene, random: np.random.Generator) -> list[FrameOutput]:
+    """Update and speak at the reference's rate: a random legal update, a random sentence of the reference."""
+    turns = annotate(scene)
+    sentences = [turn.text for turn in turns if turn.role == "assistant"]
+    update_rate = len({turn.time_s for turn in turns if turn.role == "update"}) / scene.num_frames
+    state, outputs = initial_state(scene.steps), []
+    for frame in range(scene.num_frames):
+        legal = [f"{step_id}->{_NEXT[now]}" for step_id, now in state.items() if now in _NEXT]
+        updates = (str(random.choice(legal)),) if legal and random.random() < update_rate else ()
+        for text in updates:
+            state = dict(apply_update(state, text).state)
+        speaks = random.random() < len(sentences) / scene.num_frames
+        outputs.append(_output(frame, state, updates, str(random.choice(sentences)) if speaks else None))
+    return outputs
+
+
+def _output(
+    frame: int, state: Mapping[str, str], updates: tuple[str, ...] = (), response: str | None = None
+) -> FrameOutput:
+    return FrameOutput(
+        frame_index=frame,
+        time_s=frame / FPS,
+        speak_prob=float(response is not None),
+        update_prob=float(bool(updates)),
+        response=response,
+        updates=updates,
+        dst_state=state,
+        cache_tokens=0,
+        refreshed=False,
+        latency_ms=0,
+    )
 
 
 def score_bundled(checkpoint: Checkpoint, folder: Path) -> Score:
     """Stream and score the bundled videos, decoded from their files."""
-    videos = ((scene_of(video), read_frames(folder / f"{video.video_id}.mp4", fps=FPS)) for video in BUNDLED_VIDEOS)
+    videos = ((scene_of(video), read_frames(folder / f"{video.video_id}.mp4", fps=FPS)) for video in TEST_VIDEOS)
     return _score(checkpoint, videos)
 
 

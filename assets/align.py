@@ -1,0 +1,38 @@
+"""Brings what the vision tower sees near to the words that the text model has learned to look up.
+
+After the lookups a frame is expected to be the image token's embedding plus that of the noun in hand, some forty times
+smaller than what the connector gives after the vision stage. The connector is linear: one ridge regression over cached
+frames finds the map to such embeddings. What it gave before is added at their size, since it knows more than nouns.
+"""
+
+import torch
+from torch import Tensor
+
+from assets.curriculum import embed_nouns
+from assets.pretrain import project
+from assets.recipes import NOUNS
+from engine.model import StreamingModel
+from engine.prompt import Prompt
+
+RIDGE = 10.0
+
+
+@torch.no_grad()
+def align_connector(model: StreamingModel, prompt: Prompt, means: Tensor, held: Tensor) -> None:
+    """Replace the connector's weight.
+
+    Args:
+        model: Changed in place.
+        prompt: Its prompt.
+        means: Cached frames ``[N, C]``; see ``assets.pretrain.shuffled_mean``.
+        held: Per frame and hand, 1 + the index of the noun held, 0 for none ``[N, 2]``.
+    """
+    words = embed_nouns(model, prompt, torch.arange(len(NOUNS)))
+    image = model.embed_tokens(torch.tensor(prompt.image_id))
+    nouns = torch.cat([torch.zeros_like(words[:1]), words - image])
+    wanted = image + nouns[held].sum(1)
+    gram = means.T @ means + RIDGE * torch.eye(means.shape[1])
+    fitted = torch.linalg.solve(gram, means.T @ wanted).T
+    weight = model.vlm.model.connector.modality_projection.proj.weight
+    size = wanted.norm(dim=1).mean() / project(model, means).norm(dim=1).mean()
+    weight.copy_(fitted + size * weight)

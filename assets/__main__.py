@@ -26,7 +26,7 @@ def main() -> int:
     command.add_argument("--out", type=Path, default=HERE / "checkpoint")
     command.add_argument("--work", type=Path, default=Path("work"), help="folder of the stages' files")
     command.add_argument("--seed", type=int, default=0)
-    for name in ("vision_scenes", "lookup_steps", "curriculum_steps", "stream_scenes", "stream_steps"):
+    for name in ("vision_scenes", "lookup_steps", "stream_scenes", "stream_steps"):
         default = BuildConfig.__dataclass_fields__[name].default
         command.add_argument(f"--{name.replace('_', '-')}", type=int, default=default, help="(default: %(default)s)")
 

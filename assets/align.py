@@ -8,7 +8,7 @@ frames finds the map to such embeddings. What it gave before is added at their s
 import torch
 from torch import Tensor
 
-from assets.curriculum import embed_nouns
+from assets.lookups import embed_nouns
 from assets.pretrain import project
 from assets.recipes import NOUNS
 from engine.model import StreamingModel

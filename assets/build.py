@@ -1,4 +1,4 @@
-"""Makes the bundled checkpoint: vision, lookups, curriculum, features, stream, one stage after the other.
+"""Makes the bundled checkpoint: vision, lookups, features, stream, one stage after the other.
 
 Each stage leaves a file in the work folder and is skipped when the file is there, so a killed run goes on where it
 stopped; delete a file to make it again. Seeds of training scenes start at ``TRAIN_SEED``; those of the bundled and the
@@ -7,7 +7,6 @@ scored videos never do.
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,9 +21,8 @@ from tqdm import tqdm
 
 from assets.align import align_connector
 from assets.annotate import annotate
-from assets.curriculum import embed_nouns, procedure_batches
 from assets.labels import frame_labels
-from assets.lookups import Lookups
+from assets.lookups import Lookups, embed_nouns
 from assets.pretrain import (
     BATCH_SIZE,
     FRAMES_PER_SCENE,
@@ -65,11 +63,9 @@ class BuildConfig:
     """Scenes of the vision stage, 16 frames each."""
     lookup_steps: int = 900
     """Optimiser steps of the lookups."""
-    curriculum_steps: int = 500
-    """Optimiser steps of the curriculum."""
     stream_scenes: int = 2600
     """Videos of the stream stage."""
-    stream_steps: int = 1000
+    stream_steps: int = 2200
     """Optimiser steps of the stream stage."""
     permuted_rate: float = 0.7
     """Share of stream sequences whose step ids are permuted."""
@@ -91,9 +87,6 @@ def build_checkpoint(config: BuildConfig, out: Path) -> None:
     if not _load(model, config.work / "lookups.safetensors"):
         _lookups(model, prompt, config)
         _keep(model, config.work / "lookups.safetensors")
-    if not _load(model, config.work / "curriculum.safetensors"):
-        _curriculum(model, prompt, config)
-        _keep(model, config.work / "curriculum.safetensors")
     if not _load(model, config.work / "stream.safetensors"):
         clips = _features(model, config)
         _align(model, prompt, clips)
@@ -156,31 +149,16 @@ def _vision(model: StreamingModel, config: BuildConfig) -> None:
 
 
 def _lookups(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
+    parts = (model.vlm.model.vision_model, model.vlm.model.connector)
+    for part in parts:
+        part.requires_grad_(False)
     lookups = Lookups(prompt, batch_size=64, seed=config.seed)
     settings = TrainConfig(num_steps=config.lookup_steps, learning_rate=1e-3, weight_decay=0.02, seed=config.seed)
-    with _text_only(model), tqdm(total=settings.num_steps, desc="lookups", unit="step") as bar:
+    with tqdm(total=settings.num_steps, desc="lookups", unit="step") as bar:
         for losses in train(model, lookups, config=settings, embed=lambda held: embed_nouns(model, prompt, held)):
             lookups.observe(losses)
             bar.update()
             bar.set_postfix(level=lookups.level, id=f"{lookups.recent_loss:.3f}")
-
-
-def _curriculum(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
-    batches = procedure_batches(prompt, batch_size=32, seed=config.seed)
-    settings = TrainConfig(num_steps=config.curriculum_steps, learning_rate=1e-3, weight_decay=0.02, seed=config.seed)
-    with _text_only(model), tqdm(total=settings.num_steps, desc="curriculum", unit="step") as bar:
-        for losses in train(model, batches, config=settings, embed=lambda held: embed_nouns(model, prompt, held)):
-            bar.update()
-            bar.set_postfix(text=f"{losses.text:.3f}")
-
-
-@contextmanager
-def _text_only(model: StreamingModel) -> Iterator[None]:
-    """Leave tower and connector as they are."""
-    parts = (model.vlm.model.vision_model, model.vlm.model.connector)
-    for part in parts:
-        part.requires_grad_(False)
-    yield
     for part in parts:
         part.requires_grad_(True)
 

@@ -3,7 +3,7 @@
 Training on whole videos teaches counting instead: with step ids in recipe order the next digit is always one more. A
 lookup takes two things at once, that a noun knows the id of its line and that a frame finds its noun, and among a
 hundred words neither gets a hold on the other. So prompts begin as bare ids and nouns and fill up with their other
-words as the task is mastered. Here a frame is a noun, as the embedding of its word; see ``assets.curriculum``.
+words as the task is mastered. A frame is the noun in the hand here, as the embedding of its word.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from assets.curriculum import random_steps
-from assets.recipes import FAMILIES, NOUNS
+from assets.recipes import FAMILIES, NOUNS, RECIPES
+from engine.model import StreamingModel
 from engine.prompt import Prompt
+from engine.records import Step
 from engine.train import IGNORED, Losses, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 
 LEVELS: Final = (
@@ -25,6 +26,7 @@ LEVELS: Final = (
 """Most steps of a procedure, and the share of the prompt's other words that is kept."""
 MASTERED_LOSS: Final = 0.2
 """Mean loss of an id, in nats, below which the next level begins."""
+_STEP_NAMES = {noun: sorted({p.step_name for r in RECIPES for p in r.parts if p.noun == noun}) for noun in NOUNS}
 
 
 class Lookups:
@@ -101,3 +103,23 @@ class Lookups:
             elif token in self._nouns and last_id is not None:
                 places[place] = last_id
         return places
+
+
+def random_steps(rng: np.random.Generator, num_steps: int) -> tuple[tuple[Step, ...], list[int]]:
+    """Make up steps, each with a noun of its own, and return them with their nouns' indices; ids mostly permuted."""
+    nouns = [int(noun) for noun in rng.choice(len(NOUNS), num_steps, replace=False)]
+    ids = rng.permutation(num_steps) + 1 if rng.random() < 0.85 else np.arange(num_steps) + 1
+    steps = tuple(
+        Step(id=f"S{number}", name=str(rng.choice(_STEP_NAMES[NOUNS[noun]])))
+        for number, noun in zip(ids, nouns, strict=True)
+    )
+    return steps, nouns
+
+
+def embed_nouns(model: StreamingModel, prompt: Prompt, held: Tensor) -> Tensor:
+    """Embed nouns ``[N]``, by index, as frames ``[N, D]``: the image token plus the noun's word."""
+    words = [prompt.words(f" {noun}") for noun in NOUNS]
+    assert all(len(word) == 1 for word in words), "the tokenizer was trained on these words"
+    table = torch.tensor([word[0] for word in words])
+    image = model.embed_tokens(torch.tensor([prompt.image_id]))
+    return image + model.embed_tokens(table[held])

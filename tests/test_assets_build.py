@@ -5,12 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from assets.align import align_connector
 from assets.build import BuildConfig, build_checkpoint, corpus, permute_ids, training_clip
-from assets.curriculum import NOTHING, embed_nouns, make_procedure
-from assets.lookups import LEVELS, Lookups
+from assets.lookups import LEVELS, Lookups, embed_nouns
 from assets.pretrain import Probes, draw_examples, project, shuffled_mean
 from assets.recipes import NOUNS
 from assets.scene import Difficulty, make_scene
@@ -72,24 +70,6 @@ def test_the_reference_scores_one_against_itself() -> None:
     assert score.right_states == score.num_frames == scene.num_frames
 
 
-@settings(max_examples=50, deadline=None)
-@given(seed=st.integers(0, 10**6), num_steps=st.integers(2, 7))
-def test_made_up_procedures_are_legal_and_show_what_they_say(seed: int, num_steps: int) -> None:
-    procedure = make_procedure(np.random.default_rng(seed), num_steps=num_steps)
-    clip = procedure.clip
-    assert len(procedure.held) == clip.num_frames
-    noun_of = {step.id: step.name.split()[-1] for step in clip.steps}
-    state = initial_state(clip.steps)
-    for turn in clip.turns:
-        if turn.role == "update":
-            change = apply_update(state, turn.text)
-            assert change.verdict == "legal"
-            state = dict(change.state)
-            if turn.text.endswith("start"):
-                assert NOUNS[procedure.held[turn.frame_index]] == noun_of[turn.text.split("->")[0]]
-    assert set(state.values()) == {"completed"}
-
-
 def test_permuted_ids_keep_names_and_order_and_follow_the_turns() -> None:
     clip = training_clip(make_scene(3, difficulty=Difficulty.easy()))
     permuted = permute_ids(clip, np.random.default_rng(2))
@@ -132,14 +112,26 @@ def test_a_lookup_asks_for_the_id_of_the_noun_that_is_held(level: int) -> None:
             assert sequence.targets[place + 1 : place + 4] == [IGNORED, id_token, IGNORED]
 
 
-def test_nouns_are_single_tokens_and_nothing_is_the_image_alone() -> None:
+def test_nouns_are_single_tokens_and_each_frame_is_its_own() -> None:
     tokenizer = train_tokenizer(corpus())
     model, prompt = build_tiny(tokenizer, seed=0), Prompt(tokenizer)
     with torch.no_grad():
-        embedded = embed_nouns(model, prompt, torch.tensor([0, NOTHING]))
-        image = model.embed_tokens(torch.tensor(prompt.image_id))
-    assert torch.equal(embedded[1], image)
-    assert not torch.equal(embedded[0], image)
+        embedded = embed_nouns(model, prompt, torch.arange(len(NOUNS)))
+    assert len({tuple(row.tolist()) for row in embedded}) == len(NOUNS)
+
+
+def test_an_aligned_connector_shows_the_noun_that_is_held() -> None:
+    tokenizer = train_tokenizer(corpus())
+    model, prompt = build_tiny(tokenizer, seed=0), Prompt(tokenizer)
+    random = torch.Generator().manual_seed(0)
+    held = torch.randint(0, 5, (400, 2), generator=random)
+    signals = torch.randn(5, 2048, generator=random)
+    means = signals[held].sum(1) + 0.1 * torch.randn(400, 2048, generator=random)
+    align_connector(model, prompt, means, held)
+    with torch.no_grad():
+        seen = project(model, signals[1:] + signals[0])  # the one hand holds a noun, the other nothing
+        words = embed_nouns(model, prompt, torch.arange(len(NOUNS)))
+    assert torch.cdist(seen, words).argmin(1).tolist() == [0, 1, 2, 3]
 
 
 def test_the_mean_before_the_connector_projects_to_the_pooled_feature() -> None:
@@ -172,7 +164,6 @@ def test_every_stage_runs_and_a_second_call_goes_on_where_the_first_was(tmp_path
         work=tmp_path / "work",
         vision_scenes=8,
         lookup_steps=2,
-        curriculum_steps=2,
         stream_scenes=8,
         stream_steps=2,
         processes=1,

@@ -51,7 +51,7 @@ def _videos(seed: int, families: Mapping[Kind, Sequence[str]]) -> tuple[DemoVide
     named = [(kind, family) for kind, group in families.items() for family in group]
     return tuple(
         DemoVideo(
-            video_id="-".join([family.replace(" ", "-"), *kind.split("-")]).removesuffix("-easy"),
+            video_id="-".join([family.replace(" ", "-"), *(word for word in kind.split("-") if word != "easy")]),
             seed=seed + number,
             difficulty=Difficulty.hard() if kind.startswith("hard") else Difficulty.easy(),
             family=family,

@@ -58,6 +58,10 @@ def print_metrics(_: argparse.Namespace) -> int:
 def run(options: argparse.Namespace) -> int:
     """Stream every video of a split, write the run folder and the scores; 1 when a video failed."""
     samples = read_samples(options.split)
+    if not samples:
+        raise ValueError(f"{options.split} holds no videos; there is nothing to score")
+    if options.out.exists() and not options.out.is_dir():
+        raise ValueError(f"--out {options.out} is a file; name a folder for the run")
     config = StreamConfig(
         lookahead=16, speak_threshold=options.speak_threshold, update_threshold=options.update_threshold
     )
@@ -166,11 +170,17 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
     command.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
     command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
-    command.add_argument("--speak-threshold", type=float, default=0.5)
-    command.add_argument("--update-threshold", type=float, default=0.5)
+    for decision in ("speak", "update"):
+        about = f"{decision} when the probability exceeds this (default: %(default)s)"
+        command.add_argument(f"--{decision}-threshold", type=float, default=0.5, metavar="P", help=about)
     command.add_argument("--encoder", default=EMBEDDED, help="text encoder (default: %(default)s)")
     command.add_argument("--dataset", default="", help="name that chooses the match window, such as assembly101")
-    command.add_argument("--zero-cost", choices=("keep", "drop"), default="keep")
+    command.add_argument(
+        "--zero-cost",
+        choices=("keep", "drop"),
+        default="keep",
+        help="whether a perfect response on the very frame counts, or is lost as in the published program",
+    )
     command.add_argument(
         "--live", action="store_true", help="VideoLLM-online's scores too: a second, teacher-forced pass"
     )

@@ -125,18 +125,38 @@ def test_a_split_is_run_scored_and_a_missing_video_has_its_row(
     split = tmp_path / "split.json"
     split.write_text(json.dumps({"videos": [*manifest["videos"], lost]}))
     out = tmp_path / "run"
-    assert main(["run", str(split), "--out", str(out), "--checkpoint", str(tiny_folder), "--device", "cpu"]) == 1
-    assert "failed: lost: " in capfd.readouterr().err
+    assert (
+        main(["run", str(split), "--out", str(out), "--checkpoint", str(tiny_folder), "--device", "cpu", "--live"]) == 1
+    )
+    shown, complaints = capfd.readouterr()
+    assert "failed: lost: " in complaints
     rows = list(csv.DictReader((out / "videos.csv").read_text(encoding="utf-8").splitlines()))
     assert [row["video_id"] for row in rows] == [*(video["video_id"] for video in manifest["videos"]), "lost"]
     assert [bool(row["error"]) for row in rows] == [False] * len(manifest["videos"]) + [True]
+    assert shown.startswith(f"{len(rows) - 1} of {len(rows)} videos, micro average")
     report = json.loads((out / "metrics.json").read_text())
+    assert set(report["intervals"]["recall"]) == {"low", "high"}
+    assert 0 < report["scores"]["live_fluency"] <= 1
+    assert report["scores"]["peak_memory_mb"] > 100
+    assert (out / "columns.csv").read_text(encoding="utf-8").startswith("column,definition,range,")
     assert report["text_encoder"] == "all-MiniLM-L6-v2"
     assert report["zero_cost"] == "keep"
     assert report["scores"]["dst_update_accuracy"] is not None
     assert json.loads((out / "run.json").read_text())["model_digest"] == report["model_digest"]
     first = manifest["videos"][0]
     assert len(read_outputs(out / f"{first['video_id']}.jsonl")) == first["num_frames"]
+
+
+def test_an_empty_split_and_a_file_for_a_run_folder_are_refused_before_the_work(
+    demo_manifest: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.json").write_text('{"videos": []}')
+    assert main(["run", str(tmp_path / "empty.json"), "--out", str(tmp_path / "run")]) == 2
+    assert "holds no videos" in capfd.readouterr().err
+    (tmp_path / "file").write_text("precious")
+    assert main(["run", str(demo_manifest), "--out", str(tmp_path / "file")]) == 2
+    assert "is a file; name a folder" in capfd.readouterr().err
+    assert (tmp_path / "file").read_text() == "precious"
 
 
 def test_a_split_that_is_none_is_one_line_and_exit_code_2(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,12 +16,11 @@ from eval.dst import DstCounts, count_dst, summarize_dst
 from eval.live import LiveCounts, summarize_live
 from eval.matching import ZeroCost, find_match
 from eval.nlg import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
-from eval.samples import Sample
+from eval.samples import Sample, turn_frame
 from eval.turns import TurnCounts, count_turns, match_window, matched_pairs, turn_metrics
 
 Encode = Callable[[list[str]], np.ndarray]
 ScoreTexts = Callable[[TextCounts], dict[str, float]]
-EPSILON = 1e-6  # of a frame: 0.7 s * 10 fps is 6.999...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +130,6 @@ def count_texts(videos: Sequence[ScoredVideo], scorer: TextScorer) -> list[Video
     """Return the counts of the videos of a split with those of their texts."""
     texts = scorer.count([video.pairs for video in videos])
     return [replace(video.counts, texts=counts) for video, counts in zip(videos, texts, strict=True)]
-
-
-def turn_frame(time_s: float, fps: float) -> int:
-    """Return the frame of a turn, ``floor(time_s * fps)``."""
-    return int(time_s * fps + EPSILON)
 
 
 def reference_frames(sample: Sample, role: str) -> list[int]:

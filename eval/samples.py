@@ -29,6 +29,9 @@ _FORMS = (
 )
 
 
+EPSILON = 1e-6  # of a frame: 0.7 s * 10 fps is 6.999...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One reference turn."""
@@ -72,6 +75,11 @@ class Sample:
 
 class SampleWarning(UserWarning):
     """Turns that lie outside their video were left out of a sample."""
+
+
+def turn_frame(time_s: float, fps: float) -> int:
+    """Return the frame of a turn, ``floor(time_s * fps)``, whatever rounding does to the product."""
+    return int(time_s * fps + EPSILON)
 
 
 def read_samples(path: str | Path, *, strict: bool = True) -> list[Sample]:

@@ -18,8 +18,7 @@ from engine.decide import read_silence
 from engine.train import IGNORED, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 from engine.vision import FrameFeatures
 from eval.live import LiveTurn
-from eval.metrics import turn_frame
-from eval.samples import Sample
+from eval.samples import Sample, turn_frame
 
 Silence = tuple[float, float]
 

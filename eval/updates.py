@@ -5,7 +5,6 @@ costs 1, as does a silent frame there. What is then left on both sides is paired
 transition of a wrong step is seen. Malformed predictions are never paired.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from engine.dialogue import parse_update
 from eval.assignment import Link, assign
-from eval.samples import Sample
+from eval.samples import Sample, turn_frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,7 @@ class TimedUpdate:
 def reference_updates(sample: Sample) -> tuple[TimedUpdate, ...]:
     """Return the reference's updates at their frames, in order."""
     return tuple(
-        TimedUpdate(frame_index=math.floor(turn.time_s * sample.fps), text=turn.text)
+        TimedUpdate(frame_index=turn_frame(turn.time_s, sample.fps), text=turn.text)
         for turn in sample.turns
         if turn.role == "update"
     )

@@ -10,9 +10,9 @@ import pytest
 
 from engine.records import FrameOutput, Step, read_outputs
 from eval.__main__ import main
-from eval.metrics import VideoCounts, corpus_metrics, reference_frames, score_video, summarize, turn_frame
+from eval.metrics import VideoCounts, corpus_metrics, reference_frames, score_video, summarize
 from eval.registry import METRICS
-from eval.samples import Sample, Turn
+from eval.samples import Sample, Turn, turn_frame
 from eval.table import harmless, write_csv, write_json
 from tests.fakes import count_letters
 from tests.shared_data import shared

@@ -199,8 +199,9 @@ def write_train_split(config: BuildConfig, manifest: Path) -> None:
 
 
 def _train_scene(seed: int) -> Scene:
-    is_hard = np.random.default_rng([seed, 12]).random() < 0.5
-    return make_scene(seed, difficulty=Difficulty.hard() if is_hard else Difficulty.easy())
+    is_hard, has_mixed_parts = np.random.default_rng([seed, 12]).random(2) < 0.5
+    difficulty = Difficulty.hard() if is_hard else Difficulty.easy()
+    return make_scene(seed, difficulty=difficulty, has_mixed_parts=bool(has_mixed_parts))
 
 
 @torch.no_grad()

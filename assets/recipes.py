@@ -6,8 +6,10 @@ alone name the step; nouns are shared between recipes, so that no noun gives the
 by the scene, except those of food, and no text ever names one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
+
+import numpy as np
 
 
 class Colour(NamedTuple):
@@ -185,3 +187,11 @@ def find_recipe(name: str) -> Recipe:
         if recipe.name == name:
             return recipe
     raise ValueError(f"no task family is called {name!r}; choose one of {', '.join(FAMILIES)}")
+
+
+def mix_parts(recipe: Recipe, rng: np.random.Generator) -> Recipe:
+    """Return the recipe with other parts in its places: any that are trained on, in any order, each noun once."""
+    known = {part.noun: part for name in TRAINED_FAMILIES for part in find_recipe(name).parts}
+    nouns = rng.choice(sorted(known), len(recipe.parts), replace=False)
+    parts = (replace(known[str(noun)], x=old.x, y=old.y) for noun, old in zip(nouns, recipe.parts, strict=True))
+    return replace(recipe, parts=tuple(parts))

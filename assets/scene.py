@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from assets.recipes import NATURAL_COLOURS, NOUNS, PALETTE, TRAINED_FAMILIES, Colour, PartSpec, find_recipe
+from assets.recipes import NATURAL_COLOURS, NOUNS, PALETTE, TRAINED_FAMILIES, Colour, PartSpec, find_recipe, mix_parts
 from assets.script import FALL_S, Cause, Event, HandKey, Place, Plan, Script, Span, Spell, State, play
 from engine.records import Step
 
@@ -55,7 +55,7 @@ class Difficulty:
     @classmethod
     def hard(cls) -> "Difficulty":
         """Every cause is likely."""
-        return cls(drop=0.6, decoy=0.5, hover=0.6, swap=0.35, light=0.6, noise=0.6)
+        return cls(drop=0.5, decoy=0.4, hover=0.5, swap=0.3, light=0.4, noise=0.4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,15 +132,25 @@ class HandPose:
     is_closed: bool
 
 
-def make_scene(seed: int, *, difficulty: Difficulty, family: str | None = None, permute_ids: bool = False) -> Scene:
+def make_scene(
+    seed: int,
+    *,
+    difficulty: Difficulty,
+    family: str | None = None,
+    permute_ids: bool = False,
+    has_mixed_parts: bool = False,
+) -> Scene:
     """Make up a scene of a family, or of one of the trained families at random.
 
-    Ids are S1..Sn, shuffled over the steps on request; nothing else of the scene depends on that. Raises
-    ``ValueError`` for a family that does not exist.
+    Ids are S1..Sn, shuffled over the steps on request; nothing else of the scene depends on that. With mixed parts
+    the steps are of no recipe: what comes next stands in the prompt alone. Raises ``ValueError`` for a family that
+    does not exist.
     """
     rng = np.random.default_rng([seed, 1])
     drawn = TRAINED_FAMILIES[int(rng.integers(len(TRAINED_FAMILIES)))]
     recipe = find_recipe(family if family is not None else drawn)
+    if has_mixed_parts:
+        recipe = mix_parts(recipe, np.random.default_rng([seed, 5]))
     specs = recipe.parts[: int(rng.integers(recipe.num_required, len(recipe.parts) + 1))]
     has_decoy = bool(rng.random() < difficulty.decoy)
     has_extra = has_decoy or bool(rng.random() < 0.3)

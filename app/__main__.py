@@ -17,6 +17,7 @@ from app.clips import read_demos
 from app.display import DisplayCopies
 from app.handlers import Bench
 from app.palette import CSS
+from app.player.player import CSS as PLAYER_CSS
 from app.ui import build_page
 from engine.checkpoint import load_model
 from engine.errors import EngineError
@@ -63,7 +64,7 @@ def serve(options: argparse.Namespace) -> None:
             server_port=options.port,
             allowed_paths=[str(clip.path.resolve()) for clip in demos.clips],
             theme=gr.themes.Default(),
-            css=CSS,
+            css=CSS + PLAYER_CSS,
             footer_links=["settings"],
             run_history=False,
             enable_monitoring=False,

@@ -6,6 +6,7 @@ sentence that says why. An upload that cannot be streamed is refused with a ``Vi
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from app.words import clock
@@ -33,6 +34,14 @@ class Clip:
     """Duration, in seconds."""
     sample: Sample | None = None
     """Task and reference dialogue of a bundled video."""
+    is_bundled: bool = False
+    """Whether a link can name it: uploads are gone with their window."""
+
+    @property
+    def video_fps(self) -> float:
+        """Pictures per second of the file, or of sampling where the file does not tell."""
+        native_fps = _probe(self.path).native_fps
+        return native_fps if math.isfinite(native_fps) and native_fps > 0 else self.fps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,4 +96,8 @@ def _demo(sample: Sample, path: Path) -> Clip:
         num_frames=sample.num_frames,
         duration_s=sample.num_frames / sample.fps,
         sample=sample,
+        is_bundled=True,
     )
+
+
+_probe = lru_cache(maxsize=256)(probe)

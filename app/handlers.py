@@ -5,9 +5,10 @@ wrong with a video or an entry becomes a sentence in the status line. What a win
 ``LiveRun``; nothing is global, so two windows never mix.
 """
 
+import math
 import time
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +19,19 @@ import gradio as gr
 from app.clips import Clip, Demos, read_upload
 from app.display import DisplayCopies
 from app.runs import Run
-from app.views import Buttons, ClipView, LiveRun, Page, RunView, show_nothing, show_run, show_running
-from app.words import clock, seconds, sentence
+from app.views import (
+    Buttons,
+    ClipView,
+    LiveRun,
+    Page,
+    RunView,
+    Thresholds,
+    say,
+    show_nothing,
+    show_run,
+    show_running,
+)
+from app.words import clock, sentence
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.control import Task
@@ -27,13 +39,17 @@ from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError, VideoError
 from engine.stream import Streamer
 from engine.video import Frame, VideoWarning, read_frames
-from engine.vision import encode
-from eval.metrics import Encode
+from engine.vision import FrameFeatures, encode
+from eval.matching import Encode
 
 UPDATE_EVERY_S = 0.2
 """The page is updated at most five times a second while it streams."""
+REST_PER_UPDATE = 4.0
+"""Times as long as an update took, the run goes on without another: a long run is not held up by its display."""
 FRAMES_PER_PASS = 8
 """Frames fed together; the result is the same for any number."""
+MOST_KEPT_VALUES = 2**26
+"""Numbers of frame features that a window keeps, 256 MB, to run again with other thresholds."""
 CHOOSE = "Choose a bundled video or upload one."
 
 
@@ -96,15 +112,48 @@ def accept_upload(bench: Bench, live: LiveRun | None, before: Clip | None, uploa
     return (*view, *show_nothing(status), *_ready(live))
 
 
+def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> Page:
+    """Show the first bundled video, or what a link asks for: ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``.
+
+    A link (see ``linkedMoment`` in the player) names a video, thresholds, a moment, which the player goes to, and a run,
+    which is run again.
+    """
+    unchanged = Thresholds(speak=gr.skip(), update=gr.skip())
+    if "video" not in link:
+        return (*choose_demo(bench, live, chosen), *unchanged)
+    try:
+        clip = bench.demos.find(link["video"])
+        thresholds = Thresholds(speak=_threshold(link, "speak"), update=_threshold(link, "update"))
+    except ValueError as error:
+        shown = choose_demo(bench, live, chosen)
+        status = say(sentence(f"the link leads nowhere: {error}"), is_problem=True)
+        return (*shown[: len(ClipView._fields)], status, *shown[len(ClipView._fields) + 1 :], *unchanged)
+    clip_view = ClipView(*choose_demo(bench, live, clip.name)[: len(ClipView._fields)])._replace(chosen=clip.name)
+    if "run" not in link:
+        return (
+            *clip_view,
+            *show_nothing(f"{clip.name}, {clock(clip.duration_s)}. Press Run."),
+            *_ready(live),
+            *thresholds,
+        )
+    run_view, buttons = _begin(LiveRun(linked_digest=link["run"]))
+    return (*clip_view, *run_view, *buttons, *thresholds)
+
+
 def begin() -> Page:
     """Clear the page for a run that may have to wait for another window's: ``RunView``, ``Buttons``."""
-    buttons = Buttons(live=LiveRun(), run=gr.Button(interactive=False), stop=gr.Button(interactive=True))
-    return (*show_nothing("Waiting to start."), *buttons)
+    run_view, buttons = _begin(LiveRun())
+    return (*run_view, *buttons)
+
+
+def _begin(live: LiveRun) -> tuple[RunView, Buttons]:
+    buttons = Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True))
+    return show_nothing("Waiting to start."), buttons
 
 
 def stream(
     bench: Bench,
-    live: LiveRun,
+    live: LiveRun | None,
     clip: Clip | None,
     goal: str,
     steps: str,
@@ -112,7 +161,9 @@ def stream(
     speak_threshold: float,
     update_threshold: float,
 ) -> Generator[RunView]:
-    """Stream the video through the model and show what it says as it says it."""
+    """Stream the video through the model and show what it says as it says it; nothing unless a run was begun."""
+    if live is None or live.is_started:
+        return
     live.is_started = True
     try:
         if clip is None:
@@ -127,7 +178,7 @@ def stream(
         task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
         if clip.sample is not None and task.steps != clip.sample.steps:
             clip = replace(clip, sample=None)  # other steps than the reference's cannot be held against it
-        live.run = Run(clip=clip, task=task, config=config)
+        live.run = Run(clip=clip, task=task, config=config, model_digest=bench.checkpoint.digest)
         yield from _stream(bench, live, live.run)
     except (EngineError, ValueError) as error:
         problem = sentence(error)
@@ -150,15 +201,39 @@ def stop(bench: Bench, live: LiveRun | None) -> Page:
 
 
 def end(live: LiveRun | None) -> Buttons:
-    """Make the page ready for the next run, unless another has begun meanwhile."""
-    if live is not None and not live.ended.is_set():
+    """Make the page ready for the next run, unless another has begun meanwhile; what ended can be run again."""
+    if live is None or not live.ended.is_set():
         return Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
-    return _ready(None)
+    return _ready(None)._replace(live=gr.skip())
 
 
-def seek(event: gr.SelectData) -> Any:
-    """Move the video to the time of the transcript row that was clicked."""
-    return gr.Video(playback_position=seconds(str(event.row_value[0])))
+def take_thresholds(event: gr.EventData) -> Thresholds:
+    """Set the sliders to what the player's hand let go of."""
+    return Thresholds(speak=float(event.speak), update=float(event.update))
+
+
+def rerun(bench: Bench, live: LiveRun | None, speak_threshold: float, update_threshold: float) -> RunView:
+    """Run a finished run again, exactly, with other thresholds."""
+    if live is None or live.run is None or not live.run.is_finished:
+        return RunView(status=gr.skip(), progress=gr.skip(), player=gr.skip(), scores=gr.skip())
+    config = replace(live.run.config, speak_threshold=speak_threshold, update_threshold=update_threshold)
+    began = time.perf_counter()
+    features = live.features or encode(bench.checkpoint, read_frames(live.run.clip.path, fps=config.fps))
+    outputs = tuple(Streamer(bench.checkpoint, config).run(features, live.run.task))
+    live.run = replace(live.run, config=config, outputs=outputs)
+    said = f"Done: run again with the new thresholds, {len(outputs)} frames in {time.perf_counter() - began:.1f} s."
+    return show_run(live.run, said, encode=bench.encode)
+
+
+def _threshold(link: Mapping[str, str], name: str) -> float:
+    """Read a threshold of a link; 0.5 without one. Raises ``ValueError`` unless it lies within [0, 1]."""
+    try:
+        value = float(link.get(name, 0.5))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise ValueError(f"its {name} threshold is {link[name]!r}, not a number from 0 to 1")
+    return value
 
 
 def read_task(clip: Clip, *, goal: str, steps: str, user_turns: str) -> Task:
@@ -183,7 +258,7 @@ def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
     damages: list[str] = []
     frames = _watched(run.clip, damages, max_duration_s=bench.max_duration_s)
     features = encode(bench.checkpoint, frames, batch_size=FRAMES_PER_PASS)
-    outputs = Streamer(bench.checkpoint, run.config).run(features, run.task)
+    outputs = Streamer(bench.checkpoint, run.config).run(_kept(features, live), run.task)
     began = shown = time.perf_counter()
     with closing(outputs):
         for output in outputs:
@@ -192,11 +267,27 @@ def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
             live.run = run = replace(run, outputs=(*run.outputs, output))
             now = time.perf_counter()
             if now - shown >= UPDATE_EVERY_S:
-                shown = now
                 yield show_running(run, rate=len(run.outputs) / (now - began))
+                shown = now + REST_PER_UPDATE * (time.perf_counter() - now)
     wall_s = time.perf_counter() - began
-    done = f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s)."
-    yield show_run(run, " ".join([done, *damages]), encode=bench.encode, is_problem=bool(damages))
+    live.run = run = replace(run, is_finished=True)
+    said = [f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s).", *damages]
+    if live.linked_digest not in (None, run.digest):
+        said.append("The link was made from another run: the checkpoint, the task or the settings differ.")
+    yield show_run(run, " ".join(said), encode=bench.encode, is_problem=len(said) > 1)
+
+
+def _kept(frames: Generator[FrameFeatures], live: LiveRun) -> Generator[FrameFeatures]:
+    """Keep the frames for another run, unless they are too many."""
+    num_values = 0
+    with closing(frames):
+        for frame in frames:
+            num_values += frame.features.numel()
+            if num_values <= MOST_KEPT_VALUES:
+                live.features.append(frame)
+            else:
+                live.features.clear()
+            yield frame
 
 
 def _watched(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterator[Frame]:

@@ -1,4 +1,4 @@
-"""Colours and patterns of the page, one place for all of it.
+"""Colours of the page, one place for all of it.
 
 The colours can be told apart with any colour vision (after Okabe and Ito, 2008) and stand on white as on black;
 wherever one carries a meaning, a word or a pattern carries it too.
@@ -6,40 +6,65 @@ wherever one carries a meaning, a word or a pattern carries it too.
 
 from typing import Final
 
-SPEAK: Final = "#2b83c6"
-UPDATE: Final = "#cf6a12"
-INK: Final = "#7d848e"
-GRID: Final = "rgba(125, 132, 142, 0.25)"
+COLOURS: Final = {
+    "speak": "#2b83c6",
+    "update": "#cf6a12",
+    "matched": "#12906f",
+    "mismatched": "#d0402b",
+    "redundant": "#a557a5",
+    "missed": "#d0402b",
+    "reference": "#7d848e",
+    "user": "#5b74c4",
+    "active": "#d9a21b",
+    "done": "#12906f",
+    "latency": "#9b8bd0",
+    "faint": "rgba(125, 132, 142, 0.30)",
+    "grid": "rgba(125, 132, 142, 0.25)",
+    "shade": "rgba(125, 132, 142, 0.10)",
+    "playhead": "#d0402b",
+}
+"""What each colour means; the page's variables ``--ss-<name>``. Ink is the theme's."""
 
-STATE_COLOURS: Final = {"not_started": "rgba(125, 132, 142, 0.18)", "in_progress": "#d9a21b", "completed": "#12906f"}
-STATE_PATTERNS: Final = {"not_started": "", "in_progress": "/", "completed": ""}
-
-CSS: Final = """
-.gradio-container { width: 100%; max-width: 1760px !important; margin: 0 auto; }
-#title h1 { font-size: 1.35rem; margin: 0; }
-#title p { margin: 0; color: var(--body-text-color-subdued); }
-#status textarea { font-weight: 600; }
-#status.problem textarea { border-left: 5px solid #cf6a12; }
-#progress progress { width: 100%; height: 8px; display: block; appearance: none; border: none; }
+CSS: Final = (
+    ":root { "
+    + " ".join(f"--ss-{name}: {colour};" for name, colour in COLOURS.items())
+    + " --ss-screen: 318px; }"
+    + """
+body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body-text-color) 66%, transparent); }
+.gradio-container { width: 100%; max-width: 1760px !important; margin: 0 auto; padding-top: 8px !important; }
+#title h1 { font-size: 1.2rem; margin: 0 12px 0 0; display: inline; }
+#title p { margin: 0; display: inline; color: var(--ss-dim); }
+#status textarea { font-weight: 600; padding: 5px 10px !important; }
+#stage { margin-top: -6px; }
+#status.problem textarea { border-left: 5px solid var(--ss-update); }
+#progress progress { width: 100%; height: 6px; display: block; appearance: none; border: none; }
 #progress progress::-webkit-progress-bar { background: var(--border-color-primary); border-radius: 4px; }
-#progress progress::-webkit-progress-value { background: #2b83c6; border-radius: 4px; }
-#progress progress::-moz-progress-bar { background: #2b83c6; border-radius: 4px; }
+#progress progress::-webkit-progress-value { background: var(--ss-speak); border-radius: 4px; }
+#progress progress::-moz-progress-bar { background: var(--ss-speak); border-radius: 4px; }
 #progress { margin: -8px 0; }
-#transcript .table-wrap *, #states .table-wrap * { font-family: var(--font); font-size: 0.85rem; }
-#transcript .scroll-top-button { display: none; }
-#transcript th * { white-space: nowrap; }
+#stage { display: grid; gap: 8px; grid-template-columns: minmax(0, 424fr) minmax(0, 300fr) minmax(0, 330fr); }
+#player, #player > *, #player div:has(> .ss), #player .ss { display: contents; }
+#video { height: var(--ss-screen); min-width: 0; }
+#video video { background: #000; height: 100%; }
+.ss-board, .ss-said { grid-column: 1 / -1; }
+@media (max-width: 1250px) {
+    #stage { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); }
+    .ss-side { grid-column: 1 / -1; order: 3; height: 220px; }
+    .ss-board { order: 2; }
+    .ss-said { order: 4; }
+}
 #scores { overflow: visible; }
 .scores { display: flex; flex-wrap: wrap; gap: 8px; }
-.score { flex: 1 1 7.5rem; padding: 4px 10px; border: 1px solid var(--border-color-primary); border-radius: 6px;
-    cursor: help; line-height: 1.25; background: var(--block-background-fill); }
+.score { position: relative; flex: 1 1 7.5rem; padding: 4px 10px; border: 1px solid var(--border-color-primary);
+    border-radius: 6px; cursor: help; line-height: 1.25; background: var(--block-background-fill); }
 .score b { display: block; font-size: 1.05rem; font-variant-numeric: tabular-nums; }
 .score span { font-size: 0.78rem; color: var(--body-text-color); opacity: 0.75; }
-.score { position: relative; }
-.score:hover, .score:focus { border-color: #2b83c6; outline: none; }
+.score:hover, .score:focus { border-color: var(--ss-speak); outline: none; }
 .score:hover::after, .score:focus::after { content: attr(data-hint); position: absolute; z-index: 20; left: 0;
-    top: calc(100% + 6px); width: 21rem; padding: 8px 10px; border-radius: 6px; font-size: 0.8rem; line-height: 1.4;
+    bottom: calc(100% + 6px); width: 21rem; padding: 8px 10px; border-radius: 6px; font-size: 0.8rem; line-height: 1.4;
     color: var(--body-text-color); background: var(--background-fill-primary);
     border: 1px solid var(--border-color-primary); box-shadow: 0 4px 14px rgba(0, 0, 0, 0.3); }
 .score:nth-last-child(-n+3)::after { left: auto !important; right: 0; }
-#video video { background: #000; }
 """
+)
+"""Style of the page around the player."""

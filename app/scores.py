@@ -7,7 +7,8 @@ import math
 from html import escape
 
 from app.runs import Run
-from eval.metrics import Encode, score_video, summarize
+from eval.matching import Encode
+from eval.metrics import score_video, summarize
 from eval.registry import find_metric
 
 HEADLINES = {

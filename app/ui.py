@@ -1,6 +1,6 @@
 """The page's layout and its wiring; what happens is in ``app.handlers``.
 
-Texts of the model, of dialogues and of file names are shown in text boxes and table cells only, never as markup.
+Texts of the model, of dialogues and of file names are shown in text boxes and in the player only, never as markup.
 """
 
 from functools import partial
@@ -10,16 +10,17 @@ import gradio as gr
 
 from app import handlers
 from app.handlers import Bench
-from app.transcript import HEADERS, STATE_HEADERS
-from app.views import WIDTHS, Buttons, ClipView, RunView
+from app.player.player import make_player
+from app.views import Buttons, ClipView, RunView, Thresholds
 
+MODEL: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
+"""For events that need the model: one at a time, the others wait in a queue."""
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
-SCROLL_TRANSCRIPT = """() => setTimeout(() => {
-    const rows = document.querySelector('#transcript .virtual-table-viewport');
-    if (rows) rows.scrollTop = document.querySelector('#run').disabled ? rows.scrollHeight : 0;
-}, 100)"""
-"""Show the newest row while a run goes on, and the first when it has ended."""
+PREVIEW = """(value) => {{
+    document.dispatchEvent(new CustomEvent('stepscope:threshold', {{detail: {{name: '{name}', value}}}}));
+}}"""
+"""Tells the player that a slider moves; the server hears of it from the player, once the slider is let go."""
 AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 """For events that never wait for another's end."""
 
@@ -46,50 +47,53 @@ def build_page(bench: Bench) -> gr.Blocks:
                 )
                 speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="speak_threshold")
                 update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="update_threshold")
-            with gr.Column(scale=10, min_width=640):
+            with gr.Column(scale=11, min_width=640):
                 status = gr.Textbox(
                     show_label=False, container=False, interactive=False, lines=1, max_lines=4, elem_id="status"
                 )
                 progress = gr.HTML(elem_id="progress", padding=False)
-                with gr.Row():
-                    with gr.Column(scale=4):
-                        video = gr.Video(label="Video", interactive=False, height=330, buttons=[], elem_id="video")
-                    with gr.Column(scale=6):
-                        transcript = _transcript()
+                with gr.Column(elem_id="stage"):
+                    video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
+                    player = make_player(video_id="video", elem_id="player")
                 scores = gr.HTML(elem_id="scores", padding=False)
-                charts = gr.Plot(show_label=False, elem_id="charts")
-                states = _states()
 
         clip_view = ClipView(
             clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
         )
-        run_view = RunView(
-            status=status, progress=progress, transcript=transcript, scores=scores, charts=charts, states=states
-        )
+        run_view = RunView(status=status, progress=progress, player=player, scores=scores)
         buttons = Buttons(live=live, run=run_button, stop=stop_button)
+        thresholds = Thresholds(speak=speak, update=update)
         everything = [*clip_view, *run_view, *buttons]
 
-        streaming = run_button.click(handlers.begin, None, [*run_view, *buttons], **AT_ONCE).then(
-            partial(handlers.stream, bench),
-            [live, clip, goal, steps, user_turns, speak, update],
-            list(run_view),
-            concurrency_id="model",
-            concurrency_limit=1,
-            show_progress="minimal",
-            show_progress_on=progress,
-            api_visibility="private",
+        def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
+            return handlers.open_page(bench, live, chosen, dict(request.query_params))
+
+        let_go = player.thresholds(handlers.take_thresholds, None, list(thresholds), **AT_ONCE)
+        again = let_go.then(
+            partial(handlers.rerun, bench), [live, *thresholds], list(run_view), **MODEL, show_progress="hidden"
         )
-        ending = streaming.then(handlers.end, live, list(buttons), **AT_ONCE)
-        stop_button.click(partial(handlers.stop, bench), live, [*run_view, *buttons], cancels=[streaming], **AT_ONCE)
-        show_demo, show_upload = partial(handlers.choose_demo, bench), partial(handlers.accept_upload, bench)
-        page.load(show_demo, [live, chosen], everything, **AT_ONCE)
-        chosen.input(show_demo, [live, chosen], everything, cancels=[streaming], **AT_ONCE)
-        gr.on(
-            [upload.upload, upload.clear], show_upload, [live, clip, upload], everything, cancels=[streaming], **AT_ONCE
-        )
-        for event in (transcript.change, ending.then):
-            event(None, None, None, js=SCROLL_TRANSCRIPT, api_visibility="private")
-        transcript.select(handlers.seek, None, video, **AT_ONCE)
+        opening = page.load(open_page, [live, chosen], [*everything, *thresholds], **AT_ONCE)
+        clicking = run_button.click(handlers.begin, None, [*run_view, *buttons], cancels=[again], **AT_ONCE)
+        streams = [
+            begun.then(
+                partial(handlers.stream, bench),
+                [live, clip, goal, steps, user_turns, *thresholds],
+                list(run_view),
+                **MODEL,
+                show_progress="minimal",
+                show_progress_on=progress,
+            )
+            for begun in (opening, clicking)
+        ]
+        for streaming in streams:
+            streaming.then(handlers.end, live, list(buttons), **AT_ONCE)
+        ends: dict[str, Any] = {"cancels": [*streams, again], **AT_ONCE}
+        stop_button.click(partial(handlers.stop, bench), live, [*run_view, *buttons], **ends)
+        chosen.input(partial(handlers.choose_demo, bench), [live, chosen], everything, **ends)
+        show_upload = partial(handlers.accept_upload, bench)
+        gr.on([upload.upload, upload.clear], show_upload, [live, clip, upload], everything, **ends)
+        for name, slider in thresholds._asdict().items():
+            slider.input(None, [slider], None, js=PREVIEW.format(name=name), api_visibility="private")
     return page
 
 
@@ -97,29 +101,3 @@ def _chooser(bench: Bench) -> gr.Dropdown:
     choices = [(f"{clip.name}: {clip.sample.goal if clip.sample else ''}", clip.name) for clip in bench.demos.clips]
     first = choices[0][1] if choices else None
     return gr.Dropdown(choices, value=first, label="Bundled video", interactive=True, elem_id="chosen")
-
-
-def _transcript() -> gr.Dataframe:
-    return gr.Dataframe(
-        headers=HEADERS,
-        datatype="str",
-        type="array",
-        label="Transcript; click a row to go there",
-        interactive=False,
-        wrap=True,
-        max_height=330,
-        column_widths=WIDTHS,
-        elem_id="transcript",
-    )
-
-
-def _states() -> gr.Dataframe:
-    return gr.Dataframe(
-        headers=STATE_HEADERS,
-        datatype="str",
-        type="array",
-        label="States of the steps",
-        interactive=False,
-        wrap=True,
-        elem_id="states",
-    )

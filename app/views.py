@@ -1,6 +1,6 @@
 """What handlers return: views of the parts of the page, named tuples that ``app.ui`` wires field by field.
 
-Here records become component updates. Texts go into text boxes and table cells; markup is made of numbers alone.
+Here records become component updates. Texts go into text boxes and the player; markup is made of numbers alone.
 """
 
 from dataclasses import dataclass, field
@@ -9,19 +9,17 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.charts import draw_run
 from app.clips import Clip
+from app.player.pack import pack_run
 from app.runs import Run
 from app.scores import draw_scores
-from app.transcript import HEADERS, STATE_HEADERS, state_rows, transcript_rows
 from app.words import clock
-from eval.metrics import Encode
+from engine.vision import FrameFeatures
+from eval.failures import judge_video
+from eval.matching import Encode
 
 LONGEST_FRAME_S = 60.0
 """Longest wait for a run to end that was told to: one pass of a slow model."""
-WIDTHS = ["12%", "18%", "30%", "11%", "29%"]
-WIDTHS_ALONE = ["12%", "18%", "59%", "11%"]
-"""Widths of the transcript's columns, with and without a reference."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +32,10 @@ class LiveRun:
     """Whether it has had its turn."""
     is_wanted: bool = True
     """Whether it shall go on."""
+    features: list[FrameFeatures] = field(default_factory=list)
+    """The frames as the model saw them, kept for another run of the same video."""
+    linked_digest: str | None = None
+    """Digest of the run that a link asks for."""
     ended: Event = field(default_factory=Event)
     """Set when nothing more will come."""
 
@@ -61,10 +63,8 @@ class RunView(NamedTuple):
 
     status: Any
     progress: Any
-    transcript: Any
+    player: Any
     scores: Any
-    charts: Any
-    states: Any
 
 
 class Buttons(NamedTuple):
@@ -73,6 +73,13 @@ class Buttons(NamedTuple):
     live: Any
     run: Any
     stop: Any
+
+
+class Thresholds(NamedTuple):
+    """The two sliders."""
+
+    speak: Any
+    update: Any
 
 
 Page = tuple[Any, ...]
@@ -86,13 +93,12 @@ def say(text: str, *, is_problem: bool = False) -> Any:
 
 def show_run(run: Run, status: str, *, encode: Encode, is_problem: bool = False) -> RunView:
     """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's."""
+    judged = judge_video(run.clip.sample, run.outputs, encode=encode) if run.clip.sample and run.outputs else None
     return RunView(
         status=say(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
-        transcript=_transcript(run),
+        player=pack_run(run, judged),
         scores=draw_scores(run, encode),
-        charts=draw_run(run) if run.outputs else None,
-        states=_states(run),
     )
 
 
@@ -103,31 +109,14 @@ def show_running(run: Run, *, rate: float) -> RunView:
     return RunView(
         status=say(f"Running: {done} of {total} frames, {rate:.0f} frames/s, at {at} of {end_s}."),
         progress=_bar(done, total),
-        transcript=_transcript(run),
+        player=pack_run(run),
         scores="",
-        charts=gr.skip(),
-        states=_states(run),
     )
 
 
 def show_nothing(status: str, *, is_problem: bool = False) -> RunView:
     """Show a sentence alone."""
-    said = say(status, is_problem=is_problem)
-    return RunView(status=said, progress=_bar(0, 1), transcript=[], scores="", charts=None, states=[])
-
-
-def _transcript(run: Run) -> Any:
-    return _table(run, HEADERS, transcript_rows(run), column_widths=WIDTHS if run.clip.sample else WIDTHS_ALONE)
-
-
-def _states(run: Run) -> Any:
-    return _table(run, STATE_HEADERS, state_rows(run))
-
-
-def _table(run: Run, headers: list[str], rows: list[list[str]], **settings: Any) -> Any:
-    """Return a table, without its last column where there is no reference to fill it."""
-    width = len(headers) if run.clip.sample else len(headers) - 1
-    return gr.Dataframe(value={"headers": headers[:width], "data": [row[:width] for row in rows]}, **settings)
+    return RunView(status=say(status, is_problem=is_problem), progress=_bar(0, 1), player="", scores="")
 
 
 def _bar(done: int, total: int) -> str:

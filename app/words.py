@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Final
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
-WHO_WORDS: Final = {"update": "◆ update", "user": "▹ user", "assistant": "● assistant"}
 
 
 def clock(time_s: float, *, digits: int = 0) -> str:
@@ -13,12 +12,6 @@ def clock(time_s: float, *, digits: int = 0) -> str:
     minutes, rest = divmod(ticks, 60 * 10**digits)
     width = 2 + digits + (digits > 0)
     return f"{minutes}:{rest / 10**digits:0{width}.{digits}f}"
-
-
-def seconds(time: str) -> float:
-    """Read what ``clock`` wrote."""
-    minutes, _, rest = time.partition(":")
-    return int(minutes) * 60 + float(rest)
 
 
 def sentence(error: Exception | Warning | str) -> str:

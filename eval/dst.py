@@ -15,9 +15,7 @@ from engine.records import FrameOutput
 from eval.assignment import Link
 from eval.counts import Counts, share
 from eval.samples import Sample
-from eval.updates import TimedUpdate, match_updates, reference_updates
-
-WINDOW_S = 2.5
+from eval.updates import TimedUpdate, match_updates, predicted_updates, reference_updates, update_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +97,11 @@ def count_dst(
     the sample without an output has a wrong state; states past the sample's end do not count. Raises ``ValueError``
     for outputs whose states are of other steps.
     """
-    reach = int(WINDOW_S * sample.fps)
-    gen = tuple(TimedUpdate(frame_index=out.frame_index, text=text) for out in outputs for text in out.updates)
-    ref = reference_updates(sample)
+    gen, ref = predicted_updates(outputs), reference_updates(sample)
     links = match_updates(
         gen,
         ref,
-        match_window=(-reach, reach) if match_window is None else match_window,
+        match_window=match_window or update_window(sample.fps),
         dist_func_factor=dist_func_factor,
         dist_func_power=dist_func_power,
     )
@@ -153,7 +149,7 @@ def step_boundaries(outputs: Sequence[FrameOutput], sample: Sample) -> tuple[Ste
     A boundary is the first frame whose state is at or past it; one that the initial state is past has none.
     """
     believed = {output.frame_index: output.dst_state for output in outputs}
-    expected = dict(enumerate(_reference_states(sample)))
+    expected = dict(enumerate(reference_states(sample)))
     given = initial_state(sample.steps, sample.initial_state)
     delays = {
         (step.id, rank): _delay(believed, expected, step_id=step.id, rank=rank, fps=sample.fps)
@@ -203,7 +199,8 @@ def _count_verdicts(gen: Iterable[TimedUpdate], sample: Sample, *, illegal: Ille
     return DstCounts(num_malformed=verdicts.count("malformed"), num_illegal=verdicts.count("illegal"))
 
 
-def _reference_states(sample: Sample) -> list[Mapping[str, str]]:
+def reference_states(sample: Sample) -> list[Mapping[str, str]]:
+    """Return the reference's state at every frame, after the updates of that frame."""
     state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
     updates, states = list(reference_updates(sample)), []
     for frame in range(sample.num_frames):
@@ -225,7 +222,7 @@ def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
     believed = {output.frame_index: output.dst_state for output in outputs}
     rows = [
         [frame in believed and believed[frame][step_id] == state[step_id] for step_id in ids]
-        for frame, state in enumerate(_reference_states(sample))
+        for frame, state in enumerate(reference_states(sample))
     ]
     boundaries = step_boundaries(outputs, sample)
     starts_s = [item.start_delay_s for item in boundaries if item.start_delay_s is not None]

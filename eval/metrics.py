@@ -7,19 +7,24 @@ row and the corpus go through the same functions. ``eval.registry`` defines ever
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from engine.records import FrameOutput
 from eval.counts import Counts, Pool, Values, share
 from eval.decisions import DecisionCounts, count_decisions, summarize_decisions
 from eval.dst import DstCounts, count_dst, summarize_dst
 from eval.live import LiveCounts, summarize_live
-from eval.matching import ZeroCost, find_match
+from eval.matching import Encode, ZeroCost, find_match
 from eval.nlg import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
 from eval.samples import Sample, turn_frame
-from eval.turns import TurnCounts, count_turns, match_window, matched_pairs, turn_metrics
+from eval.turns import (
+    TurnCounts,
+    count_turns,
+    match_responses,
+    matched_pairs,
+    reference_texts,
+    spoken_texts,
+    turn_metrics,
+)
 
-Encode = Callable[[list[str]], np.ndarray]
 ScoreTexts = Callable[[TextCounts], dict[str, float]]
 
 
@@ -96,16 +101,7 @@ def score_video(
         live: Counts of the teacher-forced pass, if there was one.
         wall_s: Seconds that the whole run of the video took, if known.
     """
-    num_frames = max(sample.num_frames, len(outputs))
-    said = {output.frame_index: output.response for output in outputs if output.response}
-    texts = {turn_frame(turn.time_s, sample.fps): turn.text for turn in sample.turns if turn.role == "assistant"}
-    match = find_match(
-        [said.get(frame, "") for frame in range(num_frames)],
-        [texts.get(frame, "") for frame in range(num_frames)],
-        encode=encode,
-        match_window=match_window(dataset, fps=sample.fps),
-        zero_cost=zero_cost,
-    )
+    match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
     pairs = matched_pairs(match)
     counts = VideoCounts(
         num_videos=1,
@@ -118,6 +114,7 @@ def score_video(
         live=live or LiveCounts(),
         system=_count_times(sample, outputs, wall_s),
     )
+    said, texts = spoken_texts(outputs), reference_texts(sample)
     return ScoredVideo(
         counts=counts,
         pairs=TextPairs(

@@ -8,13 +8,15 @@ but says something else. An undefined score is nan, where the published program 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+from engine.records import FrameOutput
 from eval.counts import Counts, share
-from eval.matching import Match, Pair
+from eval.matching import Encode, Match, Pair, ZeroCost, find_match
+from eval.samples import Sample, turn_frame
 
 MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
@@ -70,6 +72,39 @@ def match_window(dataset: str, *, fps: float) -> MatchWindow:
     names = (name for name in MATCH_WINDOWS_S if name in dataset.lower())
     left_s, right_s = MATCH_WINDOWS_S.get(next(names, ""), OTHER_MATCH_WINDOW_S)
     return MatchWindow(left=int(left_s * fps), right=int(right_s * fps))
+
+
+def match_responses(
+    sample: Sample,
+    outputs: Sequence[FrameOutput],
+    *,
+    encode: Encode,
+    dataset: str = "",
+    zero_cost: ZeroCost = "keep",
+) -> Match:
+    """Match a video's responses with its reference's; of two reference sentences at one frame the last one counts.
+
+    ``dataset`` chooses the window, see ``match_window``; other arguments as in ``eval.matching.find_match``.
+    """
+    num_frames = max(sample.num_frames, len(outputs))
+    said, texts = spoken_texts(outputs), reference_texts(sample)
+    return find_match(
+        [said.get(frame, "") for frame in range(num_frames)],
+        [texts.get(frame, "") for frame in range(num_frames)],
+        encode=encode,
+        match_window=match_window(dataset, fps=sample.fps),
+        zero_cost=zero_cost,
+    )
+
+
+def spoken_texts(outputs: Sequence[FrameOutput]) -> dict[int, str]:
+    """Return the responses by frame; an empty one is silence."""
+    return {output.frame_index: output.response for output in outputs if output.response}
+
+
+def reference_texts(sample: Sample) -> dict[int, str]:
+    """Return the reference's sentences by frame."""
+    return {turn_frame(turn.time_s, sample.fps): turn.text for turn in sample.turns if turn.role == "assistant"}
 
 
 def matched_pairs(match: Match, *, semantic_threshold: float = 0.5) -> tuple[Pair, ...]:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.dialogue import parse_update
+from engine.records import FrameOutput
 from eval.assignment import Link, assign
 from eval.samples import Sample, turn_frame
+
+WINDOW_S = 2.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,17 @@ def reference_updates(sample: Sample) -> tuple[TimedUpdate, ...]:
         for turn in sample.turns
         if turn.role == "update"
     )
+
+
+def predicted_updates(outputs: Sequence[FrameOutput]) -> tuple[TimedUpdate, ...]:
+    """Return the updates that were written, in order."""
+    return tuple(TimedUpdate(frame_index=out.frame_index, text=text) for out in outputs for text in out.updates)
+
+
+def update_window(fps: float) -> tuple[int, int]:
+    """Return the frames, relative to a prediction, in which its reference may lie: ``WINDOW_S`` to either side."""
+    reach = int(WINDOW_S * fps)
+    return -reach, reach
 
 
 def match_updates(

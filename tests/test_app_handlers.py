@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from app.__main__ import main
 from app.clips import Clip, read_demos
 from app.display import DisplayCopies
 from app.handlers import Bench
+from app.runs import Run
 from app.views import Buttons, ClipView, LiveRun, Page, RunView
 from engine.checkpoint import load_model
 from engine.video import Frame, probe
@@ -38,13 +40,14 @@ def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def every_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handlers, "UPDATE_EVERY_S", 0.0)
+    monkeypatch.setattr(handlers, "REST_PER_UPDATE", 0.0)
 
 
 def views(page: Page) -> tuple[ClipView, RunView, Buttons]:
-    return ClipView(*page[:7]), RunView(*page[7:13]), Buttons(*page[13:])
+    return ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
 
 
-def run_views(bench: Bench, clip: Clip | None, live: LiveRun, **changes: Any) -> Iterator[RunView]:
+def run_views(bench: Bench, clip: Clip | None, live: LiveRun | None, **changes: Any) -> Iterator[RunView]:
     boxes = {
         "goal": "build the toy truck",
         "steps": "S1: attach the wheel\nS2: put on the roof\nS3: load the block",
@@ -53,6 +56,10 @@ def run_views(bench: Bench, clip: Clip | None, live: LiveRun, **changes: Any) ->
         "update_threshold": 0.5,
     }
     return handlers.stream(bench, live, clip, **{**boxes, **changes})
+
+
+def decisions(run: Run) -> list[tuple[Any, ...]]:
+    return [(output.response, output.updates, dict(output.dst_state)) for output in run.outputs]
 
 
 def upload(bench: Bench, path: Path) -> tuple[Clip | None, str]:
@@ -143,20 +150,21 @@ def test_a_video_that_browsers_do_not_play_is_converted_once(bench: Bench, uploa
 
 
 @pytest.mark.usefixtures("every_frame")
-def test_a_run_shows_each_frame_and_ends_with_charts(bench: Bench) -> None:
+def test_a_run_shows_each_frame_and_ends_with_scores(bench: Bench) -> None:
     clip, live = bench.demos.find("truck-1"), LiveRun()
     seen = list(run_views(bench, clip, live, user_turns="3.5: What is next?"))
     assert seen[2].status.value.startswith("Running: 3 of 12 frames, ")
     assert seen[2].status.value.endswith(", at 0:01 of 0:06.")
     assert seen[-1].status.value.startswith("Done: 12 frames in ")
     assert 'value="12" max="12"' in seen[-1].progress
-    assert [row[0] for row in seen[-1].states.value["data"]] == ["S1", "S2", "S3"]
-    assert [row[3] for row in seen[-1].states.value["data"]] == ["● completed", "◐ in progress", "○ not started"]
-    assert seen[-1].charts is not None
+    shown = json.loads(seen[-1].player)
+    assert [step["id"] for step in shown["steps"]] == ["S1", "S2", "S3"]
+    assert [band[-1][1] for band in shown["bands"]["reference"]] == [2, 1, 0]
+    assert (shown["is_finished"], json.loads(seen[-2].player)["is_finished"]) == (True, False)
     assert 'data-hint="Share of the frames whose whole state is the reference' in seen[-1].scores
-    rows = seen[-1].transcript.value["data"]
-    assert ["0:03.5", "▹ user", "What is next?", "", "What is next?"] in rows
-    assert any(row[4] == "Let's build the toy truck." for row in rows)
+    references = [(turn["role"], turn["text"]) for turn in shown["references"]]
+    assert references.count(("user", "What is next?")) == 1
+    assert ("assistant", "Let's build the toy truck.") in references
     assert live.ended.is_set()
 
 
@@ -177,11 +185,12 @@ def test_stop_keeps_what_was_reached(bench: Bench) -> None:
         next(going)
     live.is_wanted = False
     assert list(going) == []
-    status, progress, transcript, _, charts, *_ = handlers.stop(bench, live)
+    status, progress, player, *_ = handlers.stop(bench, live)
     assert status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
     assert 'value="4" max="12"' in progress
-    assert transcript.value["data"]
-    assert charts is not None
+    shown = json.loads(player)
+    assert shown["is_finished"] is False
+    assert len(shown["times"]) == 4 * 8 * 4 // 3 + 1  # four float64 as base64
 
 
 @pytest.mark.usefixtures("every_frame")
@@ -252,16 +261,80 @@ def test_hostile_text_stays_text(bench: Bench) -> None:
     views = list(
         run_views(bench, bench.demos.find("truck-1"), LiveRun(), steps=steps, goal=HOSTILE, user_turns=f"1: {HOSTILE}")
     )
-    assert views[-1].states.value["data"][0][1] == HOSTILE
-    assert ["0:01.0", "▹ user", HOSTILE, ""] in views[-1].transcript.value["data"]
-    assert "<img" not in views[-1].charts.to_json()
-    assert "<img" not in views[-1].progress
+    shown = json.loads(views[-1].player)
+    assert shown["steps"][0]["name"] == HOSTILE
+    assert HOSTILE in [turn["text"] for turn in shown["references"]]
+    assert "<img" not in views[-1].progress + views[-1].scores
 
 
 def test_other_steps_than_the_references_are_not_held_against_it(bench: Bench) -> None:
     views = list(run_views(bench, bench.demos.find("truck-1"), LiveRun(), steps="A1: fry the egg"))
-    assert "Reference" not in views[-1].transcript.value["headers"]
-    assert "reference" not in views[-1].charts.to_json()
+    assert json.loads(views[-1].player)["has_reference"] is False
+
+
+def test_other_thresholds_run_again_exactly_as_from_the_start(bench: Bench) -> None:
+    clip, live, fresh = bench.demos.find("truck-1"), LiveRun(), LiveRun()
+    list(run_views(bench, clip, live))
+    list(run_views(bench, clip, fresh, speak_threshold=0.0, update_threshold=1.0))
+    assert live.run is not None
+    assert fresh.run is not None
+    before = decisions(live.run)
+    view = handlers.rerun(bench, live, 0.0, 1.0)
+    assert view.status.value.startswith("Done: run again with the new thresholds, 12 frames in ")
+    assert decisions(live.run) == decisions(fresh.run) != before
+    assert json.loads(view.player)["thresholds"] == {"speak": 0.0, "update": 1.0}
+    live.features.clear()  # too many to keep: the video is read again
+    handlers.rerun(bench, live, 0.5, 0.5)
+    assert decisions(live.run) == before
+
+
+def test_a_run_that_was_stopped_is_not_run_again(bench: Bench) -> None:
+    assert (
+        handlers.rerun(bench, None, 0.4, 0.6).player == handlers.rerun(bench, LiveRun(), 0.4, 0.6).player == gr.skip()
+    )
+
+
+def test_frames_too_many_to_keep_are_not_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "MOST_KEPT_VALUES", 100)
+    live = LiveRun()
+    list(run_views(bench, bench.demos.find("truck-1"), live))
+    assert live.features == []
+
+
+def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(bench: Bench) -> None:
+    link = {"video": "truck-2", "run": "123", "t": "2.5", "speak": "0.4", "update": "0.6"}
+    page = handlers.open_page(bench, None, "truck-1", link)
+    clip_view, _, buttons = views(page)
+    assert (clip_view.chosen, Path(clip_view.video).name, page[14:]) == ("truck-2", "truck-2.mp4", (0.4, 0.6))
+    last = list(run_views(bench, clip_view.clip, buttons.live, speak_threshold=0.4, update_threshold=0.6))[-1]
+    assert "The link was made from another run" in last.status.value
+    assert buttons.live.run is not None
+    page = handlers.open_page(bench, None, "truck-1", {**link, "run": buttons.live.run.digest})
+    live = views(page)[2].live
+    last = list(run_views(bench, clip_view.clip, live, speak_threshold=0.4, update_threshold=0.6))[-1]
+    assert "link" not in last.status.value
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ({"video": HOSTILE}, "there is no bundled video"),
+        ({"video": "truck-2", "speak": "nan"}, "its speak threshold is 'nan'"),
+        ({"video": "truck-2", "update": "7"}, "its update threshold is '7'"),
+    ],
+)
+def test_a_link_that_leads_nowhere_says_so(bench: Bench, link: dict[str, str], words: str) -> None:
+    clip_view, run_view, buttons = views(handlers.open_page(bench, None, "truck-1", link))
+    assert run_view.status.value.startswith("⚠ the link leads nowhere: ")
+    assert words in run_view.status.value
+    assert clip_view.clip is not None
+    assert buttons.live is None
+
+
+def test_no_link_opens_the_first_video_and_runs_nothing(bench: Bench) -> None:
+    clip_view, _, buttons = views(handlers.open_page(bench, None, "truck-1", {}))
+    assert clip_view.clip == bench.demos.find("truck-1")
+    assert list(run_views(bench, clip_view.clip, buttons.live)) == []
 
 
 def test_a_taken_port_and_a_missing_checkpoint_end_with_2_and_one_line(

@@ -1,27 +1,33 @@
+import base64
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from app.charts import draw_run
 from app.clips import Clip
-from app.runs import Moment, Run, Span, judge_updates, reference_moments, spans
-from app.transcript import state_rows, transcript_rows
-from app.words import clock, seconds, sentence
+from app.player.pack import pack_run
+from app.runs import Run, judge_updates
+from app.words import clock, sentence
 from engine.config import StreamConfig
 from engine.control import Task
 from engine.records import FrameOutput, Step, UserTurn
+from eval.failures import judge_video
 from eval.samples import Sample, Turn
+from tests.fakes import count_letters
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on <b>the roof</b>"))
 
 
-def output(index: int, *, response: str | None = None, updates: tuple[str, ...] = (), **state: str) -> FrameOutput:
+def output(
+    index: int, *, speak_prob: float = 0.25, response: str | None = None, updates: tuple[str, ...] = (), **state: str
+) -> FrameOutput:
     return FrameOutput(
         frame_index=index,
         time_s=index / 2,
-        speak_prob=0.25,
+        speak_prob=speak_prob,
         update_prob=0.75,
         response=response,
         updates=updates,
@@ -65,10 +71,9 @@ def run() -> Run:
     )
 
 
-def test_times_are_written_in_minutes_and_read_back() -> None:
+def test_times_are_written_in_minutes() -> None:
     assert [clock(time_s) for time_s in (0, 59.4, 59.96, 600)] == ["0:00", "0:59", "1:00", "10:00"]
     assert [clock(time_s, digits=1) for time_s in (0.5, 59.96, 754.2)] == ["0:00.5", "1:00.0", "12:34.2"]
-    assert seconds(clock(754.2, digits=1)) == pytest.approx(754.2)
 
 
 def test_sentences_name_the_file_not_its_place() -> None:
@@ -80,58 +85,60 @@ def test_updates_are_judged_against_the_state_they_met(run: Run) -> None:
     assert judge_updates(run) == {2: ("legal",), 3: ("malformed", "illegal")}
 
 
-def test_predictions_stand_beside_the_reference_of_their_frame(run: Run) -> None:
-    assert transcript_rows(run) == [
-        ["0:00.5", "◆ update", "—", "0.75", "S1->start"],
-        ["0:01.0", "▹ user", "What is next?", "", "What is next?"],
-        ["0:01.0", "◆ update", "S1->start", "0.75", ""],
-        ["0:01.0", "● assistant", "The roof.", "0.25", "The roof."],
-        ["0:01.5", "◆ update", "S1 begins  ⚠ malformed", "0.75", ""],
-        ["0:01.5", "◆ update", "S2->complete  ⚠ illegal", "", ""],
+@pytest.fixture
+def packed(run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    assert run.clip.sample is not None
+    pack: dict[str, Any] = json.loads(pack_run(run, judge_video(run.clip.sample, run.outputs, encode=count_letters)))
+    return pack
+
+
+def test_series_reach_the_browser_to_the_last_bit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    exact = replace(run, outputs=(output(0, speak_prob=1 / 3), output(1, speak_prob=0.1 + 0.2)))
+    series = json.loads(pack_run(exact))["speak"]
+    assert np.frombuffer(base64.b64decode(series), "<f8").tolist() == [1 / 3, 0.1 + 0.2]
+
+
+def test_turns_are_packed_with_their_verdicts_and_references(packed: dict[str, Any]) -> None:
+    turns = [(turn["frame"], turn["text"], turn["verdict"], turn["legality"], turn["link"]) for turn in packed["turns"]]
+    assert turns == [
+        (2, "S1->start", "matched", "legal", 0),
+        (2, "The roof.", "matched", "legal", 2),
+        (3, "S1 begins", "redundant", "malformed", None),
+        (3, "S2->complete", "redundant", "illegal", None),
+    ]
+    assert packed["turns"][0]["delay"] == 0.5
+    assert packed["turns"][1]["score"] == pytest.approx(1)
+
+
+def test_bands_change_where_a_state_does(packed: dict[str, Any]) -> None:
+    assert packed["bands"]["model"] == [[[-1, 0], [2, 1]], [[-1, 0], [3, 2]]]
+    assert packed["bands"]["reference"] == [[[-1, 0], [1, 1], [18, 2]], [[-1, 0]]]
+
+
+def test_failures_say_what_was_wanted(packed: dict[str, Any]) -> None:
+    assert [(failure["kind"], failure["frame"], failure["words"]) for failure in packed["failures"]] == [
+        ("wrong state", 1, "of S1"),
+        ("wrong update", 3, "S1 begins, with no reference near"),
+        ("wrong update", 3, "S2->complete, with no reference near"),
+        ("wrong state", 3, "of S2"),
     ]
 
 
-def test_final_states_are_those_where_the_run_came(run: Run) -> None:
-    # the reference completes S1 at 9 s, after the 1.5 s that were reached
-    assert state_rows(run) == [
-        ["S1", "attach the wheel", "◐ in progress", "◐ in progress"],
-        ["S2", "put on <b>the roof</b>", "● completed", "○ not started"],
+def test_a_run_without_reference_has_no_verdicts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    pack = json.loads(pack_run(replace(run, clip=replace(run.clip, sample=None))))
+    assert {turn["verdict"] for turn in pack["turns"]} == {None}
+    assert (pack["has_reference"], pack["expected"], pack["failures"]) == (False, None, [])
+    assert [turn["text"] for turn in pack["references"]] == ["What is next?"], "the user's turn is shown all the same"
+
+
+def test_a_runs_digest_tells_its_settings_apart_and_nothing_else(run: Run) -> None:
+    assert run.digest == replace(run, outputs=(), is_finished=True).digest
+    others = [
+        replace(run, config=StreamConfig(speak_threshold=0.21, update_threshold=0.63)),
+        replace(run, task=replace(run.task, goal="build it")),
+        replace(run, model_digest="0"),
     ]
-    alone = replace(run, clip=replace(run.clip, sample=None))
-    assert [row[3] for row in state_rows(alone)] == ["", ""]
-    assert reference_moments(alone) == []
-
-
-def test_equal_states_join_into_spans() -> None:
-    moments = [Moment(time_s=time_s, state={"S1": state}) for time_s, state in ((0, "a"), (1, "a"), (2, "b"), (3, "a"))]
-    assert list(spans(moments, step_id="S1", end_s=4)) == [
-        Span(step_id="S1", state="a", start_s=0, end_s=2),
-        Span(step_id="S1", state="b", start_s=2, end_s=3),
-        Span(step_id="S1", state="a", start_s=3, end_s=4),
-    ]
-    assert list(spans(moments, step_id="S9", end_s=4)) == []
-    assert list(spans([], step_id="S1", end_s=4)) == []
-
-
-def test_charts_show_traces_thresholds_triggers_and_bands(run: Run) -> None:
-    figure = json.loads(draw_run(run).to_json())
-    traces = {trace["name"]: trace for trace in figure["data"]}
-    assert traces["speak probability"]["y"] == [0.25] * 4
-    assert [shape["y0"] for shape in figure["layout"]["shapes"]] == [0.2, 0.63]
-    assert {shape["line"]["dash"] for shape in figure["layout"]["shapes"]} == {"dash"}
-    assert (traces["spoke"]["x"], traces["spoke"]["text"]) == ([1.0], ["The roof."])
-    updated = traces["updated (x: illegal)"]
-    assert updated["x"] == [1.0, 1.5]
-    assert updated["marker"]["symbol"] == ["diamond", "x"]
-    assert updated["text"][1] == "S1 begins (malformed)<br>S2-&gt;complete (illegal)"
-    in_progress = traces["◐ in progress"]
-    assert list(zip(in_progress["y"], in_progress["base"], in_progress["x"], strict=True)) == [
-        (0, 0.5, 1.5),  # the reference, above: from 0.5 s to the end of the last frame at 2.0 s
-        (1, 1.0, 1.0),
-    ]
-    assert "<b>" not in json.dumps(figure["layout"]["yaxis3"])
-
-
-def test_charts_of_a_bare_video_have_no_bands(run: Run) -> None:
-    bare = replace(run, task=Task(), clip=replace(run.clip, sample=None))
-    assert "yaxis3" not in json.loads(draw_run(bare).to_json())["layout"]
+    assert len({run.digest, *(other.digest for other in others)}) == 4

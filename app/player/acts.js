@@ -1,0 +1,200 @@
+// What buttons and keys do.
+
+const KEYS = [
+  ["Space K", "play", "play or pause"],
+  ["ArrowLeft ArrowRight", "previousFrame nextFrame", "previous, next frame the model saw"],
+  [", .", "previousPicture nextPicture", "previous, next frame of the video"],
+  ["J L", "back forward", "5 s back, forward"],
+  ["Home End", "toStart toEnd", "start, end"],
+  ["< >", "slower faster", "slower, faster"],
+  ["P N", "previousFailure nextFailure", "previous, next failure of the chosen kinds"],
+  ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
+  ["R", "loop", "loop the region, or end the loop"],
+  ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],
+  ["C", "nextCaptions", "captions: model, reference, none"],
+  ["T", "nextTab", "transcript, or precision and recall"],
+  ["Y", "copyLink", "copy a link to this moment"],
+  ["?", "help", "this list"],
+];
+const DO_OF_KEY = Object.fromEntries(KEYS.flatMap(([keys, names]) => {
+  const [all, acts] = [keys.split(" "), names.split(" ")];
+  return all.map((key, number) => [key === "Space" ? " " : key.toLowerCase(), acts[Math.min(number, acts.length - 1)]]);
+}));
+
+function stepFrame(by) {
+  screen.pause();
+  const frame = Math.min(data.times.length - 1, Math.max(0, frameAt(data, screen.time) + by));
+  if (frame >= 0) seek(data.times[frame] + 1e-3);
+  reveal(screen.time);
+}
+
+function stepPicture(by) {
+  screen.pause();
+  seek((Math.floor(screen.time * data.video_fps + 1e-3) + by + 0.01) / data.video_fps);
+}
+
+function stepFailure(by) {
+  const time = screen.time;
+  const wanted = data.failures.map((failure, number) => ({ failure, number })).filter(({ failure }) => kinds.has(failure.kind));
+  const isBeyond = ({ failure, number }) => (cursor !== null ? by * (number - cursor) > 0 : by * (failure.time - time) > 0.01);
+  const next = by > 0 ? wanted.find(isBeyond) : wanted.findLast(isBeyond);
+  if (!next) return say(wanted.length ? `No failure ${by > 0 ? "after" : "before"} this one.` : "No failure of the chosen kinds.");
+  screen.pause();
+  cursor = next.number;
+  lastFrame = lastTime = -1;
+  seek(next.failure.time + 1e-3);
+  reveal(next.failure.time);
+  const place = wanted.indexOf(next) + 1;
+  say(`${KINDS[next.failure.kind]} ${next.failure.kind} (${place} of ${wanted.length}) at ${clockText(next.failure.time)}`);
+}
+
+function say(words) { find("said").textContent = words; }
+
+const acts = {
+  play: () => (screen.isPaused ? screen.play() : screen.pause(), lastTime = -1),
+  previousFrame: () => stepFrame(-1),
+  nextFrame: () => stepFrame(1),
+  previousPicture: () => stepPicture(-1),
+  nextPicture: () => stepPicture(1),
+  back: () => seek(screen.time - 5),
+  forward: () => seek(screen.time + 5),
+  toStart: () => seek(0),
+  toEnd: () => seek(data.duration_s),
+  slower: () => changeRate(-1),
+  faster: () => changeRate(1),
+  previousFailure: () => stepFailure(-1),
+  nextFailure: () => stepFailure(1),
+  regionStart: () => setRegion(screen.time, shown.region?.[1] ?? data.duration_s),
+  regionEnd: () => setRegion(shown.region?.[0] ?? 0, screen.time),
+  loop: () => setLoop(!shown.isLooping),
+  zoomIn: () => zoom(0.5),
+  zoomOut: () => zoom(2),
+  fit: () => show(0, data.duration_s),
+  nextCaptions: () => { const box = find("captions"); box.selectedIndex = (box.selectedIndex + 1) % 3; setCaptions(box.value); },
+  nextTab: () => openTab(tab === "rows" ? "curves" : "rows"),
+  copyLink,
+  help: showHelp,
+};
+
+function act(name) {
+  if (!data && name !== "help") return say("Nothing to play yet: press Run.");
+  acts[name]();
+}
+
+function changeRate(by) {
+  const box = find("rate");
+  box.selectedIndex = Math.min(box.options.length - 1, Math.max(0, box.selectedIndex + by));
+  screen.setRate(Number(box.value));
+  say(`Speed ${box.value}×`);
+}
+
+function setRegion(from, to) {
+  shown.region = [Math.min(from, to), Math.max(from, to)];
+  say(`Region ${clockText(shown.region[0])} to ${clockText(shown.region[1])}`);
+  askPaint();
+}
+
+function setLoop(isOn) {
+  if (isOn && !shown.region) setRegion(lanes.view.start, lanes.view.end);
+  shown.isLooping = isOn;
+  if (!isOn) shown.region = null;
+  find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
+  say(isOn ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}` : "No loop");
+  askPaint();
+}
+
+function setCaptions(which) {
+  screen.caption(data, which);
+  say(which === "off" ? "No captions" : `Captions: ${which}`);
+}
+
+function openTab(name) {
+  tab = name;
+  for (const button of root.querySelectorAll("[data-tab]")) {
+    button.setAttribute("aria-selected", button.dataset.tab === name);
+    button.tabIndex = button.dataset.tab === name ? 0 : -1;
+  }
+  find("rows").hidden = name !== "rows";
+  find("curves").hidden = name !== "curves";
+  if (name === "curves" && data) drawCurves(find("curves"), data, shown);
+}
+
+function drawKinds() {
+  const counts = {};
+  for (const failure of data.failures) counts[failure.kind] = (counts[failure.kind] ?? 0) + 1;
+  const chips = Object.keys(KINDS).map((kind) => {
+    const chip = node("button", "ss-kind", `${KINDS[kind]} ${counts[kind] ?? 0}`);
+    chip.type = "button";
+    chip.title = `${kind}: stop there or not`;
+    chip.setAttribute("aria-label", `${kind}: ${counts[kind] ?? 0}`);
+    chip.setAttribute("aria-pressed", kinds.has(kind));
+    chip.disabled = !counts[kind];
+    chip.append(node("small", "", kind));
+    chip.addEventListener("click", () => {
+      if (!kinds.delete(kind)) kinds.add(kind);
+      chip.setAttribute("aria-pressed", kinds.has(kind));
+      askPaint();
+    });
+    return chip;
+  });
+  find("kinds").replaceChildren(...(data.has_reference ? chips : []));
+}
+
+function linkedMoment() {
+  const link = new URL(location.pathname, location.origin);
+  const values = { video: data.name, run: data.run, t: screen.time.toFixed(2), ...data.thresholds };
+  for (const key in values) link.searchParams.set(key, values[key]);
+  return link.href;
+}
+
+async function copyLink() {
+  if (!data.is_linkable) return say("A link can lead to bundled videos and saved runs only.");
+  const link = linkedMoment();
+  try {
+    await navigator.clipboard.writeText(link);
+    say("Link copied.");
+  } catch {
+    say(`Copy this: ${link}`); // the browser forbids the clipboard
+  }
+}
+
+function openLinkedMoment() {
+  const link = new URLSearchParams(location.search);
+  const time = Number(link.get("t"));
+  if (link.get("video") === data.name && time > 0) { seek(time); reveal(time); }
+}
+
+function showHelp() {
+  const dialog = find("help");
+  if (dialog.open) return dialog.close();
+  const table = node("table");
+  const names = { ArrowLeft: "←", ArrowRight: "→" };
+  for (const [keys, , words] of KEYS) {
+    const row = table.insertRow();
+    const cell = row.insertCell();
+    cell.append(...keys.split(" ").map((key) => node("kbd", "", names[key] ?? key)));
+    row.insertCell().textContent = words;
+  }
+  const close = node("button", "", "close (Esc)");
+  close.addEventListener("click", () => dialog.close());
+  dialog.replaceChildren(node("h3", "", "Keys"), table, close);
+  dialog.showModal();
+}
+
+root.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-do], [data-tab]");
+  if (button?.dataset.tab) openTab(button.dataset.tab);
+  else if (button) act(button.dataset.do);
+});
+find("rate").addEventListener("change", (event) => screen.setRate(Number(event.target.value)));
+find("captions").addEventListener("change", (event) => { if (data) setCaptions(event.target.value); });
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || find("help").open && event.key !== "?") return;
+  const target = event.composedPath()[0];
+  if (target.matches?.("input, textarea, select, [contenteditable=true]")) return;
+  if (event.key === " " && target.matches?.("button, a, summary, [role=button], [role=tab]")) return;
+  const name = DO_OF_KEY[event.key.toLowerCase()];
+  if (!name || !root.offsetParent && !canvas.offsetParent) return;
+  event.preventDefault();
+  act(name);
+}, { signal: listeners.signal });

@@ -1,0 +1,314 @@
+// The lanes on one canvas over one axis of time. Only what is in view is drawn, and a trace never more than twice a pixel.
+
+const GUTTER = 150, MARGIN = 14, LINKS = 12;
+const STATES = ["not_started", "in_progress", "completed"];
+const VERDICTS = {matched: "✓", mismatched: "≠", redundant: "+"};
+
+class Lanes {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.view = {start: 0, end: 1};
+    this.rows = [];
+    this.readColours();
+  }
+
+  readColours() {
+    const style = getComputedStyle(this.canvas);
+    const read = (name) => style.getPropertyValue(`--ss-${name}`).trim();
+    this.colours = Object.fromEntries([
+      "speak", "update", "matched", "mismatched", "redundant", "missed", "reference", "user", "active", "done",
+      "ink", "faint", "grid", "shade", "latency",
+    ].map((name) => [name, read(name)]));
+    this.hatch = null;
+  }
+
+  // Places the rows for a run; returns the height that they take, in pixels.
+  arrange(data) {
+    const rows = [];
+    let top = 4;
+    const add = (kind, height, more = {}) => { rows.push({kind, top, height, ...more}); top += height; };
+    if (data.asked.length) add("user", 20, {label: "user"});
+    if (data.has_reference) { add("reference", 20, {label: "reference"}); add("links", LINKS); }
+    add("said", 20, {label: "assistant"});
+    top += 6;
+    const height = data.steps.length > 8 ? 14 : 19;
+    data.steps.forEach((step, number) => add("step", height, {label: `${step.id} ${step.name}`, step: number}));
+    top += 6;
+    DECISIONS.forEach((name) => { add("trace", 56, {label: name, name}); top += 4; });
+    add("strip", 24, {label: "cache, latency"});
+    add("axis", 18);
+    this.rows = rows;
+    return top;
+  }
+
+  resize(width, height) {
+    const ratio = window.devicePixelRatio || 1;
+    this.width = width;
+    this.height = height;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.height = `${height}px`;
+    this.context = this.canvas.getContext("2d");
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
+  get inner() { return Math.max(1, this.width - GUTTER - MARGIN); }
+  x(time) { return GUTTER + (time - this.view.start) / (this.view.end - this.view.start) * this.inner; }
+  time(x) { return this.view.start + (x - GUTTER) / this.inner * (this.view.end - this.view.start); }
+  traceY(row, prob) { return row.top + row.height - 5 - prob * (row.height - 11); }
+  traceProb(row, y) { return Math.min(1, Math.max(0, (row.top + row.height - 5 - y) / (row.height - 11))); }
+  rowAt(y) { return this.rows.find((row) => y >= row.top && y < row.top + row.height); }
+
+  paint(data, shown) {
+    const pen = this.context;
+    if (!pen || !data) return;
+    pen.clearRect(0, 0, this.width, this.height);
+    pen.font = `12px ${getComputedStyle(this.canvas).fontFamily}`;
+    pen.textBaseline = "middle";
+    this.paintGrid(pen, data, shown);
+    for (const row of this.rows) {
+      if (row.label) this.paintLabel(pen, row, data, shown);
+      pen.save();
+      pen.beginPath();
+      pen.rect(GUTTER - 7, 0, this.inner + 14, this.height);
+      pen.clip();
+      this[`paint_${row.kind}`]?.(pen, row, data, shown);
+      pen.restore();
+    }
+  }
+
+  paintGrid(pen, data, shown) {
+    const seconds = this.view.end - this.view.start;
+    const step = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 3600].find((s) => seconds / s <= this.inner / 70) ?? 7200;
+    const axis = this.rows.at(-1);
+    const unreached = Math.max(GUTTER, this.x(data.reached));
+    pen.fillStyle = this.colours.shade;
+    if (unreached < this.width - MARGIN) pen.fillRect(unreached, 0, this.width - MARGIN - unreached, axis.top);
+    if (shown.region) {
+      const [from, to] = shown.region.map((time) => Math.min(this.width - MARGIN, Math.max(GUTTER, this.x(time))));
+      pen.fillStyle = this.colours.grid;
+      pen.fillRect(from, 0, to - from, axis.top);
+    }
+    pen.strokeStyle = this.colours.grid;
+    pen.fillStyle = this.colours.ink;
+    pen.textAlign = "center";
+    for (let tick = Math.ceil(this.view.start / step) * step; tick <= this.view.end + 1e-9; tick += step) {
+      const x = Math.round(this.x(tick)) + 0.5;
+      line(pen, x, 0, x, axis.top + 3);
+      pen.fillText(clockText(tick, step < 1 ? 1 : 0), x, axis.top + 11);
+    }
+  }
+
+  paintLabel(pen, row, data, shown) {
+    pen.textAlign = "left";
+    pen.fillStyle = this.colours.ink;
+    const middle = row.top + row.height / 2;
+    if (row.kind === "step") return this.paintStepLabel(pen, row, data, middle);
+    if (row.kind !== "trace") return void pen.fillText(fitted(pen, row.label, GUTTER - 14), 4, middle);
+    const counts = shown.counts[row.name];
+    pen.fillStyle = this.colours[row.name];
+    pen.fillText(`${row.name} > ${shown.thresholds[row.name].toFixed(2)}`, 4, row.top + 12);
+    pen.fillStyle = this.colours.ink;
+    if (!data.has_reference) return void pen.fillText(`${counts.hits.length} decisions`, 4, row.top + 29);
+    pen.fillText(`● ${counts.hits.length} hits  ▲ ${counts.alarms.length} false`, 4, row.top + 29);
+    pen.fillText(`✕ ${counts.misses.length} missed`, 4, row.top + 45);
+  }
+
+  paintStepLabel(pen, row, data, middle) {
+    const isPaired = data.has_reference && row.height > 16;
+    pen.fillText(fitted(pen, row.label, GUTTER - (isPaired ? 40 : 14)), 4, middle);
+    if (!isPaired) return;
+    const font = pen.font;
+    pen.font = font.replace("12px", "9px");
+    pen.textAlign = "right";
+    pen.globalAlpha = 0.75;
+    pen.fillText("ref", GUTTER - 9, row.top + 5);
+    pen.fillText("model", GUTTER - 9, row.top + 13);
+    pen.globalAlpha = 1;
+    pen.font = font;
+  }
+
+  paint_user(pen, row, data) { this.paintTexts(pen, row, data.asked, () => [this.colours.user, "▹"]); }
+
+  paint_reference(pen, row, data) {
+    this.paintTexts(pen, row, data.wanted, (turn) => (turn.is_missed ? [this.colours.missed, "✕", true] : [this.colours.reference, "●"]));
+  }
+
+  paint_said(pen, row, data) {
+    this.paintTexts(pen, row, data.said, (turn) => [this.colours[turn.verdict] ?? this.colours.speak, VERDICTS[turn.verdict] ?? "●"]);
+  }
+
+  paintTexts(pen, row, turns, look) {
+    pen.textAlign = "left";
+    const first = Math.max(0, countUpTo(turns, this.view.start, (turn) => turn.time) - 1);
+    for (let number = first; number < turns.length && turns[number].time <= this.view.end; number += 1) {
+      const turn = turns[number], [colour, glyph, isHollow] = look(turn);
+      const left = this.x(turn.time);
+      const next = number + 1 < turns.length ? this.x(turns[number + 1].time) - 2 : this.width - MARGIN;
+      const room = Math.max(3, Math.min(next - left, 260));
+      const words = room > 16 ? fitted(pen, `${glyph} ${turn.text}`, room - 9) : "";
+      const width = words ? Math.min(room, pen.measureText(words).width + 9) : Math.min(room, 5);
+      pen.globalAlpha = isHollow ? 0.12 : 0.22;
+      pen.fillStyle = colour;
+      pen.fillRect(left, row.top + 1, width, row.height - 3);
+      pen.globalAlpha = 1;
+      if (isHollow) { pen.strokeStyle = colour; pen.setLineDash([3, 2]); pen.strokeRect(left + 0.5, row.top + 1.5, width - 1, row.height - 4); pen.setLineDash([]); }
+      pen.fillRect(left, row.top + 1, 2.5, row.height - 3);
+      pen.fillStyle = this.colours.ink;
+      if (words) pen.fillText(words, left + 6, row.top + row.height / 2);
+    }
+  }
+
+  paint_links(pen, row, data) {
+    for (const turn of data.said) {
+      if (turn.link === null || turn.link === undefined) continue;
+      const wanted = data.references[turn.link];
+      if (Math.max(turn.time, wanted.time) < this.view.start || Math.min(turn.time, wanted.time) > this.view.end) continue;
+      pen.strokeStyle = this.colours[turn.verdict] ?? this.colours.ink;
+      pen.lineWidth = 1.5;
+      line(pen, this.x(wanted.time) + 1, row.top - 2, this.x(turn.time) + 1, row.top + row.height + 1);
+      pen.lineWidth = 1;
+    }
+  }
+
+  paint_step(pen, row, data) {
+    const bands = data.has_reference ? ["reference", "model"] : ["model"];
+    const height = (row.height - 3) / bands.length;
+    bands.forEach((name, place) => {
+      const band = data.bands[name][row.step] ?? [];
+      const top = row.top + place * height;
+      const from = Math.max(0, countUpTo(band, frameAt(data, this.view.start), (piece) => piece[0]) - 1);
+      for (let number = from; number < band.length; number += 1) {
+        const [frame, state] = band[number];
+        const start = frame < 0 ? 0 : timeOf(data, frame);
+        if (start > this.view.end) break;
+        const after = number + 1 < band.length ? timeOf(data, band[number + 1][0]) : name === "model" ? data.reached : data.duration_s;
+        this.paintState(pen, STATES[state], this.x(start), this.x(after), top, height);
+      }
+    });
+    this.hatch ??= hatching(pen, this.colours.ink);
+    pen.fillStyle = this.hatch;
+    for (const [first, end] of data.differences[row.step]) {
+      const [left, right] = [this.x(timeOf(data, first)), this.x(end < data.times.length ? data.times[end] : data.reached)];
+      if (right >= GUTTER && left <= this.width) pen.fillRect(left, row.top + height, Math.max(2, right - left), height);
+    }
+  }
+
+  // Colour and thickness say the same: a thin line, half a bar, a whole bar.
+  paintState(pen, state, left, right, top, height) {
+    const share = {not_started: 0.16, in_progress: 0.5, completed: 0.9}[state];
+    pen.fillStyle = {not_started: this.colours.faint, in_progress: this.colours.active, completed: this.colours.done}[state];
+    pen.fillRect(left, top + height * (1 - share) / 2, Math.max(1, right - left), height * share);
+  }
+
+  paint_trace(pen, row, data, shown) {
+    const probs = data[row.name], colour = this.colours[row.name];
+    pen.strokeStyle = this.colours.grid;
+    for (const prob of [0, 1]) line(pen, GUTTER, this.traceY(row, prob), this.width - MARGIN, this.traceY(row, prob));
+    pen.strokeStyle = colour;
+    pen.lineWidth = 1.4;
+    this.paintCurve(pen, data, probs, (prob) => this.traceY(row, prob));
+    const y = Math.round(this.traceY(row, shown.thresholds[row.name])) + 0.5;
+    pen.setLineDash([5, 4]);
+    line(pen, GUTTER, y, this.width - MARGIN, y);
+    pen.setLineDash([]);
+    pen.lineWidth = 1;
+    pen.fillStyle = colour;
+    pen.fillRect(this.width - MARGIN - 5, y - 4, 9, 8);
+    const counts = shown.counts[row.name];
+    this.paintMarks(pen, data, counts.hits, (x, frame) => dot(pen, x, this.traceY(row, probs[frame])), data.has_reference ? this.colours.matched : colour);
+    this.paintMarks(pen, data, counts.alarms, (x, frame) => triangle(pen, x, this.traceY(row, probs[frame])), this.colours.redundant);
+    pen.lineWidth = 1.8;
+    this.paintMarks(pen, data, counts.misses, (x) => cross(pen, x, row.top + row.height - 5), this.colours.missed);
+    pen.lineWidth = 1;
+  }
+
+  paintMarks(pen, data, frames, mark, colour) {
+    pen.fillStyle = pen.strokeStyle = colour;
+    const [first, last] = [frameAt(data, this.view.start), frameAt(data, this.view.end)];
+    for (let number = countUpTo(frames, first - 1); number < frames.length && frames[number] <= last; number += 1) {
+      mark(this.x(timeOf(data, frames[number])), frames[number]);
+    }
+  }
+
+  // Draws values over time; of many within one pixel the least and the greatest.
+  paintCurve(pen, data, values, y) {
+    const first = Math.max(0, frameAt(data, this.view.start) - 1);
+    const last = Math.min(values.length - 1, frameAt(data, this.view.end) + 1);
+    pen.beginPath();
+    if (last === first) pen.arc(this.x(data.times[first]), y(values[first]), 1.5, 0, 7);
+    if (last - first < 2 * this.inner) {
+      for (let frame = first; frame <= last; frame += 1) pen.lineTo(this.x(data.times[frame]), y(values[frame]));
+    } else {
+      let column = -1, low = 0, high = 0;
+      for (let frame = first; frame <= last; frame += 1) {
+        const at = Math.round(this.x(data.times[frame])), value = values[frame];
+        if (at !== column) {
+          if (column >= 0) { pen.lineTo(column, y(low)); pen.lineTo(column, y(high)); }
+          column = at; low = high = value;
+        }
+        low = Math.min(low, value); high = Math.max(high, value);
+      }
+      pen.lineTo(column, y(low)); pen.lineTo(column, y(high));
+    }
+    pen.stroke();
+  }
+
+  paint_strip(pen, row, data) {
+    const bottom = row.top + row.height - 2, height = row.height - 4;
+    pen.strokeStyle = this.colours.latency;
+    this.paintCurve(pen, data, data.latency, (value) => bottom - Math.min(1, value / data.latency_most) * height);
+    pen.strokeStyle = this.colours.ink;
+    this.paintCurve(pen, data, data.cache, (value) => bottom - value / data.refresh_at * height);
+    pen.setLineDash([2, 2]);
+    this.paintMarks(pen, data, data.refreshed, (x) => { line(pen, x, 0, x, bottom); pen.fillText("↻", x + 6, row.top + 6); }, this.colours.ink);
+    pen.setLineDash([]);
+  }
+
+  // The text of what lies under a point, for the tooltip; null for nothing.
+  describe(data, x, y) {
+    const row = this.rowAt(y);
+    if (!row) return null;
+    if (x < GUTTER) return row.kind === "step" ? row.label : null;
+    const time = this.time(x), frame = frameAt(data, time);
+    const lists = {user: data.asked, reference: data.wanted, said: data.said};
+    if (lists[row.kind]) {
+      const turn = lists[row.kind][countUpTo(lists[row.kind], this.time(x + 2), (item) => item.time) - 1];
+      return turn && x - this.x(turn.time) < 260 ? `${clockText(turn.time)}  ${turn.text}` : null;
+    }
+    if (!data.times.length) return null;
+    const at = clockText(data.times[frame]);
+    if (row.kind === "trace") return `${at}  ${row.name} ${data[row.name][frame].toFixed(3)}`;
+    if (row.kind === "strip") return `${at}  ${data.cache[frame]} tokens, ${data.latency[frame].toFixed(1)} ms`;
+    if (row.kind !== "step") return null;
+    const words = (name) => data.state_words[stateAt(data.bands[name][row.step] ?? [], frame)] ?? "";
+    return `${row.label}: ${words("model")}${data.has_reference ? `; reference ${words("reference")}` : ""}`;
+  }
+}
+
+function line(pen, x0, y0, x1, y1) { pen.beginPath(); pen.moveTo(x0, y0); pen.lineTo(x1, y1); pen.stroke(); }
+function dot(pen, x, y) { pen.beginPath(); pen.arc(x, y, 3.6, 0, 7); pen.fill(); }
+function cross(pen, x, y) { line(pen, x - 4, y - 4, x + 4, y + 4); line(pen, x - 4, y + 4, x + 4, y - 4); }
+function triangle(pen, x, y) { pen.beginPath(); pen.moveTo(x, y - 5); pen.lineTo(x + 5, y + 4); pen.lineTo(x - 5, y + 4); pen.fill(); }
+
+function hatching(pen, colour) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 6;
+  const small = tile.getContext("2d");
+  small.strokeStyle = colour;
+  small.lineWidth = 1.2;
+  line(small, -1, 7, 7, -1);
+  return pen.createPattern(tile, "repeat");
+}
+
+// Cuts a text to a width; never measures more than could ever fit.
+function fitted(pen, text, width) {
+  const short = text.slice(0, 80);
+  if (short.length === text.length && pen.measureText(short).width <= width) return short;
+  let low = 0, high = short.length;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (pen.measureText(`${short.slice(0, middle)}…`).width <= width) low = middle; else high = middle - 1;
+  }
+  return low ? `${short.slice(0, low)}…` : "";
+}

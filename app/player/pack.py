@@ -1,0 +1,186 @@
+"""Packs a run into the string that the player's script unpacks.
+
+Series are base64 of little-endian float64, one value per frame, so that a probability meets a threshold in the browser
+exactly as it does in the engine. States are bands: per step the frames at which the state changes, as an index into
+``STATES``. Nothing is computed here that has a name in ``eval``.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from app.runs import Run, judge_updates
+from app.words import STATE_WORDS
+from engine.dialogue import STATES, initial_state
+from engine.records import FrameOutput
+from eval.dst import reference_states
+from eval.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
+from eval.samples import Sample, turn_frame
+
+Packed = dict[str, Any]
+
+
+def pack_run(run: Run, judged: JudgedVideo | None = None) -> str:
+    """Return a run as JSON text for the player.
+
+    Args:
+        run: With any number of outputs.
+        judged: Verdicts and failures; None for a run that goes on, or that has no reference.
+    """
+    sample, outputs = run.clip.sample, run.outputs
+    failures = judged.failures if judged else ()
+    missed = {failure.reference for failure in failures if failure.turn is None}
+    return json.dumps(
+        {
+            "name": run.clip.name,
+            "run": run.digest,
+            "is_linkable": run.clip.is_bundled,
+            "is_finished": run.is_finished,
+            "duration_s": max(run.clip.duration_s, run.reached_s),
+            "fps": run.config.fps,
+            "video_fps": run.clip.video_fps,
+            "policy": run.config.decision_policy,
+            "refresh_at": run.config.refresh_at,
+            "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
+            "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
+            "state_words": list(STATE_WORDS.values()),
+            "times": _series(outputs, lambda output: output.time_s),
+            "speak": _series(outputs, lambda output: output.speak_prob),
+            "update": _series(outputs, lambda output: output.update_prob),
+            "cache": _series(outputs, lambda output: output.cache_tokens),
+            "latency": _series(outputs, lambda output: output.latency_ms),
+            "latency_most": max((output.latency_ms for output in outputs), default=1.0) or 1.0,
+            "refreshed": [output.frame_index for output in outputs if output.refreshed],
+            "decided": {
+                "speak": [output.frame_index for output in outputs if output.response is not None],
+                "update": [output.frame_index for output in outputs if output.updates],
+            },
+            "has_reference": sample is not None,
+            "expected": _expected(sample, len(outputs)) if sample else None,
+            "tolerance_s": LATE_S,
+            "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),
+            "turns": _turns(run, judged),
+            "references": _references(run, missed),
+            "bands": {"model": _model_bands(run), "reference": _reference_bands(sample) if sample else []},
+            "failures": [_failure(failure, judged, sample) for failure in failures] if judged and sample else [],
+        },
+        ensure_ascii=False,
+    )
+
+
+def _series(outputs: Sequence[FrameOutput], read: Callable[[FrameOutput], float]) -> str:
+    values = np.fromiter((read(output) for output in outputs), "<f8", len(outputs))
+    return base64.b64encode(values.tobytes()).decode()
+
+
+def _expected(sample: Sample, num_frames: int) -> Packed:
+    frames = {
+        role: sorted({turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
+        for role in ("assistant", "update")
+    }
+    within = {role: [frame for frame in found if frame < num_frames] for role, found in frames.items()}
+    return {"speak": within["assistant"], "update": within["update"]}
+
+
+def _turns(run: Run, judged: JudgedVideo | None) -> list[Packed]:
+    legality = {frame: iter(verdicts) for frame, verdicts in judge_updates(run).items()}
+    turns = judged.turns if judged else _unjudged(run.outputs)
+    return [
+        {
+            "role": turn.role,
+            "frame": turn.frame_index,
+            "text": turn.text,
+            "verdict": turn.verdict if judged else None,
+            "legality": next(legality[turn.frame_index]) if turn.role == "update" else "legal",
+            "link": turn.reference,
+            "delay": turn.delay_s,
+            "score": turn.semantic_score,
+            "cost": turn.cost,
+        }
+        for turn in turns
+    ]
+
+
+def _unjudged(outputs: Iterable[FrameOutput]) -> list[JudgedTurn]:
+    turns = []
+    for output in outputs:
+        for text in output.updates:
+            turns.append(JudgedTurn(role="update", frame_index=output.frame_index, text=text, verdict="matched"))
+        if output.response:
+            turns.append(
+                JudgedTurn(role="assistant", frame_index=output.frame_index, text=output.response, verdict="matched")
+            )
+    return turns
+
+
+def _references(run: Run, missed: set[int | None]) -> list[Packed]:
+    """Return the reference's turns in the order of the sample, then what the user of the page added."""
+    fps, sample = run.config.fps, run.clip.sample
+    turns = [] if sample is None else list(sample.turns)
+    given = () if sample is None else sample.user_turns
+    packed = [
+        {
+            "role": turn.role,
+            "time": turn.time_s,
+            "frame": turn_frame(turn.time_s, fps),
+            "text": turn.text,
+            "is_missed": number in missed,
+        }
+        for number, turn in enumerate(turns)
+    ]
+    return packed + [
+        {"role": "user", "time": turn.time_s, "frame": turn_frame(turn.time_s, fps), "text": turn.text}
+        for turn in run.task.user_turns
+        if turn not in given
+    ]
+
+
+def _model_bands(run: Run) -> list[list[tuple[int, int]]]:
+    start = initial_state(run.task.steps, run.task.initial_state)
+    states = [(-1, start), *((output.frame_index, output.dst_state) for output in run.outputs)]
+    return [_band(states, step.id) for step in run.task.steps]
+
+
+def _reference_bands(sample: Sample) -> list[list[tuple[int, int]]]:
+    start = initial_state(sample.steps, sample.initial_state)
+    states = [(-1, start), *enumerate(reference_states(sample))]
+    return [_band(states, step.id) for step in sample.steps]
+
+
+def _band(states: Sequence[tuple[int, Mapping[str, str]]], step_id: str) -> list[tuple[int, int]]:
+    """Return the frames at which a step's state changes, each with its new state."""
+    band: list[tuple[int, int]] = []
+    for frame, state in states:
+        number = STATES.index(state[step_id])  # type: ignore[arg-type]
+        if not band or band[-1][1] != number:
+            band.append((frame, number))
+    return band
+
+
+def _failure(failure: Failure, judged: JudgedVideo, sample: Sample) -> Packed:
+    turn = None if failure.turn is None else judged.turns[failure.turn]
+    reference = None if failure.reference is None else sample.turns[failure.reference]
+    return {
+        "kind": failure.kind,
+        "frame": failure.frame_index,
+        "end": failure.end_frame,
+        "words": _words(failure, turn, None if reference is None else reference.text),
+        "cause": None if reference is None else reference.cause,
+    }
+
+
+def _words(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
+    """Say in a few words what was expected and what came."""
+    if failure.kind == "wrong state":
+        return f"of {', '.join(failure.step_ids)}"
+    if turn is None:
+        return f"no {reference}" if failure.kind == "missed update" else "silent where the reference speaks"
+    if failure.kind == "early or late":
+        delay_s = turn.delay_s or 0.0
+        return f"{turn.text} {abs(delay_s):g} s {'early' if delay_s < 0 else 'late'}"
+    if failure.kind == "wrong update":
+        return f"{turn.text} for {reference}" if reference else f"{turn.text}, with no reference near"
+    return "" if reference else "spoke with no reference near"

@@ -1,0 +1,221 @@
+// The words beside the video: what is at the playhead, the transcript, the curves. Texts enter as textContent alone.
+
+function node(tag, className = "", text = "") {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== "") made.textContent = text;
+  return made;
+}
+
+function drawNow(panel, data, frame, time, failure) {
+  const parts = [];
+  if (failure) parts.push(failureLine(data, failure));
+  const head = node("p", "ss-line");
+  head.append(node("b", "", clockText(time)), ` frame ${frame} of ${data.times.length}`);
+  if (data.refreshed.includes(frame)) head.append(node("span", "ss-tag", "↻ refreshed"));
+  parts.push(head);
+  if (data.times.length) {
+    parts.push(decisionLine(data, "speak", frame), ...saidLines(data, frame, time));
+    parts.push(decisionLine(data, "update", frame), ...updateLines(data, frame));
+  }
+  parts.push(stateTable(data, frame));
+  if (data.times.length) {
+    const cost = `${data.cache[frame]} tokens in the context, ${data.latency[frame].toFixed(1)} ms of model time`;
+    parts.push(node("p", "ss-dim", cost));
+  }
+  panel.replaceChildren(...parts);
+}
+
+function failureLine(data, failure) {
+  const box = node("p", "ss-failure");
+  box.append(node("b", "", `${KINDS[failure.kind]} ${failure.kind}`));
+  if (failure.words) box.append(` ${failure.words}`);
+  if (failure.cause) box.append(node("span", "ss-tag", failure.cause));
+  return box;
+}
+
+function decisionLine(data, name, frame) {
+  const prob = data[name][frame], threshold = data.thresholds[name];
+  const row = node("p", "ss-line ss-decision");
+  const bar = node("span", `ss-prob ss-${name}`);
+  const fill = node("i"), mark = node("u");
+  fill.style.width = `${100 * prob}%`;
+  mark.style.left = `${100 * threshold}%`;
+  bar.append(fill, mark);
+  const did = countUpTo(data.decided[name], frame) > countUpTo(data.decided[name], frame - 1);
+  const words = { speak: ["silent", "spoke"], update: ["no update", "updated"] }[name];
+  bar.title = `threshold ${threshold.toFixed(2)}`;
+  row.append(node("span", "ss-name", name), bar, node("span", "", `${prob.toFixed(3)} of ${threshold.toFixed(2)}`), node("b", "", words[Number(did)]));
+  return row;
+}
+
+function saidLines(data, frame, time) {
+  const number = countUpTo(data.said, time + 1e-4, (turn) => turn.time) - 1;
+  const lines = [];
+  if (number >= 0) {
+    const turn = data.said[number], isNow = turn.frame === frame;
+    const said = node("p", isNow ? "ss-text" : "ss-text ss-dim", turn.text);
+    if (!isNow) said.prepend(node("span", "ss-tag", `${(time - turn.time).toFixed(1)} s ago`));
+    lines.push(said);
+    if (isNow && turn.verdict) lines.push(judgement(data, turn));
+  }
+  const wanted = data.wanted.find((turn) => turn.is_missed && turn.frame === frame);
+  if (wanted) lines.push(quoted("reference, missed", wanted.text));
+  const asked = data.asked.find((turn) => turn.frame === frame);
+  if (asked) lines.unshift(quoted("user", asked.text));
+  return lines;
+}
+
+function judgement(data, turn) {
+  const words = { matched: "✓ matched", mismatched: "≠ other words", redundant: "+ redundant: no reference near" }[turn.verdict];
+  const box = node("p", `ss-judged ss-${turn.verdict}`);
+  box.append(node("b", "", words));
+  if (turn.score !== null) box.append(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayWords(turn.delay)}`);
+  const parts = document.createDocumentFragment();
+  parts.append(box);
+  if (turn.link !== null) parts.append(quoted("reference", data.references[turn.link].text));
+  return parts;
+}
+
+function quoted(who, text) {
+  const box = node("p", "ss-text ss-quoted");
+  box.append(node("span", "ss-tag", who), text);
+  return box;
+}
+
+function delayWords(delay) {
+  if (!delay) return "on time";
+  return `${Math.abs(delay).toFixed(1)} s ${delay < 0 ? "early" : "late"}`;
+}
+
+function updateLines(data, frame) {
+  return data.turns.filter((turn) => turn.role === "update" && turn.frame === frame).map((turn) => {
+    const box = node("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`);
+    box.append(node("b", "", turn.text));
+    if (turn.legality !== "legal") box.append(node("span", "ss-tag", turn.legality));
+    if (turn.verdict === "matched") box.append(` ✓ ${delayWords(turn.delay)}`);
+    if (turn.verdict === "mismatched") box.append(" ≠ reference ", node("b", "", data.references[turn.link].text), `, ${delayWords(turn.delay)}`);
+    if (turn.verdict === "redundant") box.append(" + no reference near");
+    return box;
+  });
+}
+
+function stateTable(data, frame) {
+  const table = node("table", "ss-states");
+  const body = table.createTBody();
+  data.steps.forEach((step, number) => {
+    const band = data.bands.model[number] ?? [];
+    const [before, after] = [stateAt(band, frame - 1), stateAt(band, frame)];
+    const wanted = stateAt(data.bands.reference[number] ?? [], frame);
+    const isChanged = before !== after, isWrong = wanted !== null && after !== wanted;
+    const words = data.state_words[after] ?? "";
+    const change = isChanged ? `${data.state_words[before].slice(0, 1)} → ${words}` : words;
+    const row = node("tr");
+    row.append(node("td", "", `${step.id} ${step.name}`), node("td", "", change));
+    row.append(node("td", "", isWrong ? `≠ ref. ${data.state_words[wanted]}` : ""));
+    row.classList.toggle("ss-changed", isChanged);
+    row.classList.toggle("ss-wrong", isWrong);
+    body.append(row);
+  });
+  return table;
+}
+
+class Transcript {
+  constructor(panel, go) {
+    this.panel = panel;
+    this.current = -1;
+    panel.addEventListener("click", (event) => {
+      const row = event.target.closest(".ss-row");
+      if (row) go(this.rows[row.dataset.row].time);
+    });
+    panel.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (event.key === "Enter" && event.target.dataset.row) go(this.rows[event.target.dataset.row].time);
+      else if (step) (step > 0 ? event.target.nextElementSibling : event.target.previousElementSibling)?.focus();
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+  }
+
+  draw(data) {
+    this.rows = data.rows;
+    this.current = -1;
+    const rows = data.rows.map((row, number) => this.drawRow(data, row, number));
+    this.panel.replaceChildren(...rows);
+    if (!rows.length) this.panel.append(node("p", "ss-dim", "Nothing was said or updated."));
+  }
+
+  drawRow(data, row, number) {
+    const box = node("div", "ss-row");
+    box.dataset.row = number;
+    box.tabIndex = number ? -1 : 0;
+    box.setAttribute("role", "button");
+    const glyph = { update: "◆", user: "▹", assistant: "●" }[row.role];
+    const words = node("span", "ss-words");
+    const { turn, reference } = row;
+    const mark = turn ? VERDICTS[turn.verdict] ?? "" : row.role === "user" ? "" : reference.is_missed ? "✕" : "";
+    if (turn) words.append(node("span", "", turn.text));
+    if (turn && turn.legality && turn.legality !== "legal") words.append(node("span", "ss-tag", turn.legality));
+    if (row.role === "user") words.append(node("span", "", reference.text));
+    else if (reference && (!turn || reference.text !== turn.text)) {
+      words.append(quoted(turn ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));
+    }
+    box.append(
+      node("span", "ss-time", clockText(row.time)), node("span", "ss-who", glyph), words,
+      node("span", `ss-mark ss-${turn?.verdict ?? (reference?.is_missed ? "missed" : "plain")}`, mark),
+    );
+    return box;
+  }
+
+  // Marks the row of a time; scrolls to it only while the mouse is elsewhere.
+  follow(time) {
+    const number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
+    if (number === this.current) return;
+    this.panel.children[this.current]?.classList.remove("ss-current");
+    this.current = number;
+    const row = this.panel.children[number];
+    if (!row || !this.rows.length) return;
+    row.classList.add("ss-current");
+    if (this.panel.matches(":hover, :focus-within")) return;
+    const [top, height] = [row.offsetTop - this.panel.offsetTop, this.panel.clientHeight];
+    if (top < this.panel.scrollTop || top + row.offsetHeight > this.panel.scrollTop + height) this.panel.scrollTop = top - height / 3;
+  }
+}
+
+const CURVE = { width: 260, height: 134, left: 26, top: 6, size: 96, stretch: 2.3 };
+
+function drawCurves(panel, data, shown) {
+  if (!data.has_reference) return void panel.replaceChildren(node("p", "ss-dim", "There is no reference to score against."));
+  data.curves ??= Object.fromEntries(DECISIONS.map((name) => [name, precisionRecall(data, name)]));
+  const hint = `Events within ${data.tolerance_s} s of the reference, at every threshold, from this video's trace. ● is the threshold now.`;
+  panel.replaceChildren(...DECISIONS.map((name) => drawCurve(data, name, shown)), node("p", "ss-dim", hint));
+}
+
+function drawCurve(data, name, shown) {
+  const { width, height, left, top, size, stretch } = CURVE;
+  const make = (tag, more, text = "") => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const key in more) made.setAttribute(key, more[key]);
+    made.textContent = text;
+    return made;
+  };
+  const place = (point) => [left + point.recall * size * stretch, top + (1 - point.precision) * size];
+  const now = rates(shown.counts[name]);
+  const figure = make("svg", { viewBox: `0 0 ${width} ${height}`, class: "ss-curve", role: "img" });
+  figure.setAttribute("aria-label", `${name}: precision ${now.precision.toFixed(2)}, recall ${now.recall.toFixed(2)}`);
+  figure.append(make("rect", { x: left, y: top, width: size * stretch, height: size, class: "ss-frame" }));
+  for (const share of [0, 0.5, 1]) {
+    figure.append(make("text", { x: left - 4, y: top + (1 - share) * size + 4, "text-anchor": "end" }, share));
+    figure.append(make("text", { x: left + share * size * stretch, y: top + size + 13, "text-anchor": "middle" }, share));
+  }
+  const points = data.curves[name].filter((point) => !Number.isNaN(point.precision + point.recall));
+  figure.append(make("polyline", { points: points.map((point) => place(point).join()).join(" "), class: `ss-stroke-${name}` }));
+  if (!Number.isNaN(now.precision + now.recall)) {
+    const [x, y] = place(now);
+    figure.append(make("circle", { cx: x, cy: y, r: 4.5, class: `ss-fill-${name}` }));
+  }
+  const words = `${name}: precision ${now.precision.toFixed(2)}, recall ${now.recall.toFixed(2)}`.replaceAll("NaN", "undefined");
+  figure.append(make("text", { x: left + 4, y: height - 4 }, words));
+  return figure;
+}

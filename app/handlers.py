@@ -115,8 +115,8 @@ def accept_upload(bench: Bench, live: LiveRun | None, before: Clip | None, uploa
 def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> Page:
     """Show the first bundled video, or what a link asks for: ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``.
 
-    A link (see ``linkedMoment`` in the player) names a video, thresholds, a moment, which the player goes to, and a run,
-    which is run again.
+    A link (see ``linkedMoment`` in the player) names a video, thresholds, a moment, which the player goes to, and a
+    run, which is run again.
     """
     unchanged = Thresholds(speak=gr.skip(), update=gr.skip())
     if "video" not in link:

@@ -1,7 +1,7 @@
 """What went wrong in one video, turn by turn: what a researcher jumps to.
 
-Responses are matched as ``eval.turns`` does it and updates as ``eval.updates`` does, so that the failures here are those
-that the scores count. A pair that is right but further apart than ``LATE_S`` is early or late.
+Responses are matched as ``eval.turns`` does it and updates as ``eval.updates`` does, so that the failures here are
+those that the scores count. A pair that is right but further apart than ``LATE_S`` is early or late.
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Page
 
@@ -31,13 +32,30 @@ STATUS = "#status textarea"
 @contextmanager
 def serve(*, data: Path, checkpoint: Path) -> Iterator[str]:
     """Serve the page on a free port and yield its address."""
+    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--device", "cpu", "--port"]
+    with _served("app", *options) as address:
+        yield address
+
+
+@contextmanager
+def serve_player(folder: Path) -> Iterator[str]:
+    """Serve ``tests.player_page`` of a folder on a free port and yield its address."""
+    with _served("tests.player_page", str(folder)) as address:
+        yield address
+
+
+@contextmanager
+def _served(module: str, *options: str) -> Iterator[str]:
+    """Run a module that serves on the port that is its last argument."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = ["--port", str(port), "--data", str(data), "--checkpoint", str(checkpoint), "--device", "cpu"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "app", *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, "-m", module, *options, str(port)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     address = f"http://127.0.0.1:{port}"
     try:
@@ -73,13 +91,17 @@ def run(page: Page) -> str:
     return wait_for_status(page, "^(⚠ )?Done")
 
 
-def rows(page: Page, table: str = "#transcript") -> list[list[str]]:
-    """Return the texts of a table's cells that are drawn."""
-    script = """table => [...document.querySelectorAll(`${table} [role=row]`)].map(
-        row => [...row.querySelectorAll('[role=gridcell]')].map(cell => cell.innerText.trim())
-    ).filter(cells => cells.length)"""
-    cells: list[list[str]] = page.evaluate(script, table)
-    return cells
+def rows(page: Page) -> list[str]:
+    """Return the texts of the player's transcript, a row each."""
+    script = "[...document.querySelectorAll('.ss-row')].map((row) => row.textContent)"
+    texts: list[str] = page.evaluate(script)
+    return texts
+
+
+def inspect(page: Page) -> dict[str, Any]:
+    """Return what the player shows, as it says itself."""
+    seen: dict[str, Any] = page.evaluate("document.querySelector('.ss').inspect()")
+    return seen
 
 
 def _wait(process: "subprocess.Popen[bytes]", address: str) -> None:

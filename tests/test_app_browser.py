@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser import CHROMIUM, FLAGS, open_page, rows, run, serve, upload, wait_for_status
+from tests.browser import CHROMIUM, FLAGS, inspect, open_page, rows, run, serve, upload, wait_for_status
 from tests.conftest import Uploads
 
 HEVC = Path(__file__).parents[2] / "shared" / "data" / "videos" / "h265_video.mp4"
@@ -55,14 +55,17 @@ def test_the_page_has_no_endpoints_that_are_not_meant(address: str) -> None:
 def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> None:
     assert page.input_value("#goal textarea") == "build the toy truck"
     assert run(page).startswith("Done: 12 frames in ")
-    page.wait_for_selector("#charts .js-plotly-plot .yaxislayer-above")
-    assert page.locator("#charts .js-plotly-plot").inner_text().count("threshold") == 2
     shown = rows(page)
-    assert shown[0][:2] == ["0:00.5", "● assistant"]
-    assert shown[0][4] == "Let's build the toy truck."
-    assert [row[3] for row in rows(page, "#states")] == ["● completed", "◐ in progress", "○ not started"]
-    page.locator("#transcript [role=gridcell]", has_text="0:01.0").first.click()
+    assert shown[0].startswith("0:00.5")
+    assert "Let's build the toy truck." in shown[0]
+    assert page.locator("#scores .score").count() == 8
+    page.locator(".ss-row", has_text="0:01.0").first.click()
     page.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 1.0) < 0.05")
+    page.keyboard.press("End")
+    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 11 of 12')")
+    states = " ".join(page.locator(".ss-states").inner_text().split())
+    assert "ref. ● completed S2 put on the roof" in states
+    assert "ref. ◐ in progress S3 load the block" in states
     assert page.is_enabled("#run")
     assert page.is_disabled("#stop")
 
@@ -87,7 +90,7 @@ def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads
     page.click("#stop")
     stopped = wait_for_status(page, "^Stopped at 0:")
     assert stopped.endswith("of 0:40.")
-    page.wait_for_selector("#charts .js-plotly-plot")
+    page.wait_for_selector(".ss-now .ss-decision")
     page.wait_for_timeout(600)  # nothing may come after it
     assert wait_for_status(page, "") == stopped
     page.click("#chosen input")
@@ -132,7 +135,36 @@ def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -
     page.fill("#steps textarea", f"S1: {HOSTILE}")
     page.fill("#user_turns textarea", f"1: {HOSTILE}")
     assert run(page).startswith("Done: 4 frames")
-    page.wait_for_selector("#charts .js-plotly-plot .yaxislayer-above")
-    assert rows(page, "#states")[0][1] == HOSTILE
-    assert any(row[1:3] == ["▹ user", HOSTILE] for row in rows(page))
+    assert HOSTILE in page.locator(".ss-states").inner_text()
+    assert any(HOSTILE in row for row in rows(page))
     assert page.evaluate("window.hacked === undefined && !document.querySelector('img[src=x]')")
+
+
+def test_a_slider_that_is_let_go_runs_again_and_a_link_leads_back(page: Page, browser: Browser, address: str) -> None:
+    run(page)
+    page.fill("#update_threshold input[type=number]", "1")
+    assert inspect(page)["isPreview"]
+    assert wait_for_status(page, "run again with the new thresholds").startswith("Done: run again")
+    page.wait_for_function("!document.querySelector('.ss').inspect().isPreview")
+    assert inspect(page)["counts"]["update"] == {"hits": 0, "misses": 2, "alarms": 0}
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate("document.querySelector('#video video').currentTime = 3")
+    page.click("[data-do=copyLink]")
+    page.wait_for_function("document.querySelector('.ss-said').textContent === 'Link copied.'")
+    second = browser.new_page(viewport={"width": 1440, "height": 900})
+    second.goto(page.evaluate("navigator.clipboard.readText()"))
+    assert wait_for_status(second, "Done").startswith("Done: 12 frames")
+    second.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 3.0) < 0.05")
+    assert inspect(second)["thresholds"] == {"speak": 0.5, "update": 1}
+    assert second.input_value("#update_threshold input[type=number]") == "1"
+    second.close()
+
+
+def test_video_details_and_lanes_are_seen_together(page: Page) -> None:
+    run(page)
+    page.wait_for_selector(".ss-states")
+    for part in ("#video video", ".ss-now", ".ss-rows", ".ss-canvas"):
+        box = page.locator(part).bounding_box()
+        assert box is not None
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 900

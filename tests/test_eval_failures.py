@@ -71,11 +71,11 @@ def test_a_perfect_run_has_no_failure() -> None:
     assert [turn.delay_s for turn in judged.turns] == [0.0] * 3
 
 
-def test_sentences_fail_in_four_ways() -> None:
+def test_sentences_fail_in_three_ways() -> None:
     truth = sample(
         (1.0, "assistant", "Now the wheel."), (4.0, "assistant", "Now the roof."), (9.0, "assistant", "Careful!")
     )
-    # frame 2 is right; 11 is 3 frames (1.5 s) after frame 8; 15 has no reference in 2.5 s, 18 was missed
+    # frame 2 is right; 11 is 3 frames (1.5 s) after frame 8; 13 says nothing that is wanted; 18 was missed
     judged = judge_video(
         truth, outputs({2: ((), "Now the wheel."), 11: ((), "Now the roof."), 13: ((), "What?")}), encode=one_hot
     )

@@ -106,3 +106,13 @@ themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
 watch("value", draw);
 draw();
 tick();
+// What can be seen from outside, for tests and consoles.
+root.inspect = () => ({
+  time: screen.time, frame: lastFrame, isPaused: screen.isPaused, rate: screen.rate, captions: screen.captions, tab,
+  view: { ...lanes.view }, region: shown.region, isLooping: shown.isLooping, isPreview: shown.isPreview, cursor,
+  thresholds: { ...shown.thresholds },
+  counts: Object.fromEntries(DECISIONS.map((name) => [name, {
+    hits: shown.counts[name]?.hits.length, misses: shown.counts[name]?.misses.length, alarms: shown.counts[name]?.alarms.length,
+  }])),
+  said: find("said").textContent, rows: lanes.rows,
+});

@@ -154,7 +154,7 @@ def _band(states: Sequence[tuple[int, Mapping[str, str]]], step_id: str) -> list
     """Return the frames at which a step's state changes, each with its new state."""
     band: list[tuple[int, int]] = []
     for frame, state in states:
-        number = STATES.index(state[step_id])  # type: ignore[arg-type]
+        number = STATES.index(state[step_id])
         if not band or band[-1][1] != number:
             band.append((frame, number))
     return band

@@ -18,7 +18,7 @@ function drawNow(panel, data, frame, time, failure) {
     parts.push(decisionLine(data, "speak", frame), ...saidLines(data, frame, time));
     parts.push(decisionLine(data, "update", frame), ...updateLines(data, frame));
   }
-  parts.push(stateTable(data, frame));
+  if (data.steps.length) parts.push(stateTable(data, frame));
   if (data.times.length) {
     const cost = `${data.cache[frame]} tokens in the context, ${data.latency[frame].toFixed(1)} ms of model time`;
     parts.push(node("p", "ss-dim", cost));

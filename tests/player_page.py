@@ -1,0 +1,52 @@
+"""A page with a video and the player alone, served from packed runs: starts in a few seconds, for tests and timing.
+
+``python -m tests.player_page FOLDER PORT`` shows the first ``*.mp4`` and ``*.json`` of the folder; a button per file
+shows another.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import gradio as gr
+
+from app.palette import CSS
+from app.player.player import CSS as PLAYER_CSS
+from app.player.player import make_player
+
+
+def main(folder: Path, port: int) -> None:
+    """Serve the folder until interrupted."""
+    packs, videos = sorted(folder.glob("*.json")), sorted(folder.glob("*.mp4"))
+    with gr.Blocks(analytics_enabled=False, fill_width=True) as page:
+        typing = gr.Textbox(label="typing", elem_id="typing")
+        let_go = gr.Textbox(label="thresholds", elem_id="let_go")
+        with gr.Row():
+            choices = [gr.Button(path.name, elem_id=path.stem) for path in (*packs, *videos)]
+        with gr.Column(elem_id="stage"):
+            video = gr.Video(str(videos[0]), show_label=False, interactive=False, buttons=[], elem_id="video")
+            player = make_player(video_id="video", elem_id="player")
+        page.load(partial(packs[0].read_text, encoding="utf-8"), None, player, show_progress="hidden")
+        for button, path in zip(choices, (*packs, *videos), strict=True):
+            target = video if path.suffix == ".mp4" else player
+            show = partial(str, path) if path.suffix == ".mp4" else partial(path.read_text, encoding="utf-8")
+            button.click(show, None, target, show_progress="hidden")
+        player.thresholds(_write_down, [let_go], [let_go], show_progress="hidden")
+        typing.change(None, None, None, js="() => {}")
+    page.launch(
+        server_port=port,
+        allowed_paths=[str(folder)],
+        css=CSS + PLAYER_CSS,
+        theme=gr.themes.Default(),
+        ssr_mode=False,
+        quiet=True,
+        enable_monitoring=False,
+    )
+
+
+def _write_down(before: str, event: gr.EventData) -> str:
+    return f"{before or ''}{event.speak} {event.update};"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -28,10 +28,11 @@ COLOURS: Final = {
 CSS: Final = (
     ":root { "
     + " ".join(f"--ss-{name}: {colour};" for name, colour in COLOURS.items())
-    + " --ss-screen: 318px; }"
+    + " --ss-screen: 334px; }"
     + """
 body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body-text-color) 66%, transparent); }
-.gradio-container { width: 100%; max-width: 1760px !important; margin: 0 auto; padding-top: 8px !important; }
+.gradio-container { width: 100%; max-width: 1760px !important; margin: 0 auto; padding-top: 0 !important; }
+#title { margin-bottom: -8px; }
 #title h1 { font-size: 1.2rem; margin: 0 12px 0 0; display: inline; }
 #title p { margin: 0; display: inline; color: var(--ss-dim); }
 #status textarea { font-weight: 600; padding: 5px 10px !important; }

@@ -19,6 +19,7 @@ class Lanes {
       "speak", "update", "matched", "mismatched", "redundant", "missed", "reference", "user", "active", "done",
       "ink", "faint", "grid", "shade", "latency",
     ].map((name) => [name, read(name)]));
+    this.font = `12px ${style.fontFamily}`;
     this.hatch = null;
   }
 
@@ -42,14 +43,10 @@ class Lanes {
   }
 
   resize(width, height) {
-    const ratio = window.devicePixelRatio || 1;
     this.width = width;
     this.height = height;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
     this.canvas.style.height = `${height}px`;
-    this.context = this.canvas.getContext("2d");
-    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context = fitCanvas(this.canvas, width, height);
   }
 
   get inner() { return Math.max(1, this.width - GUTTER - MARGIN); }
@@ -63,7 +60,7 @@ class Lanes {
     const pen = this.context;
     if (!pen || !data) return;
     pen.clearRect(0, 0, this.width, this.height);
-    pen.font = `12px ${getComputedStyle(this.canvas).fontFamily}`;
+    pen.font = this.font;
     pen.textBaseline = "middle";
     this.paintGrid(pen, data, shown);
     for (const row of this.rows) {
@@ -141,9 +138,12 @@ class Lanes {
   paintTexts(pen, row, turns, look) {
     pen.textAlign = "left";
     const first = Math.max(0, countUpTo(turns, this.view.start, (turn) => turn.time) - 1);
+    let before = "";
     for (let number = first; number < turns.length && turns[number].time <= this.view.end; number += 1) {
       const turn = turns[number], [colour, glyph, isHollow] = look(turn);
-      const left = this.x(turn.time);
+      const left = this.x(turn.time), place = `${Math.round(left)}${colour}`;
+      if (place === before) continue; // nothing more would be seen
+      before = place;
       const next = number + 1 < turns.length ? this.x(turns[number + 1].time) - 2 : this.width - MARGIN;
       const room = Math.max(3, Math.min(next - left, 260));
       const words = room > 16 ? fitted(pen, `${glyph} ${turn.text}`, room - 9) : "";
@@ -160,13 +160,18 @@ class Lanes {
   }
 
   paint_links(pen, row, data) {
+    let before = "";
     for (const turn of data.said) {
       if (turn.link === null || turn.link === undefined) continue;
       const wanted = data.references[turn.link];
       if (Math.max(turn.time, wanted.time) < this.view.start || Math.min(turn.time, wanted.time) > this.view.end) continue;
-      pen.strokeStyle = this.colours[turn.verdict] ?? this.colours.ink;
+      const colour = this.colours[turn.verdict] ?? this.colours.ink;
+      const [from, to] = [this.x(wanted.time) + 1, this.x(turn.time) + 1], place = `${Math.round(from)} ${Math.round(to)}${colour}`;
+      if (place === before) continue;
+      before = place;
+      pen.strokeStyle = colour;
       pen.lineWidth = 1.5;
-      line(pen, this.x(wanted.time) + 1, row.top - 2, this.x(turn.time) + 1, row.top + row.height + 1);
+      line(pen, from, row.top - 2, to, row.top + row.height + 1);
       pen.lineWidth = 1;
     }
   }
@@ -226,8 +231,12 @@ class Lanes {
   paintMarks(pen, data, frames, mark, colour) {
     pen.fillStyle = pen.strokeStyle = colour;
     const [first, last] = [frameAt(data, this.view.start), frameAt(data, this.view.end)];
+    let before = -1;
     for (let number = countUpTo(frames, first - 1); number < frames.length && frames[number] <= last; number += 1) {
-      mark(this.x(timeOf(data, frames[number])), frames[number]);
+      const x = this.x(timeOf(data, frames[number]));
+      if (x - before < 1) continue; // nothing more would be seen
+      before = x;
+      mark(x, frames[number]);
     }
   }
 
@@ -235,23 +244,27 @@ class Lanes {
   paintCurve(pen, data, values, y) {
     const first = Math.max(0, frameAt(data, this.view.start) - 1);
     const last = Math.min(values.length - 1, frameAt(data, this.view.end) + 1);
+    if (last - first > 2 * this.inner) return this.paintColumns(pen, data, values, y, first, last);
     pen.beginPath();
     if (last === first) pen.arc(this.x(data.times[first]), y(values[first]), 1.5, 0, 7);
-    if (last - first < 2 * this.inner) {
-      for (let frame = first; frame <= last; frame += 1) pen.lineTo(this.x(data.times[frame]), y(values[frame]));
-    } else {
-      let column = -1, low = 0, high = 0;
-      for (let frame = first; frame <= last; frame += 1) {
-        const at = Math.round(this.x(data.times[frame])), value = values[frame];
-        if (at !== column) {
-          if (column >= 0) { pen.lineTo(column, y(low)); pen.lineTo(column, y(high)); }
-          column = at; low = high = value;
-        }
-        low = Math.min(low, value); high = Math.max(high, value);
-      }
-      pen.lineTo(column, y(low)); pen.lineTo(column, y(high));
-    }
+    for (let frame = first; frame <= last; frame += 1) pen.lineTo(this.x(data.times[frame]), y(values[frame]));
     pen.stroke();
+  }
+
+  paintColumns(pen, data, values, y, first, last) {
+    pen.fillStyle = pen.strokeStyle;
+    let column = Math.round(this.x(data.times[first])), low = values[first], high = low;
+    for (let frame = first; frame <= last; frame += 1) {
+      const at = Math.round(this.x(data.times[frame])), value = values[frame];
+      if (at !== column) {
+        pen.fillRect(column, y(high) - 0.7, 1, y(low) - y(high) + 1.4);
+        column = at;
+        [low, high] = [Math.min(value, high), Math.max(value, low)]; // joins the column before
+      }
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+    pen.fillRect(column, y(high) - 0.7, 1, y(low) - y(high) + 1.4);
   }
 
   paint_strip(pen, row, data) {
@@ -284,6 +297,15 @@ class Lanes {
     const words = (name) => data.state_words[stateAt(data.bands[name][row.step] ?? [], frame)] ?? "";
     return `${row.label}: ${words("model")}${data.has_reference ? `; reference ${words("reference")}` : ""}`;
   }
+}
+
+// Gives a canvas as many pixels as the screen has for it; a canvas that fits keeps what it has.
+function fitCanvas(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1, pixels = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== pixels[0] || canvas.height !== pixels[1]) [canvas.width, canvas.height] = pixels;
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return pen;
 }
 
 function line(pen, x0, y0, x1, y1) { pen.beginPath(); pen.moveTo(x0, y0); pen.lineTo(x1, y1); pen.stroke(); }

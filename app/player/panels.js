@@ -183,7 +183,7 @@ class Transcript {
   }
 }
 
-const CURVE = { width: 260, height: 134, left: 26, top: 6, size: 96, stretch: 2.3 };
+const CURVE = { width: 260, height: 112, left: 26, top: 6, size: 74, stretch: 3 };
 
 function drawCurves(panel, data, shown) {
   if (!data.has_reference) return void panel.replaceChildren(node("p", "ss-dim", "There is no reference to score against."));

@@ -62,16 +62,15 @@ function repaint() {
   lastFrame = lastTime = -1;
 }
 
+const MAP_HEIGHT = 18;
+
 function paintMap() {
-  const ratio = window.devicePixelRatio || 1, width = map.clientWidth, height = 18;
-  map.width = Math.round(width * ratio);
-  map.height = Math.round(height * ratio);
-  const pen = map.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const width = lanes.width, height = MAP_HEIGHT, pen = fitCanvas(map, width, height);
+  pen.clearRect(0, 0, width, height);
   const at = (time) => GUTTER + time / data.duration_s * (width - GUTTER - MARGIN);
   pen.fillStyle = lanes.colours.faint;
   pen.fillRect(GUTTER, 7, width - GUTTER - MARGIN, 4);
-  pen.font = `11px ${getComputedStyle(map).fontFamily}`;
+  pen.font = lanes.font;
   pen.textBaseline = "middle";
   pen.fillStyle = lanes.colours.ink;
   pen.fillText(data.has_reference ? `${data.failures.length} failures` : "", 4, 9);

@@ -1,0 +1,180 @@
+"""Opens, plays, scrolls and zooms a run of 2 hours in the browser: 14,400 frames, 1,500 turns, 12 steps.
+
+Prints what it took and, as the last line, JSON. Needs Chromium and the development packages.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from playwright.sync_api import Page, sync_playwright
+
+from app.clips import Clip
+from app.player.pack import pack_run
+from app.runs import Run
+from engine.config import StreamConfig
+from engine.control import Task
+from engine.dialogue import apply_update, initial_state
+from engine.h264 import write_h264
+from engine.records import FrameOutput, Step
+from eval.failures import judge_video
+from eval.samples import Sample, Turn
+from tests.browser import CHROMIUM, FLAGS, inspect, serve_player
+
+NUM_FRAMES, FPS, NUM_TURNS, NUM_STEPS = 14_400, 2.0, 1_500, 12
+SECONDS = 4.0
+WORDS = ("now", "attach", "the", "wheel", "to", "board", "turn", "it", "until", "holds", "pick", "up", "cabin")
+MOVES = {
+    "plays, whole video in view": "",
+    "plays, 30 s in view": "",
+    "scrolls 30 s": "map.dispatchEvent(drag((frame % 100) / 100))",
+    "zooms": "canvas.dispatchEvent(wheel(frame % 60 < 30 ? -40 : 40))",
+}
+MEASURE = """([seconds, moves]) => new Promise((done) => {
+    const canvas = document.querySelector('.ss-canvas'), map = document.querySelector('.ss-map');
+    const box = canvas.getBoundingClientRect();
+    const at = {clientX: box.left + 600, clientY: box.top + 60, cancelable: true};
+    const wheel = (deltaY) => new WheelEvent('wheel', {deltaY, ctrlKey: true, ...at});
+    const drag = (share) => new PointerEvent('pointermove', {clientX: box.left + 160 + share * (box.width - 180)});
+    if (moves.includes('drag')) {
+        map.setPointerCapture = () => {};
+        map.dispatchEvent(new PointerEvent('pointerdown', {clientX: box.left + 200, pointerId: 1}));
+    }
+    const move = new Function('frame', 'canvas', 'map', 'wheel', 'drag', moves);
+    const began = performance.now(), gaps = [];
+    let last = began, frame = 0;
+    const look = (now) => {
+        gaps.push(now - last); last = now; frame += 1;
+        move(frame, canvas, map, wheel, drag);
+        if (performance.now() - began < 1000 * seconds) return void requestAnimationFrame(look);
+        map.dispatchEvent(new PointerEvent('pointerup', {pointerId: 1}));
+        gaps.sort((a, b) => a - b);
+        done({fps: 1000 * frame / (performance.now() - began), p95_ms: gaps[Math.floor(0.95 * gaps.length)]});
+    };
+    requestAnimationFrame(look);
+})"""
+
+
+def make_long_run(video: Path) -> Run:
+    """Make up a run of 2 hours with references."""
+    rng = np.random.default_rng(0)
+    steps = tuple(Step(id=f"S{number}", name=f"attach the part {number}") for number in range(1, NUM_STEPS + 1))
+    frames = np.sort(rng.choice(NUM_FRAMES, NUM_TURNS, replace=False)).tolist()
+    said, updates, turns = dict[int, str](), dict[int, tuple[str, ...]](), list[Turn]()
+    for number, frame in enumerate(frames):
+        text = " ".join(rng.choice(WORDS, 8))
+        if number % 3 == 0:
+            update = f"S{int(rng.integers(NUM_STEPS)) + 1}->{'start' if rng.random() < 0.5 else 'complete'}"
+            turns.append(Turn(time_s=frame / FPS, role="update", text=update))
+            updates[min(NUM_FRAMES - 1, frame + int(rng.integers(3)))] = (update,)
+        else:
+            turns.append(Turn(time_s=frame / FPS, role="assistant", text=text))
+            if rng.random() < 0.9:
+                said[min(NUM_FRAMES - 1, frame + int(rng.integers(3)))] = text
+    sample = Sample(
+        video_id="long",
+        video_path=video,
+        fps=FPS,
+        num_frames=NUM_FRAMES,
+        goal="build",
+        steps=steps,
+        turns=tuple(turns),
+        initial_state={},
+    )
+    clip = Clip(
+        name="long",
+        path=video,
+        fps=FPS,
+        num_frames=NUM_FRAMES,
+        duration_s=NUM_FRAMES / FPS,
+        sample=sample,
+        is_bundled=True,
+    )
+    run = Run(clip=clip, task=Task(goal="build", steps=steps), config=StreamConfig(), is_finished=True)
+    return replace(run, outputs=tuple(_outputs(steps, said, updates, rng)))
+
+
+def _outputs(
+    steps: tuple[Step, ...], said: dict[int, str], updates: dict[int, tuple[str, ...]], rng: np.random.Generator
+) -> Iterator[FrameOutput]:
+    state = initial_state(steps)
+    for index in range(NUM_FRAMES):
+        for text in updates.get(index, ()):
+            state = dict(apply_update(state, text).state)
+        yield FrameOutput(
+            frame_index=index,
+            time_s=index / FPS,
+            speak_prob=float(rng.beta(8, 1) if index in said else rng.beta(1, 8)),
+            update_prob=float(rng.beta(8, 1) if index in updates else rng.beta(1, 8)),
+            response=said.get(index),
+            updates=updates.get(index, ()),
+            dst_state=state,
+            cache_tokens=200 + 3 * index % 3000,
+            refreshed=index > 0 and 3 * index % 3000 == 0,
+            latency_ms=float(rng.gamma(2, 4)),
+        )
+
+
+def main() -> None:
+    """Make the run, open it, and measure."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_h264(folder / "long.mp4", _pictures(), fps=1)
+        run = make_long_run(folder / "long.mp4")
+        assert run.clip.sample is not None
+        judged = judge_video(run.clip.sample, run.outputs, encode=lambda texts: np.eye(len(texts), dtype=np.float32))
+        (folder / "a-empty.json").write_text("", encoding="utf-8")
+        (folder / "long.json").write_text(pack_run(run, judged), encoding="utf-8")
+        size_mb = (folder / "long.json").stat().st_size / 1e6
+        print(f"{NUM_FRAMES} frames, {len(judged.turns)} turns, {len(judged.failures)} failures: {size_mb:.1f} MB")
+        with serve_player(folder) as address, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            page.goto(address)
+            page.wait_for_function("document.querySelector('#video video')?.readyState >= 2", timeout=60_000)
+            figures = _measure(page)
+            browser.close()
+    print(json.dumps(figures))
+
+
+def _pictures() -> Iterator[NDArray[np.uint8]]:
+    for index in range(int(NUM_FRAMES / FPS)):
+        image = np.full((90, 120, 3), 60 + index % 120, np.uint8)
+        image[30:60, index % 90 : index % 90 + 30] = (220, 80, 60)
+        yield image
+
+
+def _measure(page: Page) -> dict[str, float]:
+    open_s = page.evaluate("""new Promise((done) => {
+        const began = performance.now();
+        document.querySelector('#long').click();
+        const look = () => document.querySelector('.ss-row') && document.querySelector('.ss').inspect().view.end > 7000
+            ? requestAnimationFrame(() => done((performance.now() - began) / 1000)) : requestAnimationFrame(look);
+        look();
+    })""")
+    figures = {"open_s": round(open_s, 2)}
+    print(f"{'opens':30} {open_s:8.2f} s")
+    for name, moves in MOVES.items():
+        page.keyboard.press("0")
+        if "30 s" in name:
+            for _ in range(8):
+                page.keyboard.press("+")
+        page.evaluate("() => { const video = document.querySelector('#video video'); video.muted = true; }")
+        is_paused = inspect(page)["isPaused"]
+        if is_paused == name.startswith("plays"):
+            page.keyboard.press("k")
+        page.wait_for_timeout(500)
+        found = page.evaluate(MEASURE, [SECONDS, moves])
+        key = name.replace(",", "").replace(" ", "_")
+        figures[f"{key}_fps"] = round(found["fps"], 1)
+        print(f"{name:30} {found['fps']:8.1f} frames/s, p95 {found['p95_ms']:.1f} ms")
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -24,6 +24,6 @@ def test_rooms_of_records_and_control_load_without_torch(room: str) -> None:
 
 
 def test_the_engine_loads_without_the_page() -> None:
-    page = "{'gradio', 'plotly', 'app', 'eval'}"
+    page = "{'gradio', 'app', 'eval'}"
     program = f"import sys, engine.stream, engine.clips; sys.exit(bool({page} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -92,12 +92,20 @@ function updateLines(data, frame) {
   return data.turns.filter((turn) => turn.role === "update" && turn.frame === frame).map((turn) => {
     const box = node("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`);
     box.append(node("b", "", turn.text));
-    if (turn.legality !== "legal") box.append(node("span", "ss-tag", turn.legality));
+    if (turn.legality !== "legal") box.append(legalityTag(turn));
     if (turn.verdict === "matched") box.append(` ✓ ${delayWords(turn.delay)}`);
     if (turn.verdict === "mismatched") box.append(" ≠ reference ", node("b", "", data.references[turn.link].text), `, ${delayWords(turn.delay)}`);
     if (turn.verdict === "redundant") box.append(" + no reference near");
     return box;
   });
+}
+
+function legalityTag(turn) {
+  const tag = node("span", "ss-tag", turn.legality);
+  tag.title = turn.legality === "malformed"
+    ? "not written as STEP->start or STEP->complete: it changes nothing"
+    : "of a step that does not exist, or it skips, repeats or goes back";
+  return tag;
 }
 
 function stateTable(data, frame) {
@@ -156,7 +164,7 @@ class Transcript {
     const { turn, reference } = row;
     const mark = turn ? VERDICTS[turn.verdict] ?? "" : row.role === "user" ? "" : reference.is_missed ? "✕" : "";
     if (turn) words.append(node("span", "", turn.text));
-    if (turn && turn.legality && turn.legality !== "legal") words.append(node("span", "ss-tag", turn.legality));
+    if (turn && turn.legality !== "legal") words.append(legalityTag(turn));
     if (row.role === "user") words.append(node("span", "", reference.text));
     else if (reference && (!turn || reference.text !== turn.text)) {
       words.append(quoted(turn ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));

@@ -11,6 +11,8 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 EMBEDDED = "all-MiniLM-L6-v2"
+MOST_KEPT = 20_000
+"""Texts whose embeddings are kept: assistants repeat themselves, and runs are made again with other thresholds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,15 @@ def load_encoder(name: str = EMBEDDED) -> TextEncoder:
     except (OSError, ValueError) as error:
         raise ValueError(f"the text encoder {name} cannot be loaded: {str(error).splitlines()[0]}") from error
 
+    known: dict[str, np.ndarray] = {}
+
     def encode(texts: list[str]) -> np.ndarray:
-        return np.asarray(model.encode(texts, show_progress_bar=False))
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if len(known) + len(new) > MOST_KEPT:
+            known.clear()
+            new = list(dict.fromkeys(texts))
+        if new:
+            known.update(zip(new, model.encode(new, show_progress_bar=False), strict=True))
+        return np.array([known[text] for text in texts])
 
     return TextEncoder(name=name, encode=encode)

@@ -18,7 +18,8 @@ MODEL: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1, "api
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
 PREVIEW = """(value) => {{
-    if (Number.isFinite(value)) document.dispatchEvent(new CustomEvent('stepscope:threshold', {{detail: {{name: '{name}', value}}}}));
+    const detail = {{name: '{name}', value}};
+    if (Number.isFinite(value)) document.dispatchEvent(new CustomEvent('stepscope:threshold', {{detail}}));
 }}"""
 """Tells the player that a slider moves; the server hears of it from the player, once the slider is let go."""
 AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}

@@ -5,12 +5,12 @@ video is the unit, since frames and turns of one video are not independent. **So
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from eval.counts import C, Pool
+from eval.counts import C, Numbers, Pool
 
 NUM_RESAMPLES = 1000
 LEVEL = 0.95
@@ -44,17 +44,23 @@ def bootstrap(
     """
     if pool.num_videos < 2:
         return dict.fromkeys(score(pool.total()), NO_INTERVAL)
-    random = np.random.default_rng(seed)
-    chances = np.full(pool.num_videos, 1 / pool.num_videos)
     drawn: dict[str, list[float]] = {}
-    for _ in range(num_resamples):
-        weights = random.multinomial(pool.num_videos, chances).astype(float)
+    for weights in resamples(pool.num_videos, num_resamples=num_resamples, seed=seed):
         for name, value in score(pool.total(weights)).items():
             drawn.setdefault(name, []).append(value)
-    return {name: _interval(values) for name, values in drawn.items()}
+    return {name: middle_interval(values) for name, values in drawn.items()}
 
 
-def _interval(values: list[float]) -> Interval:
+def resamples(num_videos: int, *, num_resamples: int, seed: int) -> Iterator[Numbers]:
+    """Draw splits of ``V`` videos with replacement: how often each video is in, ``[V]``."""
+    random = np.random.default_rng(seed)
+    chances = np.full(num_videos, 1 / num_videos)
+    for _ in range(num_resamples):
+        yield random.multinomial(num_videos, chances).astype(float)
+
+
+def middle_interval(values: Sequence[float]) -> Interval:
+    """Return where the middle 95 % of the values that are defined lie."""
     defined = [value for value in values if not math.isnan(value)]
     if not defined:
         return NO_INTERVAL

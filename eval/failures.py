@@ -92,7 +92,7 @@ def judge_video(
     updates, missed_updates = _judge_updates(sample, outputs)
     turns = tuple(sorted((*updates, *responses), key=lambda turn: (turn.frame_index, turn.role != "update")))
     last = outputs[-1].frame_index if outputs else -1
-    failures = [_fail(turn, number) for number, turn in enumerate(turns) if not _is_right(turn)]
+    failures = [_fail(turn, number) for number, turn in enumerate(turns) if not is_right(turn)]
     failures += [_miss("missed", frame, spoken[frame]) for frame in match.missed if frame <= last]
     failures += [_miss("missed update", frame, number) for frame, number in missed_updates if frame <= last]
     failures += _wrong_states(sample, outputs)
@@ -158,7 +158,8 @@ def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list
     return turns, [(frames[number], wanted[number]) for number in sorted(missed)]
 
 
-def _is_right(turn: JudgedTurn) -> bool:
+def is_right(turn: JudgedTurn) -> bool:
+    """Whether a turn says what the reference says, at most ``LATE_S`` away."""
     return turn.verdict == "matched" and abs(turn.delay_s or 0) <= LATE_S
 
 

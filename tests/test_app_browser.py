@@ -64,8 +64,8 @@ def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> N
     page.keyboard.press("End")
     page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 11 of 12')")
     states = " ".join(page.locator(".ss-states").inner_text().split())
-    assert "ref. ● completed S2 put on the roof" in states
-    assert "ref. ◐ in progress S3 load the block" in states
+    assert "≠ ref. ● S2 put on the roof" in states
+    assert "≠ ref. ◐ S3 load the block" in states
     assert page.is_enabled("#run")
     assert page.is_disabled("#stop")
 

@@ -342,7 +342,7 @@ def test_what_is_at_the_playhead_is_told_in_full(page: Page) -> None:
     assert "133 tokens in the context" in now
     page.keyboard.press("End")
     page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 19 of 20')")
-    assert "S2 put on the roof ○ not started ≠ ref. ◐ in progress" in " ".join(
+    assert "S2 put on the roof ○ not started ≠ ref. ◐" in " ".join(
         page.locator(".ss-states").inner_text().split()
     )
     assert page.locator(".ss-row.ss-current").count() == 1

@@ -120,7 +120,9 @@ function stateTable(data, frame) {
     const change = isChanged ? `${data.state_words[before].slice(0, 1)} → ${words}` : words;
     const row = node("tr");
     row.append(node("td", "", `${step.id} ${step.name}`), node("td", "", change));
-    row.append(node("td", "", isWrong ? `≠ ref. ${data.state_words[wanted]}` : ""));
+    const reference = node("td", "", isWrong ? `≠ ref. ${data.state_words[wanted].slice(0, 1)}` : "");
+    if (isWrong) reference.title = `reference: ${data.state_words[wanted]}`;
+    row.append(reference);
     row.classList.toggle("ss-changed", isChanged);
     row.classList.toggle("ss-wrong", isWrong);
     body.append(row);

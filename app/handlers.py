@@ -20,6 +20,7 @@ from app.clips import Clip, Demos, read_upload
 from app.display import DisplayCopies
 from app.runs import Run
 from app.views import (
+    UNCHANGED,
     Buttons,
     ClipView,
     LiveRun,
@@ -123,7 +124,9 @@ def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapp
         return (*choose_demo(bench, live, chosen), *unchanged)
     try:
         clip = bench.demos.find(link["video"])
-        thresholds = Thresholds(speak=_threshold(link, "speak"), update=_threshold(link, "update"))
+        thresholds = Thresholds(
+            speak=_threshold(link.get("speak", 0.5), "speak"), update=_threshold(link.get("update", 0.5), "update")
+        )
     except ValueError as error:
         shown = choose_demo(bench, live, chosen)
         status = say(sentence(f"the link leads nowhere: {error}"), is_problem=True)
@@ -136,19 +139,24 @@ def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapp
             *_ready(live),
             *thresholds,
         )
-    run_view, buttons = _begin(LiveRun(linked_digest=link["run"]))
-    return (*clip_view, *run_view, *buttons, *thresholds)
+    buttons = _begin(LiveRun(linked_digest=link["run"]))
+    return (*clip_view, *show_nothing("Waiting to start."), *buttons, *thresholds)
 
 
 def begin() -> Page:
-    """Clear the page for a run that may have to wait for another window's: ``RunView``, ``Buttons``."""
-    run_view, buttons = _begin(LiveRun())
-    return (*run_view, *buttons)
+    """Make the page ready for a run that may have to wait for another window's: ``RunView``, ``Buttons``.
+
+    What is shown stays until there is something new.
+    """
+    return (*_say_only("Waiting to start."), *_begin(LiveRun()))
 
 
-def _begin(live: LiveRun) -> tuple[RunView, Buttons]:
-    buttons = Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True))
-    return show_nothing("Waiting to start."), buttons
+def _begin(live: LiveRun) -> Buttons:
+    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True))
+
+
+def _say_only(status: str, *, is_problem: bool = False) -> RunView:
+    return UNCHANGED._replace(status=say(status, is_problem=is_problem))
 
 
 def stream(
@@ -158,24 +166,25 @@ def stream(
     goal: str,
     steps: str,
     user_turns: str,
-    speak_threshold: float,
-    update_threshold: float,
+    speak_threshold: float | None,
+    update_threshold: float | None,
 ) -> Generator[RunView]:
     """Stream the video through the model and show what it says as it says it; nothing unless a run was begun."""
     if live is None or live.is_started:
+        yield UNCHANGED
         return
     live.is_started = True
     try:
         if clip is None:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
+        task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
         config = StreamConfig(
             fps=clip.fps,
-            speak_threshold=speak_threshold,
-            update_threshold=update_threshold,
+            speak_threshold=_threshold(speak_threshold, "speak"),
+            update_threshold=_threshold(update_threshold, "update"),
             lookahead=FRAMES_PER_PASS,
             max_seq_len=min(StreamConfig().max_seq_len, bench.checkpoint.model.max_context),
         )
-        task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
         if clip.sample is not None and task.steps != clip.sample.steps:
             clip = replace(clip, sample=None)  # other steps than the reference's cannot be held against it
         live.run = Run(clip=clip, task=task, config=config, model_digest=bench.checkpoint.digest)
@@ -183,7 +192,7 @@ def stream(
     except (EngineError, ValueError) as error:
         problem = sentence(error)
         if live.run is None:
-            yield show_nothing(problem, is_problem=True)
+            yield _say_only(problem, is_problem=True)
         else:
             yield show_run(live.run, problem, encode=bench.encode, is_problem=True)
     finally:
@@ -215,25 +224,32 @@ def take_thresholds(event: gr.EventData) -> Thresholds:
 def rerun(bench: Bench, live: LiveRun | None, speak_threshold: float, update_threshold: float) -> RunView:
     """Run a finished run again, exactly, with other thresholds."""
     if live is None or live.run is None or not live.run.is_finished:
-        return RunView(status=gr.skip(), progress=gr.skip(), player=gr.skip(), scores=gr.skip())
-    config = replace(live.run.config, speak_threshold=speak_threshold, update_threshold=update_threshold)
+        return _say_only("There is no finished run to try other thresholds on: press Run.", is_problem=True)
+    config = replace(
+        live.run.config,
+        speak_threshold=_threshold(speak_threshold, "speak"),
+        update_threshold=_threshold(update_threshold, "update"),
+    )
     began = time.perf_counter()
     features = live.features or encode(bench.checkpoint, read_frames(live.run.clip.path, fps=config.fps))
     outputs = tuple(Streamer(bench.checkpoint, config).run(features, live.run.task))
     live.run = replace(live.run, config=config, outputs=outputs)
-    said = f"Done: run again with the new thresholds, {len(outputs)} frames in {time.perf_counter() - began:.1f} s."
+    wall_s = time.perf_counter() - began
+    said = f"Done: the same run with the new thresholds, {len(outputs)} frames in {wall_s:.1f} s."
     return show_run(live.run, said, encode=bench.encode)
 
 
-def _threshold(link: Mapping[str, str], name: str) -> float:
-    """Read a threshold of a link; 0.5 without one. Raises ``ValueError`` unless it lies within [0, 1]."""
+def _threshold(value: object, name: str) -> float:
+    """Read a threshold of a slider or a link. Raises ``ValueError`` unless it is a number within [0, 1]."""
     try:
-        value = float(link.get(name, 0.5))
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1:
-        raise ValueError(f"its {name} threshold is {link[name]!r}, not a number from 0 to 1")
-    return value
+        threshold = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        threshold = math.nan
+    if not 0 <= threshold <= 1:
+        raise ValueError(
+            f"the {name} threshold must be a number from 0 to 1; got {'nothing' if value is None else value}"
+        )
+    return threshold
 
 
 def read_task(clip: Clip, *, goal: str, steps: str, user_turns: str) -> Task:
@@ -274,7 +290,10 @@ def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
     said = [f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s).", *damages]
     if live.linked_digest not in (None, run.digest):
         said.append("The link was made from another run: the checkpoint, the task or the settings differ.")
-    yield show_run(run, " ".join(said), encode=bench.encode, is_problem=len(said) > 1)
+    is_problem = len(said) > 1
+    if run.clip.is_bundled and run.clip.sample is None:
+        said.append("Without scores: the steps are not those of the reference.")
+    yield show_run(run, " ".join(said), encode=bench.encode, is_problem=is_problem)
 
 
 def _kept(frames: Generator[FrameFeatures], live: LiveRun) -> Generator[FrameFeatures]:

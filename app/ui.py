@@ -17,11 +17,15 @@ MODEL: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1, "api
 """For events that need the model: one at a time, the others wait in a queue."""
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
-PREVIEW = """(value) => {{
+PREVIEW = """(typed) => {{
+    const value = Number.isFinite(typed) ? Math.min(1, Math.max(0, typed)) : null;
     const detail = {{name: '{name}', value}};
-    if (Number.isFinite(value)) document.dispatchEvent(new CustomEvent('stepscope:threshold', {{detail}}));
+    if (value !== null) document.dispatchEvent(new CustomEvent('stepscope:threshold', {{detail}}));
+    return value;
 }}"""
 """Tells the player that a slider moves; the server hears of it from the player, once the slider is let go."""
+STALE = "() => { document.dispatchEvent(new CustomEvent('stepscope:stale')); }"
+"""Tells the player that the task is no longer the one of the run that it shows."""
 AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 """For events that never wait for another's end."""
 
@@ -90,15 +94,17 @@ def build_page(bench: Bench) -> gr.Blocks:
             streaming.then(handlers.end, live, list(buttons), **AT_ONCE)
         ends: dict[str, Any] = {"cancels": [*streams, again], **AT_ONCE}
         stop_button.click(partial(handlers.stop, bench), live, [*run_view, *buttons], **ends)
-        chosen.input(partial(handlers.choose_demo, bench), [live, chosen], everything, **ends)
+        chosen.select(partial(handlers.choose_demo, bench), [live, chosen], everything, **ends)
         show_upload = partial(handlers.accept_upload, bench)
         gr.on([upload.upload, upload.clear], show_upload, [live, clip, upload], everything, **ends)
         for name, slider in thresholds._asdict().items():
-            slider.input(None, [slider], None, js=PREVIEW.format(name=name), api_visibility="private")
+            slider.input(None, [slider], [slider], js=PREVIEW.format(name=name), api_visibility="private")
+        for box in (goal, steps, user_turns):
+            box.input(None, None, None, js=STALE, api_visibility="private")
     return page
 
 
 def _chooser(bench: Bench) -> gr.Dropdown:
-    choices = [(f"{clip.name}: {clip.sample.goal if clip.sample else ''}", clip.name) for clip in bench.demos.clips]
-    first = choices[0][1] if choices else None
+    choices = [clip.name for clip in bench.demos.clips]
+    first = choices[0] if choices else None
     return gr.Dropdown(choices, value=first, label="Bundled video", interactive=True, elem_id="chosen")

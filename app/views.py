@@ -67,6 +67,10 @@ class RunView(NamedTuple):
     scores: Any
 
 
+UNCHANGED = RunView(status=gr.skip(), progress=gr.skip(), player=gr.skip(), scores=gr.skip())
+"""What is shown stays."""
+
+
 class Buttons(NamedTuple):
     """What a window has under way, and which of the two buttons can be pressed."""
 

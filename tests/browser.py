@@ -31,9 +31,9 @@ STATUS = "#status textarea"
 
 @contextmanager
 def serve(*, data: Path, checkpoint: Path) -> Iterator[str]:
-    """Serve the page on a free port and yield its address."""
+    """Serve ``tests.app_page`` on a free port and yield its address."""
     options = ["--data", str(data), "--checkpoint", str(checkpoint), "--device", "cpu", "--port"]
-    with _served("app", *options) as address:
+    with _served("tests.app_page", *options) as address:
         yield address
 
 

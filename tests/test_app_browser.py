@@ -84,7 +84,7 @@ def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Upl
 
 
 def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads: Uploads) -> None:
-    upload(page, uploads.good, "Press|press Run")
+    upload(page, uploads.slow, "Press|press Run")
     page.click("#run")
     wait_for_status(page, "^Running")
     page.click("#stop")
@@ -100,7 +100,7 @@ def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads
 
 
 def test_a_second_window_waits_for_the_first(page: Page, browser: Browser, address: str, uploads: Uploads) -> None:
-    upload(page, uploads.good, "press Run")
+    upload(page, uploads.slow, "press Run")
     page.click("#run")
     wait_for_status(page, "^Running")
     second = browser.new_page()
@@ -144,7 +144,7 @@ def test_a_slider_that_is_let_go_runs_again_and_a_link_leads_back(page: Page, br
     run(page)
     page.fill("#update_threshold input[type=number]", "1")
     assert inspect(page)["isPreview"]
-    assert wait_for_status(page, "run again with the new thresholds").startswith("Done: run again")
+    assert wait_for_status(page, "with the new thresholds").startswith("Done: the same run")
     page.wait_for_function("!document.querySelector('.ss').inspect().isPreview")
     assert inspect(page)["counts"]["update"] == {"hits": 0, "misses": 2, "alarms": 0}
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])

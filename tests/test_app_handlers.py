@@ -18,7 +18,7 @@ from app.clips import Clip, read_demos
 from app.display import DisplayCopies
 from app.handlers import Bench
 from app.runs import Run
-from app.views import Buttons, ClipView, LiveRun, Page, RunView
+from app.views import UNCHANGED, Buttons, ClipView, LiveRun, Page, RunView
 from engine.checkpoint import load_model
 from engine.video import Frame, probe
 from tests.conftest import Uploads
@@ -246,7 +246,7 @@ def test_two_windows_do_not_mix(bench: Bench) -> None:
         ("user_turns", "soon: hello", "soon: hello"),
         ("user_turns", "7: hello", "the user turn at 0:07 comes after the end of the video (0:06)"),
         ("goal", "long " * 5000, "the schema prompt takes"),
-        ("speak_threshold", 2.0, "speak_threshold must be within [0, 1]"),
+        ("speak_threshold", 2.0, "the speak threshold must be a number from 0 to 1; got 2.0"),
     ],
 )
 def test_a_wrong_entry_is_said_and_the_page_goes_on(bench: Bench, box: str, text: Any, words: str) -> None:
@@ -281,7 +281,7 @@ def test_other_thresholds_run_again_exactly_as_from_the_start(bench: Bench) -> N
     assert fresh.run is not None
     before = decisions(live.run)
     view = handlers.rerun(bench, live, 0.0, 1.0)
-    assert view.status.value.startswith("Done: run again with the new thresholds, 12 frames in ")
+    assert view.status.value.startswith("Done: the same run with the new thresholds, 12 frames in ")
     assert decisions(live.run) == decisions(fresh.run) != before
     assert json.loads(view.player)["thresholds"] == {"speak": 0.0, "update": 1.0}
     live.features.clear()  # too many to keep: the video is read again
@@ -320,8 +320,8 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(bench: Bench) ->
     ("link", "words"),
     [
         ({"video": HOSTILE}, "there is no bundled video"),
-        ({"video": "truck-2", "speak": "nan"}, "its speak threshold is 'nan'"),
-        ({"video": "truck-2", "update": "7"}, "its update threshold is '7'"),
+        ({"video": "truck-2", "speak": "nan"}, "the speak threshold must be a number from 0 to 1; got nan"),
+        ({"video": "truck-2", "update": "7"}, "the update threshold must be a number from 0 to 1; got 7"),
     ],
 )
 def test_a_link_that_leads_nowhere_says_so(bench: Bench, link: dict[str, str], words: str) -> None:
@@ -335,7 +335,7 @@ def test_a_link_that_leads_nowhere_says_so(bench: Bench, link: dict[str, str], w
 def test_no_link_opens_the_first_video_and_runs_nothing(bench: Bench) -> None:
     clip_view, _, buttons = views(handlers.open_page(bench, None, "truck-1", {}))
     assert clip_view.clip == bench.demos.find("truck-1")
-    assert list(run_views(bench, clip_view.clip, buttons.live)) == []
+    assert list(run_views(bench, clip_view.clip, buttons.live)) == [UNCHANGED]
 
 
 def test_a_taken_port_and_a_missing_checkpoint_end_with_2_and_one_line(

@@ -38,6 +38,7 @@ function stepFailure(by) {
   const wanted = data.failures.map((failure, number) => ({ failure, number })).filter(({ failure }) => kinds.has(failure.kind));
   const isBeyond = ({ failure, number }) => (cursor !== null ? by * (number - cursor) > 0 : by * (failure.time - time) > 0.01);
   const next = by > 0 ? wanted.find(isBeyond) : wanted.findLast(isBeyond);
+  if (!data.has_reference) return say("There is no reference to fail against.");
   if (!next) return say(wanted.length ? `No failure ${by > 0 ? "after" : "before"} this one.` : "No failure of the chosen kinds.");
   screen.pause();
   cursor = next.number;
@@ -148,7 +149,7 @@ function linkedMoment() {
 }
 
 async function copyLink() {
-  if (!data.is_linkable) return say("A link can lead to bundled videos and saved runs only.");
+  if (!data.is_linkable) return say("No link: it can lead only to bundled videos with the task that belongs to them.");
   const link = linkedMoment();
   try {
     await navigator.clipboard.writeText(link);
@@ -177,7 +178,10 @@ function showHelp() {
   }
   const close = node("button", "", "close (Esc)");
   close.addEventListener("click", () => dialog.close());
-  dialog.replaceChildren(node("h3", "", "Keys"), table, close);
+  const signs = node("table");
+  for (const sign in SIGNS) signs.insertRow().append(node("td", "ss-sign", sign), node("td", "", SIGNS[sign]));
+  const bands = "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, below the model.";
+  dialog.replaceChildren(node("h3", "", "Keys"), table, node("h3", "", "Signs"), signs, node("p", "ss-dim", bands), close);
   dialog.showModal();
 }
 

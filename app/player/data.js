@@ -4,6 +4,17 @@ const KINDS = {
   "missed": "✕", "redundant": "+", "wrong text": "≠", "early or late": "↔",
   "wrong update": "◇", "missed update": "◆", "wrong state": "▨",
 };
+const SIGNS = {
+  "✓": "matched: the same in other words or the same words, at most 1 s away",
+  "✕": "missed: the assistant was silent where the reference speaks",
+  "+": "redundant: the assistant spoke with no reference near",
+  "≠": "wrong text: it spoke in time and said something else",
+  "↔": "early or late: right, but more than 1 s away",
+  "◇": "wrong update: of another step or transition, or with no reference near",
+  "◆": "missed update", "▨": "wrong state: the belief differs from the reference; hatched in the lanes",
+  "● ▲ ✕": "on the probabilities: a decision in time (within 1 s of the reference), a false one, a missed one",
+  "↻": "refresh: the context was full and began anew from the prompt",
+};
 const DECISIONS = ["speak", "update"];
 
 function numbers(packed) {
@@ -59,11 +70,12 @@ function differences(data, step) {
 
 function transcriptRows(data) {
   const taken = new Set(data.turns.map((turn) => turn.link).filter((link) => link !== null));
-  const rows = data.turns.map((turn) => ({
-    time: turn.time, role: turn.role, turn, reference: turn.link === null ? null : data.references[turn.link],
+  const rows = data.turns.map((turn, number) => ({
+    time: turn.time, role: turn.role, turn, number, link: turn.link,
+    reference: turn.link === null ? null : data.references[turn.link],
   }));
   data.references.forEach((reference, number) => {
-    if (!taken.has(number)) rows.push({time: reference.time, role: reference.role, turn: null, reference});
+    if (!taken.has(number)) rows.push({time: reference.time, role: reference.role, turn: null, number: null, link: number, reference});
   });
   const ranks = {update: 0, user: 1, assistant: 2};
   return rows.sort((a, b) => a.time - b.time || ranks[a.role] - ranks[b.role]);

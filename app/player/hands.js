@@ -96,6 +96,7 @@ map.addEventListener("pointerdown", (event) => {
 
 document.addEventListener("pointerdown", () => { isHeld = true; }, { signal: listeners.signal, capture: true });
 document.addEventListener("pointerup", () => { isHeld = false; setTimeout(letGo); }, { signal: listeners.signal });
+document.addEventListener("stepscope:stale", () => { isStale = true; if (data) recount(); }, { signal: listeners.signal });
 document.addEventListener("stepscope:threshold", (event) => preview(event.detail.name, event.detail.value), { signal: listeners.signal });
 const sizes = new ResizeObserver(() => {
   if (canvas.parentElement.clientWidth !== frameWidth) { frameWidth = canvas.parentElement.clientWidth; layOut(); }

@@ -107,7 +107,7 @@ class Lanes {
     pen.fillText(`${row.name} > ${shown.thresholds[row.name].toFixed(2)}`, 4, row.top + 12);
     pen.fillStyle = this.colours.ink;
     if (!data.has_reference) return void pen.fillText(`${counts.hits.length} decisions`, 4, row.top + 29);
-    pen.fillText(`● ${counts.hits.length} hits  ▲ ${counts.alarms.length} false`, 4, row.top + 29);
+    pen.fillText(`● ${counts.hits.length} in time  ▲ ${counts.alarms.length} false`, 4, row.top + 29);
     pen.fillText(`✕ ${counts.misses.length} missed`, 4, row.top + 45);
   }
 

@@ -37,7 +37,7 @@ def pack_run(run: Run, judged: JudgedVideo | None = None) -> str:
         {
             "name": run.clip.name,
             "run": run.digest,
-            "is_linkable": run.clip.is_bundled,
+            "is_linkable": _is_linkable(run),
             "is_finished": run.is_finished,
             "duration_s": max(run.clip.duration_s, run.reached_s),
             "fps": run.config.fps,
@@ -62,7 +62,7 @@ def pack_run(run: Run, judged: JudgedVideo | None = None) -> str:
             "expected": _expected(sample, len(outputs)) if sample else None,
             "tolerance_s": LATE_S,
             "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),
-            "turns": _turns(run, judged),
+            "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}),
             "references": _references(run, missed),
             "bands": {"model": _model_bands(run), "reference": _reference_bands(sample) if sample else []},
             "failures": [_failure(failure, judged, sample) for failure in failures] if judged and sample else [],
@@ -85,7 +85,16 @@ def _expected(sample: Sample, num_frames: int) -> Packed:
     return {"speak": within["assistant"], "update": within["update"]}
 
 
-def _turns(run: Run, judged: JudgedVideo | None) -> list[Packed]:
+def _is_linkable(run: Run) -> bool:
+    """Whether a link leads back to this run: it names a bundled video, and the task that belongs to it."""
+    sample = run.clip.sample
+    if sample is None or not run.clip.is_bundled:
+        return False
+    own = (sample.goal, sample.steps, sample.user_turns)
+    return own == (run.task.goal, run.task.steps, run.task.user_turns)
+
+
+def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) -> list[Packed]:
     legality = {frame: iter(verdicts) for frame, verdicts in judge_updates(run).items()}
     turns = judged.turns if judged else _unjudged(run.outputs)
     return [
@@ -94,13 +103,14 @@ def _turns(run: Run, judged: JudgedVideo | None) -> list[Packed]:
             "frame": turn.frame_index,
             "text": turn.text,
             "verdict": turn.verdict if judged else None,
+            "failure": failures.get(number),
             "legality": next(legality[turn.frame_index]) if turn.role == "update" else "legal",
             "link": turn.reference,
             "delay": turn.delay_s,
             "score": turn.semantic_score,
             "cost": turn.cost,
         }
-        for turn in turns
+        for number, turn in enumerate(turns)
     ]
 
 
@@ -165,6 +175,8 @@ def _failure(failure: Failure, judged: JudgedVideo, sample: Sample) -> Packed:
     reference = None if failure.reference is None else sample.turns[failure.reference]
     return {
         "kind": failure.kind,
+        "turn": failure.turn,
+        "reference": failure.reference,
         "frame": failure.frame_index,
         "end": failure.end_frame,
         "words": _words(failure, turn, None if reference is None else reference.text),

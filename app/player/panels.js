@@ -45,7 +45,7 @@ function decisionLine(data, name, frame) {
   const did = countUpTo(data.decided[name], frame) > countUpTo(data.decided[name], frame - 1);
   const words = { speak: ["silent", "spoke"], update: ["no update", "updated"] }[name];
   bar.title = `threshold ${threshold.toFixed(2)}`;
-  row.append(node("span", "ss-name", name), bar, node("span", "", `${prob.toFixed(3)} of ${threshold.toFixed(2)}`), node("b", "", words[Number(did)]));
+  row.append(node("span", "ss-name", name), bar, node("span", "", `${prob.toFixed(3)} ${did ? ">" : "≤"} ${threshold.toFixed(2)}`), node("b", "", words[Number(did)]));
   return row;
 }
 
@@ -94,8 +94,8 @@ function updateLines(data, frame) {
     box.append(node("b", "", turn.text));
     if (turn.legality !== "legal") box.append(legalityTag(turn));
     if (turn.verdict === "matched") box.append(` ✓ ${delayWords(turn.delay)}`);
-    if (turn.verdict === "mismatched") box.append(" ≠ reference ", node("b", "", data.references[turn.link].text), `, ${delayWords(turn.delay)}`);
-    if (turn.verdict === "redundant") box.append(" + no reference near");
+    if (turn.verdict === "mismatched") box.append(" ◇ reference ", node("b", "", data.references[turn.link].text), `, ${delayWords(turn.delay)}`);
+    if (turn.verdict === "redundant") box.append(" ◇ no reference near");
     return box;
   });
 }
@@ -164,23 +164,24 @@ class Transcript {
     const glyph = { update: "◆", user: "▹", assistant: "●" }[row.role];
     const words = node("span", "ss-words");
     const { turn, reference } = row;
-    const mark = turn ? VERDICTS[turn.verdict] ?? "" : row.role === "user" ? "" : reference.is_missed ? "✕" : "";
+    const kind = turn ? turn.failure : reference.is_missed ? { update: "missed update", assistant: "missed" }[row.role] : null;
+    const mark = node("span", `ss-mark ss-${kind ? "mismatched" : "matched"}`, kind ? KINDS[kind] : turn?.verdict ? "✓" : "");
+    mark.title = kind ?? "";
     if (turn) words.append(node("span", "", turn.text));
     if (turn && turn.legality !== "legal") words.append(legalityTag(turn));
     if (row.role === "user") words.append(node("span", "", reference.text));
     else if (reference && (!turn || reference.text !== turn.text)) {
       words.append(quoted(turn ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));
     }
-    box.append(
-      node("span", "ss-time", clockText(row.time)), node("span", "ss-who", glyph), words,
-      node("span", `ss-mark ss-${turn?.verdict ?? (reference?.is_missed ? "missed" : "plain")}`, mark),
-    );
+    box.append(node("span", "ss-time", clockText(row.time)), node("span", "ss-who", glyph), words, mark);
     return box;
   }
 
-  // Marks the row of a time; scrolls to it only while the mouse is elsewhere.
-  follow(time) {
-    const number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
+  // Marks the row of a failure or of a time; scrolls to it only while the mouse is elsewhere.
+  follow(time, failure) {
+    const isOf = (row) => (failure.turn === null ? row.turn === null && row.link === failure.reference : row.number === failure.turn);
+    let number = failure && failure.kind !== "wrong state" ? this.rows.findIndex(isOf) : -1;
+    if (number < 0) number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
     if (number === this.current) return;
     this.panel.children[this.current]?.classList.remove("ss-current");
     this.current = number;
@@ -193,13 +194,13 @@ class Transcript {
   }
 }
 
-const CURVE = { width: 260, height: 112, left: 26, top: 6, size: 74, stretch: 3 };
+const CURVE = { width: 260, height: 106, left: 26, top: 6, size: 68, stretch: 3.25 };
 
 function drawCurves(panel, data, shown) {
   if (!data.has_reference) return void panel.replaceChildren(node("p", "ss-dim", "There is no reference to score against."));
   data.curves ??= Object.fromEntries(DECISIONS.map((name) => [name, precisionRecall(data, name)]));
-  const hint = `Events within ${data.tolerance_s} s of the reference, at every threshold, from this video's trace. ● is the threshold now.`;
-  panel.replaceChildren(...DECISIONS.map((name) => drawCurve(data, name, shown)), node("p", "ss-dim", hint));
+  const hint = `Decisions within ${data.tolerance_s} s of the reference. ● is the threshold now.`;
+  panel.replaceChildren(node("p", "ss-dim", hint), ...DECISIONS.map((name) => drawCurve(data, name, shown)));
 }
 
 function drawCurve(data, name, shown) {
@@ -225,7 +226,7 @@ function drawCurve(data, name, shown) {
     const [x, y] = place(now);
     figure.append(make("circle", { cx: x, cy: y, r: 4.5, class: `ss-fill-${name}` }));
   }
-  const words = `${name}: precision ${now.precision.toFixed(2)}, recall ${now.recall.toFixed(2)}`.replaceAll("NaN", "undefined");
+  const words = `${name}: precision ↑ ${now.precision.toFixed(2)}, recall → ${now.recall.toFixed(2)}`.replaceAll("NaN", "undefined");
   figure.append(make("text", { x: left + 4, y: height - 4 }, words));
   return figure;
 }

@@ -10,7 +10,7 @@ const transcript = new Transcript(find("rows"), goTo);
 const listeners = new AbortController(); // there is no unmount hook: one switch for all that is not ours
 const shown = { thresholds: { speak: 0.5, update: 0.5 }, counts: {}, isPreview: false, region: null, isLooping: false };
 const kinds = new Set(Object.keys(KINDS));
-let data = null, cursor = null, lastFrame = -1, lastTime = -1, tab = "rows", pending = 0, frameWidth = 0;
+let data = null, cursor = null, lastFrame = -1, lastTime = -1, tab = "rows", pending = 0, frameWidth = 0, isStale = false;
 
 function draw() {
   const before = data;
@@ -19,8 +19,9 @@ function draw() {
   find("empty").textContent = data ? "" : "Press Run: what the assistant says and believes appears here, on the video's clock.";
   if (!data) return clear();
   const isSame = before?.name === data.name;
-  shown.isPreview = false;
+  shown.isPreview = isStale = false;
   shown.thresholds = { ...data.thresholds };
+  for (const name of ["previousFailure", "nextFailure"]) find("bar").querySelector(`[data-do=${name}]`).disabled = !data.has_reference;
   if (!isSame) {
     lanes.view = { start: 0, end: data.duration_s };
     shown.region = null;
@@ -36,6 +37,8 @@ function draw() {
 
 function clear() {
   cursor = null;
+  isStale = false;
+  head.style.visibility = "hidden";
   for (const name of ["now", "rows", "curves", "kinds", "counts"]) find(name).replaceChildren();
   lanes.context?.clearRect(0, 0, lanes.width, lanes.height);
   map.getContext("2d").clearRect(0, 0, map.width, map.height);
@@ -50,8 +53,10 @@ function layOut() {
 
 function recount() {
   for (const name of DECISIONS) shown.counts[name] = countEvents(data, name, shown.thresholds[name], shown.isPreview);
-  find("counts").textContent = shown.isPreview
-    ? "Preview from the trace: another decision would change what follows. Let go to run it exactly." : "";
+  find("counts").textContent = [
+    shown.isPreview ? "Preview from the trace: another decision would change what follows. Let go to run it exactly." : "",
+    isStale ? "Goal, steps or user turns have changed since this run: press Run." : "",
+  ].filter(Boolean).join(" ");
   if (tab === "curves") drawCurves(find("curves"), data, shown);
   repaint();
 }
@@ -103,8 +108,9 @@ function tick() {
   const frame = frameAt(data, time);
   if (frame === lastFrame) return;
   lastFrame = frame;
-  drawNow(find("now"), data, frame, time, cursor === null ? null : data.failures[cursor]);
-  transcript.follow(time);
+  const failure = cursor === null ? null : data.failures[cursor];
+  drawNow(find("now"), data, frame, time, failure);
+  transcript.follow(time, failure);
   canvas.setAttribute("aria-valuenow", time.toFixed(1));
   canvas.setAttribute("aria-valuetext", `${clockText(time)} of ${clockText(data.duration_s)}`);
 }

@@ -3,7 +3,7 @@
 Thresholds are used exactly as set. Lengths are in tokens unless the name says otherwise.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -39,8 +39,12 @@ class StreamConfig:
     """Room kept for the turn at hand: the context is refreshed at ``max_seq_len - reserved_seq_len``."""
     prefill_frames: int = 1
     """Frames fed together at the start."""
-    lookahead: int = 1
-    """Frames fed together afterwards; any value gives the same triggers, texts and states."""
+    lookahead: int = 64
+    """Frames fed together afterwards, at most: few after a trigger, more the longer frames stay silent; 1 for live
+    input. Any value gives the same triggers, texts and states."""
+    draft_tokens: int = 24
+    """Tokens of a text that are guessed and verified in one pass, at most; 0 writes token by token. Any value gives the
+    same texts. Sampling writes token by token."""
     do_sample: bool = False
     """Sample the next token instead of taking the likeliest."""
     temperature: float = 1.0
@@ -60,6 +64,7 @@ class StreamConfig:
         for name in ("max_updates_per_frame", "max_new_tokens", "max_update_tokens", "prefill_frames"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         _require(self.lookahead >= 1, "lookahead", self.lookahead, "at least 1")
+        _require(self.draft_tokens >= 0, "draft_tokens", self.draft_tokens, "at least 0")
         for name, choices in (("decision_policy", DecisionPolicy), ("illegal_updates", IllegalUpdates)):
             _require(
                 getattr(self, name) in get_args(choices),
@@ -78,6 +83,15 @@ class StreamConfig:
     def longest_turn(self) -> int:
         """Tokens that one frame's updates and response can take, with their opening and closing tokens."""
         return self.max_updates_per_frame * (self.max_update_tokens + 2) + self.max_new_tokens + 2
+
+    @property
+    def room(self) -> int:
+        """Longest context that an image may end at: the longest turn still fits behind it."""
+        return self.max_seq_len - self.longest_turn
+
+    def one_by_one(self) -> "StreamConfig":
+        """Return the definition of the same stream: frame by frame and token by token."""
+        return replace(self, prefill_frames=1, lookahead=1, draft_tokens=0)
 
     @property
     def refresh_at(self) -> int:

@@ -21,14 +21,24 @@ class TokenPicker:
         self._never = list(never)
         self._random = torch.Generator().manual_seed(config.seed)
 
+    def pick_each(self, logits: Tensor) -> tuple[int, ...]:
+        """Pick a token id at each of ``N`` positions, in order, from logits ``[N, V]``."""
+        if self._config.do_sample:
+            return tuple(self.pick(row) for row in logits)
+        return tuple(self._allowed(logits).argmax(-1).tolist())
+
     def pick(self, logits: Tensor) -> int:
         """Pick one token id from logits ``[V]``."""
-        allowed = logits.clone()
-        allowed[self._never] = -torch.inf
+        allowed = self._allowed(logits)
         if not self._config.do_sample:
             return int(allowed.argmax())
         probs = torch.softmax(allowed.cpu().double() / self._config.temperature, dim=-1)
         return int(torch.multinomial(self._nucleus(probs), 1, generator=self._random))
+
+    def _allowed(self, logits: Tensor) -> Tensor:
+        allowed = logits.clone()
+        allowed[..., self._never] = -torch.inf
+        return allowed
 
     def _nucleus(self, probs: Tensor) -> Tensor:
         """Zero all but the likeliest tokens that together reach ``top_p``; the likeliest always stays."""

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from engine.cache import KVCache
 from engine.config import StreamConfig
-from engine.control import Frames, Image, Pass, Reading
 from engine.decide import Decision, read_decisions
 from engine.errors import FeatureError
 from engine.generate import TokenPicker
 from engine.model import StreamingModel
+from engine.requests import Frames, Pass, Piece, Reading
 from engine.vision import FrameFeatures
 
 
@@ -66,10 +66,12 @@ class Runner:
         if request.decide_at:
             at = hidden[list(request.decide_at)]
             decisions = read_decisions(self._model, at, policy=self._policy, silent_id=self._silent_id)
-        token = self._picker.pick(self._model.token_logits(hidden[-1:])[0]) if request.pick_token else None
-        return Reading(decisions=tuple(decisions), token=token)
+        tokens: tuple[int, ...] = ()
+        if request.pick_at:
+            tokens = self._picker.pick_each(self._model.token_logits(hidden[list(request.pick_at)]))
+        return Reading(decisions=tuple(decisions), tokens=tokens)
 
-    def _embed(self, feed: tuple[int | Image, ...]) -> Tensor:
+    def _embed(self, feed: tuple[Piece, ...]) -> Tensor:
         """Embed token ids and images in order: ``[1, L, D]``."""
         model = self._model
         ids = torch.tensor([piece for piece in feed if isinstance(piece, int)], device=model.device)

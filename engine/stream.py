@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
-from engine.control import Answer, Frames, Task, control
+from engine.control import Steering, Task
 from engine.records import FrameOutput
+from engine.requests import Answer, Frames, PassCounts
 from engine.runner import Runner
 from engine.vision import FrameFeatures
 
@@ -24,6 +25,8 @@ class Streamer:
     def __init__(self, checkpoint: Checkpoint, config: StreamConfig | None = None) -> None:
         self.checkpoint = checkpoint
         self.config = config or StreamConfig()
+        self.counts = PassCounts()
+        """What all runs so far have cost, the one under way included."""
         if self.config.max_seq_len > checkpoint.model.max_context:
             raise ValueError(
                 f"max_seq_len is {self.config.max_seq_len}, but the model has positions for "
@@ -49,18 +52,20 @@ class Streamer:
             never=checkpoint.prompt.never_generated,
             silent_id=checkpoint.silent_id,
         )
-        steering = control(
+        steering = Steering(
             task or Task(),
             config=self.config,
             script=checkpoint.prompt,
             tokens_per_frame=checkpoint.model.tokens_per_frame,
         )
+        control, before = steering.run(), self.counts
         spent_ms: defaultdict[int, float] = defaultdict(float)
         first_token_ms: dict[int, float] = {}
         answer: Answer = None
         try:
             while True:
-                step = steering.send(answer)
+                step = control.send(answer)
+                self.counts = before + steering.counts
                 if isinstance(step, FrameOutput):
                     answer = None
                     yield replace(
@@ -76,7 +81,7 @@ class Streamer:
                     elapsed_ms = (time.perf_counter() - began) * 1000
                     for frame in step.frames:  # a pass is shared equally by the frames it serves
                         spent_ms[frame] += elapsed_ms / len(step.frames)
-                    if step.pick_token:
+                    if step.pick_at:
                         first_token_ms.setdefault(step.frames[0], round(elapsed_ms, 3))
         except StopIteration:
             return

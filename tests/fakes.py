@@ -10,11 +10,11 @@ from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 
 from assets.tiny import train_tokenizer
 from engine.checkpoint import Checkpoint, load_model, save_model
-from engine.control import Answer, Control, Frames, Image, Pass, Reading
 from engine.decide import Decision
 from engine.model import Pooling, StreamingModel
 from engine.prompt import Prompt
 from engine.records import FrameOutput, Step
+from engine.requests import Answer, Control, Frames, Image, Pass, Reading
 from engine.vision import FrameFeatures
 
 UPDATE, RESPONSE, EOS = 1, 2, 3
@@ -63,8 +63,6 @@ class ScriptedRunner:
     context: list[int | Image] = field(default_factory=list)
     longest: int = 0
     num_passes: int = 0
-    _writing: list[int] = field(default_factory=list)
-    _updates_left: list[str] = field(default_factory=list)
 
     def drive(self, control: Control) -> list[FrameOutput]:
         """Run a control to its end."""
@@ -91,30 +89,53 @@ class ScriptedRunner:
         for piece in request.feed:
             self.context += [piece] * (self.tokens_per_frame if isinstance(piece, Image) else 1)
         self.longest = max(self.longest, len(self.context))
-        decisions = tuple(self._decide(self.context[request.keep + at]) for at in request.decide_at)
-        return Reading(decisions=decisions, token=self._pick() if request.pick_token else None)
+        context = self.context
+        return Reading(
+            decisions=tuple(self._decide(context[: request.keep + at + 1]) for at in request.decide_at),
+            tokens=tuple(self._pick(context[: request.keep + at + 1]) for at in request.pick_at),
+        )
 
-    def _decide(self, at: int | Image) -> Decision:
+    def _decide(self, context: list[int | Image]) -> Decision:
+        at = context[-1]
         if not isinstance(at, Image):
             assert at == self.script.eos_id, "heads are read at images and after an update"
-            return Decision(speak_prob=0.0, update_prob=0.9 if self._updates_left else 0.1)
+            updates, written = self._turn(context)
+            is_planned = len(written) < len(updates) and written == [
+                self.script.words(text) for text in updates[: len(written)]
+            ]
+            return Decision(speak_prob=0.0, update_prob=0.9 if is_planned else 0.1)
         updates, response = self.turns.get(at.frame_index, ((), None))
         return Decision(speak_prob=0.1 if response is None else 0.9, update_prob=0.9 if updates else 0.1)
 
-    def _pick(self) -> int:
-        last = self.context[-1]
+    def _turn(self, context: list[int | Image]) -> tuple[tuple[str, ...], list[tuple[int, ...]]]:
+        """Return the updates planned for the last frame of a context, and those that stand in it."""
+        since = next(n for n, piece in enumerate(reversed(context)) if isinstance(piece, Image))
+        image = context[-1 - since]
+        assert isinstance(image, Image)
+        written: list[list[int]] = []
+        is_update = False
+        for token in context[len(context) - since :]:
+            assert isinstance(token, int)
+            if token in (self.script.update_id, self.script.response_id):
+                is_update = token == self.script.update_id
+                written += [[]] * is_update
+            elif is_update and token != self.script.eos_id:
+                written[-1] = [*written[-1], token]
+        return self.turns.get(image.frame_index, ((), None))[0], [tuple(ids) for ids in written]
+
+    def _pick(self, context: list[int | Image]) -> int:
+        """Pick the planned token; where the context has left the plan, end the turn."""
         script = self.script
-        if last in (script.update_id, script.response_id):
-            frame = next(p.frame_index for p in reversed(self.context) if isinstance(p, Image))
-            updates, response = self.turns[frame]
-            if last == script.response_id:
-                text = response or ""
-            else:
-                since = self.context[::-1].index(Image(frame_index=frame))
-                number = self.context[len(self.context) - since :].count(script.update_id) - 1
-                text, self._updates_left = updates[number], list(updates[number + 1 :])
-            self._writing = [*script.words(text), script.eos_id]
-        return self._writing.pop(0)
+        openings = (script.update_id, script.response_id)
+        place = next(n for n in range(len(context) - 1, -1, -1) if context[n] in openings)
+        frame = next(piece.frame_index for piece in reversed(context[:place]) if isinstance(piece, Image))
+        updates, response = self.turns.get(frame, ((), None))
+        text = response or ""
+        if context[place] == script.update_id:
+            number = len(self._turn(context[: place + 1])[1]) - 1
+            text = updates[number] if number < len(updates) else ""
+        planned, written = [*script.words(text), script.eos_id], context[place + 1 :]
+        return planned[len(written)] if written == planned[: len(written)] else script.eos_id
 
 
 def tiny_model(*, pooling: Pooling = "mean", feature_dim: int | None = None, seed: int = 0) -> StreamingModel:

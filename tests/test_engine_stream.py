@@ -13,9 +13,10 @@ from torch import Tensor
 from engine.cache import KVCache
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
-from engine.control import Image, Pass, Task
+from engine.control import Task
 from engine.errors import EngineError, FeatureError, VideoError
 from engine.records import FrameOutput, UserTurn
+from engine.requests import Image, Pass
 from engine.runner import Runner
 from engine.stream import Streamer
 from engine.vision import FrameFeatures, read_ahead
@@ -45,6 +46,9 @@ def between(probs: list[float], share: float) -> float:
     ordered = [0.0, *sorted(probs), 1.0]
     rank = round((len(ordered) - 2) * (1 - share))
     return (ordered[rank] + ordered[rank + 1]) / 2
+
+
+ONE_BY_ONE: dict[str, Any] = {"lookahead": 1, "draft_tokens": 0}
 
 
 def run(checkpoint: Checkpoint, num_frames: int = 160, **settings: Any) -> list[FrameOutput]:
@@ -109,7 +113,7 @@ def test_a_forked_cache_goes_its_own_way(checkpoint: Checkpoint) -> None:
 
 @pytest.mark.parametrize("lookahead", [2, 7, 64])
 def test_looking_ahead_changes_nothing(checkpoint: Checkpoint, lookahead: int) -> None:
-    one = run(checkpoint)
+    one = run(checkpoint, **ONE_BY_ONE)
     many = run(checkpoint, lookahead=lookahead, prefill_frames=5)
     assert decided(one) == decided(many)
     assert torch.allclose(probs(one), probs(many), atol=1e-4)
@@ -124,7 +128,7 @@ def test_looking_ahead_changes_nothing_whatever_triggers(
     checkpoint: Checkpoint, share: float, lookahead: int, max_seq_len: int
 ) -> None:
     settings: dict[str, Any] = {**thresholds(checkpoint, num_frames=40, share=share), "max_seq_len": max_seq_len}
-    one = run(checkpoint, 40, **settings)
+    one = run(checkpoint, 40, **ONE_BY_ONE, **settings)
     many = run(checkpoint, 40, lookahead=lookahead, **settings)
     assert decided(one) == decided(many)
     assert torch.allclose(probs(one), probs(many), atol=1e-4)
@@ -166,7 +170,7 @@ def test_the_callers_state_is_never_changed(checkpoint: Checkpoint) -> None:
 def test_several_tokens_stand_for_a_frame_when_nothing_is_pooled(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path, pooling="none")
     assert checkpoint.model.tokens_per_frame == 4
-    one, many = run(checkpoint, 50), run(checkpoint, 50, lookahead=8)
+    one, many = run(checkpoint, 50, **ONE_BY_ONE), run(checkpoint, 50, lookahead=8)
     assert decided(one) == decided(many)
 
 

@@ -12,9 +12,10 @@ from torch import Tensor
 from engine.checkpoint import Checkpoint
 from engine.clips import batches, read_clips
 from engine.config import StreamConfig
-from engine.control import Image, Task, control
+from engine.control import Task, control
 from engine.features import feature_info, write_features
 from engine.records import UserTurn
+from engine.requests import Image
 from engine.train import IGNORED, TrainConfig, TrainingClip, TrainingSequence, TrainingTurn, build_sequence, train
 from tests.fakes import STEPS, ScriptedRunner, random_frames, tiny_checkpoint
 

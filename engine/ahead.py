@@ -1,0 +1,117 @@
+"""What a stream has fed beyond the end of its context: guesses that wait to be confirmed, with what was read at them.
+
+The control feeds piece by piece, as the definition says. A piece that a pass has already fed, on a guess, costs
+nothing more; at the first that was guessed wrong all that follows is cropped by the next pass. So look-ahead (the guess
+that frames stay silent) and drafts (the guess what is written) are one thing.
+"""
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from engine.decide import Decision
+from engine.records import FrameOutput
+from engine.requests import Answer, Image, Pass, PassCounts, Piece, Reading, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """One piece to feed, and what to read at its last token."""
+
+    piece: Piece
+    """A token id or an image."""
+    decides: bool = False
+    """Whether the decisions are read."""
+    picks: bool = False
+    """Whether the next token is picked."""
+    is_draft: bool = False
+    """Whether it stands for a token that the model will pick."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What was read at one piece."""
+
+    fed: Fed
+    """The piece."""
+    decision: Decision | None
+    """The decisions, if they were read."""
+    token: int | None
+    """The token picked, if one was."""
+
+
+class Ahead:
+    """Feeds one stream's pieces, with guesses behind them.
+
+    Args:
+        tokens_per_frame: Tokens of an image.
+    """
+
+    def __init__(self, tokens_per_frame: int) -> None:
+        self.counts = PassCounts()
+        self.reach = 0
+        """Length of the context with all guesses that are laid out, in tokens."""
+        self.laid: list[Piece] = []
+        """The pieces of the pass that is being laid out."""
+        self._tokens_per_frame = tokens_per_frame
+        self._waiting: deque[Read] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def forget(self) -> None:
+        """Drop all guesses."""
+        self._waiting.clear()
+
+    def size(self, pieces: Iterable[Piece]) -> int:
+        """Count the tokens of pieces."""
+        return sum(self._tokens_per_frame if isinstance(piece, Image) else 1 for piece in pieces)
+
+    def holds(self, pieces: Sequence[Fed]) -> bool:
+        """Whether these very pieces were guessed, and read at their end."""
+        front = list(islice(self._waiting, len(pieces)))
+        if [read.fed.piece for read in front] != [fed.piece for fed in pieces]:
+            return False
+        last, wanted = front[-1].fed, pieces[-1]
+        return last.decides >= wanted.decides and last.picks >= wanted.picks
+
+    def take(self, count: int) -> Read:
+        """Confirm the next pieces; return what was read at the last."""
+        taken = [self._waiting.popleft() for _ in range(count)]
+        self.counts += PassCounts(accepted=sum(read.fed.is_draft for read in taken))
+        return taken[-1]
+
+    def feed(
+        self, pieces: Iterable[Fed], guesses: Iterator[Fed], *, keep: int, frame: int
+    ) -> Generator[Request | FrameOutput, Answer, None]:
+        """Ask for one pass of pieces and guesses. ``guesses`` may look at ``reach`` and ``laid`` as they go."""
+        self._waiting.clear()
+        self.reach, self.laid = keep, []
+        fed: list[Fed] = []
+        decide_at, pick_at = list[int](), list[int]()
+        last_frame = frame
+        for source in (pieces, guesses):
+            for item in source:
+                self.laid.append(item.piece)
+                self.reach += self.size((item.piece,))
+                fed.append(item)
+                if item.decides:
+                    decide_at.append(self.reach - keep - 1)
+                if item.picks:
+                    pick_at.append(self.reach - keep - 1)
+                if isinstance(item.piece, Image):
+                    last_frame = item.piece.frame_index
+        reading = yield Pass(
+            keep=keep,
+            feed=tuple(self.laid),
+            frames=range(frame, last_frame + 1),
+            decide_at=tuple(decide_at),
+            pick_at=tuple(pick_at),
+        )
+        assert isinstance(reading, Reading)
+        decisions, tokens = iter(reading.decisions), iter(reading.tokens)
+        for item in fed:
+            decision = next(decisions) if item.decides else None
+            self._waiting.append(Read(fed=item, decision=decision, token=next(tokens) if item.picks else None))
+        self.counts += PassCounts(passes=1, tokens=self.reach - keep, drafted=sum(item.is_draft for item in fed))

@@ -17,6 +17,7 @@ from engine.ahead import Ahead, Fed, Read
 from engine.config import StreamConfig
 from engine.decide import Decision, triggers
 from engine.dialogue import apply_update, initial_state
+from engine.draft import Sayings
 from engine.errors import ContextError
 from engine.guess import Guesser, Turn
 from engine.records import FrameOutput, Step, UserTurn
@@ -74,12 +75,27 @@ def control(task: Task, *, config: StreamConfig, script: Script, tokens_per_fram
 class Steering:
     """The control of one stream: the context's length, what waits to be fed, what is believed.
 
+    Args:
+        task: What is streamed besides the frames.
+        config: How.
+        script: Texts to ids and back.
+        tokens_per_frame: Tokens of an image.
+        sayings: What streams said before, to guess from.
+
     Raises:
         ValueError: Steps or initial states that contradict one another.
         ContextError: A prompt or user turn that does not fit the context (raised while streaming, too).
     """
 
-    def __init__(self, task: Task, *, config: StreamConfig, script: Script, tokens_per_frame: int) -> None:
+    def __init__(
+        self,
+        task: Task,
+        *,
+        config: StreamConfig,
+        script: Script,
+        tokens_per_frame: int,
+        sayings: Sayings | None = None,
+    ) -> None:
         self.task, self.config, self.script = task, config, script
         self.tokens_per_frame = tokens_per_frame
         self.state = initial_state(task.steps, task.initial_state)
@@ -93,7 +109,15 @@ class Steering:
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
             frame = int(turn.time_s * config.fps)
             self.user_ids[frame] = self.user_ids.get(frame, ()) + script.user_turn(turn.text)
-        self.guesser = Guesser(config, script=script, steps=task.steps, user_ids=self.user_ids, ahead=self.ahead)
+        self.guesser = Guesser(
+            config,
+            script=script,
+            goal=task.goal,
+            steps=task.steps,
+            sayings=sayings or Sayings(),
+            user_ids=self.user_ids,
+            ahead=self.ahead,
+        )
         self.begin()
 
     @property

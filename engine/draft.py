@@ -5,7 +5,8 @@ their order. Responses are guessed from what was said before in this stream, wit
 those of the present state, and else from the longest run of tokens that the context has seen before (prompt lookup).
 """
 
-from collections import defaultdict, deque
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from engine.dialogue import parse_update
@@ -13,10 +14,48 @@ from engine.records import Step
 
 _LONGEST_MATCH = 8
 """Tokens that a match of the lookup is followed back at most."""
+_SURE_MATCH = 3
+"""Tokens from which on a match is followed to the end of its turn."""
+_UNSURE = 3
+"""Tokens that a shorter match is followed."""
 _SEEN = 8192
 """Tokens of the context that the lookup remembers at least; twice as many at most."""
-_SAID = 16
+_SAID = 64
 """Sentences that are remembered."""
+_SLOT = re.compile(r"\{(\w+):(\d+)\}")
+
+
+class Sayings:
+    """What was said and done before, by all streams that share it: sentences without the steps that they named."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, str], None] = {}
+        self._is_followed: dict[str, bool] = {}
+        self._was_right: dict[str, bool] = {}
+
+    def add(self, pattern: str, *, event: str) -> None:
+        """Take note of a sentence and of what it answered; it is the latest now."""
+        self._was_right[event] = next(self.patterns(event), None) == pattern
+        self._said.pop((event, pattern), None)
+        self._said[event, pattern] = None
+        if len(self._said) > _SAID:
+            del self._said[next(iter(self._said))]
+
+    def patterns(self, event: str, *, others: bool = False) -> Iterator[str]:
+        """Return the sentences that answered such an event, the latest first; or those that answered others."""
+        return (pattern for kind, pattern in reversed(self._said) if (kind == event) != others)
+
+    def is_steady(self, event: str) -> bool:
+        """Whether such an event was answered as the time before."""
+        return self._was_right.get(event, False)
+
+    def updated(self, text: str, *, is_followed: bool) -> None:
+        """Take note of whether an update was followed by another at its frame."""
+        self._is_followed[event_of(text)] = is_followed
+
+    def is_followed(self, text: str) -> bool:
+        """Guess whether an update is followed by another at its frame."""
+        return self._is_followed.get(event_of(text), False)
 
 
 class Drafter:
@@ -25,18 +64,26 @@ class Drafter:
     Args:
         words: Text to token ids.
         eos_id: The token that ends a turn.
+        goal: What is being made or done.
         steps: The task's steps.
         most: Longest draft, in tokens.
+        sayings: What was said before; other streams may share it.
     """
 
     def __init__(
-        self, words: Callable[[str], tuple[int, ...]], *, eos_id: int, steps: Sequence[Step], most: int
+        self,
+        words: Callable[[str], tuple[int, ...]],
+        *,
+        eos_id: int,
+        goal: str,
+        steps: Sequence[Step],
+        most: int,
+        sayings: Sayings,
     ) -> None:
-        self._words, self._eos_id, self._steps, self._most = words, eos_id, steps, most
+        self.sayings = sayings
+        self._words, self._eos_id, self._goal, self._steps, self._most = words, eos_id, goal, steps, most
         self._seen: list[int | None] = []
         self._places: defaultdict[int, list[int]] = defaultdict(list)
-        self._said: deque[tuple[str, str]] = deque(maxlen=_SAID)
-        self._is_followed: dict[str, bool] = {}
         self._ids: dict[str, tuple[int, ...]] = {}
 
     def see(self, tokens: Iterable[int | None]) -> None:
@@ -53,21 +100,8 @@ class Drafter:
             self.see(kept)
 
     def said(self, text: str, *, event: str, state: Mapping[str, str]) -> None:
-        """Take note of a response, of the kind of update it followed, and of the state it was said in."""
-        pattern = text.replace("{", "").replace("}", "")
-        for role, name in self._roles(state).items():
-            pattern = pattern.replace(name, f"{{{role}}}")
-        if (event, pattern) in self._said:
-            self._said.remove((event, pattern))
-        self._said.appendleft((event, pattern))
-
-    def updated(self, text: str, *, is_followed: bool) -> None:
-        """Take note of whether an update was followed by another at its frame."""
-        self._is_followed[event_of(text)] = is_followed
-
-    def is_followed(self, text: str) -> bool:
-        """Guess whether an update is followed by another at its frame."""
-        return self._is_followed.get(event_of(text), False)
+        """Take note of a response, of what it answered, and of the state it was said in."""
+        self.sayings.add(_generalize(text, self._roles(state)), event=event)
 
     def update(self, ids: Sequence[int], *, state: Mapping[str, str], context: Sequence[int | None]) -> tuple[int, ...]:
         """Guess the rest of an update of which ``ids`` are written, up to its end of turn."""
@@ -85,9 +119,8 @@ class Drafter:
             context: What is fed after what was seen, ``ids`` included; None for an image.
         """
         roles = self._roles(state)
-        ordered = [pattern for kind, pattern in self._said if kind == event]
-        ordered += [pattern for kind, pattern in self._said if kind != event] if ids else []
-        return self._rest(ids, (text for pattern in ordered if (text := _fill(pattern, roles))), context)
+        patterns = [*self.sayings.patterns(event), *(self.sayings.patterns(event, others=True) if ids else ())]
+        return self._rest(ids, (text for pattern in patterns if (text := _fill(pattern, roles))), context)
 
     def _rest(self, ids: Sequence[int], texts: Iterable[str], context: Sequence[int | None]) -> tuple[int, ...]:
         written = tuple(ids)
@@ -111,26 +144,25 @@ class Drafter:
                 best, length = place, matched
             if length == len(recent):
                 break
-        return () if best is None else self._until_end(best + 1, most=min(self._most, 4 * length))
-
-    def _until_end(self, first: int, *, most: int) -> tuple[int, ...]:
+        if best is None:
+            return ()
+        is_sure = length >= _SURE_MATCH
         tokens: list[int] = []
-        for token in self._seen[first : first + most]:
-            if token is None:
-                break
+        for token in self._seen[best + 1 : best + 1 + (self._most if is_sure else min(self._most, _UNSURE))]:
+            if token is None or (token == self._eos_id and not is_sure):
+                break  # the end of a turn is guessed only where much more would be guessed behind it
             tokens.append(token)
             if token == self._eos_id:
                 break
         return tuple(tokens)
 
     def _roles(self, state: Mapping[str, str]) -> dict[str, str]:
-        """Name the steps by the part they play now: the one to come, the one in progress, the one just done."""
-        found: dict[str, str] = {}
-        for role, wanted in (("next", "not_started"), ("now", "in_progress")):
-            names = [step.name for step in self._steps if state[step.id] == wanted and step.name]
-            if names:
-                found[role] = names[0]
-        return found
+        """Name the steps by the part they play now, and the goal."""
+        roles = {}
+        for role, wanted, place in (("now", "in_progress", 0), ("next", "not_started", 0), ("done", "completed", -1)):
+            if names := [step.name for step in self._steps if state[step.id] == wanted]:
+                roles[role] = names[place]
+        return {**roles, "goal": self._goal}
 
 
 def event_of(text: str) -> str:
@@ -144,12 +176,32 @@ def _legal_updates(state: Mapping[str, str]) -> Iterator[str]:
         yield from (f"{step_id}->{transition}" for step_id, value in state.items() if value == before)
 
 
-def _fill(pattern: str, roles: Mapping[str, str]) -> str | None:
-    """Put the steps of the present state into a pattern; None when one is missing."""
-    text = pattern
+def _generalize(text: str, roles: Mapping[str, str]) -> str:
+    """Put ``{role:k}`` for a name in a sentence: its words from the ``k``-th on, the longest that are there."""
+    pattern = text.replace("{", "").replace("}", "")
     for role, name in roles.items():
-        text = text.replace(f"{{{role}}}", name)
-    return None if "{" in text else text
+        words = name.split()
+        for first in range(len(words)):
+            found = re.escape(" ".join(words[first:]))
+            pattern, count = re.subn(rf"(?<!\w){found}(?!\w)", f"{{{role}:{first}}}", pattern)
+            if count:
+                break
+    return pattern
+
+
+def _fill(pattern: str, roles: Mapping[str, str]) -> str | None:
+    """Put the present names into a pattern; None when one is missing."""
+    try:
+        return _SLOT.sub(lambda slot: _named(roles[slot[1]], int(slot[2])), pattern)
+    except LookupError:
+        return None
+
+
+def _named(name: str, first: int) -> str:
+    words = name.split()[first:]
+    if not words:
+        raise LookupError
+    return " ".join(words)
 
 
 def _common_tail(seen: Sequence[int | None], place: int, recent: Sequence[int | None]) -> int:

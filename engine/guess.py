@@ -12,7 +12,7 @@ from typing import Protocol
 from engine.ahead import Ahead, Fed
 from engine.config import StreamConfig
 from engine.dialogue import apply_update
-from engine.draft import Drafter, event_of
+from engine.draft import Drafter, Sayings, event_of
 from engine.records import Step
 from engine.requests import Image, Piece
 
@@ -51,7 +51,9 @@ class Guesser:
     Args:
         config: How to stream; ``draft_tokens`` is the longest draft, and sampling switches drafts off.
         script: Texts to ids and back.
+        goal: What is being made or done.
         steps: The task's steps.
+        sayings: What was said before.
         user_ids: Token ids of the user turns, by frame.
         ahead: Where guesses are laid out.
     """
@@ -61,7 +63,9 @@ class Guesser:
         config: StreamConfig,
         *,
         script: Words,
+        goal: str,
         steps: Sequence[Step],
+        sayings: Sayings,
         user_ids: Mapping[int, tuple[int, ...]],
         ahead: Ahead,
     ) -> None:
@@ -69,7 +73,9 @@ class Guesser:
         """Frames before this one are known to be there."""
         self.drafts = config.draft_tokens > 0 and not config.do_sample
         self._config, self._script, self._user_ids, self._ahead = config, script, user_ids, ahead
-        self._drafter = Drafter(script.words, eos_id=script.eos_id, steps=steps, most=config.draft_tokens)
+        self._drafter = Drafter(
+            script.words, eos_id=script.eos_id, goal=goal, steps=steps, most=config.draft_tokens, sayings=sayings
+        )
 
     def see(self, pieces: Iterable[Piece]) -> None:
         """Take note of what entered the context."""
@@ -78,7 +84,7 @@ class Guesser:
 
     def updated(self, text: str, *, is_followed: bool) -> None:
         """Take note of whether an update was followed by another at its frame."""
-        self._drafter.updated(text, is_followed=is_followed)
+        self._drafter.sayings.updated(text, is_followed=is_followed)
 
     def said(self, text: str, *, turn: Turn) -> None:
         """Take note of a response."""
@@ -112,7 +118,7 @@ class Guesser:
                 text = self._script.text([*ids, *draft[:-1]])
                 state = apply_update(turn.state, text, illegal=self._config.illegal_updates).state
                 yield from self.after_update(replace(turn, updates=(*turn.updates, text), state=state))
-            else:
+            elif ids or self._drafter.sayings.is_steady(self._event(turn)):
                 yield from self.frames(turn.frame + 1)
 
     def after_update(self, turn: Turn) -> Iterator[Fed]:
@@ -120,7 +126,7 @@ class Guesser:
         if not self.drafts:
             return
         has_room = len(turn.updates) < self._config.max_updates_per_frame
-        if has_room and self._drafter.is_followed(turn.updates[-1]):
+        if has_room and self._drafter.sayings.is_followed(turn.updates[-1]):
             opening = self._script.update_id
         elif turn.speaks:
             opening = self._script.response_id

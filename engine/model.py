@@ -82,7 +82,7 @@ class StreamingModel(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """Number format of the text model."""
-        dtype: torch.dtype = next(self.vlm.parameters()).dtype
+        dtype: torch.dtype = self.vlm.get_input_embeddings().weight.dtype
         return dtype
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
 """Answers the control's requests: it owns the model, the cache and the frames that wait.
 
 Frames come from an iterator of embedded frames. They are kept only from the first one that control may still
-ask for, so memory does not grow with the video.
+ask for, so memory does not grow with the video. The requests of one stream, or of many, are one forward pass.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import torch
@@ -17,7 +17,8 @@ from engine.decide import Decision, read_decisions
 from engine.errors import FeatureError
 from engine.generate import TokenPicker
 from engine.model import StreamingModel
-from engine.requests import Frames, Pass, Piece, Reading
+from engine.requests import Frames, Image, Pass, Piece, Reading
+from engine.rows import forward_rows
 from engine.vision import FrameFeatures
 
 
@@ -41,11 +42,9 @@ class Runner:
         never: tuple[int, ...] = (),
         silent_id: int | None = None,
     ) -> None:
-        self._model = model
-        self._policy = config.decision_policy
-        self._silent_id = silent_id
-        self._picker = TokenPicker(config, never=never)
-        self._cache = KVCache(model.num_layers)
+        self.model, self.config, self.silent_id = model, config, silent_id
+        self.picker = TokenPicker(config, never=never)
+        self.cache = KVCache(model.num_layers)
         self._frames = frames
         self._waiting: deque[FrameFeatures] = deque()
 
@@ -57,37 +56,72 @@ class Runner:
             self._waiting.append(frame)
         return tuple(frame.time_s for frame in islice(self._waiting, request.most))
 
-    @torch.inference_mode()
     def run(self, request: Pass) -> Reading:
         """Run one pass."""
-        self._cache.crop_to(request.keep)
-        hidden = self._model(self._embed(request.feed), self._cache)[0]
-        decisions: list[Decision] = []
-        if request.decide_at:
-            at = hidden[list(request.decide_at)]
-            decisions = read_decisions(self._model, at, policy=self._policy, silent_id=self._silent_id)
-        tokens: tuple[int, ...] = ()
-        if request.pick_at:
-            tokens = self._picker.pick_each(self._model.token_logits(hidden[list(request.pick_at)]))
-        return Reading(decisions=tuple(decisions), tokens=tokens)
+        return run_together([self], [self.embed(request.feed)], [request])[0]
 
-    def _embed(self, feed: tuple[Piece, ...]) -> Tensor:
-        """Embed token ids and images in order: ``[1, L, D]``."""
-        model = self._model
+    @torch.inference_mode()
+    def embed(self, feed: tuple[Piece, ...]) -> Tensor:
+        """Embed token ids and images in order: ``[L, D]``. Raises ``FeatureError`` for features of another shape."""
+        model = self.model
         ids = torch.tensor([piece for piece in feed if isinstance(piece, int)], device=model.device)
-        tokens = iter(model.embed_tokens(ids.long()).split(1))
+        tokens = model.embed_tokens(ids.long())
         first = self._waiting[0].index if self._waiting else 0
-        pieces = [
-            next(tokens) if isinstance(piece, int) else self._checked(self._waiting[piece.frame_index - first])
-            for piece in feed
-        ]
-        return torch.cat(pieces)[None]
+        images = [self._checked(self._waiting[piece.frame_index - first]) for piece in feed if isinstance(piece, Image)]
+        if not images:
+            return tokens
+        embedded = iter(model.embed_frames(torch.stack(images)))
+        rows = iter(tokens.split(1))
+        return torch.cat([next(embedded) if isinstance(piece, Image) else next(rows) for piece in feed])
 
     def _checked(self, frame: FrameFeatures) -> Tensor:
-        model = self._model
+        model = self.model
         if tuple(frame.features.shape) != (model.tokens_per_frame, model.feature_dim):
             raise FeatureError(
                 f"frame {frame.index} has features {list(frame.features.shape)}, but this checkpoint takes "
                 f"[{model.tokens_per_frame}, {model.feature_dim}]; encode the video with this checkpoint"
             )
-        return model.embed_frames(frame.features)
+        return frame.features
+
+
+@torch.inference_mode()
+def run_together(runners: Sequence[Runner], inputs: Sequence[Tensor], requests: Sequence[Pass]) -> list[Reading]:
+    """Run the passes of several streams of one model and policy as one.
+
+    Args:
+        runners: The streams' runners.
+        inputs: What each feeds, embedded: ``[L_i, D]``.
+        requests: Their passes.
+    """
+    model = runners[0].model
+    for runner, request in zip(runners, requests, strict=True):
+        runner.cache.crop_to(request.keep)
+    if len(runners) == 1:
+        hidden = model(inputs[0][None], runners[0].cache)[0]
+    else:
+        hidden = forward_rows(model, inputs, [runner.cache for runner in runners])
+    starts = [sum(map(len, inputs[:row])) for row in range(len(inputs))]
+    decide_at = [start + at for start, request in zip(starts, requests, strict=True) for at in request.decide_at]
+    pick_at = [start + at for start, request in zip(starts, requests, strict=True) for at in request.pick_at]
+    decisions = iter(_read(runners[0], hidden[decide_at]) if decide_at else ())
+    tokens = iter(_pick(runners, requests, model.token_logits(hidden[pick_at])) if pick_at else ())
+    return [
+        Reading(
+            decisions=tuple(islice(decisions, len(request.decide_at))),
+            tokens=tuple(islice(tokens, len(request.pick_at))),
+        )
+        for request in requests
+    ]
+
+
+def _read(runner: Runner, hidden: Tensor) -> list[Decision]:
+    policy = runner.config.decision_policy
+    return read_decisions(runner.model, hidden, policy=policy, silent_id=runner.silent_id)
+
+
+def _pick(runners: Sequence[Runner], requests: Sequence[Pass], logits: Tensor) -> list[int]:
+    """Pick all rows' tokens: the likeliest in one step, sampled ones from each stream's own chance."""
+    if not runners[0].config.do_sample:
+        return list(runners[0].picker.pick_each(logits))
+    rows = logits.split([len(request.pick_at) for request in requests])
+    return [token for runner, row in zip(runners, rows, strict=True) for token in runner.picker.pick_each(row)]

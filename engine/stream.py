@@ -1,17 +1,47 @@
-"""Streams one video: joins the control with a runner. The iterator that everything else consumes."""
+"""Streams videos: joins each one's control with a runner. The iterator that everything else consumes."""
 
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
 
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.control import Steering, Task
+from engine.draft import Sayings
+from engine.errors import EngineError
 from engine.records import FrameOutput
-from engine.requests import Answer, Frames, PassCounts
-from engine.runner import Runner
+from engine.requests import Answer, Control, Frames, Pass, PassCounts, Reading
+from engine.runner import Runner, run_together
 from engine.vision import FrameFeatures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Video:
+    """One video to stream."""
+
+    video_id: str
+    """Name that its outputs are given with."""
+    frames: Iterable[FrameFeatures]
+    """Its embedded frames, in order."""
+    task: Task = field(default_factory=Task)
+    """What is streamed besides the frames."""
+    fps: float | None = None
+    """Frames sampled per second, if not the configuration's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed:
+    """What happened next in one of many videos."""
+
+    video_id: str
+    """The video."""
+    output: FrameOutput | None = None
+    """Its next output; None at its end."""
+    error: EngineError | ValueError | None = None
+    """What ended it early."""
 
 
 class Streamer:
@@ -25,8 +55,8 @@ class Streamer:
     def __init__(self, checkpoint: Checkpoint, config: StreamConfig | None = None) -> None:
         self.checkpoint = checkpoint
         self.config = config or StreamConfig()
-        self.counts = PassCounts()
-        """What all runs so far have cost, the one under way included."""
+        self.sayings = Sayings()
+        self._passes, self._ended, self._running = 0, PassCounts(), list[_Stream]()
         if self.config.max_seq_len > checkpoint.model.max_context:
             raise ValueError(
                 f"max_seq_len is {self.config.max_seq_len}, but the model has positions for "
@@ -43,48 +73,138 @@ class Streamer:
             ContextError: A prompt or user turn that does not fit.
             FeatureError: Frame features of another model.
         """
-        checkpoint = self.checkpoint
-        source = iter(frames)
-        runner = Runner(
-            checkpoint.model,
-            self.config,
-            frames=source,
-            never=checkpoint.prompt.never_generated,
-            silent_id=checkpoint.silent_id,
-        )
-        steering = Steering(
-            task or Task(),
-            config=self.config,
-            script=checkpoint.prompt,
-            tokens_per_frame=checkpoint.model.tokens_per_frame,
-        )
-        control, before = steering.run(), self.counts
-        spent_ms: defaultdict[int, float] = defaultdict(float)
-        first_token_ms: dict[int, float] = {}
-        answer: Answer = None
+        video = Video(video_id="", frames=frames, task=task or Task())
+        for step in self.run_many([video], rows=1):
+            if step.error is not None:
+                raise step.error
+            if step.output is not None:
+                yield step.output
+
+    def run_many(self, videos: Iterable[Video], *, rows: int = 16) -> Generator[Streamed]:
+        """Stream many videos, ``rows`` at a time in one forward pass; yield what happens as it comes.
+
+        A video that ends, or fails, makes room for the next. Each gives what it gives alone.
+        """
+        if rows < 1:
+            raise ValueError(f"rows must be at least 1; got {rows}")
+        waiting = iter(videos)
+        streams: list[_Stream] = []
         try:
             while True:
-                step = control.send(answer)
-                self.counts = before + steering.counts
-                if isinstance(step, FrameOutput):
-                    answer = None
-                    yield replace(
-                        step,
-                        latency_ms=round(spent_ms.pop(step.frame_index), 3),
-                        first_token_ms=first_token_ms.pop(step.frame_index, None),
-                    )
-                elif isinstance(step, Frames):
-                    answer = runner.times(step)
-                else:
-                    began = time.perf_counter()
-                    answer = runner.run(step)
-                    elapsed_ms = (time.perf_counter() - began) * 1000
-                    for frame in step.frames:  # a pass is shared equally by the frames it serves
-                        spent_ms[frame] += elapsed_ms / len(step.frames)
-                    if step.pick_at:
-                        first_token_ms.setdefault(step.frames[0], round(elapsed_ms, 3))
-        except StopIteration:
-            return
+                while len(streams) < rows and (video := next(waiting, None)) is not None:
+                    streams.append(_Stream(self, video))
+                    self._running.append(streams[-1])
+                    yield from streams[-1].advance(None)
+                    if streams[-1].request is None:
+                        self._end(streams.pop())
+                if not streams:
+                    return
+                self._passes += 1
+                for stream, reading in zip(streams, _run_together(streams), strict=True):
+                    yield from stream.advance(reading)
+                    if stream.request is None:
+                        self._end(stream)
+                streams = [stream for stream in streams if stream.request]
         finally:
-            if isinstance(source, Generator):
-                source.close()
+            for stream in streams:
+                self._end(stream)
+
+    @property
+    def counts(self) -> PassCounts:
+        """What all runs so far have cost, those under way included; a pass of many streams counts once."""
+        total = sum((stream.counts for stream in self._running), self._ended)
+        return replace(total, passes=self._passes)
+
+    def _end(self, stream: "_Stream") -> None:
+        if stream in self._running:
+            self._running.remove(stream)
+            self._ended += stream.counts
+            stream.close()
+
+
+class _Stream:
+    """One video on its way: its control and runner, the pass that it waits for, and the time that its passes took."""
+
+    def __init__(self, streamer: Streamer, video: Video) -> None:
+        self.video = video
+        self.source = iter(video.frames)
+        self.request: Pass | None = None
+        self.inputs: Tensor | None = None
+        self._checkpoint, self._sayings = streamer.checkpoint, streamer.sayings
+        self._config = streamer.config if video.fps is None else replace(streamer.config, fps=video.fps)
+        self.runner = Runner(
+            self._checkpoint.model,
+            self._config,
+            frames=self.source,
+            never=self._checkpoint.prompt.never_generated,
+            silent_id=self._checkpoint.silent_id,
+        )
+        self._steering: Steering | None = None
+        self._steps = self._steer()
+        self._spent_ms: defaultdict[int, float] = defaultdict(float)
+        self._first_token_ms: dict[int, float] = {}
+
+    @property
+    def counts(self) -> PassCounts:
+        """What the stream has cost so far."""
+        return self._steering.counts if self._steering else PassCounts()
+
+    def advance(self, answer: Answer) -> Generator[Streamed]:
+        """Give the control its reading; yield outputs until it asks for the next pass, or for none at its end."""
+        self.request = None
+        try:
+            while True:
+                step = self._steps.send(answer)
+                if isinstance(step, Pass):
+                    self.inputs, self.request = self.runner.embed(step.feed), step
+                    return
+                answer = self.runner.times(step) if isinstance(step, Frames) else None
+                if isinstance(step, FrameOutput):
+                    yield Streamed(video_id=self.video.video_id, output=self._timed(step))
+        except StopIteration:
+            yield Streamed(video_id=self.video.video_id)
+        except (EngineError, ValueError) as error:
+            yield Streamed(video_id=self.video.video_id, error=error)
+
+    def spend(self, elapsed_ms: float) -> None:
+        """Share the time of a pass equally between the frames that it served."""
+        assert self.request is not None
+        for frame in self.request.frames:
+            self._spent_ms[frame] += elapsed_ms / len(self.request.frames)
+        if self.request.pick_at:
+            self._first_token_ms.setdefault(self.request.frames[0], round(elapsed_ms, 3))
+
+    def close(self) -> None:
+        """End the stream and close its frames."""
+        self._steps.close()
+        if isinstance(self.source, Generator):
+            self.source.close()
+
+    def _steer(self) -> Control:
+        self._steering = Steering(
+            self.video.task,
+            config=self._config,
+            script=self._checkpoint.prompt,
+            tokens_per_frame=self._checkpoint.model.tokens_per_frame,
+            sayings=self._sayings,
+        )
+        yield from self._steering.run()
+
+    def _timed(self, output: FrameOutput) -> FrameOutput:
+        return replace(
+            output,
+            latency_ms=round(self._spent_ms.pop(output.frame_index, 0.0), 3),
+            first_token_ms=self._first_token_ms.pop(output.frame_index, None),
+        )
+
+
+def _run_together(streams: Sequence[_Stream]) -> list[Reading]:
+    """Run the passes that the streams wait for as one; its time is shared equally."""
+    began = time.perf_counter()
+    inputs = [stream.inputs for stream in streams if stream.inputs is not None]
+    requests = [stream.request for stream in streams if stream.request is not None]
+    readings = run_together([stream.runner for stream in streams], inputs, requests)
+    elapsed_ms = (time.perf_counter() - began) * 1000
+    for stream in streams:
+        stream.spend(elapsed_ms / len(streams))
+    return readings

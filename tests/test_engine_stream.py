@@ -16,7 +16,7 @@ from engine.config import StreamConfig
 from engine.control import Task
 from engine.errors import EngineError, FeatureError, VideoError
 from engine.records import FrameOutput, UserTurn
-from engine.requests import Image, Pass
+from engine.requests import Frames, Image, Pass
 from engine.runner import Runner
 from engine.stream import Streamer
 from engine.vision import FrameFeatures, read_ahead
@@ -181,7 +181,7 @@ def test_a_silent_token_decides_instead_of_the_heads(checkpoint: Checkpoint) -> 
     words = checkpoint.prompt.words("hello")
     feed: tuple[int | Image, ...] = (*words, Image(frame_index=0))
     request = Pass(keep=0, feed=feed, frames=range(1), decide_at=(len(feed) - 1,))
-    runner._waiting.extend(frames)
+    runner.times(Frames(first=0, most=4))
     decision = runner.run(request).decisions[0]
     with torch.inference_mode():
         inputs = torch.cat([checkpoint.model.embed_tokens(torch.tensor(words)), frames[0].features])

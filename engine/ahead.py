@@ -52,8 +52,6 @@ class Ahead:
         self.counts = PassCounts()
         self.reach = 0
         """Length of the context with all guesses that are laid out, in tokens."""
-        self.laid: list[Piece] = []
-        """The pieces of the pass that is being laid out."""
         self._tokens_per_frame = tokens_per_frame
         self._waiting: deque[Read] = deque()
 
@@ -85,15 +83,14 @@ class Ahead:
     def feed(
         self, pieces: Iterable[Fed], guesses: Iterator[Fed], *, keep: int, frame: int
     ) -> Generator[Request | FrameOutput, Answer, None]:
-        """Ask for one pass of pieces and guesses. ``guesses`` may look at ``reach`` and ``laid`` as they go."""
+        """Ask for one pass of pieces and guesses. ``guesses`` may look at ``reach`` as they go."""
         self._waiting.clear()
-        self.reach, self.laid = keep, []
+        self.reach = keep
         fed: list[Fed] = []
         decide_at, pick_at = list[int](), list[int]()
         last_frame = frame
         for source in (pieces, guesses):
             for item in source:
-                self.laid.append(item.piece)
                 self.reach += self.size((item.piece,))
                 fed.append(item)
                 if item.decides:
@@ -104,7 +101,7 @@ class Ahead:
                     last_frame = item.piece.frame_index
         reading = yield Pass(
             keep=keep,
-            feed=tuple(self.laid),
+            feed=tuple(item.piece for item in fed),
             frames=range(frame, last_frame + 1),
             decide_at=tuple(decide_at),
             pick_at=tuple(pick_at),

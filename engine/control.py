@@ -24,7 +24,7 @@ from engine.records import FrameOutput, Step, UserTurn
 from engine.requests import Answer, Control, Frames, Image, PassCounts, Request
 
 _FIRST_WIDTH = 8
-"""Frames that are fed together after a trigger; doubled as long as frames stay silent."""
+"""Frames that are fed together after a trigger; later as many as have stayed silent since."""
 Writing = Generator[Request | FrameOutput, Answer, str]
 
 
@@ -105,6 +105,7 @@ class Steering:
         self.ahead = Ahead(tokens_per_frame)
         self.first, self.times = 0, cast(tuple[float, ...], ())
         self.width = config.prefill_frames
+        self.num_silent = 0
         self.user_ids: dict[int, tuple[int, ...]] = {}
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
             frame = int(turn.time_s * config.fps)
@@ -177,8 +178,8 @@ class Steering:
         tokens = (*self.pending, *self.user_ids.get(frame, ()))
         pieces = [*(Fed(piece=token) for token in tokens), Fed(piece=Image(frame_index=frame), decides=True)]
         read = yield from self.feed(pieces, self.guesser.frames(frame + 1), frame=frame)
-        if not self.ahead:
-            self.width = min(self.config.lookahead, max(_FIRST_WIDTH, 2 * self.width))
+        self.num_silent += 1
+        self.width = min(self.config.lookahead, max(_FIRST_WIDTH, self.num_silent))
         assert read.decision is not None
         return read.decision
 
@@ -191,7 +192,6 @@ class Steering:
         read = self.ahead.take(len(pieces))
         self.length += self.ahead.size(fed.piece for fed in pieces)
         self.pending = []
-        self.guesser.see(fed.piece for fed in pieces)
         return read
 
     def make_room(self, frame: int) -> None:
@@ -212,7 +212,7 @@ class Steering:
         turn = Turn(frame=frame, speaks=speaks, state=self.state)
         fires = self.fires(decision.update_prob, self.config.update_threshold)
         if fires or speaks:
-            self.width = min(self.config.lookahead, _FIRST_WIDTH)
+            self.num_silent, self.width = 0, min(self.config.lookahead, _FIRST_WIDTH)
             if self.guesser.drafts and self.width > 1:
                 yield from self.look(frame + 1)
         while fires:

@@ -1,8 +1,9 @@
 """Guesses what the model is about to write, so that one pass can verify many tokens. A wrong guess costs time only.
 
 Updates are guessed from their grammar: what is in progress is completed, then the steps not yet started begin, in
-their order. Responses are guessed from what was said before in this stream, with the steps that it named exchanged for
-those of the present state, and else from the longest run of tokens that the context has seen before (prompt lookup).
+their order. Responses are guessed from the sentences said before, with the steps that they named exchanged for those
+of the present state; where none begins like this one, the last tokens are looked up in what was said and in the
+prompt's goal and steps, and the longest match is followed.
 """
 
 import re
@@ -15,11 +16,9 @@ from engine.records import Step
 _LONGEST_MATCH = 8
 """Tokens that a match of the lookup is followed back at most."""
 _SURE_MATCH = 3
-"""Tokens from which on a match is followed to the end of its turn."""
+"""Tokens from which on a match is followed to the end of its sentence."""
 _UNSURE = 3
 """Tokens that a shorter match is followed."""
-_SEEN = 8192
-"""Tokens of the context that the lookup remembers at least; twice as many at most."""
 _SAID = 64
 """Sentences that are remembered."""
 _SLOT = re.compile(r"\{(\w+):(\d+)\}")
@@ -82,47 +81,35 @@ class Drafter:
     ) -> None:
         self.sayings = sayings
         self._words, self._eos_id, self._goal, self._steps, self._most = words, eos_id, goal, steps, most
-        self._seen: list[int | None] = []
-        self._places: defaultdict[int, list[int]] = defaultdict(list)
         self._ids: dict[str, tuple[int, ...]] = {}
-
-    def see(self, tokens: Iterable[int | None]) -> None:
-        """Take note of what entered the context; None for an image."""
-        for token in tokens:
-            if token is not None:
-                self._places[token].append(len(self._seen))
-            elif self._seen and self._seen[-1] is None:
-                continue  # images tell nothing: a row of them is one
-            self._seen.append(token)
-        if len(self._seen) > 2 * _SEEN:
-            kept, self._seen = self._seen[-_SEEN:], []
-            self._places.clear()
-            self.see(kept)
+        self._sentences: list[tuple[int, ...]] = []
+        self._places: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for text in (goal, *(step.name for step in steps)):
+            self._learn(words(f" {text}"))
 
     def said(self, text: str, *, event: str, state: Mapping[str, str]) -> None:
         """Take note of a response, of what it answered, and of the state it was said in."""
         self.sayings.add(_generalize(text, self._roles(state)), event=event)
+        self._learn((*self._words(text), self._eos_id))
 
-    def update(self, ids: Sequence[int], *, state: Mapping[str, str], context: Sequence[int | None]) -> tuple[int, ...]:
+    def update(self, ids: Sequence[int], *, state: Mapping[str, str]) -> tuple[int, ...]:
         """Guess the rest of an update of which ``ids`` are written, up to its end of turn."""
-        return self._rest(ids, _legal_updates(state), context)
+        return self._rest(ids, _legal_updates(state))
 
-    def response(
-        self, ids: Sequence[int], *, event: str, state: Mapping[str, str], context: Sequence[int | None]
-    ) -> tuple[int, ...]:
+    def response(self, ids: Sequence[int], *, event: str, state: Mapping[str, str]) -> tuple[int, ...]:
         """Guess the rest of a response of which ``ids`` are written.
 
         Args:
             ids: What is written.
-            event: The kind of the frame's last update; empty when it had none.
+            event: What it answers.
             state: The present state.
-            context: What is fed after what was seen, ``ids`` included; None for an image.
         """
         roles = self._roles(state)
         patterns = [*self.sayings.patterns(event), *(self.sayings.patterns(event, others=True) if ids else ())]
-        return self._rest(ids, (text for pattern in patterns if (text := _fill(pattern, roles))), context)
+        return self._rest(ids, (text for pattern in patterns if (text := _fill(pattern, roles)))) or self._look_up(ids)
 
-    def _rest(self, ids: Sequence[int], texts: Iterable[str], context: Sequence[int | None]) -> tuple[int, ...]:
+    def _rest(self, ids: Sequence[int], texts: Iterable[str]) -> tuple[int, ...]:
+        """Return the rest of the first text that begins with ``ids``."""
         written = tuple(ids)
         for text in texts:
             if text not in self._ids:
@@ -130,31 +117,26 @@ class Drafter:
             whole = self._ids[text]
             if len(whole) > len(written) and whole[: len(written)] == written:
                 return whole[len(written) :][: self._most]
-        return self._look_up(context)
+        return ()
 
-    def _look_up(self, context: Sequence[int | None]) -> tuple[int, ...]:
-        """Continue the context as it went on where its end was seen before: the longest match, the latest of them."""
-        recent = [*self._seen[-_LONGEST_MATCH:], *context][-_LONGEST_MATCH:]
-        if not recent or recent[-1] is None:
-            return ()
-        best, length = None, 0
-        for place in reversed(self._places.get(recent[-1], ())):
-            matched = _common_tail(self._seen, place, recent)
-            if matched > length and place + 1 < len(self._seen):
-                best, length = place, matched
-            if length == len(recent):
-                break
-        if best is None:
-            return ()
-        is_sure = length >= _SURE_MATCH
-        tokens: list[int] = []
-        for token in self._seen[best + 1 : best + 1 + (self._most if is_sure else min(self._most, _UNSURE))]:
-            if token is None or (token == self._eos_id and not is_sure):
-                break  # the end of a turn is guessed only where much more would be guessed behind it
-            tokens.append(token)
-            if token == self._eos_id:
-                break
-        return tuple(tokens)
+    def _learn(self, sentence: tuple[int, ...]) -> None:
+        if sentence in self._sentences:
+            return
+        for place, token in enumerate(sentence):
+            self._places[token].append((len(self._sentences), place))
+        self._sentences.append(sentence)
+
+    def _look_up(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Go on as a sentence did in which the last tokens were seen before: the longest match, the latest of them."""
+        recent = ids[-_LONGEST_MATCH:]
+        best: tuple[int, ...] = ()
+        length = 0
+        for number, place in reversed(self._places.get(recent[-1], ()) if recent else ()):
+            sentence = self._sentences[number]
+            matched = _common_tail(sentence, place, recent)
+            if matched > length and place + 1 < len(sentence):
+                best, length = sentence[place + 1 :], matched
+        return best[: self._most if length >= _SURE_MATCH else min(self._most, _UNSURE)]
 
     def _roles(self, state: Mapping[str, str]) -> dict[str, str]:
         """Name the steps by the part they play now, and the goal."""
@@ -204,7 +186,7 @@ def _named(name: str, first: int) -> str:
     return " ".join(words)
 
 
-def _common_tail(seen: Sequence[int | None], place: int, recent: Sequence[int | None]) -> int:
+def _common_tail(seen: Sequence[int], place: int, recent: Sequence[int]) -> int:
     """Count how many tokens up to ``place`` equal the end of ``recent``."""
     length = 0
     while length < len(recent) and length <= place and seen[place - length] == recent[-1 - length]:

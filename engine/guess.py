@@ -5,7 +5,7 @@ is left of the frame and then with the next frames. Guesses are generators: they
 end where they know nothing or where the context is full.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from engine.config import StreamConfig
 from engine.dialogue import apply_update
 from engine.draft import Drafter, Sayings, event_of
 from engine.records import Step
-from engine.requests import Image, Piece
+from engine.requests import Image
 
 
 class Words(Protocol):
@@ -77,11 +77,6 @@ class Guesser:
             script.words, eos_id=script.eos_id, goal=goal, steps=steps, most=config.draft_tokens, sayings=sayings
         )
 
-    def see(self, pieces: Iterable[Piece]) -> None:
-        """Take note of what entered the context."""
-        if self.drafts:
-            self._drafter.see(_tokens(pieces))
-
     def updated(self, text: str, *, is_followed: bool) -> None:
         """Take note of whether an update was followed by another at its frame."""
         self._drafter.sayings.updated(text, is_followed=is_followed)
@@ -138,11 +133,10 @@ class Guesser:
 
     def _draft(self, turn: Turn, ids: Sequence[int], *, is_update: bool) -> tuple[tuple[int, ...], int]:
         """Return a draft, and how many tokens the whole text may have."""
-        context = list(_tokens(self._ahead.laid))
         if is_update:
-            return self._drafter.update(ids, state=turn.state, context=context), self._config.max_update_tokens
+            return self._drafter.update(ids, state=turn.state), self._config.max_update_tokens
         event = self._event(turn)
-        draft = self._drafter.response(ids, event=event, state=turn.state, context=context)
+        draft = self._drafter.response(ids, event=event, state=turn.state)
         return draft, self._config.max_new_tokens
 
     def _event(self, turn: Turn) -> str:
@@ -150,7 +144,3 @@ class Guesser:
         if turn.updates:
             return event_of(turn.updates[-1])
         return "asked" if turn.frame in self._user_ids else "seen"
-
-
-def _tokens(pieces: Iterable[Piece]) -> Iterator[int | None]:
-    return (None if isinstance(piece, Image) else piece for piece in pieces)

@@ -7,7 +7,7 @@ that frames stay silent) and drafts (the guess what is written) are one thing.
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from engine.decide import Decision
@@ -41,26 +41,49 @@ class Read:
     """The token picked, if one was."""
 
 
+@dataclass(slots=True, kw_only=True)
+class Trace:
+    """What a run fed and read: a list for each context that it began."""
+
+    contexts: list[list[Read]] = field(default_factory=list)
+    """What was read at each piece of each context, in order."""
+    cached: int = 0
+    """Tokens of the last context that the run's cache holds."""
+
+
 class Ahead:
     """Feeds one stream's pieces, with guesses behind them.
 
     Args:
         tokens_per_frame: Tokens of an image.
+        past: What an earlier run of the same frames fed and read. It is what this one reads, up to the first piece that
+            differs.
     """
 
-    def __init__(self, tokens_per_frame: int) -> None:
+    def __init__(self, tokens_per_frame: int, *, past: Trace | None = None) -> None:
+        self.trace = Trace()
         self.counts = PassCounts()
         self.reach = 0
         """Length of the context with all guesses that are laid out, in tokens."""
         self._tokens_per_frame = tokens_per_frame
         self._waiting: deque[Read] = deque()
+        self._past, self._num_contexts = past, 0
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def forget(self) -> None:
-        """Drop all guesses."""
+    def begin(self, *, is_traced: bool) -> None:
+        """Begin a new context. The earlier ones are forgotten, unless the run is traced."""
+        number = self._num_contexts
+        self._num_contexts += 1
         self._waiting.clear()
+        self.trace.cached = 0
+        if not is_traced:
+            self.trace.contexts.clear()
+        self.trace.contexts.append([])
+        if self._past and number < len(self._past.contexts):
+            self._waiting.extend(self._past.contexts[number])
+            self.trace.cached = self._past.cached if number == len(self._past.contexts) - 1 else 0
 
     def size(self, pieces: Iterable[Piece]) -> int:
         """Count the tokens of pieces."""
@@ -77,7 +100,9 @@ class Ahead:
     def take(self, count: int) -> Read:
         """Confirm the next pieces; return what was read at the last."""
         taken = [self._waiting.popleft() for _ in range(count)]
-        self.counts += PassCounts(accepted=sum(read.fed.is_draft for read in taken))
+        if self._past is None:
+            self.counts += PassCounts(accepted=sum(read.fed.is_draft for read in taken))
+        self.trace.contexts[-1] += taken
         return taken[-1]
 
     def feed(
@@ -85,11 +110,15 @@ class Ahead:
     ) -> Generator[Request | FrameOutput, Answer, None]:
         """Ask for one pass of pieces and guesses. ``guesses`` may look at ``reach`` as they go."""
         self._waiting.clear()
+        self._past = None  # from here on this run goes its own way
+        again: list[Fed] = []
+        if self.trace.cached < keep:  # what an earlier run read is not in the cache: it is fed again, at once
+            again, keep = [Fed(piece=read.fed.piece) for read in self.trace.contexts[-1]], 0
         self.reach = keep
         fed: list[Fed] = []
         decide_at, pick_at = list[int](), list[int]()
         last_frame = frame
-        for source in (pieces, guesses):
+        for source in (again, pieces, guesses):
             for item in source:
                 self.reach += self.size((item.piece,))
                 fed.append(item)
@@ -108,7 +137,8 @@ class Ahead:
         )
         assert isinstance(reading, Reading)
         decisions, tokens = iter(reading.decisions), iter(reading.tokens)
-        for item in fed:
+        self.trace.cached = self.reach
+        for item in fed[len(again) :]:
             decision = next(decisions) if item.decides else None
             self._waiting.append(Read(fed=item, decision=decision, token=next(tokens) if item.picks else None))
         self.counts += PassCounts(passes=1, tokens=self.reach - keep, drafted=sum(item.is_draft for item in fed))

@@ -19,12 +19,14 @@ from engine.decide import Decision, triggers
 from engine.dialogue import apply_update, initial_state
 from engine.draft import Sayings
 from engine.errors import ContextError
-from engine.guess import Guesser, Turn
+from engine.guess import Guesser, Past, Turn
 from engine.records import FrameOutput, Step, UserTurn
 from engine.requests import Answer, Control, Frames, Image, PassCounts, Request
 
 _FIRST_WIDTH = 8
 """Frames that are fed together after a trigger; later as many as have stayed silent since."""
+_RETOLD_WIDTH = 512
+"""Frames that are fed together where an earlier run tells what they trigger."""
 Writing = Generator[Request | FrameOutput, Answer, str]
 
 
@@ -81,6 +83,8 @@ class Steering:
         script: Texts to ids and back.
         tokens_per_frame: Tokens of an image.
         sayings: What streams said before, to guess from.
+        past: An earlier run of the same frames and task, with other thresholds.
+        is_traced: Whether ``trace`` keeps all that is fed and read, not only the present context.
 
     Raises:
         ValueError: Steps or initial states that contradict one another.
@@ -95,6 +99,8 @@ class Steering:
         script: Script,
         tokens_per_frame: int,
         sayings: Sayings | None = None,
+        past: Past | None = None,
+        is_traced: bool = False,
     ) -> None:
         self.task, self.config, self.script = task, config, script
         self.tokens_per_frame = tokens_per_frame
@@ -102,9 +108,11 @@ class Steering:
         self.length = 0
         self.pending: list[int] = []
         self.refreshed = False
-        self.ahead = Ahead(tokens_per_frame)
+        self.is_traced = is_traced
+        self.ahead = Ahead(tokens_per_frame, past=past.trace if past else None)
         self.first, self.times = 0, cast(tuple[float, ...], ())
         self.width = config.prefill_frames
+        self.is_retold = past is not None
         self.num_silent = 0
         self.user_ids: dict[int, tuple[int, ...]] = {}
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
@@ -118,6 +126,7 @@ class Steering:
             sayings=sayings or Sayings(),
             user_ids=self.user_ids,
             ahead=self.ahead,
+            past=past,
         )
         self.begin()
 
@@ -160,7 +169,7 @@ class Steering:
                 f"{self.config.refresh_at - self.tokens_per_frame - 1}; shorten goal and steps or raise max_seq_len"
             )
         self.length, self.pending = 0, list(prompt)
-        self.ahead.forget()
+        self.ahead.begin(is_traced=self.is_traced)
 
     def is_there(self, frame: int) -> Generator[Request | FrameOutput, Answer, bool]:
         """Whether the video has this frame. Where nothing is guessed, look ``width`` frames ahead."""
@@ -170,7 +179,8 @@ class Steering:
 
     def look(self, first: int) -> Generator[Request | FrameOutput, Answer, None]:
         """Ask which frames are there, ``width`` at most."""
-        self.times = cast(tuple[float, ...], (yield Frames(first=first, most=self.width)))
+        most = _RETOLD_WIDTH if self.is_retold else self.width
+        self.times = cast(tuple[float, ...], (yield Frames(first=first, most=most)))
         self.first, self.guesser.frames_end = first, first + len(self.times)
 
     def see(self, frame: int) -> Generator[Request | FrameOutput, Answer, Decision]:
@@ -213,7 +223,7 @@ class Steering:
         fires = self.fires(decision.update_prob, self.config.update_threshold)
         if fires or speaks:
             self.num_silent, self.width = 0, min(self.config.lookahead, _FIRST_WIDTH)
-            if self.guesser.drafts and self.width > 1:
+            if self.guesser.drafts and (self.width > 1 or self.is_retold):
                 yield from self.look(frame + 1)
         while fires:
             text = yield from self.write(turn, self.script.update_id, self.config.max_update_tokens)

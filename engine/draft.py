@@ -9,6 +9,7 @@ prompt's goal and steps, and the longest match is followed.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from engine.dialogue import parse_update
 from engine.records import Step
@@ -92,32 +93,40 @@ class Drafter:
         self.sayings.add(_generalize(text, self._roles(state)), event=event)
         self._learn((*self._words(text), self._eos_id))
 
-    def update(self, ids: Sequence[int], *, state: Mapping[str, str]) -> tuple[int, ...]:
-        """Guess the rest of an update of which ``ids`` are written, up to its end of turn."""
-        return self._rest(ids, _legal_updates(state))
+    def update(
+        self, ids: Sequence[int], *, state: Mapping[str, str], before: Sequence[tuple[int, ...]] = ()
+    ) -> tuple[int, ...]:
+        """Guess the rest of an update of which ``ids`` are written; ``before``: what an earlier run wrote here."""
+        return self._rest(ids, before, _legal_updates(state))
 
-    def response(self, ids: Sequence[int], *, event: str, state: Mapping[str, str]) -> tuple[int, ...]:
+    def response(
+        self, ids: Sequence[int], *, event: str, state: Mapping[str, str], before: Sequence[tuple[int, ...]] = ()
+    ) -> tuple[int, ...]:
         """Guess the rest of a response of which ``ids`` are written.
 
         Args:
             ids: What is written.
             event: What it answers.
             state: The present state.
+            before: What an earlier run said here.
         """
         roles = self._roles(state)
         patterns = [*self.sayings.patterns(event), *(self.sayings.patterns(event, others=True) if ids else ())]
-        return self._rest(ids, (text for pattern in patterns if (text := _fill(pattern, roles)))) or self._look_up(ids)
+        filled = (text for pattern in patterns if (text := _fill(pattern, roles)))
+        return self._rest(ids, before, filled) or self._look_up(ids)
 
-    def _rest(self, ids: Sequence[int], texts: Iterable[str]) -> tuple[int, ...]:
+    def _rest(self, ids: Sequence[int], before: Iterable[tuple[int, ...]], texts: Iterable[str]) -> tuple[int, ...]:
         """Return the rest of the first text that begins with ``ids``."""
         written = tuple(ids)
-        for text in texts:
-            if text not in self._ids:
-                self._ids[text] = (*self._words(text), self._eos_id)
-            whole = self._ids[text]
+        for whole in chain(((*told, self._eos_id) for told in before), map(self._closed, texts)):
             if len(whole) > len(written) and whole[: len(written)] == written:
                 return whole[len(written) :][: self._most]
         return ()
+
+    def _closed(self, text: str) -> tuple[int, ...]:
+        if text not in self._ids:
+            self._ids[text] = (*self._words(text), self._eos_id)
+        return self._ids[text]
 
     def _learn(self, sentence: tuple[int, ...]) -> None:
         if sentence in self._sentences:

@@ -5,16 +5,22 @@ is left of the frame and then with the next frames. Guesses are generators: they
 end where they know nothing or where the context is full.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Protocol
 
-from engine.ahead import Ahead, Fed
+from engine.ahead import Ahead, Fed, Trace
 from engine.config import StreamConfig
+from engine.decide import triggers
 from engine.dialogue import apply_update
 from engine.draft import Drafter, Sayings, event_of
-from engine.records import Step
+from engine.records import FrameOutput, Step
 from engine.requests import Image
+
+_BEHIND_DRAFT = 8
+"""Pieces that are laid out behind a drafted response, at most: a frame that an earlier run tells of takes several."""
 
 
 class Words(Protocol):
@@ -45,6 +51,25 @@ class Turn:
     """The state after them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """An earlier run of the same frames."""
+
+    outputs: tuple[FrameOutput, ...]
+    """What it gave: the best guess of what is said now. It need not be right."""
+    trace: Trace | None = None
+    """What it fed and read, which must be right: it is not read again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What an earlier run wrote at one frame, as token ids without the end of turn."""
+
+    output: FrameOutput
+    updates: tuple[tuple[int, ...], ...]
+    response: tuple[int, ...] | None
+
+
 class Guesser:
     """Guesses for one stream.
 
@@ -56,6 +81,7 @@ class Guesser:
         sayings: What was said before.
         user_ids: Token ids of the user turns, by frame.
         ahead: Where guesses are laid out.
+        past: An earlier run.
     """
 
     def __init__(
@@ -68,11 +94,13 @@ class Guesser:
         sayings: Sayings,
         user_ids: Mapping[int, tuple[int, ...]],
         ahead: Ahead,
+        past: Past | None = None,
     ) -> None:
         self.frames_end = 0
         """Frames before this one are known to be there."""
         self.drafts = config.draft_tokens > 0 and not config.do_sample
         self._config, self._script, self._user_ids, self._ahead = config, script, user_ids, ahead
+        self._past = _tell(past, script) if past else {}
         self._drafter = Drafter(
             script.words, eos_id=script.eos_id, goal=goal, steps=steps, most=config.draft_tokens, sayings=sayings
         )
@@ -96,6 +124,25 @@ class Guesser:
                 return
             yield from (Fed(piece=token) for token in user_ids)
             yield Fed(piece=image, decides=True)
+            if frame in self._past and not (yield from self._retell(self._past[frame])):
+                return
+
+    def _retell(self, told: _Told) -> Generator[Fed, None, bool]:
+        """Lay out what an earlier run wrote at a frame, if it is to be written now; return whether that is known."""
+        script, config, output = self._script, self._config, told.output
+        fires = triggers(output.update_prob, config.update_threshold, policy=config.decision_policy)
+        speaks = triggers(output.speak_prob, config.speak_threshold, policy=config.decision_policy)
+        if (fires or speaks) and not self.drafts:
+            return False
+        if (fires and not told.updates) or (speaks and told.response is None):
+            return False
+        turns = [(script.update_id, ids) for ids in told.updates if fires]
+        turns += [(script.response_id, told.response)] if speaks and told.response is not None else []
+        for opening, ids in turns:
+            yield Fed(piece=opening, picks=True)
+            yield from (Fed(piece=token, picks=True, is_draft=True) for token in ids)
+            yield Fed(piece=script.eos_id, decides=opening == script.update_id, is_draft=True)
+        return True
 
     def rest(self, turn: Turn, opening: int, ids: Sequence[int]) -> Iterator[Fed]:
         """Lay out the rest of an update or a response of which ``ids`` are written, and what comes after it."""
@@ -105,16 +152,18 @@ class Guesser:
         draft, most = self._draft(turn, ids, is_update=is_update)
         for number, token in enumerate(draft, start=len(ids) + 1):
             is_end = token == self._script.eos_id
-            if number >= most and not is_end:
-                return
             yield Fed(piece=token, picks=not is_end, decides=is_end and is_update, is_draft=True)
+            if number == most and not is_end:  # the longest text is closed all the same
+                yield Fed(piece=self._script.eos_id, decides=is_update)
+                draft = (*draft[: most - len(ids)], self._script.eos_id)
+                break
         if draft and draft[-1] == self._script.eos_id:
             if is_update:
                 text = self._script.text([*ids, *draft[:-1]])
                 state = apply_update(turn.state, text, illegal=self._config.illegal_updates).state
                 yield from self.after_update(replace(turn, updates=(*turn.updates, text), state=state))
-            elif ids or self._drafter.sayings.is_steady(self._event(turn)):
-                yield from self.frames(turn.frame + 1)
+            elif turn.frame in self._past or ids or self._drafter.sayings.is_steady(self._event(turn)):
+                yield from islice(self.frames(turn.frame + 1), _BEHIND_DRAFT)
 
     def after_update(self, turn: Turn) -> Iterator[Fed]:
         """Lay out what follows the end of an update: another one, the response or the next frame."""
@@ -133,10 +182,13 @@ class Guesser:
 
     def _draft(self, turn: Turn, ids: Sequence[int], *, is_update: bool) -> tuple[tuple[int, ...], int]:
         """Return a draft, and how many tokens the whole text may have."""
+        past = self._past.get(turn.frame)
         if is_update:
-            return self._drafter.update(ids, state=turn.state), self._config.max_update_tokens
+            before = past.updates[len(turn.updates) :][:1] if past else ()
+            return self._drafter.update(ids, state=turn.state, before=before), self._config.max_update_tokens
+        before = (past.response,) if past and past.response is not None else ()
         event = self._event(turn)
-        draft = self._drafter.response(ids, event=event, state=turn.state)
+        draft = self._drafter.response(ids, event=event, state=turn.state, before=before)
         return draft, self._config.max_new_tokens
 
     def _event(self, turn: Turn) -> str:
@@ -144,3 +196,38 @@ class Guesser:
         if turn.updates:
             return event_of(turn.updates[-1])
         return "asked" if turn.frame in self._user_ids else "seen"
+
+
+def _tell(past: Past, script: Words) -> dict[int, _Told]:
+    """Return what an earlier run wrote, by frame: as it was fed, where that is known, else as its texts read."""
+    told = {}
+    fed = _written(past.trace, script) if past.trace else {}
+    for output in past.outputs:
+        frame = output.frame_index
+        updates = tuple(ids for opening, ids in fed.get(frame, ()) if opening == script.update_id)
+        responses = [ids for opening, ids in fed.get(frame, ()) if opening == script.response_id]
+        if past.trace is None:
+            updates = tuple(script.words(text) for text in output.updates)
+            responses = [script.words(output.response)] if output.response is not None else []
+        told[frame] = _Told(output=output, updates=updates, response=responses[0] if responses else None)
+    return told
+
+
+def _written(trace: Trace, script: Words) -> dict[int, list[tuple[int, tuple[int, ...]]]]:
+    """Find the turns in what was fed, each with its opening, by the frame that they follow."""
+    turns: defaultdict[int, list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
+    for context in trace.contexts:
+        frame, is_open = 0, False
+        for read in context:
+            piece = read.fed.piece
+            if isinstance(piece, Image):
+                frame, is_open = piece.frame_index, False
+            elif piece in (script.update_id, script.response_id):
+                turns[frame].append((piece, ()))
+                is_open = True
+            elif piece == script.eos_id:
+                is_open = False
+            elif is_open:
+                opening, ids = turns[frame][-1]
+                turns[frame][-1] = (opening, (*ids, piece))
+    return turns

@@ -28,9 +28,10 @@ class Runner:
     Args:
         model: The model; its weights are not changed.
         config: Decision policy and generation settings.
-        frames: The frames in order, from index 0.
+        frames: The frames in order, from index 0. A sequence of all of them is not forgotten.
         never: Token ids that are never generated.
         silent_id: The token that means silence, for the token policies.
+        cache: What an earlier run has cached.
     """
 
     def __init__(
@@ -38,23 +39,26 @@ class Runner:
         model: StreamingModel,
         config: StreamConfig,
         *,
-        frames: Iterator[FrameFeatures],
+        frames: Iterator[FrameFeatures] | Sequence[FrameFeatures],
         never: tuple[int, ...] = (),
         silent_id: int | None = None,
+        cache: KVCache | None = None,
     ) -> None:
         self.model, self.config, self.silent_id = model, config, silent_id
         self.picker = TokenPicker(config, never=never)
-        self.cache = KVCache(model.num_layers)
-        self._frames = frames
+        self.cache = cache or KVCache(model.num_layers)
+        self._are_kept = isinstance(frames, Sequence)
+        self._frames = iter(frames)
         self._waiting: deque[FrameFeatures] = deque()
 
     def times(self, request: Frames) -> tuple[float, ...]:
         """Return the times of the frames that are there, pulling what is missing. Earlier frames are forgotten."""
-        while self._waiting and self._waiting[0].index < request.first:
+        while self._waiting and self._waiting[0].index < request.first and not self._are_kept:
             self._waiting.popleft()
-        while len(self._waiting) < request.most and (frame := next(self._frames, None)) is not None:
+        skipped = request.first - self._waiting[0].index if self._waiting else 0
+        while len(self._waiting) < skipped + request.most and (frame := next(self._frames, None)) is not None:
             self._waiting.append(frame)
-        return tuple(frame.time_s for frame in islice(self._waiting, request.most))
+        return tuple(frame.time_s for frame in islice(self._waiting, skipped, skipped + request.most))
 
     def run(self, request: Pass) -> Reading:
         """Run one pass."""

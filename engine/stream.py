@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from engine.ahead import Trace
+from engine.cache import KVCache
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.control import Steering, Task
 from engine.draft import Sayings
 from engine.errors import EngineError
+from engine.guess import Past
 from engine.records import FrameOutput
 from engine.requests import Answer, Control, Frames, Pass, PassCounts, Reading
 from engine.runner import Runner, run_together
@@ -30,6 +33,12 @@ class Video:
     """What is streamed besides the frames."""
     fps: float | None = None
     """Frames sampled per second, if not the configuration's."""
+    past: Past | None = None
+    """An earlier run of it with other thresholds; see ``engine.replay``."""
+    cache: KVCache | None = None
+    """What that run has cached, if its trace is there; it is used up."""
+    is_traced: bool = False
+    """Whether its end gives trace and cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,10 @@ class Streamed:
     """Its next output; None at its end."""
     error: EngineError | ValueError | None = None
     """What ended it early."""
+    trace: Trace | None = None
+    """At the end of a traced video, what was fed and read."""
+    cache: KVCache | None = None
+    """With the trace, what is cached."""
 
 
 class Streamer:
@@ -127,7 +140,7 @@ class _Stream:
 
     def __init__(self, streamer: Streamer, video: Video) -> None:
         self.video = video
-        self.source = iter(video.frames)
+        self.source = video.frames if isinstance(video.frames, Sequence) else iter(video.frames)
         self.request: Pass | None = None
         self.inputs: Tensor | None = None
         self._checkpoint, self._sayings = streamer.checkpoint, streamer.sayings
@@ -138,6 +151,7 @@ class _Stream:
             frames=self.source,
             never=self._checkpoint.prompt.never_generated,
             silent_id=self._checkpoint.silent_id,
+            cache=video.cache,
         )
         self._steering: Steering | None = None
         self._steps = self._steer()
@@ -162,7 +176,11 @@ class _Stream:
                 if isinstance(step, FrameOutput):
                     yield Streamed(video_id=self.video.video_id, output=self._timed(step))
         except StopIteration:
-            yield Streamed(video_id=self.video.video_id)
+            if self._steering is None or not self.video.is_traced:
+                yield Streamed(video_id=self.video.video_id)
+            else:
+                trace, cache = self._steering.ahead.trace, self.runner.cache
+                yield Streamed(video_id=self.video.video_id, trace=trace, cache=cache)
         except (EngineError, ValueError) as error:
             yield Streamed(video_id=self.video.video_id, error=error)
 
@@ -187,6 +205,8 @@ class _Stream:
             script=self._checkpoint.prompt,
             tokens_per_frame=self._checkpoint.model.tokens_per_frame,
             sayings=self._sayings,
+            past=self.video.past,
+            is_traced=self.video.is_traced,
         )
         yield from self._steering.run()
 

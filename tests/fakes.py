@@ -63,6 +63,7 @@ class ScriptedRunner:
     context: list[int | Image] = field(default_factory=list)
     longest: int = 0
     num_passes: int = 0
+    requests: list[Pass] = field(default_factory=list)
 
     def drive(self, control: Control) -> list[FrameOutput]:
         """Run a control to its end."""
@@ -85,6 +86,7 @@ class ScriptedRunner:
         assert 0 <= request.keep <= len(self.context), "a crop can only shorten the context"
         assert request.feed, "a pass feeds something"
         self.num_passes += 1
+        self.requests.append(request)
         del self.context[request.keep :]
         for piece in request.feed:
             self.context += [piece] * (self.tokens_per_frame if isinstance(piece, Image) else 1)

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import StreamConfig
-from engine.control import Task, control, find_late_turns
+from engine.control import Steering, Task, control, find_late_turns
 from engine.errors import ContextError
+from engine.guess import Past
 from engine.records import FrameOutput, UserTurn
-from engine.requests import Image
+from engine.requests import Image, PassCounts
 from tests.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterScript, ScriptedRunner
 
 Turns = dict[int, tuple[tuple[str, ...], str | None]]
@@ -183,3 +184,83 @@ def test_guesses_give_what_frame_by_frame_and_token_by_token_gives(
     assert alone.context == chunked.context[: len(alone.context)]  # behind it, guesses that the end overtook
     assert max(alone.longest, chunked.longest) <= max_seq_len
     assert [output.frame_index for output in one] == list(range(num_frames))
+
+
+THRESHOLDS = st.sampled_from([0.5, 0.95])  # what is planned has 0.9, what is not has 0.1
+
+
+def again(
+    runner: ScriptedRunner, past: Past, *, speak: float, update: float, task: Task, **settings: int
+) -> tuple[list[FrameOutput], Steering]:
+    """Drive a run with other thresholds through the runner of an earlier one."""
+    config = StreamConfig(**{**SMALL, **settings}, speak_threshold=speak, update_threshold=update)
+    steering = Steering(task, config=config, script=CharacterScript(), tokens_per_frame=1, past=past, is_traced=True)
+    return runner.drive(steering.run()), steering
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    turns=any_turns,
+    num_frames=st.integers(0, 60),
+    moves=st.lists(st.tuples(THRESHOLDS, THRESHOLDS), min_size=2, max_size=4),
+    is_traced=st.booleans(),
+    draft_tokens=st.sampled_from([0, 24]),
+    asked_at=st.lists(st.floats(0, 30), max_size=2),
+    max_seq_len=st.integers(180, 400),
+)
+def test_other_thresholds_on_an_earlier_run_give_what_a_run_of_its_own_gives(
+    turns: Turns,
+    num_frames: int,
+    moves: list[tuple[float, float]],
+    is_traced: bool,
+    draft_tokens: int,
+    asked_at: list[float],
+    max_seq_len: int,
+) -> None:
+    task = Task(goal="g", steps=STEPS, user_turns=tuple(UserTurn(time_s=time_s, text="hm") for time_s in asked_at))
+    limits = {"max_seq_len": max_seq_len, "reserved_seq_len": 110, "draft_tokens": draft_tokens}
+    past = Past(outputs=())
+    runner = ScriptedRunner(turns=turns, num_frames=num_frames)
+    for speak, update in moves:
+        outputs, steering = again(runner, past, speak=speak, update=update, task=task, **limits)
+        fresh = ScriptedRunner(turns=turns, num_frames=num_frames)
+        limits_alone = {**limits, "lookahead": 1, "draft_tokens": 0}
+        wanted, _ = again(fresh, Past(outputs=()), speak=speak, update=update, task=task, **limits_alone)
+        assert outputs == wanted
+        past = Past(outputs=tuple(outputs), trace=steering.ahead.trace if is_traced else None)
+    repeated, steering = again(runner, past, speak=speak, update=update, task=task, **limits)
+    assert repeated == wanted
+    assert steering.counts == PassCounts() or not is_traced
+
+
+def test_frames_before_the_first_changed_decision_are_not_fed_again() -> None:
+    turns: Turns = {2: (("S1->start",), None), 20: ((), "Go."), 40: (("S1->complete",), None)}
+    runner = ScriptedRunner(turns=turns, num_frames=50)
+    task = Task(goal="g", steps=STEPS)
+    outputs, steering = again(runner, Past(outputs=()), speak=0.95, update=0.5, task=task)
+    past = Past(outputs=tuple(outputs), trace=steering.ahead.trace)
+    runner.requests.clear()
+    outputs, _ = again(runner, past, speak=0.5, update=0.5, task=task)
+    assert outputs[20].response == "Go."
+    assert runner.requests[0].keep == outputs[19].cache_tokens + 1  # the cache ends with the image of frame 20
+    assert min(fed_frames(runner)) == 21
+
+
+def test_where_a_refresh_lies_between_its_context_is_fed_again_in_one_pass() -> None:
+    turns: Turns = {70: ((), "Go.")}
+    limits = {"max_seq_len": 200, "reserved_seq_len": 110}  # refresh at 90: every 58 frames
+    runner = ScriptedRunner(turns=turns, num_frames=130)
+    task = Task(goal="g", steps=STEPS)
+    outputs, steering = again(runner, Past(outputs=()), speak=0.95, update=0.5, task=task, **limits)
+    assert [output.frame_index for output in outputs if output.refreshed] == [58, 116]
+    past = Past(outputs=tuple(outputs), trace=steering.ahead.trace)
+    runner.requests.clear()
+    again(runner, past, speak=0.5, update=0.5, task=task, **limits)
+    first = [piece.frame_index for piece in runner.requests[0].feed if isinstance(piece, Image)]
+    assert runner.requests[0].keep == 0
+    assert first[:13] == list(range(58, 71))
+    assert RESPONSE in runner.requests[0].feed
+
+
+def fed_frames(runner: ScriptedRunner) -> list[int]:
+    return [p.frame_index for request in runner.requests for p in request.feed if isinstance(p, Image)]

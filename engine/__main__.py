@@ -1,4 +1,4 @@
-"""Command line of the engine: ``run`` a video, ``encode`` one, ``train`` on annotated clips.
+"""Command line of the engine: ``run`` a video, ``encode`` one, ``train`` on annotated clips, ``bench`` the speed.
 
 Exit codes: 0 all well; 2 wrong use or a world that does not fit, with one line why.
 """
@@ -10,9 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
+from engine.arch import SHAPES, forced_bench, random_checkpoint
+from engine.bench import HEADING, format_row, measure, modes, read_videos, to_json
 from engine.checkpoint import Checkpoint, load_model, save_model
 from engine.clips import batches, read_clips
 from engine.config import StreamConfig, read_config
@@ -28,6 +31,7 @@ from engine.vision import FrameFeatures, encode
 
 T = TypeVar("T")
 BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
+SPLIT = BUNDLED.parent / "demo" / "test.json"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -96,6 +100,28 @@ def fine_tune(options: argparse.Namespace) -> None:
             bar.set_postfix(text=f"{losses.text:.3f}", speak=f"{losses.speak:.3f}", update=f"{losses.update:.3f}")
     save_model(options.out, model, checkpoint.prompt.tokenizer, normalization=checkpoint.normalization)
     print(f"checkpoint written to {options.out}")
+
+
+def bench(options: argparse.Namespace) -> None:
+    """Print how fast a split, or a random model of a published shape, streams in each mode; JSON last."""
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    checkpoint, config = _checkpoint(options), StreamConfig()
+    if options.arch:
+        forced = forced_bench(
+            random_checkpoint(options.arch, checkpoint), num_videos=options.videos, num_frames=options.frames
+        )
+        checkpoint, videos, config = forced.checkpoint, list(forced.videos), forced.config
+    else:
+        videos = read_videos(options.split, checkpoint)
+    threads = torch.get_num_threads()
+    print(f"{checkpoint.name} on {checkpoint.model.device}, {threads} threads; {len(videos)} videos, encoded before")
+    print(HEADING)
+    rows = []
+    for row in measure(checkpoint, videos, modes(config, rows=options.rows)):
+        rows.append(row)
+        print(format_row(row), flush=True)
+    print(to_json(rows, checkpoint=checkpoint.name, device=str(checkpoint.model.device), threads=threads))
 
 
 def _read_steps(path: Path) -> tuple[Step, ...]:
@@ -185,6 +211,17 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--learning-rate", type=float, default=1e-4)
     command.add_argument("--negative-rate", type=float, default=1.0, help="share of silent frames that is counted")
     command.add_argument("--seed", type=int, default=0)
+
+    command = commands.add_parser("bench", parents=[model], help="measure how fast a split streams")
+    command.set_defaults(command=bench)
+    command.add_argument(
+        "split", type=Path, nargs="?", default=SPLIT, help="manifest (default: the bundled test split)"
+    )
+    command.add_argument("--rows", type=int, default=16, help="videos in one pass (default: %(default)s)")
+    command.add_argument("--threads", type=int, help="threads of the CPU (default: torch's own)")
+    command.add_argument("--arch", choices=sorted(SHAPES), help="a random model of this shape instead of the split")
+    command.add_argument("--frames", type=int, default=1000, help="frames of a video of --arch (default: %(default)s)")
+    command.add_argument("--videos", type=int, default=1, help="videos of --arch (default: %(default)s)")
     return parser
 
 

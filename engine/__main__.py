@@ -118,7 +118,7 @@ def bench(options: argparse.Namespace) -> None:
     print(f"{checkpoint.name} on {checkpoint.model.device}, {threads} threads; {len(videos)} videos, encoded before")
     print(HEADING)
     rows = []
-    for row in measure(checkpoint, videos, modes(config, rows=options.rows)):
+    for row in measure(checkpoint, videos, modes(config, rows=options.rows), repeats=options.repeats):
         rows.append(row)
         print(format_row(row), flush=True)
     print(to_json(rows, checkpoint=checkpoint.name, device=str(checkpoint.model.device), threads=threads))
@@ -218,6 +218,7 @@ def _parser() -> argparse.ArgumentParser:
         "split", type=Path, nargs="?", default=SPLIT, help="manifest (default: the bundled test split)"
     )
     command.add_argument("--rows", type=int, default=16, help="videos in one pass (default: %(default)s)")
+    command.add_argument("--repeats", type=int, default=3, help="rounds; the best counts (default: %(default)s)")
     command.add_argument("--threads", type=int, help="threads of the CPU (default: torch's own)")
     command.add_argument("--arch", choices=sorted(SHAPES), help="a random model of this shape instead of the split")
     command.add_argument("--frames", type=int, default=1000, help="frames of a video of --arch (default: %(default)s)")

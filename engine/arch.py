@@ -91,7 +91,7 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
 def forced_bench(
     checkpoint: Checkpoint, *, num_videos: int, num_frames: int, trigger_share: float = 0.05, response_tokens: int = 50
 ) -> ForcedBench:
-    """Make random videos, and the threshold that ``trigger_share`` of the first one's frames exceed while it is silent."""
+    """Make random videos, and the threshold that ``trigger_share`` of the first one's frames exceed in silence."""
     videos = tuple(_random_video(checkpoint, number, num_frames) for number in range(num_videos))
     silent = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens)
     outputs = list(Streamer(checkpoint, silent).run(videos[0].frames, _TASK))

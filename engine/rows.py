@@ -21,8 +21,8 @@ def forward_rows(model: StreamingModel, inputs: Sequence[Tensor], caches: Sequen
     text = model.vlm.model.text_model
     lengths = [len(row) for row in inputs]
     starts = [cache.length for cache in caches]
-    masks = [_mask(start, length, inputs[0].device) for start, length in zip(starts, lengths, strict=True)]
     hidden = torch.cat(list(inputs))
+    masks = [_mask(start, length, hidden) for start, length in zip(starts, lengths, strict=True)]
     positions = torch.cat([torch.arange(s, s + n, device=hidden.device) for s, n in zip(starts, lengths, strict=True)])
     cos, sin = text.rotary_emb(hidden, position_ids=positions[None])
     for number, layer in enumerate(text.layers):
@@ -50,8 +50,8 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, *, mask: Tensor | None,
     return scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, scale=scale, enable_gqa=True)
 
 
-def _mask(start: int, length: int, device: torch.device) -> Tensor | None:
+def _mask(start: int, length: int, like: Tensor) -> Tensor | None:
     """Let each of ``length`` tokens see the ``start`` before them and those up to itself; None where nothing hides."""
     if length == 1 or start == 0:
         return None
-    return torch.ones(length, start + length, dtype=torch.bool, device=device).tril(start)
+    return like.new_full((length, start + length), -torch.inf).triu(start + 1)

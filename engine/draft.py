@@ -168,13 +168,14 @@ def _legal_updates(state: Mapping[str, str]) -> Iterator[str]:
 
 
 def _generalize(text: str, roles: Mapping[str, str]) -> str:
-    """Put ``{role:k}`` for a name in a sentence: its words from the ``k``-th on, the longest that are there."""
+    """Put ``{role:k}`` for a name, or the longest end of it, in a sentence: its last ``k`` words, or 0 for all."""
     pattern = text.replace("{", "").replace("}", "")
     for role, name in roles.items():
         words = name.split()
         for first in range(len(words)):
             found = re.escape(" ".join(words[first:]))
-            pattern, count = re.subn(rf"(?<!\w){found}(?!\w)", f"{{{role}:{first}}}", pattern)
+            slot = f"{{{role}:{len(words) - first if first else 0}}}"
+            pattern, count = re.subn(rf"(?<!\w){found}(?!\w)", slot, pattern)
             if count:
                 break
     return pattern
@@ -188,11 +189,11 @@ def _fill(pattern: str, roles: Mapping[str, str]) -> str | None:
         return None
 
 
-def _named(name: str, first: int) -> str:
-    words = name.split()[first:]
-    if not words:
+def _named(name: str, num_words: int) -> str:
+    words = name.split()
+    if not words or num_words > len(words):
         raise LookupError
-    return " ".join(words)
+    return " ".join(words[-num_words:])
 
 
 def _common_tail(seen: Sequence[int], place: int, recent: Sequence[int]) -> int:

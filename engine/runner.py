@@ -71,21 +71,22 @@ class Runner:
         ids = torch.tensor([piece for piece in feed if isinstance(piece, int)], device=model.device)
         tokens = model.embed_tokens(ids.long())
         first = self._waiting[0].index if self._waiting else 0
-        images = [self._checked(self._waiting[piece.frame_index - first]) for piece in feed if isinstance(piece, Image)]
+        images = self._checked([self._waiting[p.frame_index - first] for p in feed if isinstance(p, Image)])
         if not images:
             return tokens
         embedded = iter(model.embed_frames(torch.stack(images)))
         rows = iter(tokens.split(1))
         return torch.cat([next(embedded) if isinstance(piece, Image) else next(rows) for piece in feed])
 
-    def _checked(self, frame: FrameFeatures) -> Tensor:
-        model = self.model
-        if tuple(frame.features.shape) != (model.tokens_per_frame, model.feature_dim):
-            raise FeatureError(
-                f"frame {frame.index} has features {list(frame.features.shape)}, but this checkpoint takes "
-                f"[{model.tokens_per_frame}, {model.feature_dim}]; encode the video with this checkpoint"
-            )
-        return frame.features
+    def _checked(self, frames: list[FrameFeatures]) -> list[Tensor]:
+        shape = (self.model.tokens_per_frame, self.model.feature_dim)
+        for frame in frames:
+            if frame.features.shape != shape:
+                raise FeatureError(
+                    f"frame {frame.index} has features {list(frame.features.shape)}, but this checkpoint takes "
+                    f"{list(shape)}; encode the video with this checkpoint"
+                )
+        return [frame.features for frame in frames]
 
 
 @torch.inference_mode()
@@ -100,13 +101,14 @@ def run_together(runners: Sequence[Runner], inputs: Sequence[Tensor], requests: 
     model = runners[0].model
     for runner, request in zip(runners, requests, strict=True):
         runner.cache.crop_to(request.keep)
+    read_at = [sorted({*request.decide_at, *request.pick_at}) for request in requests]
     if len(runners) == 1:
-        hidden = model(inputs[0][None], runners[0].cache)[0]
+        hidden = model(inputs[0][None], runners[0].cache)[0, read_at[0]]
     else:
-        hidden = forward_rows(model, inputs, [runner.cache for runner in runners])
-    starts = [sum(map(len, inputs[:row])) for row in range(len(inputs))]
-    decide_at = [start + at for start, request in zip(starts, requests, strict=True) for at in request.decide_at]
-    pick_at = [start + at for start, request in zip(starts, requests, strict=True) for at in request.pick_at]
+        hidden = forward_rows(model, inputs, [runner.cache for runner in runners], read_at)
+    places = {(row, at): n for n, (row, at) in enumerate((row, at) for row, ats in enumerate(read_at) for at in ats)}
+    decide_at = [places[row, at] for row, request in enumerate(requests) for at in request.decide_at]
+    pick_at = [places[row, at] for row, request in enumerate(requests) for at in request.pick_at]
     decisions = iter(_read(runners[0], hidden[decide_at]) if decide_at else ())
     tokens = iter(_pick(runners, requests, model.token_logits(hidden[pick_at])) if pick_at else ())
     return [

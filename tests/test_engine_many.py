@@ -86,9 +86,13 @@ def test_rows_of_all_lengths_meet_only_their_own_past(checkpoint: Checkpoint) ->
         caches = [KVCache(model.num_layers) for _ in range(4)]
         for before, cache in zip(befores, caches, strict=False):
             model(before[None], cache)  # the fourth begins here
-        packed = forward_rows(model, inputs, caches)
+        packed = forward_rows(model, inputs, caches, [range(len(row)) for row in inputs])
         alone = [model(torch.cat([*befores[n : n + 1], x])[None])[0, -len(x) :] for n, x in enumerate(inputs)]
+        for cache, length in zip(caches, (9, 1, 30, 0), strict=True):
+            cache.crop_to(length)
+        some = forward_rows(model, inputs, caches, [(0,), (2, 6), (3,), (0, 4)])
     assert torch.allclose(packed, torch.cat(alone), atol=1e-5)
+    assert torch.allclose(some, packed[[0, 3, 7, 11, 12, 16]], atol=1e-5)
     assert [cache.length for cache in caches] == [10, 8, 34, 5]
 
 

@@ -187,7 +187,14 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--config", type=Path, help="YAML file of stream settings; options win")
     for name in ("fps", "speak-threshold", "update-threshold", "temperature", "top-p"):
         command.add_argument(f"--{name}", type=float)
-    for name in ("lookahead", "prefill-frames", "max-updates-per-frame", "max-new-tokens", "max-update-tokens"):
+    for name in (
+        "lookahead",
+        "draft-tokens",
+        "prefill-frames",
+        "max-updates-per-frame",
+        "max-new-tokens",
+        "max-update-tokens",
+    ):
         command.add_argument(f"--{name}", type=int)
     for name in ("max-seq-len", "reserved-seq-len", "seed"):
         command.add_argument(f"--{name}", type=int)

@@ -6,7 +6,7 @@ sentences of another, and says how many model passes it made and whether it gave
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,15 @@ class BenchRow:
     """Largest difference of a probability from the first mode's, at frames that both streamed alike."""
 
 
-def read_videos(manifest: Path, checkpoint: Checkpoint) -> list[Video]:
-    """Read a split's videos, decoded and encoded, with their tasks. Raises ``ValueError`` for another file."""
+def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] | None = None) -> list[Video]:
+    """Read a split's videos, or ``only`` some, decoded and encoded, with their tasks.
+
+    Raises ``ValueError`` for another file.
+    """
     try:
         records = json.loads(manifest.read_text(encoding="utf-8"))["videos"]
-        return [_video(record, manifest.parent, checkpoint) for record in records]
+        chosen = [record for record in records if only is None or record["video_id"] in only]
+        return [_video(record, manifest.parent, checkpoint) for record in chosen]
     except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{manifest} is not the manifest of a split: {error!r}") from error
 

@@ -91,12 +91,17 @@ class Recording:
         """Return the recording of the same frames at other thresholds, yet to be run.
 
         It takes over this one's cache; the next that is asked for feeds its context again. A run that was stopped is
-        taken as far as it went. Raises ``ValueError`` for a threshold out of its range.
+        taken as far as it went. Sampled texts are drawn anew: nothing is reused.
+
+        Raises:
+            ValueError: A threshold out of its range.
         """
         config = replace(self.config, speak_threshold=speak_threshold, update_threshold=update_threshold)
         frames = tuple(self._frames[: len(self.outputs)])
         other = Recording(self._streamer.checkpoint, frames, task=self.task, config=config)
         other._streamer.sayings = self._streamer.sayings
+        if config.do_sample:
+            return other
         other._past, other._cache = self._past or Past(outputs=tuple(self.outputs)), self._cache
         if self._past is not None and self._past.trace is not None:
             self._past, self._cache = replace(self._past, trace=replace(self._past.trace, cached=0)), None

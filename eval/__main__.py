@@ -62,9 +62,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"{options.split} holds no videos; there is nothing to score")
     if options.out.exists() and not options.out.is_dir():
         raise ValueError(f"--out {options.out} is a file; name a folder for the run")
-    config = StreamConfig(
-        lookahead=16, speak_threshold=options.speak_threshold, update_threshold=options.update_threshold
-    )
+    config = StreamConfig(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold)
     checkpoint = load_model(options.checkpoint, device=options.device, heads=options.heads)
     encoder = load_encoder(options.encoder)
     settings = {

@@ -61,7 +61,7 @@ def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
 shares = st.sampled_from([0.0, 0.03, 0.1, 0.3])
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(st.tuples(shares, shares), min_size=2, max_size=4), max_seq_len=st.sampled_from([180, 240, 900]))
 def test_a_moved_threshold_gives_what_a_new_run_gives(
     checkpoint: Checkpoint,
@@ -146,7 +146,7 @@ def test_a_wrong_tale_costs_time_and_changes_nothing(
 def test_a_sweep_gives_every_point_and_costs_a_fraction(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
-    points = [point(silent, speak=share / 40, update=0.05) for share in range(8)]
+    points = [point(silent, speak=share / 40, update=0.05) for share in range(5)]
     swept = list(sweep(checkpoint, frames, points, task=TASK, config=config(points[0])))
     assert [entry.thresholds for entry in swept] == sorted(set(points), key=lambda point: point.speak)
     assert all(before.speak < after.speak for before, after in pairwise(entry.thresholds for entry in swept))
@@ -157,3 +157,14 @@ def test_a_sweep_gives_every_point_and_costs_a_fraction(
         alone += streamer.counts.passes
         assert_equal(list(entry.outputs), one_by_one(checkpoint, frames, entry.thresholds))
     assert sum(entry.counts.passes for entry in swept) < 3 / 4 * alone  # a random model changes its mind at every word
+
+
+def test_a_sampled_run_is_drawn_anew(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
+) -> None:
+    sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
+    first = Recording(checkpoint, frames, task=TASK, config=config(point(silent, speak=0.3, update=0.1), **sampled))
+    list(first.run())
+    moved = point(silent, speak=0.1, update=0.1)
+    again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
+    assert decided(list(again.run())) == decided(one_by_one(checkpoint, frames, moved, **sampled))

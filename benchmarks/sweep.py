@@ -1,0 +1,48 @@
+"""Cost of a sweep over the bundled split, in model passes: ``python -m benchmarks.sweep``.
+
+Each video is run at 21 speaking thresholds, once with ``engine.replay.sweep`` and once with a run of its own for each.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from engine.bench import read_videos
+from engine.checkpoint import load_model
+from engine.config import StreamConfig
+from engine.replay import Thresholds, sweep
+from engine.requests import PassCounts
+from engine.stream import Streamer
+
+ASSETS = Path(__file__).parent.parent / "assets"
+POINTS = tuple(Thresholds(speak=round(0.05 + 0.045 * number, 3), update=0.5) for number in range(21))
+
+
+def main() -> None:
+    """Sweep video by video; the last line is the sum."""
+    torch.set_num_threads(1)
+    checkpoint = load_model(ASSETS / "checkpoint", device="cpu")
+    swept, alone, seconds, seconds_alone = PassCounts(), PassCounts(), 0.0, 0.0
+    for video in read_videos(ASSETS / "demo" / "test.json", checkpoint):
+        began = time.perf_counter()
+        points = list(sweep(checkpoint, list(video.frames), POINTS, task=video.task))
+        seconds += time.perf_counter() - began
+        swept = sum((point.counts for point in points), swept)
+        began = time.perf_counter()
+        for point in points:
+            config = StreamConfig(speak_threshold=point.thresholds.speak, update_threshold=point.thresholds.update)
+            streamer = Streamer(checkpoint, config)
+            list(streamer.run(video.frames, video.task))
+            alone += streamer.counts
+        seconds_alone += time.perf_counter() - began
+        sys.stdout.write(
+            f"{video.video_id}: {swept.passes} passes in {seconds:.1f} s, 21 runs each {alone.passes} in "
+            f"{seconds_alone:.1f} s, share {swept.passes / alone.passes:.3f}\n"
+        )
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -255,3 +255,12 @@ def test_an_error_of_the_reader_is_raised_where_the_consumer_stands() -> None:
     assert next(ahead) == 1
     with pytest.raises(EngineError, match="the file ends here"):
         next(ahead)
+
+
+def test_live_input_is_never_waited_for(checkpoint: Checkpoint) -> None:
+    pulled: list[int] = []
+    config = StreamConfig(speak_threshold=0, update_threshold=0, lookahead=1, **SHORT)  # it writes at every frame
+    outputs = Streamer(checkpoint, config).run(counting(random_frames(checkpoint, 6), pulled.append))
+    for output in outputs:
+        assert output.response is not None
+        assert pulled[-1] == output.frame_index

@@ -1,6 +1,6 @@
 # make demo: install and serve the page      make test: install and test
 # make check: lint, types, layers            make checkpoint: draw, train and score the bundled checkpoint
-# make bench: time matching, scoring, streaming and the player
+# make bench: time streaming, matching, scoring and the player
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
@@ -10,7 +10,7 @@ demo: .venv/.demo
 	$(BIN)/python -m app
 
 test: .venv/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: .venv/.dev
 	$(BIN)/ruff check .
@@ -18,7 +18,7 @@ check: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/.demo
+bench: .venv/.dev
 	$(BIN)/python -m engine bench
 	$(BIN)/python -m benchmarks.match
 	$(BIN)/python -m benchmarks.score

@@ -38,9 +38,10 @@ from engine.config import StreamConfig
 from engine.control import Task
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError, VideoError
+from engine.replay import Recording
 from engine.stream import Streamer
 from engine.video import Frame, VideoWarning, read_frames
-from engine.vision import FrameFeatures, encode
+from engine.vision import encode
 from eval.matching import Encode
 
 UPDATE_EVERY_S = 0.2
@@ -50,7 +51,7 @@ REST_PER_UPDATE = 4.0
 FRAMES_PER_PASS = 8
 """Frames fed together; the result is the same for any number."""
 MOST_KEPT_VALUES = 2**26
-"""Numbers of frame features that a window keeps, 256 MB, to run again with other thresholds."""
+"""Numbers of frame features that a window keeps, 256 MB, so that other thresholds run only what differs."""
 CHOOSE = "Choose a bundled video or upload one."
 
 
@@ -225,14 +226,15 @@ def rerun(bench: Bench, live: LiveRun | None, speak_threshold: float, update_thr
     """Run a finished run again, exactly, with other thresholds."""
     if live is None or live.run is None or not live.run.is_finished:
         return _say_only("There is no finished run to try other thresholds on: press Run.", is_problem=True)
-    config = replace(
-        live.run.config,
-        speak_threshold=_threshold(speak_threshold, "speak"),
-        update_threshold=_threshold(update_threshold, "update"),
-    )
+    speak, update = _threshold(speak_threshold, "speak"), _threshold(update_threshold, "update")
+    config = replace(live.run.config, speak_threshold=speak, update_threshold=update)
     began = time.perf_counter()
-    features = live.features or encode(bench.checkpoint, read_frames(live.run.clip.path, fps=config.fps))
-    outputs = tuple(Streamer(bench.checkpoint, config).run(features, live.run.task))
+    if live.recording is not None:
+        live.recording = live.recording.at(speak_threshold=speak, update_threshold=update)
+        outputs = tuple(live.recording.run())
+    else:
+        frames = encode(bench.checkpoint, read_frames(live.run.clip.path, fps=config.fps))
+        outputs = tuple(Streamer(bench.checkpoint, config).run(frames, live.run.task))
     live.run = replace(live.run, config=config, outputs=outputs)
     wall_s = time.perf_counter() - began
     said = f"Done: the same run with the new thresholds, {len(outputs)} frames in {wall_s:.1f} s."
@@ -274,7 +276,11 @@ def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
     damages: list[str] = []
     frames = _watched(run.clip, damages, max_duration_s=bench.max_duration_s)
     features = encode(bench.checkpoint, frames, batch_size=FRAMES_PER_PASS)
-    outputs = Streamer(bench.checkpoint, run.config).run(_kept(features, live), run.task)
+    if _fits(bench, run):
+        live.recording = Recording(bench.checkpoint, features, task=run.task, config=run.config)
+        outputs = live.recording.run()
+    else:
+        outputs = Streamer(bench.checkpoint, run.config).run(features, run.task)
     began = shown = time.perf_counter()
     with closing(outputs):
         for output in outputs:
@@ -296,17 +302,10 @@ def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
     yield show_run(run, " ".join(said), encode=bench.encode, is_problem=is_problem)
 
 
-def _kept(frames: Generator[FrameFeatures], live: LiveRun) -> Generator[FrameFeatures]:
-    """Keep the frames for another run, unless they are too many."""
-    num_values = 0
-    with closing(frames):
-        for frame in frames:
-            num_values += frame.features.numel()
-            if num_values <= MOST_KEPT_VALUES:
-                live.features.append(frame)
-            else:
-                live.features.clear()
-            yield frame
+def _fits(bench: Bench, run: Run) -> bool:
+    """Whether a window may keep the frames of the run."""
+    model = bench.checkpoint.model
+    return run.clip.num_frames * model.tokens_per_frame * model.feature_dim <= MOST_KEPT_VALUES
 
 
 def _watched(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterator[Frame]:

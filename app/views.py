@@ -14,7 +14,7 @@ from app.player.pack import pack_run
 from app.runs import Run
 from app.scores import draw_scores
 from app.words import clock
-from engine.vision import FrameFeatures
+from engine.replay import Recording
 from eval.failures import judge_video
 from eval.matching import Encode
 
@@ -32,8 +32,8 @@ class LiveRun:
     """Whether it has had its turn."""
     is_wanted: bool = True
     """Whether it shall go on."""
-    features: list[FrameFeatures] = field(default_factory=list)
-    """The frames as the model saw them, kept for another run of the same video."""
+    recording: Recording | None = None
+    """The run as the engine keeps it, to try other thresholds on; None when it is too large to be kept."""
     linked_digest: str | None = None
     """Digest of the run that a link asks for."""
     ended: Event = field(default_factory=Event)

@@ -284,7 +284,7 @@ def test_other_thresholds_run_again_exactly_as_from_the_start(bench: Bench) -> N
     assert view.status.value.startswith("Done: the same run with the new thresholds, 12 frames in ")
     assert decisions(live.run) == decisions(fresh.run) != before
     assert json.loads(view.player)["thresholds"] == {"speak": 0.0, "update": 1.0}
-    live.features.clear()  # too many to keep: the video is read again
+    live.recording = None  # too large to keep: the video is read again
     handlers.rerun(bench, live, 0.5, 0.5)
     assert decisions(live.run) == before
 
@@ -295,11 +295,13 @@ def test_a_run_that_was_stopped_is_not_run_again(bench: Bench) -> None:
     )
 
 
-def test_frames_too_many_to_keep_are_not_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_too_large_to_keep_is_not_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handlers, "MOST_KEPT_VALUES", 100)
     live = LiveRun()
     list(run_views(bench, bench.demos.find("truck-1"), live))
-    assert live.features == []
+    assert live.run is not None
+    assert live.run.is_finished
+    assert live.recording is None
 
 
 def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(bench: Bench) -> None:

@@ -59,7 +59,7 @@ class Checkpoint:
     @cached_property
     def digest(self) -> str:
         """Digest of all weights as stored."""
-        return _digest(self.folder, lambda name: True)
+        return digest_weights(self.folder)
 
 
 def pick_device(device: str = "auto") -> torch.device:
@@ -128,6 +128,11 @@ def load_model(
         normalization=_read_normalization(folder),
         silent_id=_silent_id(tokenizer, settings.get("silent_token")),
     )
+
+
+def digest_weights(path_or_id: str | Path) -> str:
+    """Return ``Checkpoint.digest`` without loading the model. Raises ``CheckpointError`` as ``load_model`` does."""
+    return _digest(_find(path_or_id), lambda name: True)
 
 
 def save_model(
@@ -243,12 +248,15 @@ def _silent_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | N
 def _digest(folder: Path, counts: Any) -> str:
     """Hash the stored bytes of the tensors whose name ``counts``, whatever file they are in."""
     digest = hashlib.sha256()
-    for name, path in sorted(_stored(folder)):
-        if counts(name):
-            with safe_open(path, framework="pt") as file:
-                tensor = file.get_tensor(name)
-            digest.update(name.encode())
-            digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    try:
+        for name, path in sorted(_stored(folder)):
+            if counts(name):
+                with safe_open(path, framework="pt") as file:
+                    tensor = file.get_tensor(name)
+                digest.update(name.encode())
+                digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    except SafetensorError as error:
+        raise CheckpointError(f"{folder} holds a damaged .safetensors file: {error}; fetch it again") from error
     return digest.hexdigest()[:16]
 
 

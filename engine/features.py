@@ -1,7 +1,8 @@
 """Files of frame features, so that a video is encoded once.
 
 A ``.safetensors`` file holds ``features [T, I, F]`` (float16), ``times_s [T]`` (float64) and, as metadata, which
-encoder, pooling and rate made them: features of another encoder are refused. A ``.npy`` file ``[T, F]`` or
+encoder, pooling and rate made them: features of another encoder are refused. A remark on the video, such as that it is
+damaged, stays with them. A ``.npy`` file ``[T, F]`` or
 ``[T, I, F]`` says nothing of its origin: its shape is checked and its frames are taken at the rate given.
 Pickles are refused.
 """
@@ -22,6 +23,8 @@ from engine.checkpoint import Checkpoint
 from engine.errors import FeatureError
 from engine.records import write_whole
 from engine.vision import FrameFeatures
+
+_METADATA = "stepscope_features"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ def feature_path(folder: Path, video: Path, info: FeatureInfo) -> Path:
     return folder / f"{video.stem}.{key.hexdigest()[:16]}.safetensors"
 
 
-def write_features(path: Path, frames: Iterable[FrameFeatures], info: FeatureInfo) -> int:
+def write_features(path: Path, frames: Iterable[FrameFeatures], info: FeatureInfo, *, remark: str = "") -> int:
     """Write a ``.safetensors`` feature file, whole or not at all. Returns the number of frames."""
     kept = [(frame.time_s, frame.features.half().cpu()) for frame in frames]
     if not kept:
@@ -66,7 +69,7 @@ def write_features(path: Path, frames: Iterable[FrameFeatures], info: FeatureInf
         "times_s": torch.tensor([time_s for time_s, _ in kept], dtype=torch.float64),
     }
     with write_whole(path, binary=True) as file:
-        file.write(save(tensors, metadata={"stepscope_features": json.dumps(asdict(info))}))
+        file.write(save(tensors, metadata={_METADATA: json.dumps(asdict(info)), "remark": remark}))
     return len(kept)
 
 
@@ -94,10 +97,19 @@ def read_features(path: Path, checkpoint: Checkpoint, *, fps: float) -> Iterator
     )
 
 
+def read_remark(path: Path) -> str:
+    """Return what was remarked on the video of a ``.safetensors`` feature file; raises as ``read_features``."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return str((file.metadata() or {}).get("remark", ""))
+    except (SafetensorError, OSError) as error:
+        raise FeatureError(f"{path} cannot be read as a feature file: {error}") from error
+
+
 def _read_safetensors(path: Path, wanted: FeatureInfo) -> tuple[Tensor, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = json.loads((file.metadata() or {}).get("stepscope_features", "null"))
+            metadata = json.loads((file.metadata() or {}).get(_METADATA, "null"))
             features, times_s = file.get_tensor("features"), file.get_tensor("times_s")
     except (SafetensorError, OSError, ValueError) as error:
         raise FeatureError(f"{path} cannot be read as a feature file: {error}") from error

@@ -1,39 +1,34 @@
-"""Command line of the evaluation: ``run`` a split on one device and score it; ``metrics`` prints the definitions.
+"""Command line of the evaluation: ``run`` a split on its devices and score it; ``metrics`` prints the definitions.
 
-Exit codes: 0 all well; 1 done, but some videos failed (each has its row); 2 wrong use, with one line why.
+Exit codes: 0 all well; 1 done, but some videos failed (each has its row); 2 wrong use, with one line why; 130 or 143
+stopped by Ctrl-C or SIGTERM: the finished videos are kept, and ``--resume`` goes on.
 """
 
 import argparse
-import resource
+import signal
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-import torch
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from engine.checkpoint import Checkpoint, load_model
 from engine.config import StreamConfig
-from engine.control import Task
-from engine.errors import EngineError, VideoError
-from engine.records import FrameOutput
-from engine.stream import Streamer
-from engine.video import read_frames
-from engine.vision import FrameFeatures, encode
+from engine.errors import EngineError
+from eval.batch import VideoDone, run_batch
 from eval.encoders import EMBEDDED, load_encoder
-from eval.live import LiveCounts, count_live
-from eval.metrics import ScoredVideo, VideoCounts, count_texts, score_video
 from eval.nlg import TextScorer
+from eval.progress import Progress
 from eval.registry import to_markdown
-from eval.report import make_report, video_scores
-from eval.runs import write_settings, write_video
-from eval.samples import Sample, read_samples
-from eval.table import format_scores, write_columns, write_csv, write_json
-from eval.teacher import live_turns
+from eval.runs import RunFolder
+from eval.samples import read_split
+from eval.scoring import ScoredRun, ScoreSettings, score_run, write_tables
+from eval.table import format_scores
+from eval.worker import Work
 
 BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
 
@@ -43,10 +38,15 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     transformers_logging.disable_progress_bar()
     try:
-        return int(options.work(options))
+        with _stoppable():
+            return int(options.work(options))
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt as stop:
+        if "out" in options:
+            print(f"stopped; finished videos are in {options.out}, --resume runs the rest", file=sys.stderr)
+        return 143 if stop.args else 130
 
 
 def print_metrics(_: argparse.Namespace) -> int:
@@ -57,102 +57,80 @@ def print_metrics(_: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Stream every video of a split, write the run folder and the scores; 1 when a video failed."""
-    samples = read_samples(options.split)
-    if not samples:
+    split = read_split(options.split)
+    if not split.entries:
         raise ValueError(f"{options.split} holds no videos; there is nothing to score")
-    if options.out.exists() and not options.out.is_dir():
-        raise ValueError(f"--out {options.out} is a file; name a folder for the run")
-    config = StreamConfig(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold)
-    checkpoint = load_model(options.checkpoint, device=options.device, heads=options.heads)
-    encoder = load_encoder(options.encoder)
-    settings = {
-        "split": str(options.split),
-        "dataset": options.dataset,
-        "checkpoint": checkpoint.name,
-        "model_digest": checkpoint.digest,
-        "device": str(checkpoint.model.device),
-        "config": asdict(config),
-        "text_encoder": encoder.name,
-        "zero_cost": options.zero_cost,
-    }
-    write_settings(options.out, settings)
-    scored: dict[str, ScoredVideo] = {}
-    errors: dict[str, str] = {}
+    work = Work(
+        checkpoint=str(options.checkpoint),
+        heads=options.heads,
+        config=StreamConfig(
+            speak_threshold=options.speak_threshold, update_threshold=options.update_threshold
+        ),
+        live=options.live,
+        features=options.features,
+    )
+    scoring = ScoreSettings(text_encoder=options.encoder, dataset=options.dataset, zero_cost=options.zero_cost)
+    events = run_batch(
+        split, work, out=options.out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
+    )
     with TextScorer() as scorer:  # it starts in the background while the videos are streamed
-        for sample in tqdm(samples, unit="video"):
-            began = time.perf_counter()
-            try:
-                outputs = stream_sample(checkpoint, config, sample)
-                wall_s = time.perf_counter() - began
-                write_video(options.out, sample.video_id, outputs)
-                scored[sample.video_id] = score_video(
-                    sample,
-                    outputs,
-                    encode=encoder.encode,
-                    dataset=options.dataset,
-                    zero_cost=options.zero_cost,
-                    live=teacher_forced(checkpoint, config, sample) if options.live else None,
-                    wall_s=wall_s,
-                )
-            except (EngineError, ValueError) as error:
-                errors[sample.video_id] = str(error)
-        counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))
-        report = make_report(list(counts.values()), score_texts=scorer.summarize)
-        report = replace(report, scores={**report.scores, "peak_memory_mb": peak_memory_mb(checkpoint.model.device)})
-        rows = [_row(sample, counts, errors, scorer) for sample in samples]
-        problem = scorer.problem
-    write_csv(options.out / "videos.csv", rows)
-    write_columns(options.out / "columns.csv")
-    write_json(options.out / "metrics.json", {**settings, "text_problem": problem, "errors": errors, **asdict(report)})
-    print(f"{_heading(settings, len(counts), len(samples))}\n\n{format_scores(report.scores, report.intervals)}\n")
-    print(f"all {len(report.scores)} scores: {options.out}/metrics.json; each video's: {options.out}/videos.csv")
-    if problem is not None:
-        print(f"text scores are missing: {problem}", file=sys.stderr)
-    for video_id, reason in errors.items():
+        with closing(events):
+            _show(events)
+        encoder = load_encoder(scoring.text_encoder)
+        scored = score_run(options.out, split, scoring, encode=encoder.encode, scorer=scorer)
+    settings = RunFolder(options.out).settings() or {}
+    write_tables(options.out, scored, settings)
+    _print(scored, settings, out=options.out)
+    return 1 if scored.errors else 0
+
+
+def _show(events: Iterable[VideoDone | Progress]) -> None:
+    """Draw the progress line: frames, rate, remaining time, and videos; say at once what failed."""
+    with tqdm(unit="frame", dynamic_ncols=True, smoothing=0.1) as bar:
+        for event in events:
+            if isinstance(event, Progress):
+                bar.total = event.num_frames
+                bar.set_postfix(videos=f"{event.num_finished}/{event.num_videos}", refresh=False)
+                bar.update(event.num_done - bar.n)
+            elif event.record.error and not event.is_kept:
+                bar.write(f"failed: {event.record.video_id}: {event.record.error}", file=sys.stderr)
+
+
+def _print(scored: ScoredRun, settings: Mapping[str, Any], *, out: Path) -> None:
+    report = scored.report
+    print(f"{_heading(settings, report.num_videos, len(scored.rows))}\n")
+    print(f"{format_scores(report.scores, report.intervals)}\n")
+    print(f"all {len(report.scores)} scores: {out}/metrics.json; each video's: {out}/videos.csv")
+    if scored.text_problem is not None:
+        print(f"text scores are missing: {scored.text_problem}", file=sys.stderr)
+    for video_id, remark in scored.remarks.items():
+        print(f"remark: {video_id}: {remark}", file=sys.stderr)
+    for video_id, reason in scored.errors.items():
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
-    return 1 if errors else 0
 
 
-def stream_sample(checkpoint: Checkpoint, config: StreamConfig, sample: Sample) -> list[FrameOutput]:
-    """Stream one sample's video. Raises ``VideoError`` when it has none."""
-    task = Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
-    return list(Streamer(checkpoint, replace(config, fps=sample.fps)).run(encoded(checkpoint, sample), task))
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does."""
 
+    def stop(*_: object) -> NoReturn:
+        raise KeyboardInterrupt("SIGTERM")
 
-def encoded(checkpoint: Checkpoint, sample: Sample) -> Iterator[FrameFeatures]:
-    """Decode and encode one sample's video. Raises ``VideoError`` when it has none."""
-    if sample.video_path is None:
-        raise VideoError(f"{sample.video_id} names no video file; add video_path")
-    return encode(checkpoint, read_frames(sample.video_path, fps=sample.fps))
-
-
-def teacher_forced(checkpoint: Checkpoint, config: StreamConfig, sample: Sample) -> LiveCounts:
-    """Feed one sample's reference to the model and count its four scores."""
-    turns = live_turns(checkpoint, replace(config, fps=sample.fps), sample, encoded(checkpoint, sample))
-    return count_live(turns, fps=sample.fps, threshold=0)
-
-
-def peak_memory_mb(device: torch.device) -> float:
-    """Return the largest memory so far: of the GPU where there is one, else of this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
-def _row(
-    sample: Sample, counts: Mapping[str, VideoCounts], errors: Mapping[str, str], scorer: TextScorer
-) -> dict[str, str | float]:
-    rows = [counts[sample.video_id]] if sample.video_id in counts else []
-    scores = video_scores(rows, score_texts=scorer.summarize)
-    return {"video_id": sample.video_id, "error": errors.get(sample.video_id, ""), **scores}
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> str:
-    config = settings["config"]
+    config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
     return (
         f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n"
-        f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {settings['device']}, "
+        f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
         f"thresholds speak {config['speak_threshold']:g}, update {config['update_threshold']:g}\n"
         f"text encoder {settings['text_encoder']}, zero_cost {settings['zero_cost']}; "
         "what each score means: docs/metrics.md"
@@ -164,10 +142,31 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = commands.add_parser("run", help="stream a split and score it")
     command.add_argument("split", type=Path, help="manifest of the split")
-    command.add_argument("--out", type=Path, required=True, help="run folder to write")
+    command.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="run folder to write; one that holds finished videos is refused without --resume, nothing is overwritten",
+    )
+    command.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep the finished videos of --out, if its settings and model are these, and run the others",
+    )
     command.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
     command.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
-    command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
+    command.add_argument(
+        "--devices",
+        default="auto",
+        help="auto (all GPUs, else one process on the CPU), cuda (all), cuda:0,cuda:1, mps, cpu, or cpu:2 for two "
+        "processes of one thread each (default: %(default)s)",
+    )
+    command.add_argument(
+        "--features",
+        type=Path,
+        metavar="DIR",
+        help="keep frame embeddings there (float16), so that another threshold does not encode the videos again",
+    )
     for decision in ("speak", "update"):
         about = f"{decision} when the probability exceeds this (default: %(default)s)"
         command.add_argument(f"--{decision}-threshold", type=float, default=0.5, metavar="P", help=about)

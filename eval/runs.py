@@ -1,29 +1,220 @@
-"""Run folders: ``run.json`` with the settings and a ``<video_id>.jsonl`` per video, each written whole or not."""
+"""Run folders: settings, and per video its outputs with a small record; each file is there whole or not at all.
 
+``run.json`` holds the settings and the versions of what ran them. A video's outputs are ``<video>.jsonl``; its record,
+``<video>.record.json``, is written after them and says that the video is finished, or why it failed. So a run that was
+killed at any moment can be continued: what has a record without an error is kept, all else is run again. Two programs
+cannot write one folder at a time, and a folder of other settings, or of something else, is refused.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
-from engine.records import FrameOutput, write_outputs
+from engine.records import FrameOutput, read_outputs, write_outputs
+from eval.live import LiveCounts
+from eval.samples import Sample
 from eval.table import write_json
 
-_PACKAGES = ("torch", "transformers", "numpy")
+_PACKAGES: Final = ("torch", "transformers", "numpy")
+_RECORD: Final = ".record.json"
+_LONGEST_NAME: Final = 120
+
+IDENTITY: Final = ("split", "model_digest", "heads_digest", "device", "config", "live", "kept_features")
+"""The settings in ``run.json`` that outputs follow from; a run is continued only with the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoRecord:
+    """What is known of a finished or failed video beside its outputs."""
+
+    video_id: str
+    """Its name."""
+    source: str
+    """Digest of what it was made from; see ``digest_sample``."""
+    num_frames: int = 0
+    """Frames that were streamed."""
+    wall_s: float = 0.0
+    """Seconds of decoding, vision, model and writing; the teacher-forced pass not counted."""
+    device: str = ""
+    """Where it ran."""
+    peak_memory_mb: float = 0.0
+    """Largest memory so far of the GPU, or of the process that ran it."""
+    remark: str = ""
+    """What is odd about the video, such as damage; empty when all is well."""
+    error: str = ""
+    """Why it failed; empty when it is finished."""
+    live: LiveCounts | None = None
+    """Counts of the teacher-forced pass, if there was one."""
+
+    def to_json(self) -> str:
+        """Return the record as JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "VideoRecord":
+        """Read a record. Raises ``ValueError`` for anything else."""
+        record = json.loads(text)
+        if not isinstance(record, dict) or set(record) != {field.name for field in fields(cls)}:
+            raise ValueError("a record of a video must have the fields of VideoRecord")
+        live = record["live"]
+        if live is not None:
+            live = LiveCounts(**{name: tuple(values) for name, values in live.items()})
+        return cls(**{**record, "live": live})
+
+
+class RunFolder:
+    """A run folder that can be read; ``claim`` opens one for writing.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def settings(self) -> Mapping[str, Any] | None:
+        """Return ``run.json``; None where there is none. Raises ``ValueError`` when it cannot be read."""
+        try:
+            settings = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ValueError(f"{self.path / 'run.json'} cannot be read: {error}; remove it") from error
+        if not isinstance(settings, dict):
+            raise ValueError(f"{self.path / 'run.json'} is not an object; remove it")
+        return settings
+
+    def has_videos(self) -> bool:
+        """Whether a video of this run is finished or failed."""
+        return any(self.path.glob(f"*{_RECORD}"))
+
+    def record(self, video_id: str) -> VideoRecord | None:
+        """Return a video's record; None where there is none that can be read."""
+        try:
+            return VideoRecord.from_json(self._record_path(video_id).read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+            return None  # a record that cannot be read is no record: the video is run again
+
+    def outputs(self, video_id: str) -> tuple[FrameOutput, ...]:
+        """Return a finished video's outputs. Raises ``ValueError`` when they cannot be read."""
+        try:
+            return read_outputs(output_path(self.path, video_id))
+        except FileNotFoundError as error:
+            raise ValueError(f"{error.filename} is missing; continue the run") from error
+
+    def finished(self, sample: Sample) -> VideoRecord | None:
+        """Return the record of a sample that need not be run again; None for all others."""
+        record = self.record(sample.video_id)
+        if record is None or record.error or record.source != digest_sample(sample):
+            return None
+        try:
+            is_whole = len(self.outputs(sample.video_id)) == record.num_frames
+        except ValueError:
+            return None  # outputs that cannot be read are made again
+        return record if is_whole else None
+
+    def keep(self, record: VideoRecord, outputs: Sequence[FrameOutput]) -> None:
+        """Write one video: its outputs, unless it failed, then its record."""
+        self.forget(record.video_id)
+        if not record.error:
+            write_outputs(output_path(self.path, record.video_id), outputs)
+        write_json(self._record_path(record.video_id), asdict(record))
+
+    def forget(self, video_id: str) -> None:
+        """Remove a video's files, the record first."""
+        self._record_path(video_id).unlink(missing_ok=True)
+        output_path(self.path, video_id).unlink(missing_ok=True)
+
+    def _record_path(self, video_id: str) -> Path:
+        return self.path / f"{_file_name(video_id)}{_RECORD}"
+
+
+@contextmanager
+def claim(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[RunFolder]:
+    """Open a folder for a run and write its ``run.json``; nobody else can while the block lasts.
+
+    An empty folder, or a run without a finished video, is taken as it is; with ``resume``, so is a run whose settings
+    agree in ``IDENTITY``. Raises ``ValueError`` for any other folder, and for a file.
+    """
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"--out {path} is a file; name a folder for the run")
+    path.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        folder = RunFolder(path)
+        _check(folder, settings, resume=resume)
+        for rest in path.glob(".*.part"):  # of a program that was killed while it wrote
+            rest.unlink(missing_ok=True)
+        write_settings(path, settings)
+        yield folder
+
+
+def digest_sample(sample: Sample) -> str:
+    """Return what a video's outputs and counts follow from beside the settings: record, and size of its file."""
+    path = sample.video_path
+    size = path.stat().st_size if path is not None and path.exists() else None
+    content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def output_path(folder: Path, video_id: str) -> Path:
     """Return where a video's outputs are kept; its id is made a harmless file name."""
-    return folder / f"{quote(video_id, safe=' ')}.jsonl"
-
-
-def write_video(folder: Path, video_id: str, outputs: Iterable[FrameOutput]) -> None:
-    """Write one finished video."""
-    write_outputs(output_path(folder, video_id), outputs)
+    return folder / f"{_file_name(video_id)}.jsonl"
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Write ``run.json``: the settings, and the versions of what ran them."""
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     write_json(folder / "run.json", {**settings, "versions": versions})
+
+
+def _file_name(video_id: str) -> str:
+    name = quote(video_id, safe=" ")
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - 17]}~{hashlib.sha256(video_id.encode()).hexdigest()[:16]}"
+
+
+def _check(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
+    found = folder.settings()
+    if found is None and any(not entry.name.endswith(".part") for entry in folder.path.iterdir()):
+        raise ValueError(f"{folder.path} is not empty and holds no run; name a new folder")
+    if found is None or not folder.has_videos():
+        return
+    if not resume:
+        raise ValueError(f"{folder.path} holds a run already; continue it with --resume, or name a new folder")
+    wanted = json.loads(json.dumps(settings))
+    other = [name for name in IDENTITY if found.get(name) != wanted.get(name)]
+    if other:
+        raise ValueError(f"{folder.path} holds a run with {_differences(other, found, wanted)}; name a new folder")
+
+
+def _differences(names: Sequence[str], found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    pairs = []
+    for name in names:
+        old, new = found.get(name), wanted.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            pairs += [(key, old.get(key), value) for key, value in new.items() if old.get(key) != value]
+        else:
+            pairs.append((name, old, new))
+    return ", ".join(f"another {name} ({old}; now {new})" for name, old, new in pairs)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise ValueError(f"{path} is being written by another program; wait for it, or name a new folder") from error
+    finally:
+        os.close(handle)

@@ -3,13 +3,14 @@
 Reads three forms, told apart by content. Our own manifest is one JSON object per split: ``{"videos": [...]}``, each
 video with the fields of ``Sample`` (``video_path`` relative to the manifest, turns in seconds). Published clips, DST
 (``eval.dst_clips``) or ProAssist (``eval.proassist``), come as one JSON object, a list, or JSON lines. Nothing is
-dropped silently: what cannot be used is a ``ValueError`` that names file, record, field and cure.
+dropped silently: what cannot be used is a ``ValueError`` that names file, record, field and cure (``read_samples``), or
+an entry of the split that says so (``read_split``).
 """
 
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -73,6 +74,31 @@ class Sample:
         return tuple(UserTurn(time_s=turn.time_s, text=turn.text) for turn in self.turns if turn.role == "user")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRecord:
+    """A record of a split that cannot be used."""
+
+    video_id: str
+    """Its name, unique in the split; its place in the file when it has none."""
+    reason: str
+    """What is wrong, in which file, with the cure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """The videos of a split, and the records that are none."""
+
+    path: Path
+    """Its file."""
+    entries: tuple[Sample | BadRecord, ...]
+    """In the order of the file."""
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The videos."""
+        return tuple(entry for entry in self.entries if isinstance(entry, Sample))
+
+
 class SampleWarning(UserWarning):
     """Turns that lie outside their video were left out of a sample."""
 
@@ -91,24 +117,27 @@ def read_samples(path: str | Path, *, strict: bool = True) -> list[Sample]:
     source = Path(path)
     samples: dict[str, Sample] = {}
     for record in _read_records(source):
-        place = f"{source}, {record.name}"
-        try:
-            clip = None if record.is_listed else _read_published(record.value)
-            sample = _place(clip) if clip else _sample(record.value, source.parent)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            reason = f"the field {error} is missing" if isinstance(error, KeyError) else error
-            raise ValueError(f"{place}: {reason}") from error
-        outside = [turn for turn in sample.turns if not 0 <= turn.time_s * sample.fps < sample.num_frames]
-        if outside:
-            listed = f"{place}: {_describe(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
-            if strict:
-                raise ValueError(f"{listed}; mend the times, or read with strict=False to leave such turns out")
-            warnings.warn(f"{listed}; left out", SampleWarning, stacklevel=2)
-            sample = replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
-        if sample.video_id in samples:
-            raise ValueError(f"{place}: two videos have one video_id, {sample.video_id}; name each differently")
+        sample = _read_sample(record, source, strict=strict, taken=samples.keys())
         samples[sample.video_id] = sample
     return list(samples.values())
+
+
+def read_split(path: str | Path) -> Split:
+    """Read what can be read of a split, and say of every other record why it cannot.
+
+    Raises ``ValueError`` when the file as a whole is none of the three forms.
+    """
+    source = Path(path)
+    entries: dict[str, Sample | BadRecord] = {}
+    for record in _read_records(source):
+        try:
+            sample = _read_sample(record, source, strict=True, taken=entries.keys())
+            entries[sample.video_id] = sample
+        except ValueError as error:
+            names = (record.video_id, record.name, f"{record.name}, record {record.number}")
+            video_id = next(name for name in names if name is not None and name not in entries)
+            entries[video_id] = BadRecord(video_id=video_id, reason=str(error))
+    return Split(path=source, entries=tuple(entries.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +146,39 @@ class _Record:
 
     name: str
     """What messages call it."""
-    value: object
+    number: int
+    """Its place in the file."""
+    value: object = None
     """Its JSON value."""
+    video_id: str | None = None
+    """Its name, if it has one."""
     is_listed: bool = False
     """Whether it stands in a manifest; if not, it is a published clip."""
+    problem: str = ""
+    """Why it is no JSON."""
+
+
+def _read_sample(record: _Record, source: Path, *, strict: bool, taken: Container[str]) -> Sample:
+    """Read one record; its errors and warnings name file and record."""
+    place = f"{source}, {record.name}"
+    if record.problem:
+        raise ValueError(f"{place}: {record.problem}; write one JSON object a line")
+    try:
+        clip = None if record.is_listed else _read_published(record.value)
+        sample = _place(clip) if clip else _sample(record.value, source.parent)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        reason = f"the field {error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f"{place}: {reason}") from error
+    outside = [turn for turn in sample.turns if not 0 <= turn.time_s * sample.fps < sample.num_frames]
+    if outside:
+        listed = f"{place}: {_describe(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
+        if strict:
+            raise ValueError(f"{listed}; mend the times, or read with strict=False to leave such turns out")
+        warnings.warn(f"{listed}; left out", SampleWarning, stacklevel=3)
+        sample = replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
+    if sample.video_id in taken:
+        raise ValueError(f"{place}: two videos have one video_id, {sample.video_id}; name each differently")
+    return sample
 
 
 def _read_records(source: Path) -> list[_Record]:
@@ -133,14 +191,12 @@ def _read_records(source: Path) -> list[_Record]:
     if lines:
         return lines
     if isinstance(content, dict) and isinstance(content.get("videos"), list):
-        return [
-            _Record(name=_name(value, "video_id", number), value=value, is_listed=True)
-            for number, value in enumerate(content["videos"])
-        ]
+        videos = enumerate(content["videos"])
+        return [_record(value, number, field="video_id", is_listed=True) for number, value in videos]
     clips = content if isinstance(content, list) else [content]
     if not clips:
         raise ValueError(f"{source} is an empty list; {_FORMS}")
-    return [_Record(name=_name(value, "video_uid", number), value=value) for number, value in enumerate(clips)]
+    return [_record(value, number, field="video_uid") for number, value in enumerate(clips)]
 
 
 def _parse_lines(text: str) -> list[_Record]:
@@ -148,21 +204,22 @@ def _parse_lines(text: str) -> list[_Record]:
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     records: list[_Record] = []
     for number, line in lines if len(lines) > 1 else []:
+        value, problem = None, ""
         try:
             value = json.loads(line)
-        except ValueError as error:
-            if not records:
-                return []
-            raise ValueError(f"line {number}: {error}") from error
+        except (ValueError, RecursionError) as error:
+            problem = str(error)
         if not records and not isinstance(value, dict):
             return []
-        records.append(_Record(name=f"line {number}", value=value))
+        records.append(_Record(name=f"line {number}", number=number, value=value, problem=problem))
     return records
 
 
-def _name(value: object, field: str, number: int) -> str:
-    name = value.get(field) if isinstance(value, dict) else None
-    return f"video {name}" if isinstance(name, str) else f"video number {number}"
+def _record(value: object, number: int, *, field: str, is_listed: bool = False) -> _Record:
+    found = value.get(field) if isinstance(value, dict) else None
+    video_id = found if isinstance(found, str) and found else None
+    name = f"video number {number}" if video_id is None else f"video {video_id}"
+    return _Record(name=name, number=number, value=value, video_id=video_id, is_listed=is_listed)
 
 
 def _describe(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str:

@@ -1,0 +1,114 @@
+"""From a run folder to its tables: the outputs and records on disk against the references, and nothing else.
+
+So the tables of a run that was killed and continued are those of a run that was not, measured times apart. Rows stand
+in the order of the split; a video that failed, a record that cannot be read and a video without a record have a row
+with their error.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eval.matching import Encode, ZeroCost
+from eval.metrics import ScoredVideo, count_texts, score_video
+from eval.nlg import TextScorer
+from eval.report import Report, make_report, video_scores
+from eval.runs import RunFolder, VideoRecord
+from eval.samples import BadRecord, Sample, Split
+from eval.table import write_columns, write_csv, write_json
+
+NOT_RUN = "has not been run; continue the run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSettings:
+    """What the scores depend on beside outputs and references."""
+
+    text_encoder: str
+    """Name of the sentence encoder."""
+    dataset: str = ""
+    """Name that chooses the match window; see ``eval.turns.MATCH_WINDOWS_S``."""
+    zero_cost: ZeroCost = "keep"
+    """``keep`` or ``drop`` matches that cost nothing; see ``eval.matching``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredRun:
+    """The scores of a run."""
+
+    report: Report
+    """Of the split."""
+    rows: tuple[Mapping[str, str | float], ...]
+    """Of its videos, as in ``videos.csv``."""
+    errors: Mapping[str, str]
+    """Per video that has no scores, why."""
+    remarks: Mapping[str, str]
+    """Per video that is odd, how."""
+    text_problem: str | None
+    """Why text scores are missing, if they are."""
+
+
+def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: Encode, scorer: TextScorer) -> ScoredRun:
+    """Score what a run folder holds of a split.
+
+    Args:
+        folder: The run folder, finished or not.
+        split: What ``read_split`` returned.
+        settings: Match window and kind of matching.
+        encode: Texts to embeddings ``[N, D]``, of ``settings.text_encoder``.
+        scorer: An open ``TextScorer``.
+    """
+    run = RunFolder(folder)
+    records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
+    errors = dict(_errors(split, records))
+    scored: dict[str, ScoredVideo] = {}
+    for sample in split.samples:
+        record = records[sample.video_id]
+        if record is not None and sample.video_id not in errors:
+            try:
+                scored[sample.video_id] = score_video(
+                    sample,
+                    run.outputs(sample.video_id),
+                    encode=encode,
+                    dataset=settings.dataset,
+                    zero_cost=settings.zero_cost,
+                    live=record.live,
+                    wall_s=record.wall_s,
+                )
+            except ValueError as error:
+                errors[sample.video_id] = str(error)
+    counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))
+    report = make_report(list(counts.values()), score_texts=scorer.summarize)
+    peaks = [record.peak_memory_mb for name, record in records.items() if record is not None and name in scored]
+    report = replace(report, scores={**report.scores, "peak_memory_mb": max(peaks, default=float("nan"))})
+    remarks = {name: record.remark for name, record in records.items() if record is not None and record.remark}
+    rows: list[Mapping[str, str | float]] = [
+        {
+            "video_id": entry.video_id,
+            "error": errors.get(entry.video_id, ""),
+            "remark": remarks.get(entry.video_id, ""),
+            **video_scores([counts[entry.video_id]] if entry.video_id in counts else [], score_texts=scorer.summarize),
+        }
+        for entry in split.entries
+    ]
+    return ScoredRun(report=report, rows=tuple(rows), errors=errors, remarks=remarks, text_problem=scorer.problem)
+
+
+def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
+    """Write ``videos.csv``, ``columns.csv`` and ``metrics.json``, each whole or not at all."""
+    write_csv(folder / "videos.csv", run.rows)
+    write_columns(folder / "columns.csv")
+    content = {"text_problem": run.text_problem, "errors": run.errors, "remarks": run.remarks, **asdict(run.report)}
+    write_json(folder / "metrics.json", {**settings, **content})
+
+
+def _errors(split: Split, records: Mapping[str, VideoRecord | None]) -> Iterator[tuple[str, str]]:
+    for entry in split.entries:
+        if isinstance(entry, BadRecord):
+            yield entry.video_id, entry.reason
+            continue
+        assert isinstance(entry, Sample)
+        record = records[entry.video_id]
+        if record is None or record.error:
+            yield entry.video_id, NOT_RUN if record is None else record.error

@@ -1,0 +1,145 @@
+"""Runs one video of a split with a loaded checkpoint; in a process of its own, or wherever a scheduler puts it.
+
+A damaged video is run as far as it goes, with a remark. With a folder for features, embeddings are kept there in
+float16 and used from there, in the first run too, so that every run with the folder sees the same numbers.
+"""
+
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from engine.checkpoint import Checkpoint
+from engine.config import StreamConfig
+from engine.control import Task, find_late_turns
+from engine.errors import EngineError, VideoError
+from engine.features import feature_info, feature_path, read_features, read_remark, write_features
+from engine.records import FrameOutput
+from engine.stream import Streamer
+from engine.video import VideoWarning, read_frames
+from engine.vision import FrameFeatures, encode
+from eval.live import LiveCounts, count_live
+from eval.runs import VideoRecord, digest_sample
+from eval.samples import Sample
+from eval.teacher import live_turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is done with every video."""
+
+    checkpoint: str
+    """Folder or hub id."""
+    heads: Path | None = None
+    """Heads file, if not the checkpoint's own."""
+    config: StreamConfig = field(default_factory=lambda: StreamConfig(lookahead=16))
+    """How to stream; each video at its own rate."""
+    live: bool = False
+    """Whether to count VideoLLM-online's scores in a second, teacher-forced pass."""
+    features: Path | None = None
+    """Folder in which embeddings are kept; None keeps none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoResult:
+    """A video that was run, well or not."""
+
+    record: VideoRecord
+    """What is known of it; its ``error`` says why it failed."""
+    outputs: tuple[FrameOutput, ...] = ()
+    """One per frame; none when it failed."""
+
+
+def run_sample(
+    checkpoint: Checkpoint, work: Work, sample: Sample, *, device: str, on_frame: Callable[[int], None]
+) -> VideoResult:
+    """Stream one sample's video, and feed the reference where that is wanted; ``on_frame`` hears of each frame.
+
+    What is wrong with the video or its record becomes the result's error; nothing else is caught.
+    """
+    source, remarks = digest_sample(sample), list[str]()
+    config = replace(work.config, fps=sample.fps)
+    task = Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
+    try:
+        with _heard(remarks):
+            began = time.perf_counter()
+            outputs = []
+            for output in Streamer(checkpoint, config).run(_frames(checkpoint, work, sample, remarks), task):
+                outputs.append(output)
+                on_frame(len(outputs))
+            wall_s = time.perf_counter() - began
+            live = _teacher_forced(checkpoint, work, config, sample) if work.live else None
+    except (EngineError, ValueError) as error:
+        return VideoResult(record=VideoRecord(video_id=sample.video_id, source=source, device=device, error=str(error)))
+    remarks += [
+        f"the user turn at {turn.time_s:g} s lies behind the end and was not fed"
+        for turn in find_late_turns(task, fps=sample.fps, num_frames=len(outputs))
+    ]
+    record = VideoRecord(
+        video_id=sample.video_id,
+        source=source,
+        num_frames=len(outputs),
+        wall_s=wall_s,
+        device=device,
+        peak_memory_mb=_peak_memory_mb(checkpoint.model.device),
+        remark="; ".join(dict.fromkeys(remarks)),
+        live=live,
+    )
+    return VideoResult(record=record, outputs=tuple(outputs))
+
+
+def _frames(checkpoint: Checkpoint, work: Work, sample: Sample, remarks: list[str]) -> Iterator[FrameFeatures]:
+    """Decode and encode one sample's video, or take what is kept of it. Raises ``VideoError`` when it has none."""
+    video = sample.video_path
+    if video is None:
+        raise VideoError(f"{sample.video_id} names no video file; add video_path")
+    if work.features is None:
+        return encode(checkpoint, read_frames(video, fps=sample.fps))
+    if not video.is_file():
+        raise VideoError(f"{video} is not there; mend video_path")
+    info = feature_info(checkpoint, fps=sample.fps)
+    path = feature_path(work.features, video, info)
+    if not path.exists():
+        seen = list[str]()
+        with _heard(seen):
+            frames: Iterable[FrameFeatures] = list(encode(checkpoint, read_frames(video, fps=sample.fps)))
+        write_features(path, frames, info, remark="; ".join(seen))
+    remarks += [remark for remark in [read_remark(path)] if remark]
+    return read_features(path, checkpoint, fps=sample.fps)
+
+
+def _teacher_forced(checkpoint: Checkpoint, work: Work, config: StreamConfig, sample: Sample) -> LiveCounts:
+    """Feed one sample's reference to the model and count its four scores."""
+    turns = live_turns(checkpoint, config, sample, _frames(checkpoint, work, sample, []))
+    return count_live(turns, fps=sample.fps, threshold=0)
+
+
+@contextmanager
+def _heard(remarks: list[str]) -> Iterator[None]:
+    """Collect warnings about the video, from the decoding thread too; others are shown as they were."""
+    show = warnings.showwarning
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", VideoWarning)
+
+        def hear(message, category, *place):  # type: ignore[no-untyped-def]
+            if issubclass(category, VideoWarning):
+                remarks.append(str(message))
+            else:
+                show(message, category, *place)
+
+        warnings.showwarning = hear
+        yield
+
+
+def _peak_memory_mb(device: torch.device) -> float:
+    """Return the largest memory so far: of the GPU where there is one, else of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

@@ -1,0 +1,160 @@
+"""A split over processes: the rest is scored, what fails is named, and a kill at any moment loses nothing."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.batch import VideoDone, find_places, run_batch
+from eval.progress import Progress
+from eval.runs import RunFolder
+from eval.samples import read_split
+from eval.worker import Work
+from tests.batches import copies, run_to_end, tables, work_of, write_scores, write_split
+
+NUM_VIDEOS = 6
+
+
+@pytest.fixture(scope="module")
+def split(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("split")
+    return write_split(folder, *copies(demo_manifest, folder, NUM_VIDEOS))
+
+
+@pytest.fixture(scope="module")
+def work(tiny_folder: Path) -> Work:
+    return work_of(tiny_folder, live=True)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(split: Path, work: Work, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = run_to_end(split, work, out)
+    assert [event.record.error for event in done] == [""] * NUM_VIDEOS
+    return out
+
+
+def worker_pids(events: Iterator[VideoDone | Progress]) -> Iterator[tuple[VideoDone | Progress, list[int]]]:
+    """Pair each event with the processes that hold a video."""
+    for event in events:
+        stations = event.stations if isinstance(event, Progress) else ()
+        yield event, [station.pid for station in stations if station.pid and station.video_id]
+
+
+def test_a_batch_writes_every_video_longest_first_and_tells_how_far_it_is(
+    split: Path, work: Work, tmp_path: Path
+) -> None:
+    events = list(run_batch(read_split(split), work, out=tmp_path / "run", devices="cpu:2"))
+    done = [event.record.video_id for event in events if isinstance(event, VideoDone)]
+    progress = [event for event in events if isinstance(event, Progress)]
+    assert sorted(done) == [f"v{index}" for index in range(NUM_VIDEOS)]
+    begun = [station.video_id for event in progress for station in event.stations if station.video_id]
+    assert set(begun[:2]) <= {"v5", "v4"}
+    assert {station.name for event in progress for station in event.stations} == {"cpu 1", "cpu 2"}
+    last = progress[-1]
+    assert (last.num_finished, last.num_done, last.remaining_s) == (NUM_VIDEOS, last.num_frames, 0)
+    assert [event.num_done for event in progress] == sorted(event.num_done for event in progress)
+
+
+def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(
+    split: Path, work: Work, undisturbed: Path, tmp_path: Path
+) -> None:
+    killed = 0
+    events = run_batch(read_split(split), work, out=tmp_path / "run", devices="cpu:2")
+    for _, pids in worker_pids(events):
+        if killed < 2 and pids:
+            os.kill(pids[0], signal.SIGKILL)
+            killed += 1
+    write_scores(split, tmp_path / "run")
+    assert killed == 2
+    assert tables(tmp_path / "run") == tables(undisturbed)
+
+
+def test_a_video_whose_worker_dies_twice_has_failed_with_the_reason(
+    split: Path, work: Work, undisturbed: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    for event in run_batch(read_split(split), work, out=out, devices="cpu:2"):
+        for station in event.stations if isinstance(event, Progress) else ():
+            if station.video_id == "v3" and station.pid:
+                os.kill(station.pid, signal.SIGKILL)
+    write_scores(split, out)
+    errors = {row["video_id"]: row["error"] for row in tables(out)["videos"]}
+    assert errors.pop("v3") == "the process that ran it died 2 times: signal 9 (Killed; out of memory, or killed by hand)"
+    assert set(errors.values()) == {""}
+    done = run_to_end(split, work, out, resume=True)
+    assert [event.record.video_id for event in done if not event.is_kept] == ["v3"]
+    assert tables(out) == tables(undisturbed)
+
+
+def run_in_a_process(split: Path, work: Work, out: Path) -> None:
+    for _ in run_batch(read_split(split), work, out=out, devices="cpu:2", resume=True):
+        pass
+
+
+def kill_parent_and_resume(split: Path, work: Work, out: Path, *, after_s: float) -> int:
+    """Kill the parent of a batch some time after its folder is there; resume, and return how many videos were kept."""
+    parent = get_context("forkserver").Process(target=run_in_a_process, args=(split, work, out))
+    parent.start()
+    while not (out / "run.json").exists():
+        time.sleep(0.01)
+    time.sleep(after_s)
+    parent.kill()
+    parent.join()
+    return sum(event.is_kept for event in run_to_end(split, work, out, resume=True))
+
+
+def test_a_parent_that_is_killed_loses_nothing_that_was_finished(
+    split: Path, work: Work, undisturbed: Path, tmp_path: Path
+) -> None:
+    chance = random.Random(1)
+    for number in range(2):
+        out = tmp_path / f"run{number}"
+        kill_parent_and_resume(split, work, out, after_s=chance.uniform(0, 2))
+        assert tables(out) == tables(undisturbed)
+        assert not list(out.glob(".*.part"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_kills_at_random_moments_change_no_table(
+    split: Path, work: Work, undisturbed: Path, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    kept = kill_parent_and_resume(split, work, tmp_path / "parent", after_s=chance.uniform(0, 4))
+    assert 0 <= kept <= NUM_VIDEOS
+    assert tables(tmp_path / "parent") == tables(undisturbed)
+    due_s, began = chance.uniform(0, 3), time.monotonic()
+    for _, pids in worker_pids(run_batch(read_split(split), work, out=tmp_path / "worker", devices="cpu:2")):
+        if pids and due_s < time.monotonic() - began:
+            os.kill(chance.choice(pids), signal.SIGKILL)
+            due_s = float("inf")
+    write_scores(split, tmp_path / "worker")
+    assert tables(tmp_path / "worker") == tables(undisturbed)
+
+
+def test_closing_a_batch_ends_its_processes_and_keeps_what_is_finished(
+    split: Path, work: Work, undisturbed: Path, tmp_path: Path
+) -> None:
+    pids = set[int]()
+    with closing(run_batch(read_split(split), work, out=tmp_path / "run", devices="cpu:2")) as events:
+        for event in events:
+            if isinstance(event, VideoDone):
+                break
+            pids |= {station.pid for station in event.stations if station.pid}
+    assert len(pids) == 2
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert sorted(path.suffix for path in (tmp_path / "run").iterdir()) == [".json", ".json", ".jsonl"]
+    done = run_to_end(split, work, tmp_path / "run", resume=True)
+    assert sum(event.is_kept for event in done) == 1
+    assert tables(tmp_path / "run") == tables(undisturbed)

@@ -174,13 +174,13 @@ class _Crew:
         """End every process, with force if need be."""
         for member in self.members:
             member.process.terminate()
+            member.connection.close()  # so that one that waits for a video hears of it too
         until = time.monotonic() + _PATIENCE_S
         for member in self.members:
             member.process.join(max(until - time.monotonic(), 0))
             if member.process.exitcode is None:
                 member.process.kill()
                 member.process.join()
-            member.connection.close()
 
 
 def run_videos(
@@ -251,6 +251,8 @@ def _serve(connection: Connection, work: Work, place: Place) -> None:
     try:
         while True:
             connection.send(run_sample(checkpoint, work, connection.recv(), device=place.device, on_frame=report))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return  # the parent has closed its end
     except OSError as error:
         connection.send(_Trouble(reason=str(error), is_final=True))
     except Exception as error:

@@ -48,11 +48,7 @@ def work_of(checkpoint: Path, **changes: Any) -> Work:
 def run_to_end(split: Path, work: Work, out: Path, **options: Any) -> list[VideoDone]:
     """Run a batch and write its tables, as the command line does; return what was done."""
     options = {"devices": "cpu:2", **options}
-    done = [
-        event
-        for event in run_batch(read_split(split), work, out=out, **options)
-        if isinstance(event, VideoDone)
-    ]
+    done = [event for event in run_batch(read_split(split), work, out=out, **options) if isinstance(event, VideoDone)]
     write_scores(split, out)
     return done
 

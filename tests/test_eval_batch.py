@@ -1,21 +1,17 @@
 """A split over processes: the rest is scored, what fails is named, and a kill at any moment loses nothing."""
 
-import json
 import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from eval.batch import VideoDone, find_places, run_batch
+from eval.batch import VideoDone, run_batch
 from eval.progress import Progress
-from eval.runs import RunFolder
 from eval.samples import read_split
 from eval.worker import Work
 from tests.batches import copies, run_to_end, tables, work_of, write_scores, write_split
@@ -42,11 +38,10 @@ def undisturbed(split: Path, work: Work, tmp_path_factory: pytest.TempPathFactor
     return out
 
 
-def worker_pids(events: Iterator[VideoDone | Progress]) -> Iterator[tuple[VideoDone | Progress, list[int]]]:
-    """Pair each event with the processes that hold a video."""
-    for event in events:
-        stations = event.stations if isinstance(event, Progress) else ()
-        yield event, [station.pid for station in stations if station.pid and station.video_id]
+def busy(event: VideoDone | Progress) -> dict[str, int]:
+    """Return the videos at hand, each with its process."""
+    stations = event.stations if isinstance(event, Progress) else ()
+    return {station.video_id: station.pid for station in stations if station.video_id and station.pid}
 
 
 def test_a_batch_writes_every_video_longest_first_and_tells_how_far_it_is(
@@ -67,14 +62,14 @@ def test_a_batch_writes_every_video_longest_first_and_tells_how_far_it_is(
 def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(
     split: Path, work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
-    killed = 0
-    events = run_batch(read_split(split), work, out=tmp_path / "run", devices="cpu:2")
-    for _, pids in worker_pids(events):
-        if killed < 2 and pids:
-            os.kill(pids[0], signal.SIGKILL)
-            killed += 1
+    killed: dict[str, int] = {}
+    for event in run_batch(read_split(split), work, out=tmp_path / "run", devices="cpu:2"):
+        for video_id, pid in busy(event).items():
+            if len(killed) < 2 and video_id not in killed and pid not in killed.values():
+                os.kill(pid, signal.SIGKILL)
+                killed[video_id] = pid
     write_scores(split, tmp_path / "run")
-    assert killed == 2
+    assert len(killed) == 2
     assert tables(tmp_path / "run") == tables(undisturbed)
 
 
@@ -83,12 +78,13 @@ def test_a_video_whose_worker_dies_twice_has_failed_with_the_reason(
 ) -> None:
     out = tmp_path / "run"
     for event in run_batch(read_split(split), work, out=out, devices="cpu:2"):
-        for station in event.stations if isinstance(event, Progress) else ():
-            if station.video_id == "v3" and station.pid:
-                os.kill(station.pid, signal.SIGKILL)
+        if "v3" in busy(event):
+            os.kill(busy(event)["v3"], signal.SIGKILL)
     write_scores(split, out)
     errors = {row["video_id"]: row["error"] for row in tables(out)["videos"]}
-    assert errors.pop("v3") == "the process that ran it died 2 times: signal 9 (Killed; out of memory, or killed by hand)"
+    assert (
+        errors.pop("v3") == "the process that ran it died 2 times: signal 9 (Killed; out of memory, or killed by hand)"
+    )
     assert set(errors.values()) == {""}
     done = run_to_end(split, work, out, resume=True)
     assert [event.record.video_id for event in done if not event.is_kept] == ["v3"]
@@ -133,9 +129,9 @@ def test_kills_at_random_moments_change_no_table(
     assert 0 <= kept <= NUM_VIDEOS
     assert tables(tmp_path / "parent") == tables(undisturbed)
     due_s, began = chance.uniform(0, 3), time.monotonic()
-    for _, pids in worker_pids(run_batch(read_split(split), work, out=tmp_path / "worker", devices="cpu:2")):
-        if pids and due_s < time.monotonic() - began:
-            os.kill(chance.choice(pids), signal.SIGKILL)
+    for event in run_batch(read_split(split), work, out=tmp_path / "worker", devices="cpu:2"):
+        if busy(event) and due_s < time.monotonic() - began:
+            os.kill(chance.choice([*busy(event).values()]), signal.SIGKILL)
             due_s = float("inf")
     write_scores(split, tmp_path / "worker")
     assert tables(tmp_path / "worker") == tables(undisturbed)

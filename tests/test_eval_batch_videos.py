@@ -99,9 +99,6 @@ def test_the_rest_is_scored_and_the_four_are_named_with_exit_code_1(
     assert "holds a run already; continue it with --resume" in capfd.readouterr().err
     assert main(["run", str(bad_split), *options, "--resume", "--speak-threshold", "0.9"]) == 2
     assert "another speak_threshold (0.5; now 0.9)" in capfd.readouterr().err
-    before = tables(out)
-    assert main(["run", str(bad_split), *options, "--resume"]) == 1
-    assert tables(out) == before
 
 
 def test_another_threshold_takes_the_kept_embeddings_and_a_resumed_run_is_equal(
@@ -222,7 +219,9 @@ def test_rate_and_remaining_time_follow_from_frames() -> None:
     assert replace(moment, num_done=0).remaining_s is None
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_a_signal_keeps_the_finished_videos_and_says_how_to_go_on(
     demo_manifest: Path, tiny_folder: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

@@ -5,6 +5,7 @@ here; references (``Sample``, ``Turn``) live in ``eval`` and never share a recor
 """
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
+
+_MAY_BE_UNKNOWN = ("speak_prob", "update_prob", "latency_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +46,9 @@ class FrameOutput:
     time_s: float
     """True time of the frame in the video, in seconds."""
     speak_prob: float
-    """Probability of speaking, read at the last image token, in [0, 1]."""
+    """Probability of speaking, read at the last image token, in [0, 1]; nan where an imported system does not tell."""
     update_prob: float
-    """Probability of a state update, read at the last image token, in [0, 1]."""
+    """Probability of a state update, read at the last image token, in [0, 1]; nan as above."""
     response: str | None
     """The sentence to the user; None when the assistant stayed silent."""
     updates: tuple[str, ...]
@@ -57,13 +60,17 @@ class FrameOutput:
     refreshed: bool
     """Whether the context was full and this frame began anew from the schema prompt."""
     latency_ms: float
-    """Time of the model passes spent on this frame; a pass over many frames is shared equally."""
+    """Time of the model passes spent on this frame, a pass over many frames shared equally; nan as above."""
     first_token_ms: float | None = None
     """Time from the decision to write to the first token written at this frame; None when nothing was written."""
 
     def to_json(self) -> str:
-        """Return the record as one line of JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        """Return the record as one line of JSON, in which nan is null."""
+        record = asdict(self)
+        for name in _MAY_BE_UNKNOWN:
+            if math.isnan(record[name]):
+                record[name] = None
+        return json.dumps(record, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, line: str) -> "FrameOutput":
@@ -74,7 +81,8 @@ class FrameOutput:
         if not isinstance(record, dict) or set(record) | optional != names:
             odd = sorted(names ^ (set(record) | optional)) if isinstance(record, dict) else "not an object"
             raise ValueError(f"a line of a run file must have the fields of FrameOutput; differs in {odd}")
-        return cls(**{**record, "updates": tuple(record["updates"])})
+        unknown = {name: math.nan for name in _MAY_BE_UNKNOWN if record[name] is None}
+        return cls(**{**record, **unknown, "updates": tuple(record["updates"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Command line of the evaluation: ``run`` a split on its devices and score it; ``metrics`` prints the definitions.
+"""Command line of the evaluation: ``run`` a split and score it, ``import`` results of others, print all ``metrics``.
 
 Exit codes: 0 all well; 1 done, but some videos failed (each has its row); 2 wrong use, with one line why; 130 or 143
 stopped by Ctrl-C or SIGTERM: the finished videos are kept, and ``--resume`` goes on.
@@ -21,11 +21,12 @@ from engine.config import StreamConfig
 from engine.errors import EngineError
 from eval.batch import VideoDone, run_batch
 from eval.encoders import EMBEDDED, load_encoder
+from eval.imports import import_results
 from eval.nlg import TextScorer
 from eval.progress import Progress
 from eval.registry import to_markdown
-from eval.runs import RunFolder
-from eval.samples import read_split
+from eval.runs import RunFolder, claim
+from eval.samples import Split, read_split
 from eval.scoring import ScoredRun, ScoreSettings, score_run, write_tables
 from eval.table import format_scores
 from eval.worker import Work
@@ -69,19 +70,46 @@ def run(options: argparse.Namespace) -> int:
         live=options.live,
         features=options.features,
     )
-    scoring = ScoreSettings(text_encoder=options.encoder, dataset=options.dataset, zero_cost=options.zero_cost)
+    scoring = _scoring(options)
     events = run_batch(
         split, work, out=options.out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
     )
     with TextScorer() as scorer:  # it starts in the background while the videos are streamed
         with closing(events):
             _show(events)
-        encoder = load_encoder(scoring.text_encoder)
-        scored = score_run(options.out, split, scoring, encode=encoder.encode, scorer=scorer)
-    settings = RunFolder(options.out).settings() or {}
-    write_tables(options.out, scored, settings)
-    _print(scored, settings, out=options.out)
-    return 1 if scored.errors else 0
+        return 1 if _score(options.out, split, scoring, scorer=scorer).errors else 0
+
+
+def import_files(options: argparse.Namespace) -> int:
+    """Make a run folder of result files, and score it; 1 when a file or a video of the split has no part in it."""
+    split = read_split(options.split)
+    scoring = _scoring(options)
+    settings = {
+        "split": str(split.path.resolve()),
+        "imported": [str(path.resolve()) for path in options.files],
+        **asdict(scoring),
+    }
+    with claim(options.out, settings) as folder:
+        problems = import_results(options.files, split, folder=folder)
+    with TextScorer() as scorer:
+        scored = _score(options.out, split, scoring, scorer=scorer)
+    for problem in problems.values():
+        print(f"failed: {problem}", file=sys.stderr)
+    return 1 if scored.errors or problems else 0
+
+
+def _scoring(options: argparse.Namespace) -> ScoreSettings:
+    return ScoreSettings(text_encoder=options.encoder, dataset=options.dataset, zero_cost=options.zero_cost)
+
+
+def _score(out: Path, split: Split, scoring: ScoreSettings, *, scorer: TextScorer) -> ScoredRun:
+    """Score a run folder, write its tables and print the main scores."""
+    encoder = load_encoder(scoring.text_encoder)
+    scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer)
+    settings = RunFolder(out).settings() or {}
+    write_tables(out, scored, settings)
+    _print(scored, settings, out=out)
+    return scored
 
 
 def _show(events: Iterable[VideoDone | Progress]) -> None:
@@ -127,11 +155,16 @@ def _stoppable() -> Iterator[None]:
 
 
 def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> str:
-    config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
+    if "imported" in settings:
+        origin = f"imported from {len(settings['imported'])} files"
+    else:
+        config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
+        origin = (
+            f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
+            f"thresholds speak {config['speak_threshold']:g}, update {config['update_threshold']:g}"
+        )
     return (
-        f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n"
-        f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
-        f"thresholds speak {config['speak_threshold']:g}, update {config['update_threshold']:g}\n"
+        f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n{origin}\n"
         f"text encoder {settings['text_encoder']}, zero_cost {settings['zero_cost']}; "
         "what each score means: docs/metrics.md"
     )
@@ -140,7 +173,16 @@ def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> s
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m eval", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    command = commands.add_parser("run", help="stream a split and score it")
+    scores = argparse.ArgumentParser(add_help=False)
+    scores.add_argument("--encoder", default=EMBEDDED, help="text encoder (default: %(default)s)")
+    scores.add_argument("--dataset", default="", help="name that chooses the match window, such as assembly101")
+    scores.add_argument(
+        "--zero-cost",
+        choices=("keep", "drop"),
+        default="keep",
+        help="whether a perfect response on the very frame counts, or is lost as in the published program",
+    )
+    command = commands.add_parser("run", parents=[scores], help="stream a split and score it")
     command.add_argument("split", type=Path, help="manifest of the split")
     command.add_argument(
         "--out",
@@ -170,18 +212,17 @@ def _parser() -> argparse.ArgumentParser:
     for decision in ("speak", "update"):
         about = f"{decision} when the probability exceeds this (default: %(default)s)"
         command.add_argument(f"--{decision}-threshold", type=float, default=0.5, metavar="P", help=about)
-    command.add_argument("--encoder", default=EMBEDDED, help="text encoder (default: %(default)s)")
-    command.add_argument("--dataset", default="", help="name that chooses the match window, such as assembly101")
-    command.add_argument(
-        "--zero-cost",
-        choices=("keep", "drop"),
-        default="keep",
-        help="whether a perfect response on the very frame counts, or is lost as in the published program",
-    )
     command.add_argument(
         "--live", action="store_true", help="VideoLLM-online's scores too: a second, teacher-forced pass"
     )
     command.set_defaults(work=run)
+    command = commands.add_parser("import", parents=[scores], help="make a run folder of published result files")
+    command.add_argument(
+        "files", type=Path, nargs="+", help="ProAssist's results/*.json, or what VideoLLM-online's demo.cli writes"
+    )
+    command.add_argument("--split", type=Path, required=True, help="the references")
+    command.add_argument("--out", type=Path, required=True, help="run folder to write; it must be new or empty")
+    command.set_defaults(work=import_files)
     command = commands.add_parser("metrics", help="print what every score means, as docs/metrics.md")
     command.set_defaults(work=print_metrics)
     return parser

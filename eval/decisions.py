@@ -5,6 +5,7 @@ Frames score as a classifier, probabilities by rank and calibration, events one 
 Counts pool over videos; whatever has no data is nan.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -32,13 +33,13 @@ class DecisionCounts(Counts):
     num_rejections: int = 0
     """Frames that did not, as the reference does not."""
     expected_probs: Values = field(default_factory=Values.of)
-    """Probabilities of the frames where the reference does."""
+    """Known probabilities of the frames where the reference does."""
     other_probs: Values = field(default_factory=Values.of)
-    """Probabilities of all other frames."""
+    """Known probabilities of all other frames."""
     squared_error_sum: float = 0.0
     """Sum over frames of (probability - 1 or 0)^2."""
     bin_frames: tuple[float, ...] = (0.0,) * NUM_BINS
-    """Frames in each tenth of [0, 1]: bin b holds b/10 <= p < (b+1)/10, the last one 1 as well."""
+    """Known probabilities in each tenth of [0, 1]: bin b holds b/10 <= p < (b+1)/10, the last one 1 as well."""
     bin_prob_sums: tuple[float, ...] = (0.0,) * NUM_BINS
     """Sum of their probabilities."""
     bin_expected: tuple[float, ...] = (0.0,) * NUM_BINS
@@ -52,6 +53,11 @@ class DecisionCounts(Counts):
     def num_frames(self) -> float:
         """All frames."""
         return self.num_decided + self.num_misses + self.num_rejections
+
+    @property
+    def num_known(self) -> float:
+        """Frames whose probability is known."""
+        return self.expected_probs.total + self.other_probs.total
 
     @property
     def num_decided(self) -> float:
@@ -85,13 +91,14 @@ def count_decisions(
 ) -> DecisionCounts:
     """Count one video of T frames: ``probs`` [T], ``decided`` [T], and in ``expected_frames`` the reference's frames.
 
-    Two turns at one frame are one event. Raises ``ValueError`` for unequal lengths, a probability outside [0, 1], a
-    frame outside the video or an fps that is not positive.
+    Two turns at one frame are one event. A probability that is nan, not known, counts as a decision only. Raises
+    ``ValueError`` for unequal lengths, a probability outside [0, 1], a frame outside the video or an fps that is not
+    positive.
     """
     frames = sorted(set(expected_frames))
     if len(probs) != len(decided):
         raise ValueError(f"probs and decided must have one length; got {len(probs)} and {len(decided)}")
-    if outside := [prob for prob in probs if not 0 <= prob <= 1]:
+    if outside := [prob for prob in probs if not (0 <= prob <= 1 or math.isnan(prob))]:
         raise ValueError(f"probabilities must be within [0, 1]; got {outside[0]}")
     if outside_frames := [frame for frame in frames if not 0 <= frame < len(probs)]:
         raise ValueError(f"reference frame {outside_frames[0]} lies outside the video of {len(probs)} frames")
@@ -105,18 +112,20 @@ def count_decisions(
         [offset / fps for offset in _event_offsets(gen_frames, frames, tolerance_frames=int(tolerance_s * fps + 1e-9))]
         for tolerance_s in TOLERANCES_S
     ]
+    is_known = ~np.isnan(prob)
+    prob, known_expected = prob[is_known], expected[is_known]
     bins = np.minimum((prob * NUM_BINS).astype(int), NUM_BINS - 1)
     return DecisionCounts(
         num_hits=int((does & expected).sum()),
         num_false_alarms=int((does & ~expected).sum()),
         num_misses=int((~does & expected).sum()),
         num_rejections=int((~does & ~expected).sum()),
-        expected_probs=Values.of(prob[expected]),
-        other_probs=Values.of(prob[~expected]),
-        squared_error_sum=float(((prob - expected) ** 2).sum()),
+        expected_probs=Values.of(prob[known_expected]),
+        other_probs=Values.of(prob[~known_expected]),
+        squared_error_sum=float(((prob - known_expected) ** 2).sum()),
         bin_frames=tuple(np.bincount(bins, minlength=NUM_BINS).tolist()),
         bin_prob_sums=tuple(np.bincount(bins, prob, NUM_BINS).tolist()),
-        bin_expected=tuple(np.bincount(bins, expected, NUM_BINS).tolist()),
+        bin_expected=tuple(np.bincount(bins, known_expected, NUM_BINS).tolist()),
         num_pairs=tuple(len(pairs) for pairs in offsets_s),
         leads_s=Values.of(offsets_s[-1]),
     )
@@ -142,8 +151,8 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
         "f1": share(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else NAN,
         "average_precision": average_precision(counts.expected_probs, counts.other_probs),
         "auroc": auroc(counts.expected_probs, counts.other_probs),
-        "brier": share(counts.squared_error_sum, counts.num_frames),
-        "ece": share(sum(errors), counts.num_frames),
+        "brier": share(counts.squared_error_sum, counts.num_known),
+        "ece": share(sum(errors), counts.num_known),
         "talk_ratio": share(counts.num_decided, counts.num_expected),
         "num_hits": float(counts.num_hits),
         "num_false_alarms": float(counts.num_false_alarms),

@@ -4,6 +4,7 @@
 row and the corpus go through the same functions. ``eval.registry`` defines every score; an undefined one is nan.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -37,7 +38,7 @@ class SystemCounts(Counts):
     num_in_time: int = 0
     """Frames done before the next was due."""
     latencies_ms: Values = field(default_factory=Values.of)
-    """Per frame, the time of its model passes."""
+    """Per frame, the time of its model passes, where known."""
     first_token_ms: Values = field(default_factory=Values.of)
     """Per frame that wrote something, the time from its decision to its first token."""
     num_timed_frames: int = 0
@@ -202,7 +203,7 @@ def _count_times(sample: Sample, outputs: Sequence[FrameOutput], wall_s: float |
     return SystemCounts(
         num_frames=len(outputs),
         num_in_time=sum(output.latency_ms <= 1000 / sample.fps for output in outputs),
-        latencies_ms=Values.of(output.latency_ms for output in outputs),
+        latencies_ms=Values.of(output.latency_ms for output in outputs if not math.isnan(output.latency_ms)),
         first_token_ms=Values.of(output.first_token_ms for output in outputs if output.first_token_ms is not None),
         num_timed_frames=0 if wall_s is None else len(outputs),
         wall_s=wall_s or 0.0,
@@ -218,5 +219,5 @@ def _speed(counts: SystemCounts) -> dict[str, float]:
         "latency_p95_ms": counts.latencies_ms.quantile(0.95),
         "first_token_p50_ms": counts.first_token_ms.quantile(0.5),
         "first_token_p95_ms": counts.first_token_ms.quantile(0.95),
-        "in_time_share": share(counts.num_in_time, counts.num_frames),
+        "in_time_share": share(counts.num_in_time, counts.latencies_ms.total),
     }

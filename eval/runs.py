@@ -42,12 +42,12 @@ class VideoRecord:
     """Digest of what it was made from; see ``digest_sample``."""
     num_frames: int = 0
     """Frames that were streamed."""
-    wall_s: float = 0.0
-    """Seconds of decoding, vision, model and writing; the teacher-forced pass not counted."""
+    wall_s: float | None = None
+    """Seconds of decoding, vision, model and writing, the teacher-forced pass not counted; None where not known."""
     device: str = ""
     """Where it ran."""
-    peak_memory_mb: float = 0.0
-    """Largest memory so far of the GPU, or of the process that ran it."""
+    peak_memory_mb: float | None = None
+    """Largest memory so far of the GPU, or of the process that ran it; None where not known."""
     remark: str = ""
     """What is odd about the video, such as damage; empty when all is well."""
     error: str = ""

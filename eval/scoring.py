@@ -5,6 +5,7 @@ in the order of the split; a video that failed, a record that cannot be read and
 with their error.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -80,8 +81,9 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
                 errors[sample.video_id] = str(error)
     counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))
     report = make_report(list(counts.values()), score_texts=scorer.summarize)
-    peaks = [record.peak_memory_mb for name, record in records.items() if record is not None and name in scored]
-    report = replace(report, scores={**report.scores, "peak_memory_mb": max(peaks, default=float("nan"))})
+    peaks = [record.peak_memory_mb for record in records.values() if record is not None]
+    peak = max((peak for peak in peaks if peak is not None), default=math.nan)
+    report = replace(report, scores={**report.scores, "peak_memory_mb": peak})
     remarks = {name: record.remark for name, record in records.items() if record is not None and record.remark}
     rows: list[Mapping[str, str | float]] = [
         {

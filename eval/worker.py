@@ -4,6 +4,7 @@ A damaged video is run as far as it goes, with a remark. With a folder for featu
 float16 and used from there, in the first run too, so that every run with the folder sees the same numbers.
 """
 
+import math
 import resource
 import sys
 import time
@@ -71,6 +72,8 @@ def run_sample(
             began = time.perf_counter()
             outputs = []
             for output in Streamer(checkpoint, config).run(_frames(checkpoint, work, sample, remarks), task):
+                if math.isnan(output.speak_prob) or math.isnan(output.update_prob):
+                    raise EngineError(f"frame {output.frame_index} has the probability nan; choose another dtype")
                 outputs.append(output)
                 on_frame(len(outputs))
             wall_s = time.perf_counter() - began

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from engine.checkpoint import Checkpoint, load_model
 from engine.errors import EngineError, VideoError
@@ -159,6 +160,17 @@ def test_a_user_turn_behind_the_end_is_remarked_and_other_warnings_are_shown(
         result = run_sample(checkpoint, work_of(tiny_folder), sample, device="cpu", on_frame=grumble)
     assert result.record.remark == "the user turn at 15 s lies behind the end and was not fed"
     assert {str(warning.message) for warning in shown} == {"about something else"}
+
+
+def test_a_model_whose_probabilities_are_nan_fails_the_video(
+    demo_manifest: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    broken = load_model(tiny_folder, device="cpu")
+    torch.nn.init.constant_(broken.model.speaking_decision_head.weight, float("nan"))
+    (sample,) = read_samples(write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)))
+    result = run_sample(broken, work_of(tiny_folder), sample, device="cpu", on_frame=lambda _: None)
+    assert result.record.error == "frame 0 has the probability nan; choose another dtype"
+    assert result.outputs == ()
 
 
 def write_over_and_over(path: Path, folder: Path) -> None:

@@ -64,9 +64,7 @@ def run(options: argparse.Namespace) -> int:
     work = Work(
         checkpoint=str(options.checkpoint),
         heads=options.heads,
-        config=StreamConfig(
-            speak_threshold=options.speak_threshold, update_threshold=options.update_threshold
-        ),
+        config=StreamConfig(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold),
         live=options.live,
         features=options.features,
     )

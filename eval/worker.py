@@ -39,7 +39,7 @@ class Work:
     """Folder or hub id."""
     heads: Path | None = None
     """Heads file, if not the checkpoint's own."""
-    config: StreamConfig = field(default_factory=lambda: StreamConfig(lookahead=16))
+    config: StreamConfig = field(default_factory=StreamConfig)
     """How to stream; each video at its own rate."""
     live: bool = False
     """Whether to count VideoLLM-online's scores in a second, teacher-forced pass."""

@@ -38,12 +38,15 @@ class SceneTurn:
     """The difficulty that makes this turn hard to get right; None for a plain one."""
 
 
-def annotate(scene: Scene) -> tuple[SceneTurn, ...]:
-    """Return all turns of a scene in order; equal scenes give equal turns."""
+def annotate(scene: Scene, *, num_questions: int | None = None) -> tuple[SceneTurn, ...]:
+    """Return all turns of a scene in order; equal scenes give equal turns.
+
+    Half of the scenes have one or two questions of the user, unless ``num_questions`` says how many.
+    """
     turns = [_say(0.0, phrases.introduce(_progress(scene, prompt_state(scene, 0.0))), None)]
     for time_s in sorted({_grid(event.time_s) for event in scene.events}):
         turns += _turns_at(scene, time_s)
-    turns += _ask(scene, [turn.time_s for turn in turns])
+    turns += _ask(scene, [turn.time_s for turn in turns], num_questions)
     return tuple(sorted(turns, key=lambda turn: (turn.time_s, _RANKS[turn.role])))
 
 
@@ -95,12 +98,12 @@ def _progress(scene: Scene, state: dict[str, State]) -> phrases.Progress:
     return phrases.Progress(goal=scene.family, steps=scene.steps, nouns=nouns, state=state)
 
 
-def _ask(scene: Scene, busy: list[float]) -> list[SceneTurn]:
+def _ask(scene: Scene, busy: list[float], num_questions: int | None) -> list[SceneTurn]:
     """Return questions of the user, each with its answer, away from the ``busy`` times."""
     rng = np.random.default_rng([scene.seed, 4])
     count = int(rng.integers(1, 3)) if rng.random() < 0.5 else 0
     turns: list[SceneTurn] = []
-    for _ in range(count):
+    for _ in range(count if num_questions is None else num_questions):
         taken = busy + [turn.time_s for turn in turns]
         times = [frame / FPS for frame in range(int(3 * FPS), scene.num_frames - int(FPS))]
         free = [time_s for time_s in times if min(abs(time_s - other) for other in taken) >= USER_GAP_S]

@@ -114,9 +114,10 @@ def goal(scene: Scene) -> str:
 
 
 def training_clip(scene: Scene) -> TrainingClip:
-    """Return a scene's reference dialogue as a training clip at 2 fps."""
+    """Return a scene's reference dialogue as a training clip at 2 fps, with two questions: answers are learned last."""
     turns = tuple(
-        TrainingTurn(frame_index=round(turn.time_s * FPS), role=turn.role, text=turn.text) for turn in annotate(scene)
+        TrainingTurn(frame_index=round(turn.time_s * FPS), role=turn.role, text=turn.text)
+        for turn in annotate(scene, num_questions=2)
     )
     return TrainingClip(goal=goal(scene), steps=scene.steps, turns=turns, num_frames=scene.num_frames)
 

@@ -11,8 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from eval.charts import FailureTally, chart_data
+from eval.counts import Pool
+from eval.failures import judge_video
 from eval.matching import Encode, ZeroCost
-from eval.metrics import ScoredVideo, count_texts, score_video
+from eval.metrics import ScoredVideo, VideoCounts, count_texts, score_video
 from eval.nlg import TextScorer
 from eval.report import Report, make_report, video_scores
 from eval.runs import RunFolder, VideoRecord
@@ -46,6 +49,8 @@ class ScoredRun:
     """Per video that has no scores, why."""
     remarks: Mapping[str, str]
     """Per video that is odd, how."""
+    charts: Mapping[str, Any]
+    """What its charts show; see ``eval.charts``."""
     text_problem: str | None
     """Why text scores are missing, if they are."""
 
@@ -64,19 +69,25 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
     records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
     errors = dict(_errors(split, records))
     scored: dict[str, ScoredVideo] = {}
+    tally = FailureTally()
     for sample in split.samples:
         record = records[sample.video_id]
         if record is not None and sample.video_id not in errors:
             try:
+                outputs = run.outputs(sample.video_id)
                 scored[sample.video_id] = score_video(
                     sample,
-                    run.outputs(sample.video_id),
+                    outputs,
                     encode=encode,
                     dataset=settings.dataset,
                     zero_cost=settings.zero_cost,
                     live=record.live,
                     wall_s=record.wall_s,
                 )
+                judged = judge_video(
+                    sample, outputs, encode=encode, dataset=settings.dataset, zero_cost=settings.zero_cost
+                )
+                tally.add(sample, outputs, judged)
             except ValueError as error:
                 errors[sample.video_id] = str(error)
     counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))
@@ -94,14 +105,22 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
         }
         for entry in split.entries
     ]
-    return ScoredRun(report=report, rows=tuple(rows), errors=errors, remarks=remarks, text_problem=scorer.problem)
+    return ScoredRun(
+        report=report,
+        rows=tuple(rows),
+        errors=errors,
+        remarks=remarks,
+        charts=chart_data(Pool(list(counts.values()), VideoCounts).total(), tally),
+        text_problem=scorer.problem,
+    )
 
 
 def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
-    """Write ``videos.csv``, ``columns.csv`` and ``metrics.json``, each whole or not at all."""
+    """Write ``videos.csv``, ``columns.csv``, ``metrics.json`` and ``charts.json``, each whole or not at all."""
     write_csv(folder / "videos.csv", run.rows)
     write_columns(folder / "columns.csv")
     content = {"text_problem": run.text_problem, "errors": run.errors, "remarks": run.remarks, **asdict(run.report)}
+    write_json(folder / "charts.json", run.charts)
     write_json(folder / "metrics.json", {**settings, **content})
 
 

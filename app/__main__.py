@@ -13,7 +13,9 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 from transformers.utils import logging as transformers_logging
 
-from app.clips import read_demos
+from app.batch.handlers import Batches
+from app.batch.jobs import Jobs
+from app.clips import read_demos, read_splits
 from app.display import DisplayCopies
 from app.handlers import Bench
 from app.palette import CSS
@@ -21,9 +23,14 @@ from app.player.player import CSS as PLAYER_CSS
 from app.ui import build_page
 from engine.checkpoint import load_model
 from engine.errors import EngineError
-from eval.encoders import load_encoder
+from eval.encoders import EMBEDDED, load_encoder
+from eval.scoring import ScoreSettings
+from eval.worker import Work
 
 ASSETS = Path(__file__).parent.parent / "assets"
+OFFERED = ("test", "val")
+"""Splits that are looked for beside the bundled videos."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,11 +65,23 @@ def serve(options: argparse.Namespace) -> None:
             encode=load_encoder().encode,
             max_duration_s=60 * options.max_minutes,
         )
+        splits = read_splits([options.data.with_name(f"{name}.json") for name in OFFERED], options.split)
+        batches = Batches(
+            jobs=Jobs(encode=bench.encode, scoring=ScoreSettings(text_encoder=EMBEDDED)),
+            splits=splits,
+            runs=options.runs.resolve(),
+            work=Work(checkpoint=str(options.checkpoint), heads=options.heads),
+            takes_paths=options.host in LOOPBACK,
+        )
+        videos = [sample.video_path for split in splits.values() for sample in split.samples if sample.video_path]
         print(f"StepScope: http://{options.host}:{options.port}", *filter(None, [demos.notice]), sep="\n", flush=True)
-        build_page(bench).launch(
+        build_page(bench, batches).launch(
             server_name=options.host,
             server_port=options.port,
-            allowed_paths=[str(clip.path.resolve()) for clip in demos.clips],
+            allowed_paths=[
+                *(str(path.resolve()) for path in (*(clip.path for clip in demos.clips), *videos)),
+                str(batches.runs),
+            ],
             theme=gr.themes.Default(),
             css=CSS + PLAYER_CSS,
             footer_links=["settings"],
@@ -90,6 +109,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine only)")
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--data", type=Path, default=ASSETS / "demo" / "test.json", help="manifest of bundled videos")
+    parser.add_argument(
+        "--split",
+        type=Path,
+        action="append",
+        default=[],
+        help="another split for the batch tab (beside test.json and val.json next to --data); may be repeated",
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of run folders (default: %(default)s)")
     parser.add_argument("--checkpoint", default=ASSETS / "checkpoint", help="folder or hub id")
     parser.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
     parser.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")

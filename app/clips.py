@@ -5,6 +5,7 @@ sentence that says why. An upload that cannot be streamed is refused with a ``Vi
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from app.words import clock
 from engine.errors import VideoError
 from engine.video import EPSILON_S, probe
-from eval.samples import Sample, read_samples
+from eval.samples import Sample, Split, read_samples, read_split
 
 UPLOAD_FPS = 2.0
 """Sampled frames per second of an upload; the bundled checkpoint was trained at this rate."""
@@ -69,11 +70,26 @@ def read_demos(manifest: Path) -> Demos:
         samples = read_samples(manifest)
     except ValueError as error:
         return Demos(clips=(), notice=f"No bundled videos: {error}. Upload a video instead.")
-    clips = tuple(_demo(sample, sample.video_path) for sample in samples if sample.video_path is not None)
+    clips = tuple(
+        clip_of(sample, sample.video_path, is_bundled=True) for sample in samples if sample.video_path is not None
+    )
     there = tuple(clip for clip in clips if clip.path.is_file())
     num_absent = len(samples) - len(there)
     notice = f"{num_absent} of {len(samples)} bundled videos have no file beside {manifest}." if num_absent else ""
     return Demos(clips=there, notice=notice)
+
+
+def read_splits(offered: Iterable[Path], named: Iterable[Path]) -> dict[str, Split]:
+    """Read splits, by the names of their files; one that is ``offered`` need not be there.
+
+    Raises ``ValueError`` for a ``named`` one that cannot be read, and for two of one name.
+    """
+    splits = {path.stem: read_split(path) for path in offered if path.is_file()}
+    for path in named:
+        if path.stem in splits and splits[path.stem].path.resolve() != path.resolve():
+            raise ValueError(f"two splits are called {path.stem}; rename {path}")
+        splits[path.stem] = read_split(path)
+    return splits
 
 
 def read_upload(path: Path, *, max_duration_s: float) -> Clip:
@@ -88,7 +104,8 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
     return Clip(name=path.name, path=path, fps=UPLOAD_FPS, num_frames=num_frames, duration_s=duration_s)
 
 
-def _demo(sample: Sample, path: Path) -> Clip:
+def clip_of(sample: Sample, path: Path, *, is_bundled: bool) -> Clip:
+    """Return the video of a sample, with its task and reference."""
     return Clip(
         name=sample.video_id,
         path=path,
@@ -96,7 +113,7 @@ def _demo(sample: Sample, path: Path) -> Clip:
         num_frames=sample.num_frames,
         duration_s=sample.num_frames / sample.fps,
         sample=sample,
-        is_bundled=True,
+        is_bundled=is_bundled,
     )
 
 

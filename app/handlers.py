@@ -126,7 +126,8 @@ def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapp
     try:
         clip = bench.demos.find(link["video"])
         thresholds = Thresholds(
-            speak=_threshold(link.get("speak", 0.5), "speak"), update=_threshold(link.get("update", 0.5), "update")
+            speak=read_threshold(link.get("speak", 0.5), "speak"),
+            update=read_threshold(link.get("update", 0.5), "update"),
         )
     except ValueError as error:
         shown = choose_demo(bench, live, chosen)
@@ -181,8 +182,8 @@ def stream(
         task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
         config = StreamConfig(
             fps=clip.fps,
-            speak_threshold=_threshold(speak_threshold, "speak"),
-            update_threshold=_threshold(update_threshold, "update"),
+            speak_threshold=read_threshold(speak_threshold, "speak"),
+            update_threshold=read_threshold(update_threshold, "update"),
             lookahead=FRAMES_PER_PASS,
             max_seq_len=min(StreamConfig().max_seq_len, bench.checkpoint.model.max_context),
         )
@@ -226,7 +227,7 @@ def rerun(bench: Bench, live: LiveRun | None, speak_threshold: float, update_thr
     """Run a finished run again, exactly, with other thresholds."""
     if live is None or live.run is None or not live.run.is_finished:
         return _say_only("There is no finished run to try other thresholds on: press Run.", is_problem=True)
-    speak, update = _threshold(speak_threshold, "speak"), _threshold(update_threshold, "update")
+    speak, update = read_threshold(speak_threshold, "speak"), read_threshold(update_threshold, "update")
     config = replace(live.run.config, speak_threshold=speak, update_threshold=update)
     began = time.perf_counter()
     if live.recording is not None:
@@ -241,7 +242,7 @@ def rerun(bench: Bench, live: LiveRun | None, speak_threshold: float, update_thr
     return show_run(live.run, said, encode=bench.encode)
 
 
-def _threshold(value: object, name: str) -> float:
+def read_threshold(value: object, name: str) -> float:
     """Read a threshold of a slider or a link. Raises ``ValueError`` unless it is a number within [0, 1]."""
     try:
         threshold = float(value)  # type: ignore[arg-type]

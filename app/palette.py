@@ -33,16 +33,36 @@ CSS: Final = (
 body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body-text-color) 66%, transparent); }
 .gradio-container { width: 100%; max-width: 1760px !important; margin: 0 auto; padding-top: 0 !important; }
 #title { margin-bottom: -8px; }
+#rooms > .tab-wrapper { position: absolute; top: 4px; right: 0; width: 420px; height: auto; padding: 0; }
+#rooms > .tab-wrapper .tab-container { justify-content: flex-end; }
+#rooms > .tab-wrapper .tab-container::after { display: none; }
+#rooms > .tabitem { padding: 8px 0 0; border: none; }
+#rooms { position: static; }
 #title h1 { font-size: 1.2rem; margin: 0 12px 0 0; display: inline; }
 #title p { margin: 0; display: inline; color: var(--ss-dim); }
-#status textarea { font-weight: 600; padding: 5px 10px !important; }
+#status textarea, #batch_status textarea { font-weight: 600; padding: 5px 10px !important; }
 #stage { margin-top: -6px; }
-#status.problem textarea { border-left: 5px solid var(--ss-update); }
-#progress progress { width: 100%; height: 6px; display: block; appearance: none; border: none; }
-#progress progress::-webkit-progress-bar { background: var(--border-color-primary); border-radius: 4px; }
-#progress progress::-webkit-progress-value { background: var(--ss-speak); border-radius: 4px; }
-#progress progress::-moz-progress-bar { background: var(--ss-speak); border-radius: 4px; }
-#progress { margin: -8px 0; }
+#status.problem textarea, #batch_status.problem textarea { border-left: 5px solid var(--ss-update); }
+#rooms progress { width: 100%; height: 6px; display: block; appearance: none; border: none; }
+#rooms progress::-webkit-progress-bar { background: var(--border-color-primary); border-radius: 4px; }
+#rooms progress::-webkit-progress-value { background: var(--ss-speak); border-radius: 4px; }
+#rooms progress::-moz-progress-bar { background: var(--ss-speak); border-radius: 4px; }
+#progress, #batch_progress { margin: -8px 0; }
+.stations { list-style: none; margin: 4px 0 0; padding: 0; font-size: 13px; color: var(--ss-dim); }
+.stations b { color: var(--ss-ink); margin-right: 8px; }
+.stations span { margin-left: 8px; font-variant-numeric: tabular-nums; }
+#downloads { align-items: end; justify-content: flex-end; gap: 6px; }
+#corpus .corpus { width: 100%; max-width: 720px; font-size: 14px; border: none; }
+#corpus .corpus :is(tr, th, td) { border: none; }
+#corpus .corpus th { text-align: left; padding: 12px 10px 3px; }
+#corpus .corpus td { padding: 2px 10px; }
+#corpus .corpus tr[data-hint] { border-top: 1px solid var(--border-color-primary); }
+.corpus tr[data-hint] { cursor: help; }
+.corpus tr[data-hint]:is(:hover, :focus) td { background: var(--ss-shade); }
+.corpus tr[data-hint] { position: relative; }
+.corpus tr[data-hint]:is(:hover, :focus)::after { content: attr(data-hint); position: absolute; z-index: 20;
+    left: 100%; top: 0; width: 340px; margin-left: 12px; padding: 6px 10px; border-radius: 6px; font-size: 13px;
+    background: var(--body-text-color); color: var(--body-background-fill); }
 #stage { display: grid; gap: 8px; grid-template-columns: minmax(0, 424fr) minmax(0, 300fr) minmax(0, 330fr); }
 #player, #player > *, #player div:has(> .ss), #player .ss { display: contents; }
 #video { height: var(--ss-screen); min-width: 0; }

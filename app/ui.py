@@ -9,6 +9,8 @@ from typing import Any
 import gradio as gr
 
 from app import handlers
+from app.batch.handlers import Batches
+from app.batch.tab import make_batch_tab
 from app.handlers import Bench
 from app.player.player import make_player
 from app.views import Buttons, ClipView, RunView, Thresholds
@@ -30,37 +32,41 @@ AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden",
 """For events that never wait for another's end."""
 
 
-def build_page(bench: Bench) -> gr.Blocks:
-    """Build the page around a model and the bundled videos; theme and style are given to ``launch``."""
+def build_page(bench: Bench, batches: Batches) -> gr.Blocks:
+    """Build the page around a model, the bundled videos and the batch runs; theme and style are given to ``launch``."""
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
         clip, live = gr.State(None), gr.State(None)
         gr.Markdown(INTRODUCTION, elem_id="title")
-        with gr.Row():
-            with gr.Column(scale=3, min_width=300):
-                chosen = _chooser(bench)
-                upload = gr.File(label="or upload a video", height=120, elem_id="upload")
-                with gr.Row():
-                    run_button = gr.Button("Run", variant="primary", min_width=100, elem_id="run")
-                    stop_button = gr.Button("Stop", variant="stop", min_width=100, interactive=False, elem_id="stop")
-                goal = gr.Textbox(label="Goal", placeholder="build the toy truck", elem_id="goal")
-                steps = gr.Textbox(label="Steps, one a line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
-                user_turns = gr.Textbox(
-                    label="User turns, one a line (optional)",
-                    placeholder="12.5: What is next?",
-                    lines=2,
-                    elem_id="user_turns",
-                )
-                speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="speak_threshold")
-                update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="update_threshold")
-            with gr.Column(scale=11, min_width=640):
-                status = gr.Textbox(
-                    show_label=False, container=False, interactive=False, lines=1, max_lines=4, elem_id="status"
-                )
-                progress = gr.HTML(elem_id="progress", padding=False)
-                with gr.Column(elem_id="stage"):
-                    video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
-                    player = make_player(video_id="video", elem_id="player")
-                scores = gr.HTML(elem_id="scores", padding=False)
+        with gr.Tabs(elem_id="rooms") as rooms:
+            with gr.Tab("Player", id="player") as player_tab, gr.Row():
+                with gr.Column(scale=3, min_width=300):
+                    chosen = _chooser(bench)
+                    upload = gr.File(label="or upload a video", height=120, elem_id="upload")
+                    with gr.Row():
+                        run_button = gr.Button("Run", variant="primary", min_width=100, elem_id="run")
+                        stop_button = gr.Button(
+                            "Stop", variant="stop", min_width=100, interactive=False, elem_id="stop"
+                        )
+                    goal = gr.Textbox(label="Goal", placeholder="build the toy truck", elem_id="goal")
+                    steps = gr.Textbox(label="Steps, one a line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
+                    user_turns = gr.Textbox(
+                        label="User turns, one a line (optional)",
+                        placeholder="12.5: What is next?",
+                        lines=2,
+                        elem_id="user_turns",
+                    )
+                    speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="speak_threshold")
+                    update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="update_threshold")
+                with gr.Column(scale=11, min_width=640):
+                    status = gr.Textbox(
+                        show_label=False, container=False, interactive=False, lines=1, max_lines=4, elem_id="status"
+                    )
+                    progress = gr.HTML(elem_id="progress", padding=False)
+                    with gr.Column(elem_id="stage"):
+                        video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
+                        player = make_player(video_id="video", elem_id="player")
+                    scores = gr.HTML(elem_id="scores", padding=False)
+            batch_tab = gr.Tab("Batch", id="batch")
 
         clip_view = ClipView(
             clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
@@ -97,6 +103,16 @@ def build_page(bench: Bench) -> gr.Blocks:
         chosen.select(partial(handlers.choose_demo, bench), [live, chosen], everything, **ends)
         show_upload = partial(handlers.accept_upload, bench)
         gr.on([upload.upload, upload.clear], show_upload, [live, clip, upload], everything, **ends)
+        with batch_tab:
+            make_batch_tab(
+                bench,
+                batches,
+                live=live,
+                player=[*everything, *thresholds],
+                rooms=rooms,
+                here=batch_tab,
+                elsewhere=player_tab,
+            )
         for name, slider in thresholds._asdict().items():
             slider.input(None, [slider], [slider], js=PREVIEW.format(name=name), api_visibility="private")
         for box in (goal, steps, user_turns):

@@ -15,7 +15,7 @@ from app.runs import Run
 from app.scores import draw_scores
 from app.words import clock
 from engine.replay import Recording
-from eval.failures import judge_video
+from eval.failures import judge_video, worst_frame
 from eval.matching import Encode
 
 LONGEST_FRAME_S = 60.0
@@ -95,13 +95,17 @@ def say(text: str, *, is_problem: bool = False) -> Any:
     return gr.Textbox(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 
-def show_run(run: Run, status: str, *, encode: Encode, is_problem: bool = False) -> RunView:
-    """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's."""
+def show_run(run: Run, status: str, *, encode: Encode, is_problem: bool = False, to_worst: bool = False) -> RunView:
+    """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's.
+
+    The player goes ``to_worst``: to the start of the seconds that hold most failures.
+    """
     judged = judge_video(run.clip.sample, run.outputs, encode=encode) if run.clip.sample and run.outputs else None
+    worst = worst_frame(judged, fps=run.config.fps) if judged and to_worst else None
     return RunView(
         status=say(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
-        player=pack_run(run, judged),
+        player=pack_run(run, judged, open_at_s=None if worst is None else run.outputs[worst].time_s),
         scores=draw_scores(run, encode),
     )
 

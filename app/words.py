@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
+STATE_DIFFERENCES: Final = {"behind": "behind the reference", "ahead": "ahead of the reference"}
 
 
 def clock(time_s: float, *, digits: int = 0) -> str:

@@ -22,6 +22,7 @@ FailureKind = Literal[
 ]
 LATE_S = 1.0
 SEMANTIC_THRESHOLD = 0.5
+WORST_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,14 @@ def judge_video(
     failures += [_miss("missed update", frame, number) for frame, number in missed_updates if frame <= last]
     failures += _wrong_states(sample, outputs)
     return JudgedVideo(turns=turns, failures=tuple(sorted(failures, key=lambda failure: failure.frame_index)))
+
+
+def worst_frame(judged: JudgedVideo, *, fps: float) -> int | None:
+    """Return the frame of the failure that begins the ``WORST_S`` seconds with most failures; None without any."""
+    frames = [failure.frame_index for failure in judged.failures]
+    if not frames:
+        return None
+    return max(frames, key=lambda first: sum(first <= frame < first + WORST_S * fps for frame in frames))
 
 
 def _frames_of(sample: Sample, role: str) -> dict[int, int]:

@@ -157,6 +157,12 @@ def claim(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> I
         yield folder
 
 
+def other_settings(found: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """Return the names in ``IDENTITY`` in which a ``run.json`` differs from settings; none when it can be continued."""
+    wanted = json.loads(json.dumps(settings))
+    return [name for name in IDENTITY if found.get(name) != wanted.get(name)]
+
+
 def digest_sample(sample: Sample) -> str:
     """Return what a video's outputs and counts follow from beside the settings: record, and size of its file."""
     path = sample.video_path
@@ -191,14 +197,13 @@ def _check(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> N
         return
     if not resume:
         raise ValueError(f"{folder.path} holds a run already; continue it with --resume, or name a new folder")
-    wanted = json.loads(json.dumps(settings))
-    other = [name for name in IDENTITY if found.get(name) != wanted.get(name)]
+    other = other_settings(found, settings)
     if other:
-        raise ValueError(f"{folder.path} holds a run with {_differences(other, found, wanted)}; name a new folder")
+        raise ValueError(f"{folder.path} holds a run with {_differences(other, found, settings)}; name a new folder")
 
 
-def _differences(names: Sequence[str], found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    pairs = []
+def _differences(names: Sequence[str], found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    pairs, wanted = [], json.loads(json.dumps(settings))
     for name in names:
         old, new = found.get(name), wanted.get(name)
         if isinstance(old, dict) and isinstance(new, dict):

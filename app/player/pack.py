@@ -23,12 +23,13 @@ from eval.samples import Sample, turn_frame
 Packed = dict[str, Any]
 
 
-def pack_run(run: Run, judged: JudgedVideo | None = None) -> str:
+def pack_run(run: Run, judged: JudgedVideo | None = None, *, open_at_s: float | None = None) -> str:
     """Return a run as JSON text for the player.
 
     Args:
         run: With any number of outputs.
         judged: Verdicts and failures; None for a run that goes on, or that has no reference.
+        open_at_s: Where the player goes, in seconds; None leaves it where it is.
     """
     sample, outputs = run.clip.sample, run.outputs
     failures = judged.failures if judged else ()
@@ -37,6 +38,7 @@ def pack_run(run: Run, judged: JudgedVideo | None = None) -> str:
         {
             "name": run.clip.name,
             "run": run.digest,
+            "open_at": open_at_s,
             "is_linkable": _is_linkable(run),
             "is_finished": run.is_finished,
             "duration_s": max(run.clip.duration_s, run.reached_s),

@@ -32,7 +32,8 @@ function draw() {
   transcript.draw(data);
   drawKinds();
   layOut();
-  if (!isSame) openLinkedMoment();
+  if (data.open_at !== null) { screen.arriveAt(data.open_at); reveal(data.open_at); }
+  else if (!isSame) openLinkedMoment();
 }
 
 function clear() {

@@ -8,6 +8,7 @@ class Screen {
     this.began = null;
     this.rate = 1;
     this.wanted = null;
+    this.arrival = null;
     this.captions = "off";
   }
 
@@ -23,7 +24,18 @@ class Screen {
       video.currentTime = this.wanted;
       this.wanted = null;
     }
+    if (this.arrival && video?.readyState >= 1 && video.currentSrc !== this.arrival.before) {
+      video.currentTime = this.arrival.time;
+      this.arrival = null;
+    }
     return video;
+  }
+
+  // Goes to a moment of a video that may still be on its way: the element shows the one before until it is there.
+  arriveAt(time) {
+    this.time = time;
+    const arrival = this.arrival = { time, before: this.video?.currentSrc };
+    setTimeout(() => { if (this.arrival === arrival) this.arrival = null; }, 5000);
   }
 
   get time() {

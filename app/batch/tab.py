@@ -1,0 +1,136 @@
+"""The batch tab's layout and wiring; what happens is in ``app.batch.handlers``."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import gradio as gr
+
+from app.batch import handlers
+from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS
+from app.batch.handlers import Batches, BatchView, Seen
+from app.batch.results import HEADERS, ORDERS, TABLES
+from app.handlers import Bench
+
+EVERY_S: Final = 1.0
+"""How often a window asks how far its run is, while the tab is open."""
+AT_ONCE: Final[dict[str, Any]] = {
+    "concurrency_limit": None,
+    "show_progress": "hidden",
+    "api_visibility": "private",
+}
+PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 300}
+
+
+def make_batch_tab(
+    bench: Bench, batches: Batches, *, live: Any, player: Sequence[Any], rooms: Any, here: Any, elsewhere: Any
+) -> None:
+    """Lay out the tab, inside ``here``, and wire it.
+
+    Args:
+        bench: The page's model and videos.
+        batches: Runs, splits and jobs.
+        live: The window's own run, in the player.
+        player: Outputs of the player, in the order of ``handlers.open_video``.
+        rooms: The ``gr.Tabs``.
+        here: The ``gr.Tab`` of this tab.
+        elsewhere: The other ``gr.Tab``.
+    """
+    seen = gr.State(Seen())
+    with gr.Row():
+        with gr.Column(scale=3, min_width=300):
+            split = gr.Dropdown(list(batches.splits), label="Split", interactive=True, elem_id="split")
+            checkpoint = gr.Textbox(
+                batches.work.checkpoint,
+                label="Checkpoint, folder or hub id" if batches.takes_paths else "Checkpoint",
+                interactive=batches.takes_paths,
+                elem_id="batch_checkpoint",
+            )
+            speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="batch_speak")
+            update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="batch_update")
+            devices = gr.Dropdown(
+                ["auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0"],
+                value="auto",
+                allow_custom_value=True,
+                label="Devices",
+                info="cpu:2 is two processes; cuda takes every GPU",
+                elem_id="devices",
+            )
+            name = gr.Textbox(
+                label="Name (optional)", placeholder="the time, or the same run again", elem_id="run_name"
+            )
+            with gr.Row():
+                start = gr.Button("Start", variant="primary", min_width=100, elem_id="start")
+                cancel = gr.Button("Cancel", variant="stop", min_width=100, interactive=False, elem_id="cancel")
+        with gr.Column(scale=11, min_width=640):
+            status = gr.Textbox(
+                show_label=False, container=False, interactive=False, lines=1, max_lines=4, elem_id="batch_status"
+            )
+            progress = gr.HTML(elem_id="batch_progress", padding=False)
+            with gr.Row():
+                runs = gr.Dropdown([], label="Run", interactive=True, scale=3, elem_id="batch_runs")
+                order = gr.Dropdown(list(ORDERS), value="as in the split", label="Videos", scale=2, elem_id="order")
+                with gr.Row(elem_id="downloads", scale=3):
+                    downloads = {
+                        table.replace(".", "_"): gr.DownloadButton(table, size="sm", min_width=90, interactive=False)
+                        for table in TABLES
+                    }
+            with gr.Tabs():
+                with gr.Tab("Videos"):
+                    videos = gr.Dataframe(
+                        headers=HEADERS,
+                        datatype=["str", *["number"] * (len(HEADERS) - 2), "str"],
+                        interactive=False,
+                        max_height=560,
+                        show_search="search",
+                        elem_id="videos",
+                        label="A click opens the video at its worst moment",
+                        column_widths=["18%", *["11%"] * (len(HEADERS) - 2), "16%"],
+                    )
+                with gr.Tab("Scores"):
+                    corpus = gr.HTML(elem_id="corpus", padding=False)
+                with gr.Tab("Charts"):
+                    with gr.Row():
+                        curves = gr.LinePlot(
+                            x="recall", y="precision", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
+                            y_lim=[0, 1], title="Precision and recall over frames", tooltip="all", **PLOT,
+                        )  # fmt: skip
+                        reliability = gr.LinePlot(
+                            x="probability", y="share", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
+                            y_lim=[0, 1], title="Reliability: expected share by probability", tooltip="all", **PLOT,
+                        )  # fmt: skip
+                        leads = gr.BarPlot(
+                            x="seconds", y="events", color="head", color_map=HEAD_COLOURS, sort=None,
+                            title="Early (-) and late (+) decisions, in seconds", **PLOT,
+                        )  # fmt: skip
+                    with gr.Row():
+                        failures = gr.BarPlot(
+                            x="kind", y="failures", title="Failures", x_label_angle=-30, sort=None, **PLOT
+                        )
+                        states = gr.BarPlot(
+                            x="step", y="share", color="state", color_map=DIFFERENCE_COLOURS, sort=None,
+                            title="Step states that differ, share of frames", **PLOT,
+                        )  # fmt: skip
+                        latency = gr.LinePlot(
+                            x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames done in so many ms",
+                            **PLOT,
+                        )  # fmt: skip
+    view = BatchView(
+        seen=seen, status=status, progress=progress, runs=runs, videos=videos, corpus=corpus, precision_recall=curves,
+        reliability=reliability, leads=leads, failures=failures, states=states, latency=latency, cancel=cancel,
+        **downloads,
+    )  # fmt: skip
+    outputs = list(view)
+    form = [split, checkpoint, speak, update, devices, name]
+    timer = gr.Timer(EVERY_S, active=False)
+    start.click(partial(handlers.start, batches), [*form, order], outputs, **AT_ONCE)
+    cancel.click(partial(handlers.cancel, batches), [runs, order], outputs, **AT_ONCE)
+    gr.on([runs.select, order.select], partial(handlers.show, batches), [runs, order], outputs, **AT_ONCE)
+    timer.tick(partial(handlers.tick, batches), [seen, runs, order], outputs, **AT_ONCE)
+
+    def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
+        return handlers.open_video(bench, batches, live, name, event)
+
+    videos.select(open_video, [live, runs], [*player, rooms], **AT_ONCE)
+    here.select(partial(handlers.enter, batches), [runs, order], [*outputs, timer], **AT_ONCE)
+    elsewhere.select(handlers.leave, None, timer, **AT_ONCE)

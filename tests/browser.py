@@ -30,9 +30,9 @@ STATUS = "#status textarea"
 
 
 @contextmanager
-def serve(*, data: Path, checkpoint: Path) -> Iterator[str]:
+def serve(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]:
     """Serve ``tests.app_page`` on a free port and yield its address."""
-    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--device", "cpu", "--port"]
+    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu", "--port"]
     with _served("tests.app_page", *options) as address:
         yield address
 
@@ -72,11 +72,11 @@ def open_page(page: Page, address: str) -> None:
     wait_for_status(page, "Press Run|Upload a video")
 
 
-def wait_for_status(page: Page, pattern: str, *, timeout_s: float = 30) -> str:
-    """Wait until the status line matches a pattern; return it."""
+def wait_for_status(page: Page, pattern: str, *, timeout_s: float = 30, status: str = STATUS) -> str:
+    """Wait until a status line matches a pattern; return it."""
     matches = "([selector, pattern]) => RegExp(pattern).test(document.querySelector(selector)?.value ?? '')"
-    page.wait_for_function(matches, arg=[STATUS, pattern], timeout=1000 * timeout_s)
-    return page.input_value(STATUS)
+    page.wait_for_function(matches, arg=[status, pattern], timeout=1000 * timeout_s)
+    return page.input_value(status)
 
 
 def upload(page: Page, path: Path, pattern: str) -> str:

@@ -21,8 +21,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def address(tiny_folder: Path, demo_manifest: Path) -> Iterator[str]:
-    with serve(data=demo_manifest, checkpoint=tiny_folder) as url:
+def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as url:
         yield url
 
 

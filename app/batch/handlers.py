@@ -50,11 +50,11 @@ class Batches:
     """Whether other checkpoints may be named: on a page that only this machine sees."""
 
     def names(self) -> list[str]:
-        """Return the names of the run folders, the newest first, those under way at the top."""
+        """Return the names of the runs, the newest first; this server's own, which may have no folder, at the top."""
         folders = [path for path in self.runs.glob("*") if (path / "run.json").is_file()] if self.runs.is_dir() else []
         kept = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
-        under_way = [job.name for job in self.jobs.under_way()]
-        return list(dict.fromkeys([*under_way, *(path.name for path in kept)]))
+        own = [job.name for job in reversed(self.jobs.all())]
+        return list(dict.fromkeys([*own, *(path.name for path in kept)]))
 
     def split_of(self, settings: Mapping[str, Any]) -> Split | None:
         """Return the split of a run among those that the page knows."""
@@ -258,7 +258,8 @@ def _status(batches: Batches, name: str, job: Job | None, results: Results) -> t
         case "scoring":
             return f"{name}: all {len(job.rows)} videos are run{failures}; scoring.", bool(failed)
         case "done":
-            return f"{name}: {len(job.rows)} videos{failures}. {job.problem}".strip(), bool(failed or job.problem)
+            missing = f"; {job.problem}" if job.problem else ""
+            return sentence(f"{name}: {len(job.rows)} videos{failures}{missing}"), bool(failed or job.problem)
         case "cancelled":
             return f"{name} was cancelled; {len(job.rows)} finished videos are kept. Start it again to go on.", False
         case _:

@@ -110,6 +110,10 @@ class Jobs:
         """Return the job of a run folder's name, under way or over; None when this server has none."""
         return next((job for job in self._jobs if job.name == name), None)
 
+    def all(self) -> list[Job]:
+        """Return the jobs in the order in which they came, those that are over among them."""
+        return list(self._jobs)
+
     def under_way(self) -> list[Job]:
         """Return the jobs that are not over, in the order of the line."""
         return [job for job in self._jobs if not job.is_over]
@@ -160,7 +164,7 @@ class Jobs:
             scored = score_run(job.folder, job.split, self._scoring, encode=self._encode, scorer=scorer)
         write_tables(job.folder, scored, RunFolder(job.folder).settings() or {})
         job.rows = {str(row["video_id"]): dict(row) for row in scored.rows}
-        job.problem = scored.text_problem or ""
+        job.problem = f"text scores are missing: {scored.text_problem}" if scored.text_problem else ""
         job.state = "done"
 
     def _score(self, job: Job, event: VideoDone, sample: Sample) -> None:

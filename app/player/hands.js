@@ -109,7 +109,7 @@ draw();
 tick();
 // What can be seen from outside, for tests and consoles.
 root.inspect = () => ({
-  time: screen.time, frame: lastFrame, isPaused: screen.isPaused, rate: screen.rate, captions: screen.captions, tab,
+  video: data?.name ?? null, time: screen.time, frame: lastFrame, isPaused: screen.isPaused, rate: screen.rate, captions: screen.captions, tab,
   view: { ...lanes.view }, region: shown.region, isLooping: shown.isLooping, isPreview: shown.isPreview, cursor,
   thresholds: { ...shown.thresholds },
   counts: Object.fromEntries(DECISIONS.map((name) => [name, {

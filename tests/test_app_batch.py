@@ -1,0 +1,245 @@
+"""The batch tab without a browser: the line of jobs, its run folders, its tables, and the way into the player."""
+
+import json
+import math
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from app.batch import handlers, jobs
+from app.batch.handlers import Batches, BatchView, Seen
+from app.batch.jobs import Job, Jobs
+from app.batch.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results, video_table
+from app.clips import read_demos, read_splits
+from app.display import DisplayCopies
+from app.handlers import Bench
+from app.views import Buttons, ClipView, RunView
+from engine.checkpoint import load_model
+from eval.progress import Progress
+from eval.registry import find_metric
+from eval.runs import RunFolder
+from eval.samples import Split
+from tests.batches import SCORING, copies, no_java, work_of, write_split
+from tests.fakes import count_letters
+
+HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
+
+
+@pytest.fixture
+def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
+    split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 3))
+    return Batches(
+        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+        splits=read_splits([], [split]),
+        runs=tmp_path / "runs",
+        work=work_of(tiny_folder),
+        takes_paths=True,
+    )
+
+
+def start(batches: Batches, **changes: Any) -> BatchView:
+    form = {"split": "split", "checkpoint": "", "speak": 0.5, "update": 0.5, "devices": "cpu:1", "name": "a"}
+    return handlers.start(batches, **{**form, **changes}, order="as in the split")
+
+
+def wait_for(batches: Batches, name: str, *states: str) -> Job:
+    until = time.monotonic() + 60
+    while (job := batches.jobs.find(name)) is None or job.state not in states:
+        assert time.monotonic() < until, f"{name} is {job.state if job else 'nowhere'}: {job.problem if job else ''}"
+        time.sleep(0.05)
+    return job
+
+
+def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(batches: Batches) -> None:
+    view = start(batches)
+    assert view.seen.name == "a"
+    assert wait_for(batches, "a", "done").problem.startswith("text scores are missing: ")
+    folder = batches.runs / "a"
+    view = handlers.show(batches, "a", "as in the split")
+    assert view.status.value.startswith("⚠ a: 3 videos; text scores are missing: ")
+    assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
+    assert len(view.videos[0]) == len(HEADERS)
+    assert Path(view.videos_csv.value["path"]).read_bytes() == (folder / "videos.csv").read_bytes()
+    assert Path(view.metrics_json.value["path"]).read_bytes() == (folder / "metrics.json").read_bytes()
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    assert f"<b>{metrics['scores']['F1']:.3f}</b>" in view.corpus
+    assert find_metric("F1").definition.split("<")[0] in view.corpus
+    assert set(view.precision_recall["head"]) <= {"speak", "update"}
+    assert view.failures["failures"].sum() == sum(json.loads((folder / "charts.json").read_text())["failures"].values())
+    same = handlers.tick(batches, view.seen, "a", "as in the split")
+    assert all(value == gr.skip() for value in same)
+
+
+def test_the_same_settings_go_on_with_the_run_that_is_there(batches: Batches) -> None:
+    start(batches, name="")
+    (name,) = batches.names()
+    wait_for(batches, name, "done")
+    before = (batches.runs / name / "v1.jsonl").stat().st_mtime_ns
+    start(batches, name="")
+    wait_for(batches, name, "done")
+    assert batches.names() == [name]
+    assert (batches.runs / name / "v1.jsonl").stat().st_mtime_ns == before
+    start(batches, name="", speak=0.9)
+    assert len(batches.names()) == 2
+
+
+def test_another_threshold_reuses_the_embeddings(batches: Batches) -> None:
+    start(batches)
+    wait_for(batches, "a", "done")
+    kept = {path.name: path.stat().st_mtime_ns for path in (batches.runs / handlers.FEATURES).iterdir()}
+    start(batches, name="b", speak=0.9)
+    wait_for(batches, "b", "done")
+    assert len(kept) >= 1
+    assert {path.name: path.stat().st_mtime_ns for path in (batches.runs / handlers.FEATURES).iterdir()} == kept
+
+
+def endless(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Make every batch last until the event is set, at one frame a second."""
+    go_on = threading.Event()
+
+    def run_batch(split: Split, *_: Any, **__: Any) -> Any:
+        while not go_on.is_set():
+            yield Progress(num_videos=3, num_finished=0, num_frames=72, num_done=12, elapsed_s=12, stations=())
+            time.sleep(0.01)
+
+    monkeypatch.setattr(jobs, "run_batch", run_batch)
+    return go_on
+
+
+def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_room(
+    batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless(monkeypatch)
+    start(batches)
+    first = wait_for(batches, "a", "running")
+    while first.progress is None:
+        time.sleep(0.01)
+    view = start(batches, name="b")
+    assert view.status.value == "b waits: 1 before it, about 1:00 until its turn."  # 60 frames at one a second
+    view = start(batches, name="c")
+    assert view.status.value == "c waits: 2 before it, about 1:54 until its turn."  # and 54 of b
+    assert batches.names() == ["c", "b", "a"]
+    handlers.cancel(batches, "b", "as in the split")
+    handlers.cancel(batches, "a", "as in the split")
+    wait_for(batches, "c", "running")
+    assert first.state == "cancelled"
+    assert "was cancelled" in handlers.tick(batches, Seen(name="a"), "a", "as in the split").status.value
+    handlers.cancel(batches, "c", "as in the split")
+    wait_for(batches, "c", "cancelled")
+
+
+def test_a_run_under_way_cannot_be_started_twice(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = endless(monkeypatch)
+    start(batches)
+    view = start(batches)
+    assert view.status.value == "⚠ a is already under way; wait for it or cancel it."
+    go_on.set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"split": None}, "there is no split"),
+        ({"speak": 2}, "the speak threshold must be a number from 0 to 1; got 2"),
+        ({"update": None}, "the update threshold must be a number from 0 to 1; got nothing"),
+        ({"devices": "cpu:0"}, "cpu:0 must give a number of processes"),
+        ({"devices": ""}, "device '' is not there"),
+        ({"name": "../x"}, "a run's name has letters"),
+        ({"name": ".x"}, "a run's name has letters"),
+        ({"name": "x" * 81}, "a run's name has letters"),
+        ({"checkpoint": "/nowhere"}, "nowhere"),
+    ],
+)
+def test_a_wrong_entry_is_said_and_nothing_is_started(batches: Batches, changes: dict[str, Any], words: str) -> None:
+    view = start(batches, **changes)
+    assert view.status.value.startswith("⚠ ")
+    assert words in view.status.value
+    assert batches.names() == []
+    assert not batches.runs.exists()
+
+
+def test_a_page_for_others_runs_its_own_checkpoint_only(batches: Batches) -> None:
+    view = start(replace(batches, takes_paths=False), checkpoint="somebody/else")
+    assert view.status.value == "⚠ this page runs its own checkpoint only."
+
+
+def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: Batches, tmp_path: Path) -> None:
+    (tmp_path / "v1.mp4").write_bytes(b"noise")
+    start(batches)
+    wait_for(batches, "a", "done")
+    view = handlers.show(batches, "a", "only failed")
+    assert view.status.value.startswith("⚠ a: 3 videos, 1 of them failed; ")
+    assert [row[0] for row in view.videos] == ["v1"]
+    assert str(view.videos[0][-1]).startswith("failed: ")
+
+
+def test_a_folder_of_another_run_is_refused(batches: Batches) -> None:
+    start(batches)
+    wait_for(batches, "a", "done")
+    start(batches, speak=0.9)
+    assert "holds a run with another speak_threshold" in wait_for(batches, "a", "failed").problem
+
+
+ROWS = [
+    {"video_id": name, "error": "", "remark": "", **dict.fromkeys(VIDEO_COLUMNS, 0.5), "F1": f1, "redundant_rate": rate}
+    for name, f1, rate in (("a", 0.9, 0.1), ("b", 0.2, 0.0), ("c", math.nan, math.nan), ("d", 0.4, 0.8))
+]
+
+
+@pytest.mark.parametrize(
+    ("order", "names"),
+    [
+        ("as in the split", "abcd"),
+        ("worst responses", "bdac"),
+        ("most redundant", "dabc"),
+        ("only failed", ""),
+        ("unknown", "abcd"),
+    ],
+)
+def test_the_table_of_videos_is_sorted_and_filtered(order: str, names: str) -> None:
+    table = video_table(ROWS, order)
+    assert "".join(str(row[0]) for row in table) == names
+    assert all(cell is None or not (isinstance(cell, float) and math.isnan(cell)) for row in table for cell in row)
+
+
+def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text("[", encoding="utf-8")
+    (tmp_path / "charts.json").write_text("[]", encoding="utf-8")
+    results = read_results(tmp_path)
+    assert (list(results.rows), dict(results.metrics), dict(results.charts)) == ([], {}, {})
+    assert draw_corpus(results.metrics) == ""
+
+
+def test_a_row_opens_its_video_at_the_worst_moment(
+    batches: Batches, demo_manifest: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    bench = Bench(
+        checkpoint=load_model(tiny_folder, device="cpu"),
+        demos=read_demos(demo_manifest),
+        copies=DisplayCopies(tmp_path),
+        encode=count_letters,
+        max_duration_s=600,
+    )
+    start(batches)
+    wait_for(batches, "a", "done")
+    event: Any = SimpleNamespace(row_value=["v1", 0.5])
+    page = handlers.open_video(bench, batches, None, "a", event)
+    clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
+    shown = json.loads(run_view.player)
+    assert (clip_view.clip.name, Path(clip_view.video).name) == ("v1", "v1.mp4")
+    outputs = RunFolder(batches.runs / "a").outputs("v1")
+    assert shown["open_at"] in {outputs[failure["frame"]].time_s for failure in shown["failures"]}
+    assert buttons.live.run.outputs == outputs
+    assert page[16].selected == "player"
+    with pytest.raises(ValueError, match="there is no run"):
+        handlers.read_saved(bench, batches, "../a", "v1")
+    with pytest.raises(ValueError, match="has no video"):
+        handlers.read_saved(bench, batches, "a", HOSTILE)
+    with pytest.raises(ValueError, match="start the page with --split"):
+        handlers.read_saved(bench, replace(batches, splits={}), "a", "v1")

@@ -1,0 +1,124 @@
+"""The batch tab in a browser: start, leave and come back, wait in line, sort, open a video, download, hostile names."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.batches import copies, write_split
+from tests.browser import CHROMIUM, FLAGS, inspect, open_page, serve, wait_for_status
+
+HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
+STATUS = "#batch_status textarea"
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def address(
+    tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory, runs: Path
+) -> Iterator[str]:
+    """Serve four videos, one with a hostile name, one that is damaged."""
+    folder = tmp_path_factory.mktemp("split")
+    videos = copies(demo_manifest, folder, 4)
+    videos[1]["video_id"] = HOSTILE
+    (folder / "v2.mp4").write_bytes(b"noise")
+    manifest = write_split(folder, *videos).rename(folder / "test.json")
+    with serve(data=manifest, checkpoint=tiny_folder, runs=runs) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    window = open_batch(browser, address)
+    yield window
+    window.close()
+
+
+def open_batch(browser: Browser, address: str) -> Page:
+    window = browser.new_page(viewport={"width": 1440, "height": 900})
+    open_page(window, address)
+    window.get_by_role("tab", name="Batch").click()
+    wait_for(window, ".")
+    return window
+
+
+def wait_for(page: Page, pattern: str) -> str:
+    return wait_for_status(page, pattern, status=STATUS, timeout_s=60)
+
+
+def start(page: Page, name: str) -> None:
+    page.fill("#run_name textarea, #run_name input", name)
+    page.click("#start")
+
+
+def cells(page: Page) -> list[str]:
+    script = "[...document.querySelectorAll('#videos [data-testid$=\"-0\"]')].map((cell) => cell.textContent.trim())"
+    texts: list[str] = page.evaluate(script)
+    return [text for text in texts if text]
+
+
+def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
+    page: Page, browser: Browser, address: str, runs: Path
+) -> None:
+    start(page, "first")
+    wait_for(page, "^(⚠ )?first: ")
+    page.close()
+    page = open_batch(browser, address)
+    assert "1 of them failed" in wait_for(page, "first: 4 videos")
+    assert {"v0", "v3", HOSTILE} <= set(cells(page))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="videos.csv").click()
+    assert Path(download.value.path()).read_bytes() == (runs / "first" / "videos.csv").read_bytes()
+    page.click("#order input")
+    page.get_by_role("option", name="only failed").click()
+    page.wait_for_function("!document.querySelector('#videos').textContent.includes('v3')")
+    page.click("#order input")
+    page.get_by_role("option", name="worst updates").click()
+    page.locator("#videos [data-testid^=cell]", has_text="v3").first.click()
+    wait_for_status(page, "^v3 in the run first")
+    page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v3'")
+    assert inspect(page)["video"] == "v3"
+    page.get_by_role("tab", name="Batch").click()
+    page.locator("#videos [data-testid^=cell]", has_text="onerror").first.click()
+    wait_for_status(page, "in the run first")
+    page.get_by_role("tab", name="Batch").click()
+    page.get_by_role("tab", name="Charts").click()
+    page.get_by_role("tab", name="Scores").click()
+    score = json.loads((runs / "first" / "metrics.json").read_text(encoding="utf-8"))["scores"]["missing_rate"]
+    row = page.locator("#corpus tr", has_text="missing_rate")
+    assert f"{score:.3f}" in row.inner_text()
+    assert "without a response" in (row.get_attribute("data-hint") or "")
+    assert page.evaluate("window.hacked") is None
+    page.close()
+
+
+def test_two_windows_stand_in_one_line_and_cancel_makes_room(page: Page, browser: Browser, address: str) -> None:
+    page.evaluate("0")
+    start(page, "one")
+    wait_for(page, "^(⚠ )?one: ")
+    other = open_batch(browser, address)
+    start(other, "two")
+    seen = wait_for(other, "^(⚠ )?two")
+    page.click("#cancel")
+    wait_for(page, "^(⚠ )?one(:| was cancelled)")
+    assert "two" in seen
+    wait_for(other, "^(⚠ )?two: 4 videos")
+    other.close()

@@ -52,11 +52,11 @@ body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body
 .stations b { color: var(--ss-ink); margin-right: 8px; }
 .stations span { margin-left: 8px; font-variant-numeric: tabular-nums; }
 #downloads { align-items: end; justify-content: flex-end; gap: 6px; }
-#corpus .corpus { width: 100%; max-width: 720px; font-size: 14px; border: none; }
-#corpus .corpus :is(tr, th, td) { border: none; }
-#corpus .corpus th { text-align: left; padding: 12px 10px 3px; }
-#corpus .corpus td { padding: 2px 10px; }
-#corpus .corpus tr[data-hint] { border-top: 1px solid var(--border-color-primary); }
+#rooms .corpus { width: 100%; max-width: 720px; font-size: 14px; border: none; }
+#rooms .corpus :is(tr, th, td) { border: none; }
+#rooms .corpus th { text-align: left; padding: 12px 10px 3px; }
+#rooms .corpus td { padding: 2px 10px; }
+#rooms .corpus tr[data-hint] { border-top: 1px solid var(--border-color-primary); }
 .corpus tr[data-hint] { cursor: help; }
 .corpus tr[data-hint]:is(:hover, :focus) td { background: var(--ss-shade); }
 .corpus tr[data-hint] { position: relative; }

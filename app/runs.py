@@ -26,6 +26,8 @@ class Run:
     """Digest of the checkpoint."""
     outputs: tuple[FrameOutput, ...] = ()
     """One per frame so far."""
+    name: str = ""
+    """The run folder that it was read from; empty for a run of this page."""
     is_finished: bool = False
     """Whether it came to the end of the video."""
 

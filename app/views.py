@@ -5,7 +5,7 @@ Here records become component updates. Texts go into text boxes and the player; 
 
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import gradio as gr
 
@@ -15,7 +15,7 @@ from app.runs import Run
 from app.scores import draw_scores
 from app.words import clock
 from engine.replay import Recording
-from eval.failures import judge_video, worst_frame
+from eval.failures import JudgedVideo, judge_video, worst_frame
 from eval.matching import Encode
 
 LONGEST_FRAME_S = 60.0
@@ -95,19 +95,35 @@ def say(text: str, *, is_problem: bool = False) -> Any:
     return gr.Textbox(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 
-def show_run(run: Run, status: str, *, encode: Encode, is_problem: bool = False, to_worst: bool = False) -> RunView:
+def show_run(
+    run: Run,
+    status: str,
+    *,
+    encode: Encode,
+    is_problem: bool = False,
+    other: Run | None = None,
+    open_at: float | Literal["worst"] | None = None,
+) -> RunView:
     """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's.
 
-    The player goes ``to_worst``: to the start of the seconds that hold most failures.
+    The player goes to ``open_at``, in seconds or to the start of the seconds that hold most failures, and has the lanes
+    of the ``other`` run of the video below those of this one.
     """
-    judged = judge_video(run.clip.sample, run.outputs, encode=encode) if run.clip.sample and run.outputs else None
-    worst = worst_frame(judged, fps=run.config.fps) if judged and to_worst else None
+    judged = _judge(run, encode)
+    if open_at == "worst":
+        worst = worst_frame(judged, fps=run.config.fps) if judged else None
+        open_at = None if worst is None else run.outputs[worst].time_s
     return RunView(
         status=say(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
-        player=pack_run(run, judged, open_at_s=None if worst is None else run.outputs[worst].time_s),
+        player=pack_run(run, judged, open_at_s=open_at, other=(other, _judge(other, encode)) if other else None),
         scores=draw_scores(run, encode),
     )
+
+
+def _judge(run: Run, encode: Encode) -> JudgedVideo | None:
+    sample = run.clip.sample
+    return judge_video(sample, run.outputs, encode=encode) if sample is not None and run.outputs else None
 
 
 def show_running(run: Run, *, rate: float) -> RunView:

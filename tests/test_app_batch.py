@@ -186,7 +186,7 @@ def test_a_folder_of_another_run_is_refused(batches: Batches) -> None:
     assert "holds a run with another speak_threshold" in wait_for(batches, "a", "failed").problem
 
 
-ROWS = [
+ROWS: list[dict[str, str | float]] = [
     {"video_id": name, "error": "", "remark": "", **dict.fromkeys(VIDEO_COLUMNS, 0.5), "F1": f1, "redundant_rate": rate}
     for name, f1, rate in (("a", 0.9, 0.1), ("b", 0.2, 0.0), ("c", math.nan, math.nan), ("d", 0.4, 0.8))
 ]
@@ -232,6 +232,7 @@ def test_a_row_opens_its_video_at_the_worst_moment(
     page = handlers.open_video(bench, batches, None, "a", event)
     clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
     shown = json.loads(run_view.player)
+    assert clip_view.clip is not None
     assert (clip_view.clip.name, Path(clip_view.video).name) == ("v1", "v1.mp4")
     outputs = RunFolder(batches.runs / "a").outputs("v1")
     assert shown["open_at"] in {outputs[failure["frame"]].time_s for failure in shown["failures"]}

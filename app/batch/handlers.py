@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import gradio as gr
 
 from app.batch import charts
+from app.batch.comparing import compared_turns, compared_videos, draw_differences
 from app.batch.jobs import Job, Jobs
 from app.batch.results import TABLES, Results, draw_corpus, read_results, video_table
 from app.clips import clip_of
@@ -24,6 +25,8 @@ from engine.config import StreamConfig
 from engine.control import Task
 from engine.errors import EngineError
 from eval.batch import describe, find_places
+from eval.comparison import Comparison, compare_runs
+from eval.matching import Encode
 from eval.progress import Progress
 from eval.runs import RunFolder, other_settings
 from eval.samples import Sample, Split
@@ -59,6 +62,15 @@ class Batches:
     def split_of(self, settings: Mapping[str, Any]) -> Split | None:
         """Return the split of a run among those that the page knows."""
         return next((s for s in self.splits.values() if str(s.path.resolve()) == settings.get("split")), None)
+
+    def compare(self, name: str, other: str, *, encode: Encode) -> Comparison:
+        """Compare two runs of one split. Raises ``ValueError`` saying why they cannot be."""
+        if not {name, other} <= set(self.names()):
+            raise ValueError("there is no such run; choose one from the list")
+        of = [self.split_of(RunFolder(self.runs / run).settings() or {}) for run in (name, other)]
+        if of[0] is None or of[0] is not of[1]:
+            raise ValueError(f"{name} and {other} are not runs of one split that this page has")
+        return compare_runs(self.runs / name, self.runs / other, of[0], self.jobs.scoring, encode=encode)
 
 
 class Seen(NamedTuple):
@@ -290,15 +302,35 @@ def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str |
 
     Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and which tab is open.
     """
-    if live is not None:
-        live.stop()
+    return _open(bench, batches, live, str(event.row_value[0]), names=(name,), open_at="worst")
+
+
+def open_turn(
+    bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, other: str | None, event: gr.SelectData
+) -> Page:
+    """Show a turn of two runs in the player, the lanes of the other run below; returns what ``open_video`` does."""
+    video_id, time_s, *_ = event.row_value
+    return _open(bench, batches, live, str(video_id), names=(name, other), open_at=float(time_s))
+
+
+def _open(
+    bench: Bench,
+    batches: Batches,
+    live: LiveRun | None,
+    video_id: str,
+    *,
+    names: tuple[str | None, ...],
+    open_at: float | Literal["worst"],
+) -> Page:
     try:
-        saved = read_saved(bench, batches, name or "", str(event.row_value[0]))
+        saved, *rest = [read_saved(bench, batches, name or "", video_id) for name in names]
         clip = saved.clip
         video = bench.copies.find_or_convert(clip.path)
     except (EngineError, ValueError, OSError) as error:
         gr.Warning(escape(sentence(error)))
         return (gr.skip(),) * (len(ClipView._fields) + 4 + len(Buttons._fields) + 2 + 1)
+    if live is not None:
+        live.stop()
     task = saved.task
     clip_view = ClipView(
         clip=clip,
@@ -309,13 +341,43 @@ def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str |
         steps="\n".join(f"{step.id}: {step.name}" for step in task.steps),
         user_turns="\n".join(f"{turn.time_s:g}: {turn.text}" for turn in task.user_turns),
     )
-    status = (
-        f"{clip.name} in the run {name}, {clock(clip.duration_s)}, at its worst moment. Press N for the next failure."
-    )
-    run_view = show_run(saved, status, encode=bench.encode, to_worst=True)
+    runs = " and ".join(run.name for run in (saved, *rest))
+    where = "at its worst moment" if open_at == "worst" else f"at {clock(open_at, digits=1)}"
+    status = f"{clip.name} in the run {runs}, {clock(clip.duration_s)}, {where}. Press N for the next failure."
+    run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, other=rest[0] if rest else None)
     buttons = Buttons(live=LiveRun(run=saved), run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
     thresholds = Thresholds(speak=saved.config.speak_threshold, update=saved.config.update_threshold)
     return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
+
+
+class CompareView(NamedTuple):
+    """The outputs of the comparison."""
+
+    said: Any
+    scores: Any
+    videos: Any
+    turns: Any
+
+
+def compare(bench: Bench, batches: Batches, name: str | None, other: str | None, who: str) -> CompareView:
+    """Hold the run that is shown (A) against another (B)."""
+    try:
+        if not name or not other or name == other:
+            raise ValueError("choose two runs: A above, B here")
+        found = batches.compare(name, other, encode=bench.encode)
+    except (ValueError, OSError) as error:
+        return CompareView(said=sentence(error), scores="", videos=[], turns=[])
+    left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
+    said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left} A turn opens both in the player."
+    split = batches.split_of(RunFolder(batches.runs / name).settings() or {})
+    assert split is not None
+    samples = {sample.video_id: sample for sample in split.samples}
+    return CompareView(
+        said=said,
+        scores=draw_differences(found.differences),
+        videos=compared_videos(found.videos),
+        turns=compared_turns(found.videos, samples, who),
+    )
 
 
 def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
@@ -341,6 +403,7 @@ def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
         config=_config(settings, sample),
         model_digest=str(settings.get("model_digest", "")),
         outputs=folder.outputs(video_id),
+        name=name,
         is_finished=True,
     )
 
@@ -365,3 +428,9 @@ def enter(batches: Batches, name: str | None, order: str) -> Page:
 def leave() -> Any:
     """Ask no more."""
     return gr.Timer(active=False)
+
+
+def others(batches: Batches, name: str | None, other: str | None) -> Any:
+    """Offer the runs that the one that is shown can be held against."""
+    names = [run for run in batches.names() if run != name]
+    return gr.Dropdown(choices=names, value=other if other in names else None)

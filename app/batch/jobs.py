@@ -7,7 +7,7 @@ its run folder, so a server that is killed loses nothing: starting the same run 
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -77,9 +77,14 @@ class Jobs:
     """
 
     def __init__(
-        self, *, encode: Encode, scoring: ScoreSettings, make_scorer: Callable[[], TextScorer] = TextScorer
+        self,
+        *,
+        encode: Encode,
+        scoring: ScoreSettings,
+        make_scorer: Callable[[], AbstractContextManager[TextScorer]] = TextScorer,
     ) -> None:
-        self._encode, self._scoring, self._make_scorer = encode, scoring, make_scorer
+        self.scoring = scoring
+        self._encode, self._make_scorer = encode, make_scorer
         self._jobs: list[Job] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -148,7 +153,7 @@ class Jobs:
     def _run(self, job: Job) -> None:
         samples = {sample.video_id: sample for sample in job.split.samples}
         events = run_batch(
-            job.split, job.work, out=job.folder, devices=job.devices, resume=True, scoring=asdict(self._scoring)
+            job.split, job.work, out=job.folder, devices=job.devices, resume=True, scoring=asdict(self.scoring)
         )
         with closing(events):
             for event in events:
@@ -161,7 +166,7 @@ class Jobs:
                     return
         job.state = "scoring"
         with self._make_scorer() as scorer:
-            scored = score_run(job.folder, job.split, self._scoring, encode=self._encode, scorer=scorer)
+            scored = score_run(job.folder, job.split, self.scoring, encode=self._encode, scorer=scorer)
         write_tables(job.folder, scored, RunFolder(job.folder).settings() or {})
         job.rows = {str(row["video_id"]): dict(row) for row in scored.rows}
         job.problem = f"text scores are missing: {scored.text_problem}" if scored.text_problem else ""
@@ -179,8 +184,8 @@ class Jobs:
                     sample,
                     outputs,
                     encode=self._encode,
-                    dataset=self._scoring.dataset,
-                    zero_cost=self._scoring.zero_cost,
+                    dataset=self.scoring.dataset,
+                    zero_cost=self.scoring.zero_cost,
                     live=record.live,
                     wall_s=record.wall_s,
                 ).counts

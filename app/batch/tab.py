@@ -8,7 +8,8 @@ import gradio as gr
 
 from app.batch import handlers
 from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS
-from app.batch.handlers import Batches, BatchView, Seen
+from app.batch.comparing import CHOICES, TURN_HEADERS, VIDEO_HEADERS
+from app.batch.handlers import Batches, BatchView, CompareView, Seen
 from app.batch.results import HEADERS, ORDERS, TABLES
 from app.handlers import Bench
 
@@ -115,6 +116,29 @@ def make_batch_tab(
                             x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames done in so many ms",
                             **PLOT,
                         )  # fmt: skip
+                with gr.Tab("Compare") as compare_tab:
+                    with gr.Row():
+                        other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
+                        who = gr.Dropdown(CHOICES, value="only B", label="Turns wrong in", elem_id="who")
+                    said = gr.Markdown(elem_id="compared")
+                    turns = gr.Dataframe(
+                        headers=TURN_HEADERS,
+                        datatype=["str", "number", "str", "str", "str"],
+                        interactive=False,
+                        max_height=260,
+                        label="Turns; a click opens both runs in the player",
+                        column_widths=["20%", "10%", "12%", "12%", "46%"],
+                        elem_id="turns",
+                    )
+                    compared = gr.Dataframe(
+                        headers=VIDEO_HEADERS,
+                        datatype=["str", *["number"] * (len(VIDEO_HEADERS) - 1)],
+                        interactive=False,
+                        max_height=260,
+                        label="Videos",
+                        elem_id="compared_videos",
+                    )
+                    differences = gr.HTML(elem_id="differences", padding=False)
     view = BatchView(
         seen=seen, status=status, progress=progress, runs=runs, videos=videos, corpus=corpus, precision_recall=curves,
         reliability=reliability, leads=leads, failures=failures, states=states, latency=latency, cancel=cancel,
@@ -131,6 +155,20 @@ def make_batch_tab(
     def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
         return handlers.open_video(bench, batches, live, name, event)
 
+    def open_turn(live: Any, name: Any, other: Any, event: gr.SelectData) -> Any:
+        return handlers.open_turn(bench, batches, live, name, other, event)
+
+    comparison = CompareView(said=said, scores=differences, videos=compared, turns=turns)
     videos.select(open_video, [live, runs], [*player, rooms], **AT_ONCE)
+    turns.select(open_turn, [live, runs, other], [*player, rooms], **AT_ONCE)
+    compare_tab.select(partial(handlers.others, batches), [runs, other], other, **AT_ONCE)
+    gr.on(
+        [other.select, who.select],
+        partial(handlers.compare, bench, batches),
+        [runs, other, who],
+        list(comparison),
+        concurrency_limit=None,
+        api_visibility="private",
+    )
     here.select(partial(handlers.enter, batches), [runs, order], [*outputs, timer], **AT_ONCE)
     elsewhere.select(handlers.leave, None, timer, **AT_ONCE)

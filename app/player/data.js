@@ -23,7 +23,15 @@ function numbers(packed) {
 }
 
 function unpack(text) {
-  const data = JSON.parse(text);
+  const data = ready(JSON.parse(text));
+  if (!data.other) return data;
+  const other = ready(data.other);
+  const counts = Object.fromEntries(DECISIONS.map((name) => [name, countEvents(other, name, other.thresholds[name], false)]));
+  other.shown = { thresholds: other.thresholds, counts };
+  return data;
+}
+
+function ready(data) {
   for (const name of ["times", "speak", "update", "cache", "latency"]) data[name] = numbers(data[name]);
   data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
   data.failures.forEach((failure) => { failure.time = timeOf(data, failure.frame); });

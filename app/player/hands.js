@@ -40,7 +40,7 @@ function follow(target, event, move, end) {
 
 function threshold(x, y) {
   const row = lanes.rowAt(y);
-  return row?.kind === "trace" && x >= GUTTER && Math.abs(y - lanes.traceY(row, shown.thresholds[row.name])) < 6 ? row : null;
+  return row?.kind === "trace" && !row.of && x >= GUTTER && Math.abs(y - lanes.traceY(row, shown.thresholds[row.name])) < 6 ? row : null;
 }
 
 canvas.addEventListener("pointerdown", (event) => {

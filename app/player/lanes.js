@@ -30,16 +30,27 @@ class Lanes {
     const add = (kind, height, more = {}) => { rows.push({kind, top, height, ...more}); top += height; };
     if (data.asked.length) add("user", 20, {label: "user"});
     if (data.has_reference) { add("reference", 20, {label: "reference"}); add("links", LINKS); }
-    add("said", 20, {label: "assistant"});
+    add("said", 20, {label: data.other ? "A assistant" : "assistant"});
     top += 6;
     const height = data.steps.length > 8 ? 14 : 19;
     data.steps.forEach((step, number) => add("step", height, {label: `${step.id} ${step.name}`, step: number}));
     top += 6;
     DECISIONS.forEach((name) => { add("trace", 56, {label: name, name}); top += 4; });
     add("strip", 24, {label: "cache, latency"});
+    if (data.other) this.addOther(add, data.other, height);
     add("axis", 18);
     this.rows = rows;
     return top;
+  }
+
+  // The lanes of a second run of the video, below those of the first.
+  addOther(add, other, height) {
+    add("heading", 18, {label: `B: ${other.run_name}`});
+    add("said", 20, {label: "B assistant", of: other});
+    add("gap", 4);
+    other.steps.forEach((step, number) => add("step", height, {label: `${step.id} ${step.name}`, step: number, of: other}));
+    add("gap", 6);
+    DECISIONS.forEach((name) => { add("trace", 56, {label: name, name, of: other}); add("gap", 4); });
   }
 
   resize(width, height) {
@@ -64,12 +75,13 @@ class Lanes {
     pen.textBaseline = "middle";
     this.paintGrid(pen, data, shown);
     for (const row of this.rows) {
-      if (row.label) this.paintLabel(pen, row, data, shown);
+      const [run, settings] = row.of ? [row.of, row.of.shown] : [data, shown];
+      if (row.label) this.paintLabel(pen, row, run, settings);
       pen.save();
       pen.beginPath();
       pen.rect(GUTTER - 7, 0, this.inner + 14, this.height);
       pen.clip();
-      this[`paint_${row.kind}`]?.(pen, row, data, shown);
+      this[`paint_${row.kind}`]?.(pen, row, run, settings);
       pen.restore();
     }
   }
@@ -100,6 +112,7 @@ class Lanes {
     pen.textAlign = "left";
     pen.fillStyle = this.colours.ink;
     const middle = row.top + row.height / 2;
+    if (row.kind === "heading") return void pen.fillText(fitted(pen, row.label, this.width - 20), 4, middle);
     if (row.kind === "step") return this.paintStepLabel(pen, row, data, middle);
     if (row.kind !== "trace") return void pen.fillText(fitted(pen, row.label, GUTTER - 14), 4, middle);
     const counts = shown.counts[row.name];
@@ -282,6 +295,7 @@ class Lanes {
   describe(data, x, y) {
     const row = this.rowAt(y);
     if (!row) return null;
+    data = row.of ?? data;
     if (x < GUTTER) return row.kind === "step" ? row.label : null;
     const time = this.time(x), frame = frameAt(data, time);
     const lists = {user: data.asked, reference: data.wanted, said: data.said};

@@ -23,54 +23,63 @@ from eval.samples import Sample, turn_frame
 Packed = dict[str, Any]
 
 
-def pack_run(run: Run, judged: JudgedVideo | None = None, *, open_at_s: float | None = None) -> str:
+def pack_run(
+    run: Run,
+    judged: JudgedVideo | None = None,
+    *,
+    open_at_s: float | None = None,
+    other: tuple[Run, JudgedVideo | None] | None = None,
+) -> str:
     """Return a run as JSON text for the player.
 
     Args:
         run: With any number of outputs.
         judged: Verdicts and failures; None for a run that goes on, or that has no reference.
         open_at_s: Where the player goes, in seconds; None leaves it where it is.
+        other: A second run of the video, whose lanes stand below, with its verdicts.
     """
+    packed = _pack(run, judged) | {"open_at": open_at_s, "other": _pack(*other) if other is not None else None}
+    return json.dumps(packed, ensure_ascii=False)
+
+
+def _pack(run: Run, judged: JudgedVideo | None) -> Packed:
     sample, outputs = run.clip.sample, run.outputs
     failures = judged.failures if judged else ()
     missed = {failure.reference for failure in failures if failure.turn is None}
-    return json.dumps(
-        {
-            "name": run.clip.name,
-            "run": run.digest,
-            "open_at": open_at_s,
-            "is_linkable": _is_linkable(run),
-            "is_finished": run.is_finished,
-            "duration_s": max(run.clip.duration_s, run.reached_s),
-            "fps": run.config.fps,
-            "video_fps": run.clip.video_fps,
-            "policy": run.config.decision_policy,
-            "refresh_at": run.config.refresh_at,
-            "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
-            "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
-            "state_words": list(STATE_WORDS.values()),
-            "times": _series(outputs, lambda output: output.time_s),
-            "speak": _series(outputs, lambda output: output.speak_prob),
-            "update": _series(outputs, lambda output: output.update_prob),
-            "cache": _series(outputs, lambda output: output.cache_tokens),
-            "latency": _series(outputs, lambda output: output.latency_ms),
-            "latency_most": max((output.latency_ms for output in outputs), default=1.0) or 1.0,
-            "refreshed": [output.frame_index for output in outputs if output.refreshed],
-            "decided": {
-                "speak": [output.frame_index for output in outputs if output.response is not None],
-                "update": [output.frame_index for output in outputs if output.updates],
-            },
-            "has_reference": sample is not None,
-            "expected": _expected(sample, len(outputs)) if sample else None,
-            "tolerance_s": LATE_S,
-            "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),
-            "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}),
-            "references": _references(run, missed),
-            "bands": {"model": _model_bands(run), "reference": _reference_bands(sample) if sample else []},
-            "failures": [_failure(failure, judged, sample) for failure in failures] if judged and sample else [],
+    return {
+        "name": run.clip.name,
+        "run": run.digest,
+        "run_name": run.name,
+        "is_linkable": _is_linkable(run),
+        "is_finished": run.is_finished,
+        "duration_s": max(run.clip.duration_s, run.reached_s),
+        "fps": run.config.fps,
+        "video_fps": run.clip.video_fps,
+        "policy": run.config.decision_policy,
+        "refresh_at": run.config.refresh_at,
+        "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
+        "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
+        "state_words": list(STATE_WORDS.values()),
+        "times": _series(outputs, lambda output: output.time_s),
+        "speak": _series(outputs, lambda output: output.speak_prob),
+        "update": _series(outputs, lambda output: output.update_prob),
+        "cache": _series(outputs, lambda output: output.cache_tokens),
+        "latency": _series(outputs, lambda output: output.latency_ms),
+        "latency_most": max((output.latency_ms for output in outputs), default=1.0) or 1.0,
+        "refreshed": [output.frame_index for output in outputs if output.refreshed],
+        "decided": {
+            "speak": [output.frame_index for output in outputs if output.response is not None],
+            "update": [output.frame_index for output in outputs if output.updates],
         },
-        ensure_ascii=False,
-    )
+        "has_reference": sample is not None,
+        "expected": _expected(sample, len(outputs)) if sample else None,
+        "tolerance_s": LATE_S,
+        "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),
+        "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}),
+        "references": _references(run, missed),
+        "bands": {"model": _model_bands(run), "reference": _reference_bands(sample) if sample else []},
+        "failures": [_failure(failure, judged, sample) for failure in failures] if judged and sample else [],
+    }
 
 
 def _series(outputs: Sequence[FrameOutput], read: Callable[[FrameOutput], float]) -> str:

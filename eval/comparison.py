@@ -1,0 +1,110 @@
+"""Two run folders of one split held against each other, as ``eval.compare`` does it with counts and verdicts.
+
+Videos that either run did not finish are left out and named. Scores of texts are not compared: they are of a corpus.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from eval.compare import ComparedTurn, Difference, Who, compare_scores, compare_turns
+from eval.failures import judge_video
+from eval.matching import Encode
+from eval.metrics import VideoCounts, score_counts, score_video
+from eval.registry import METRICS
+from eval.runs import RunFolder
+from eval.samples import Sample, Split, turn_frame
+from eval.scoring import ScoreSettings
+
+_SKIPPED: Final = ("num_frames", "frames_per_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedVideo:
+    """One video in both runs."""
+
+    video_id: str
+    """Its name."""
+    scores: tuple[Mapping[str, float], Mapping[str, float]]
+    """All scores in A and in B."""
+    turns: tuple[ComparedTurn, ...]
+    """The assistant's and update turns of the reference that both runs reached."""
+
+    def count(self, who: Who) -> int:
+        """Return the number of turns that are wrong there."""
+        return sum(turn.wrong_in == who for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What differs between two runs."""
+
+    differences: Mapping[str, Difference]
+    """Per score that is shown in the terminal: both values, B minus A, interval, p-value."""
+    videos: tuple[ComparedVideo, ...]
+    """In the order of the split."""
+    left_out: Mapping[str, str]
+    """Per video that is not compared, why."""
+
+
+def compare_runs(
+    a: Path, b: Path, split: Split, settings: ScoreSettings, *, encode: Encode, num_resamples: int = 1000
+) -> Comparison:
+    """Compare two run folders of ``split``.
+
+    Raises ``ValueError`` when they have no finished video in common.
+    """
+    folders = (RunFolder(a), RunFolder(b))
+    counts: tuple[list[VideoCounts], list[VideoCounts]] = ([], [])
+    videos: list[ComparedVideo] = []
+    left_out: dict[str, str] = {}
+    for sample in split.samples:
+        unfinished = [path.name for path, folder in zip((a, b), folders, strict=True) if not _is_there(folder, sample)]
+        if unfinished:
+            left_out[sample.video_id] = f"not finished in {' and '.join(unfinished)}"
+            continue
+        both = [folder.outputs(sample.video_id) for folder in folders]
+        rows, judged = [], []
+        for outputs, of_run in zip(both, counts, strict=True):
+            dataset, zero_cost = settings.dataset, settings.zero_cost
+            rows.append(score_video(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost).counts)
+            judged.append(judge_video(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost))
+            of_run.append(rows[-1])
+        reached = min(len(outputs) for outputs in both)
+        videos.append(
+            ComparedVideo(
+                video_id=sample.video_id,
+                scores=(score_counts(rows[0]), score_counts(rows[1])),
+                turns=tuple(compare_turns(judged[0], judged[1], references=_references(sample, reached))),
+            )
+        )
+    if not videos:
+        raise ValueError(f"{a.name} and {b.name} have no finished video in common; compare runs of one split")
+    shown = {metric.name for metric in METRICS if not metric.is_detail and not metric.is_count} - set(_SKIPPED)
+    differences = compare_scores(
+        counts[0], counts[1], kind=VideoCounts, score=score_counts, num_resamples=num_resamples
+    )
+    return Comparison(
+        differences={
+            name: found
+            for name, found in differences.items()
+            if name in shown and not math.isnan(found.a) and not math.isnan(found.b)
+        },
+        videos=tuple(videos),
+        left_out=left_out,
+    )
+
+
+def _is_there(folder: RunFolder, sample: Sample) -> bool:
+    record = folder.record(sample.video_id)
+    return record is not None and not record.error
+
+
+def _references(sample: Sample, num_frames: int) -> Sequence[int]:
+    return [
+        number
+        for number, turn in enumerate(sample.turns)
+        if turn.role != "user" and turn_frame(turn.time_s, sample.fps) < num_frames
+    ]

@@ -216,16 +216,36 @@ def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     assert draw_corpus(results.metrics) == ""
 
 
-def test_a_row_opens_its_video_at_the_worst_moment(
-    batches: Batches, demo_manifest: Path, tiny_folder: Path, tmp_path: Path
-) -> None:
-    bench = Bench(
+@pytest.fixture
+def bench(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Bench:
+    return Bench(
         checkpoint=load_model(tiny_folder, device="cpu"),
         demos=read_demos(demo_manifest),
         copies=DisplayCopies(tmp_path),
         encode=count_letters,
         max_duration_s=600,
     )
+
+
+def test_two_runs_are_compared_and_a_turn_opens_both(bench: Bench, batches: Batches) -> None:
+    for name, speak in (("talks", 0.0), ("silent", 1.0)):
+        start(batches, name=name, speak=speak)
+        wait_for(batches, name, "done")
+    assert handlers.others(batches, "talks", "talks").choices == [("silent", "silent")]
+    view = handlers.compare(bench, batches, "talks", "silent", "only B")
+    assert view.said.startswith("A is talks, B is silent; 3 videos.")
+    assert "missing_rate" in view.scores
+    assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
+    assert {row[2] for row in view.turns} == {"only B"}
+    event: Any = SimpleNamespace(row_value=view.turns[0])
+    shown = json.loads(handlers.open_turn(bench, batches, None, "talks", "silent", event)[9])
+    assert (shown["run_name"], shown["other"]["run_name"]) == ("talks", "silent")
+    assert shown["open_at"] == view.turns[0][1]
+    assert handlers.compare(bench, batches, "talks", "talks", "both").said.startswith("choose two runs")
+    assert "no such run" in handlers.compare(bench, batches, "talks", "../x", "both").said
+
+
+def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, batches: Batches) -> None:
     start(batches)
     wait_for(batches, "a", "done")
     event: Any = SimpleNamespace(row_value=["v1", 0.5])

@@ -1,0 +1,56 @@
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eval.comparison import compare_runs
+from eval.runs import RunFolder
+from eval.samples import read_split
+from tests.batches import SCORING, copies, run_to_end, work_of, write_split
+from tests.fakes import count_letters
+
+
+@pytest.fixture(scope="module")
+def folder(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of three videos: one that speaks and one that stays silent."""
+    folder = tmp_path_factory.mktemp("compared")
+    split = write_split(folder, *copies(demo_manifest, folder, 3))
+    for name, threshold in (("talks", 0.0), ("silent", 1.0)):
+        work = work_of(tiny_folder)
+        work = replace(work, config=replace(work.config, speak_threshold=threshold))
+        run_to_end(split, work, folder / name, devices="cpu:1")
+    return folder
+
+
+def test_a_silent_run_misses_what_the_other_says(folder: Path) -> None:
+    split = read_split(folder / "split.json")
+    found = compare_runs(folder / "talks", folder / "silent", split, SCORING, encode=count_letters)
+    assert [video.video_id for video in found.videos] == ["v0", "v1", "v2"]
+    assert found.left_out == {}
+    missed = found.differences["missing_rate"]
+    assert (missed.b, missed.difference) == (1.0, 1.0 - missed.a)
+    assert 0 < missed.p_value <= 1
+    for video, sample in zip(found.videos, split.samples, strict=True):
+        spoken = [turn for turn in video.turns if sample.turns[turn.reference].role == "assistant"]
+        assert {turn.wrong_in for turn in spoken} <= {"both", "only B"}
+        assert sum(video.count(who) for who in ("both", "only A", "only B", "neither")) == len(video.turns)
+        assert len(video.turns) == sum(turn.role != "user" for turn in sample.turns)
+    assert not any(math.isnan(value.a) or math.isnan(value.b) for value in found.differences.values())
+
+
+def test_a_run_held_against_itself_has_no_difference(folder: Path) -> None:
+    split = read_split(folder / "split.json")
+    found = compare_runs(folder / "talks", folder / "talks", split, SCORING, encode=count_letters, num_resamples=20)
+    assert {value.difference for value in found.differences.values()} == {0.0}
+    assert all(video.count("only A") == video.count("only B") == 0 for video in found.videos)
+
+
+def test_unfinished_videos_are_left_out_by_name(folder: Path, tmp_path: Path) -> None:
+    split = read_split(folder / "split.json")
+    with pytest.raises(ValueError, match="no finished video in common"):
+        compare_runs(folder / "talks", tmp_path, split, SCORING, encode=count_letters)
+    RunFolder(folder / "silent").forget("v1")
+    found = compare_runs(folder / "talks", folder / "silent", split, SCORING, encode=count_letters, num_resamples=20)
+    assert found.left_out == {"v1": "not finished in silent"}
+    assert [video.video_id for video in found.videos] == ["v0", "v2"]

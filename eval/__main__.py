@@ -1,4 +1,4 @@
-"""Command line of the evaluation: ``run`` a split and score it, ``import`` results of others, print all ``metrics``.
+"""Command line of the evaluation: ``run`` a split, ``sweep`` thresholds, ``import`` results, print all ``metrics``.
 
 Exit codes: 0 all well; 1 done, but some videos failed (each has its row); 2 wrong use, with one line why; 130 or 143
 stopped by Ctrl-C or SIGTERM: the finished videos are kept, and ``--resume`` goes on.
@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,13 +21,17 @@ from engine.config import StreamConfig
 from engine.errors import EngineError
 from eval.batch import VideoDone, run_batch
 from eval.encoders import EMBEDDED, load_encoder
+from eval.grid import DEFAULT_METRICS, Grid, check_metrics, find_best, read_axis
 from eval.imports import import_results
 from eval.nlg import TextScorer
+from eval.preview import PREVIEWED, preview, read_traces
 from eval.progress import Progress
 from eval.registry import to_markdown
 from eval.runs import RunFolder, claim
 from eval.samples import Split, read_split
 from eval.scoring import ScoredRun, ScoreSettings, score_run, write_tables
+from eval.sweep import SweepProgress, run_sweep
+from eval.sweep_files import claim_sweep, read_sweep, write_sweep
 from eval.table import format_scores
 from eval.worker import Work
 
@@ -45,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
-        if "out" in options:
+        if getattr(options, "out", None):
             print(f"stopped; finished videos are in {options.out}, --resume runs the rest", file=sys.stderr)
         return 143 if stop.args else 130
 
@@ -61,13 +65,8 @@ def run(options: argparse.Namespace) -> int:
     split = read_split(options.split)
     if not split.entries:
         raise ValueError(f"{options.split} holds no videos; there is nothing to score")
-    work = Work(
-        checkpoint=str(options.checkpoint),
-        heads=options.heads,
-        config=StreamConfig(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold),
-        live=options.live,
-        features=options.features,
-    )
+    config = StreamConfig(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold)
+    work = replace(_work(options, config), live=options.live)
     scoring = _scoring(options)
     events = run_batch(
         split, work, out=options.out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
@@ -76,6 +75,48 @@ def run(options: argparse.Namespace) -> int:
         with closing(events):
             _show(events)
         return 1 if _score(options.out, split, scoring, scorer=scorer).errors else 0
+
+
+def sweep(options: argparse.Namespace) -> int:
+    """Score a split at every point of a grid and name the best; 1 when a video has no scores."""
+    split = read_split(options.split)
+    grid = Grid(speak=read_axis(options.speak), update=read_axis(options.update))
+    if options.preview is None:
+        check_metrics(options.metric)
+        if options.out is None:
+            raise ValueError("--out is missing; name a folder for the sweep, or a run to --preview")
+        scoring, work = _scoring(options), _work(options, StreamConfig())
+        encode = load_encoder(scoring.text_encoder).encode
+        with closing(
+            run_sweep(
+                split,
+                work,
+                grid,
+                out=options.out,
+                scoring=scoring,
+                encode=encode,
+                device=options.device,
+                resume=options.resume,
+            )
+        ) as moments:
+            _show_sweep(moments)
+        scores = read_sweep(options.out)
+    else:
+        check_metrics(options.metric, known=PREVIEWED)
+        scores = preview(read_traces(options.preview, split), grid)
+        if options.out is not None:
+            settings = {"split": str(split.path.resolve()), "run": str(options.preview.resolve())}
+            with claim_sweep(options.out, settings):
+                write_sweep(options.out, scores, settings)
+    for video_id, reason in scores.errors.items():
+        print(f"failed: {video_id}: {reason}", file=sys.stderr)
+    kind = "exact" if scores.is_exact else f"preview from the traces of {options.preview}"
+    print(f"{len(grid)} points, {kind}; {scores.num_videos} of {len(split.entries)} videos of {scores.split}")
+    for name in options.metric:
+        print(f"best {find_best(scores, name)}")
+    if options.out is not None:
+        print(f"all points: {options.out}/sweep.csv")
+    return 1 if scores.errors else 0
 
 
 def import_files(options: argparse.Namespace) -> int:
@@ -94,6 +135,10 @@ def import_files(options: argparse.Namespace) -> int:
     for problem in problems.values():
         print(f"failed: {problem}", file=sys.stderr)
     return 1 if scored.errors or problems else 0
+
+
+def _work(options: argparse.Namespace, config: StreamConfig) -> Work:
+    return Work(checkpoint=str(options.checkpoint), heads=options.heads, config=config, features=options.features)
 
 
 def _scoring(options: argparse.Namespace) -> ScoreSettings:
@@ -120,6 +165,18 @@ def _show(events: Iterable[VideoDone | Progress]) -> None:
                 bar.update(event.num_done - bar.n)
             elif event.record.error and not event.is_kept:
                 bar.write(f"failed: {event.record.video_id}: {event.record.error}", file=sys.stderr)
+
+
+def _show_sweep(moments: Iterable[SweepProgress]) -> None:
+    """Draw the progress line: runs, and videos and model passes; say at once what failed."""
+    with tqdm(unit="run", dynamic_ncols=True, smoothing=0.1) as bar:
+        for moment in moments:
+            bar.total = moment.num_runs
+            videos = f"{moment.num_finished}/{moment.num_videos}"
+            bar.set_postfix(videos=videos, passes=moment.passes, refresh=False)
+            bar.update(moment.num_done - bar.n)
+            if moment.error:
+                bar.write(f"failed: {moment.video_id}: {moment.error}", file=sys.stderr)
 
 
 def _print(scored: ScoredRun, settings: Mapping[str, Any], *, out: Path) -> None:
@@ -180,7 +237,16 @@ def _parser() -> argparse.ArgumentParser:
         default="keep",
         help="whether a perfect response on the very frame counts, or is lost as in the published program",
     )
-    command = commands.add_parser("run", parents=[scores], help="stream a split and score it")
+    model = argparse.ArgumentParser(add_help=False)
+    model.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
+    model.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
+    model.add_argument(
+        "--features",
+        type=Path,
+        metavar="DIR",
+        help="keep frame embeddings there (float16), so that another threshold does not encode the videos again",
+    )
+    command = commands.add_parser("run", parents=[scores, model], help="stream a split and score it")
     command.add_argument("split", type=Path, help="manifest of the split")
     command.add_argument(
         "--out",
@@ -193,19 +259,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="keep the finished videos of --out, if its settings and model are these, and run the others",
     )
-    command.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
-    command.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
     command.add_argument(
         "--devices",
         default="auto",
         help="auto (all GPUs, else one process on the CPU), cuda (all), cuda:0,cuda:1, mps, cpu, or cpu:2 for two "
         "processes of one thread each (default: %(default)s)",
-    )
-    command.add_argument(
-        "--features",
-        type=Path,
-        metavar="DIR",
-        help="keep frame embeddings there (float16), so that another threshold does not encode the videos again",
     )
     for decision in ("speak", "update"):
         about = f"{decision} when the probability exceeds this (default: %(default)s)"
@@ -214,6 +272,7 @@ def _parser() -> argparse.ArgumentParser:
         "--live", action="store_true", help="VideoLLM-online's scores too: a second, teacher-forced pass"
     )
     command.set_defaults(work=run)
+    _add_sweep(commands.add_parser("sweep", parents=[scores, model], help="score a split over a grid of thresholds"))
     command = commands.add_parser("import", parents=[scores], help="make a run folder of published result files")
     command.add_argument(
         "files", type=Path, nargs="+", help="ProAssist's results/*.json, or what VideoLLM-online's demo.cli writes"
@@ -224,6 +283,31 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("metrics", help="print what every score means, as docs/metrics.md")
     command.set_defaults(work=print_metrics)
     return parser
+
+
+def _add_sweep(command: argparse.ArgumentParser) -> None:
+    command.add_argument("split", type=Path, help="manifest of the split to tune on: validation, not test")
+    command.add_argument("--out", type=Path, help="sweep folder to write: sweep.csv, sweep.json; a preview needs none")
+    command.add_argument("--resume", action="store_true", help="keep the finished videos of --out and run the others")
+    for decision in ("speak", "update"):
+        about = f"{decision} thresholds: FIRST:LAST:NUMBER, or with commas (default: %(default)s)"
+        command.add_argument(f"--{decision}", default="0.1:0.9:9", metavar="GRID", help=about)
+    command.add_argument(
+        "--preview",
+        type=Path,
+        metavar="RUN",
+        help="take the decisions from the probabilities of this run folder, without a model, in seconds: with other "
+        "decisions the model would have read another context",
+    )
+    command.add_argument(
+        "--metric",
+        nargs="+",
+        default=DEFAULT_METRICS,
+        metavar="NAME",
+        help="scores to choose the best point by; see docs/metrics.md (default: %(default)s)",
+    )
+    command.add_argument("--device", default="auto", help="auto, cuda:0, mps, cpu (default: %(default)s)")
+    command.set_defaults(work=sweep)
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def claim(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> I
     if path.exists() and not path.is_dir():
         raise ValueError(f"--out {path} is a file; name a folder for the run")
     path.mkdir(parents=True, exist_ok=True)
-    with _locked(path):
+    with lock(path):
         folder = RunFolder(path)
         _check(folder, settings, resume=resume)
         for rest in path.glob(".*.part"):  # of a program that was killed while it wrote
@@ -199,10 +199,11 @@ def _check(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> N
         raise ValueError(f"{folder.path} holds a run already; continue it with --resume, or name a new folder")
     other = other_settings(found, settings)
     if other:
-        raise ValueError(f"{folder.path} holds a run with {_differences(other, found, settings)}; name a new folder")
+        raise ValueError(f"{folder.path} holds a run with {tell_differences(other, found, settings)}; name a new folder")
 
 
-def _differences(names: Sequence[str], found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+def tell_differences(names: Sequence[str], found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Say in which of the settings of these names two runs differ."""
     pairs, wanted = [], json.loads(json.dumps(settings))
     for name in names:
         old, new = found.get(name), wanted.get(name)
@@ -214,7 +215,8 @@ def _differences(names: Sequence[str], found: Mapping[str, Any], settings: Mappi
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
+    """Keep other programs from writing a folder. Raises ``ValueError`` while another does."""
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

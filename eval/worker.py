@@ -57,6 +57,16 @@ class VideoResult:
     """One per frame; none when it failed."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EmbeddedSample:
+    """The embedded frames of a video."""
+
+    frames: tuple[FrameFeatures, ...]
+    """In order."""
+    remark: str
+    """What is odd about the video; empty when all is well."""
+
+
 def run_sample(
     checkpoint: Checkpoint, work: Work, sample: Sample, *, device: str, on_frame: Callable[[int], None]
 ) -> VideoResult:
@@ -66,14 +76,13 @@ def run_sample(
     """
     source, remarks = digest_sample(sample), list[str]()
     config = replace(work.config, fps=sample.fps)
-    task = Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
+    task = task_of(sample)
     try:
         with _heard(remarks):
             began = time.perf_counter()
             outputs = []
             for output in Streamer(checkpoint, config).run(_frames(checkpoint, work, sample, remarks), task):
-                if math.isnan(output.speak_prob) or math.isnan(output.update_prob):
-                    raise EngineError(f"frame {output.frame_index} has the probability nan; choose another dtype")
+                check_probs(output)
                 outputs.append(output)
                 on_frame(len(outputs))
             wall_s = time.perf_counter() - began
@@ -95,6 +104,25 @@ def run_sample(
         live=live,
     )
     return VideoResult(record=record, outputs=tuple(outputs))
+
+
+def embed_sample(checkpoint: Checkpoint, work: Work, sample: Sample) -> EmbeddedSample:
+    """Decode and encode all of one sample's video, or take what is kept. Raises ``EngineError`` where that fails."""
+    remarks = list[str]()
+    with _heard(remarks):
+        frames = tuple(_frames(checkpoint, work, sample, remarks))
+    return EmbeddedSample(frames=frames, remark="; ".join(dict.fromkeys(remarks)))
+
+
+def task_of(sample: Sample) -> Task:
+    """Return what a sample's video is streamed with."""
+    return Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
+
+
+def check_probs(output: FrameOutput) -> None:
+    """Raise ``EngineError`` where a model gave the probability nan."""
+    if math.isnan(output.speak_prob) or math.isnan(output.update_prob):
+        raise EngineError(f"frame {output.frame_index} has the probability nan; choose another dtype")
 
 
 def _frames(checkpoint: Checkpoint, work: Work, sample: Sample, remarks: list[str]) -> Iterator[FrameFeatures]:

@@ -20,10 +20,11 @@ from transformers.utils import logging as transformers_logging
 from engine.config import StreamConfig
 from engine.errors import EngineError
 from eval.batch import VideoDone, run_batch
-from eval.encoders import EMBEDDED, load_encoder
-from eval.grid import DEFAULT_METRICS, Grid, check_metrics, find_best, read_axis
+from eval.encoders import load_encoder
+from eval.grid import SWEPT, Grid, GridScores, check_metrics, find_best, read_axis
 from eval.imports import import_results
 from eval.nlg import TextScorer
+from eval.options import add_sweep_options, model_options, score_options, scoring_of, work_of
 from eval.preview import PREVIEWED, preview, read_traces
 from eval.progress import Progress
 from eval.registry import to_markdown
@@ -33,9 +34,6 @@ from eval.scoring import ScoredRun, ScoreSettings, score_run, write_tables
 from eval.sweep import SweepProgress, run_sweep
 from eval.sweep_files import claim_sweep, read_sweep, write_sweep
 from eval.table import format_scores
-from eval.worker import Work
-
-BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -66,8 +64,8 @@ def run(options: argparse.Namespace) -> int:
     if not split.entries:
         raise ValueError(f"{options.split} holds no videos; there is nothing to score")
     config = StreamConfig(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold)
-    work = replace(_work(options, config), live=options.live)
-    scoring = _scoring(options)
+    work = replace(work_of(options, config), live=options.live)
+    scoring = scoring_of(options)
     events = run_batch(
         split, work, out=options.out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
     )
@@ -81,48 +79,25 @@ def sweep(options: argparse.Namespace) -> int:
     """Score a split at every point of a grid and name the best; 1 when a video has no scores."""
     split = read_split(options.split)
     grid = Grid(speak=read_axis(options.speak), update=read_axis(options.update))
-    if options.preview is None:
-        check_metrics(options.metric)
-        if options.out is None:
-            raise ValueError("--out is missing; name a folder for the sweep, or a run to --preview")
-        scoring, work = _scoring(options), _work(options, StreamConfig())
-        encode = load_encoder(scoring.text_encoder).encode
-        with closing(
-            run_sweep(
-                split,
-                work,
-                grid,
-                out=options.out,
-                scoring=scoring,
-                encode=encode,
-                device=options.device,
-                resume=options.resume,
-            )
-        ) as moments:
-            _show_sweep(moments)
-        scores = read_sweep(options.out)
-    else:
-        check_metrics(options.metric, known=PREVIEWED)
-        scores = preview(read_traces(options.preview, split), grid)
-        if options.out is not None:
-            settings = {"split": str(split.path.resolve()), "run": str(options.preview.resolve())}
-            with claim_sweep(options.out, settings):
-                write_sweep(options.out, scores, settings)
+    check_metrics(options.metric, known=PREVIEWED if options.preview else SWEPT)
+    scores = (_preview if options.preview else _sweep)(split, grid, options)
     for video_id, reason in scores.errors.items():
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
+    if scores.caution:
+        print(f"beware: {scores.caution}", file=sys.stderr)
     kind = "exact" if scores.is_exact else f"preview from the traces of {options.preview}"
     print(f"{len(grid)} points, {kind}; {scores.num_videos} of {len(split.entries)} videos of {scores.split}")
-    for name in options.metric:
-        print(f"best {find_best(scores, name)}")
     if options.out is not None:
         print(f"all points: {options.out}/sweep.csv")
+    for name in options.metric if scores.num_videos else ():
+        print(f"best {find_best(scores, name)}")
     return 1 if scores.errors else 0
 
 
 def import_files(options: argparse.Namespace) -> int:
     """Make a run folder of result files, and score it; 1 when a file or a video of the split has no part in it."""
     split = read_split(options.split)
-    scoring = _scoring(options)
+    scoring = scoring_of(options)
     settings = {
         "split": str(split.path.resolve()),
         "imported": [str(path.resolve()) for path in options.files],
@@ -137,12 +112,34 @@ def import_files(options: argparse.Namespace) -> int:
     return 1 if scored.errors or problems else 0
 
 
-def _work(options: argparse.Namespace, config: StreamConfig) -> Work:
-    return Work(checkpoint=str(options.checkpoint), heads=options.heads, config=config, features=options.features)
+def _preview(split: Split, grid: Grid, options: argparse.Namespace) -> GridScores:
+    """Score a grid from a run's traces, and write the tables where that is wanted."""
+    scores = preview(read_traces(options.preview, split), grid)
+    if options.out is not None:
+        settings = {"split": str(split.path.resolve()), "run": str(options.preview.resolve())}
+        with claim_sweep(options.out, settings):
+            write_sweep(options.out, scores, settings)
+    return scores
 
 
-def _scoring(options: argparse.Namespace) -> ScoreSettings:
-    return ScoreSettings(text_encoder=options.encoder, dataset=options.dataset, zero_cost=options.zero_cost)
+def _sweep(split: Split, grid: Grid, options: argparse.Namespace) -> GridScores:
+    """Run a split at every point of a grid."""
+    if options.out is None:
+        raise ValueError("--out is missing; name a folder for the sweep, or a run to --preview")
+    scoring = scoring_of(options)
+    moments = run_sweep(
+        split,
+        work_of(options, StreamConfig()),
+        grid,
+        out=options.out,
+        scoring=scoring,
+        encode=load_encoder(scoring.text_encoder).encode,
+        device=options.device,
+        resume=options.resume,
+    )
+    with closing(moments):
+        _show_sweep(moments)
+    return read_sweep(options.out)
 
 
 def _score(out: Path, split: Split, scoring: ScoreSettings, *, scorer: TextScorer) -> ScoredRun:
@@ -228,24 +225,7 @@ def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> s
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m eval", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    scores = argparse.ArgumentParser(add_help=False)
-    scores.add_argument("--encoder", default=EMBEDDED, help="text encoder (default: %(default)s)")
-    scores.add_argument("--dataset", default="", help="name that chooses the match window, such as assembly101")
-    scores.add_argument(
-        "--zero-cost",
-        choices=("keep", "drop"),
-        default="keep",
-        help="whether a perfect response on the very frame counts, or is lost as in the published program",
-    )
-    model = argparse.ArgumentParser(add_help=False)
-    model.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
-    model.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
-    model.add_argument(
-        "--features",
-        type=Path,
-        metavar="DIR",
-        help="keep frame embeddings there (float16), so that another threshold does not encode the videos again",
-    )
+    scores, model = score_options(), model_options()
     command = commands.add_parser("run", parents=[scores, model], help="stream a split and score it")
     command.add_argument("split", type=Path, help="manifest of the split")
     command.add_argument(
@@ -272,7 +252,9 @@ def _parser() -> argparse.ArgumentParser:
         "--live", action="store_true", help="VideoLLM-online's scores too: a second, teacher-forced pass"
     )
     command.set_defaults(work=run)
-    _add_sweep(commands.add_parser("sweep", parents=[scores, model], help="score a split over a grid of thresholds"))
+    command = commands.add_parser("sweep", parents=[scores, model], help="score a split over a grid of thresholds")
+    add_sweep_options(command)
+    command.set_defaults(work=sweep)
     command = commands.add_parser("import", parents=[scores], help="make a run folder of published result files")
     command.add_argument(
         "files", type=Path, nargs="+", help="ProAssist's results/*.json, or what VideoLLM-online's demo.cli writes"
@@ -283,31 +265,6 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("metrics", help="print what every score means, as docs/metrics.md")
     command.set_defaults(work=print_metrics)
     return parser
-
-
-def _add_sweep(command: argparse.ArgumentParser) -> None:
-    command.add_argument("split", type=Path, help="manifest of the split to tune on: validation, not test")
-    command.add_argument("--out", type=Path, help="sweep folder to write: sweep.csv, sweep.json; a preview needs none")
-    command.add_argument("--resume", action="store_true", help="keep the finished videos of --out and run the others")
-    for decision in ("speak", "update"):
-        about = f"{decision} thresholds: FIRST:LAST:NUMBER, or with commas (default: %(default)s)"
-        command.add_argument(f"--{decision}", default="0.1:0.9:9", metavar="GRID", help=about)
-    command.add_argument(
-        "--preview",
-        type=Path,
-        metavar="RUN",
-        help="take the decisions from the probabilities of this run folder, without a model, in seconds: with other "
-        "decisions the model would have read another context",
-    )
-    command.add_argument(
-        "--metric",
-        nargs="+",
-        default=DEFAULT_METRICS,
-        metavar="NAME",
-        help="scores to choose the best point by; see docs/metrics.md (default: %(default)s)",
-    )
-    command.add_argument("--device", default="auto", help="auto, cuda:0, mps, cpu (default: %(default)s)")
-    command.set_defaults(work=sweep)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,13 @@ A video is embedded once. Its run at a point keeps all that it shares with the r
 """
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+import torch
 
 from engine.checkpoint import Checkpoint, load_model
 from engine.errors import EngineError
@@ -80,7 +83,7 @@ def run_sweep(
         out: The sweep folder; see ``eval.sweep_files.claim_sweep`` for which are refused.
         scoring: Match window and kind of matching.
         encode: Texts to embeddings ``[N, D]``, of ``scoring.text_encoder``.
-        device: One device; see ``eval.batch.find_places``.
+        device: One device, see ``eval.batch.find_places``; ``cpu:1`` takes one thread, best for small models.
         resume: Keep the finished videos of an earlier sweep with the same settings.
 
     Raises:
@@ -94,7 +97,7 @@ def run_sweep(
     if len(places) != 1:
         raise ValueError(f"a sweep runs on one device; choose one of {', '.join(place.device for place in places)}")
     settings = _settings(describe(split, work, places), grid, scoring)
-    with claim_sweep(out, settings, resume=resume) as folder:
+    with claim_sweep(out, settings, resume=resume) as folder, _threads(places[0].num_threads):
         waiting = [sample for sample in split.samples if not _is_finished(folder, sample)]
         tally = _Tally(num_videos=len(split.samples), num_runs=len(waiting) * len(grid))
         tally.num_finished = len(split.samples) - len(waiting)
@@ -214,6 +217,17 @@ def _decided(outputs: Sequence[FrameOutput]) -> tuple[tuple[int, tuple[str, ...]
 def _is_finished(folder: SweepFolder, sample: Sample) -> bool:
     video = folder.video(sample.video_id)
     return video is not None and not video.error and video.source == digest_sample(sample)
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Let torch take so many threads while the block lasts; None leaves that to torch."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _settings(described: Mapping[str, Any], grid: Grid, scoring: ScoreSettings) -> dict[str, Any]:

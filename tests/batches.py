@@ -4,17 +4,19 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from engine.config import StreamConfig
 from eval.batch import VideoDone, run_batch
+from eval.grid import Grid
 from eval.nlg import TextScorer
 from eval.runs import RunFolder
 from eval.samples import read_split
 from eval.scoring import ScoreSettings, score_run, write_tables
+from eval.sweep import SweepProgress, run_sweep
 from eval.worker import Work
 from tests.fakes import count_letters
 
@@ -51,6 +53,17 @@ def run_to_end(split: Path, work: Work, out: Path, **options: Any) -> list[Video
     done = [event for event in run_batch(read_split(split), work, out=out, **options) if isinstance(event, VideoDone)]
     write_scores(split, out)
     return done
+
+
+def sweep(split: Path, work: Work, grid: Grid, out: Path, **options: Any) -> list[SweepProgress]:
+    """Sweep to the end; return how it went."""
+    return list(begin_sweep(split, work, grid, out, **options))
+
+
+def begin_sweep(split: Path, work: Work, grid: Grid, out: Path, **options: Any) -> Generator[SweepProgress]:
+    """Begin a sweep, with letters for meaning."""
+    options = {"scoring": SCORING, "encode": count_letters, "device": "cpu:1", **options}
+    return run_sweep(read_split(split), work, grid, out=out, **options)
 
 
 def write_scores(split: Path, out: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.checkpoint import Checkpoint, load_model
+from engine.stream import Streamer
 from eval import __main__ as command_line
 from eval.__main__ import main
 from eval.counts import Pool
@@ -28,7 +29,7 @@ from eval.runs import RunFolder, claim
 from eval.samples import read_split
 from eval.sweep import score_sweep
 from eval.sweep_files import SweepFolder, read_sweep
-from eval.worker import Work, run_sample
+from eval.worker import Work, embed_sample, run_sample, task_of
 from tests.batches import begin_sweep, copies, sweep, work_of, write_split
 from tests.fakes import count_letters
 from tests.test_engine_stream import between
@@ -71,7 +72,7 @@ def grid(split: Path, run: Path) -> Grid:
     outputs = [output for sample in read_split(split).samples for output in RunFolder(run).outputs(sample.video_id)]
     speak, update = ([getattr(output, name) for output in outputs] for name in ("speak_prob", "update_prob"))
     return Grid(
-        speak=tuple(between(speak, share) for share in (0.4, 0.2, 0.1)),
+        speak=(between(speak, 0.4), between(speak, 0.1), 1.0),  # at 1 nothing is said: runs differ in updates alone
         update=tuple(between(update, share) for share in (0.3, 0.1)),
     )
 
@@ -126,13 +127,17 @@ def test_every_exact_point_scores_as_a_run_of_its_own(
     assert [len(video.runs) > len(grid) // 2 for video in files if video] == [True] * NUM_VIDEOS  # the points do differ
 
 
-def test_shared_prefixes_save_passes(split: Path, work: Work, grid: Grid, swept: Path) -> None:
-    alone = 0
+def test_shared_prefixes_save_passes(split: Path, work: Work, grid: Grid, swept: Path, checkpoint: Checkpoint) -> None:
+    sample, alone = read_split(split).samples[0], 0
+    frames = embed_sample(checkpoint, work, sample).frames
     for speak, update in grid.pairs():
-        one = Grid(speak=(speak,), update=(update,))
-        alone += sweep(split, work, one, swept.parent / f"alone-{speak}-{update}")[-1].passes
-    total = json.loads((swept / "sweep.json").read_text(encoding="utf-8"))["num_passes"]
-    assert 0 < total < alone
+        config = replace(work.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
+        streamer = Streamer(checkpoint, config)
+        list(streamer.run(frames, task_of(sample)))
+        alone += streamer.counts.passes
+    video = SweepFolder(swept).video(sample.video_id)
+    assert video is not None
+    assert 0 < sum(video.passes) < alone
 
 
 def test_tables_hold_every_point(grid: Grid, swept: Path) -> None:
@@ -176,8 +181,8 @@ def test_a_closed_sweep_keeps_its_finished_videos_and_goes_on(
         sweep(split, work, grid, out)
     with pytest.raises(ValueError, match="another update"):
         sweep(split, work, replace(grid, update=(0.5,)), out, resume=True)
-    moments = sweep(split, work, grid, out, resume=True)
-    assert (moments[0].num_finished, moments[0].num_runs) == (1, len(grid))
+    first = sweep(split, work, grid, out, resume=True)[0]
+    assert (first.num_finished, first.num_runs) == (1, len(grid))
     assert same(out, swept)
 
 
@@ -191,8 +196,7 @@ def test_a_sweep_that_is_killed_goes_on_and_gives_the_same(
         time.sleep(0.005)
     process.kill()
     process.join()
-    moments = sweep(split, work, grid, out, resume=True)
-    assert moments[0].num_finished >= 1
+    assert sweep(split, work, grid, out, resume=True)[0].num_finished >= 1
     assert same(out, swept)
     assert not list(out.glob(".*.part"))
 

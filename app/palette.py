@@ -41,6 +41,7 @@ body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body
 #title h1 { font-size: 1.2rem; margin: 0 12px 0 0; display: inline; }
 #title p { margin: 0; display: inline; color: var(--ss-dim); }
 #status textarea, #batch_status textarea { font-weight: 600; padding: 5px 10px !important; }
+:is(#swept, #compared) textarea { padding: 5px 10px !important; }
 #stage { margin-top: -6px; }
 #status.problem textarea, #batch_status.problem textarea { border-left: 5px solid var(--ss-update); }
 #rooms progress { width: 100%; height: 6px; display: block; appearance: none; border: none; }
@@ -51,6 +52,13 @@ body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body
 .stations { list-style: none; margin: 4px 0 0; padding: 0; font-size: 13px; color: var(--ss-dim); }
 .stations b { color: var(--ss-ink); margin-right: 8px; }
 .stations span { margin-left: 8px; font-variant-numeric: tabular-nums; }
+.heat { display: grid; grid-template-columns: 44px repeat(var(--columns), minmax(14px, 1fr)); gap: 2px;
+    max-width: 640px; }
+.heat .cell { aspect-ratio: 1.4; border-radius: 2px; border: 1px solid var(--border-color-primary);
+    background: color-mix(in srgb, var(--ss-speak) var(--share), transparent); }
+.heat .best { outline: 3px solid var(--ss-update); outline-offset: -1px; }
+.heat .axis { font-size: 11px; color: var(--ss-dim); text-align: center; align-self: center; }
+.dim { color: var(--ss-dim); font-size: 13px; }
 #downloads { align-items: end; justify-content: flex-end; gap: 6px; }
 #rooms .corpus { width: 100%; max-width: 720px; font-size: 14px; border: none; }
 #rooms .corpus :is(tr, th, td) { border: none; }

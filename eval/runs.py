@@ -199,7 +199,9 @@ def _check(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> N
         raise ValueError(f"{folder.path} holds a run already; continue it with --resume, or name a new folder")
     other = other_settings(found, settings)
     if other:
-        raise ValueError(f"{folder.path} holds a run with {tell_differences(other, found, settings)}; name a new folder")
+        raise ValueError(
+            f"{folder.path} holds a run with {tell_differences(other, found, settings)}; name a new folder"
+        )
 
 
 def tell_differences(names: Sequence[str], found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

@@ -4,7 +4,8 @@ Jobs belong to the server (``app.batch.jobs``), run folders to the disk: a windo
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -16,6 +17,8 @@ from app.batch import charts
 from app.batch.comparing import compared_turns, compared_videos, draw_differences
 from app.batch.jobs import Job, Jobs
 from app.batch.results import TABLES, Results, draw_corpus, read_results, video_table
+from app.batch.sweeping import curves, draw_heat_map, make_grid
+from app.batch.sweeping import describe as describe_sweep
 from app.clips import clip_of
 from app.handlers import Bench, read_threshold
 from app.runs import Run
@@ -26,15 +29,20 @@ from engine.control import Task
 from engine.errors import EngineError
 from eval.batch import describe, find_places
 from eval.comparison import Comparison, compare_runs
+from eval.grid import BestPoint, GridScores, find_best
 from eval.matching import Encode
+from eval.preview import preview, read_traces
 from eval.progress import Progress
 from eval.runs import RunFolder, other_settings
 from eval.samples import Sample, Split
+from eval.sweep import SweepProgress, run_sweep
+from eval.sweep_files import read_sweep
 from eval.worker import Work
 
 NAME_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 LONGEST_NAME = 80
 FEATURES = ".features"
+SWEEPS = ".sweeps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,7 +377,7 @@ def compare(bench: Bench, batches: Batches, name: str | None, other: str | None,
         return CompareView(said=sentence(error), scores="", videos=[], turns=[])
     left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
     said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left} A turn opens both in the player."
-    split = batches.split_of(RunFolder(batches.runs / name).settings() or {})
+    split = batches.split_of(_settings_of(batches, name))
     assert split is not None
     samples = {sample.video_id: sample for sample in split.samples}
     return CompareView(
@@ -434,3 +442,86 @@ def others(batches: Batches, name: str | None, other: str | None) -> Any:
     """Offer the runs that the one that is shown can be held against."""
     names = [run for run in batches.names() if run != name]
     return gr.Dropdown(choices=names, value=other if other in names else None)
+
+
+class SweepView(NamedTuple):
+    """The outputs of the sweep; ``best`` is what the button applies."""
+
+    said: Any
+    heat: Any
+    curves: Any
+    best: Any
+    apply: Any
+
+
+NO_SWEEP = SweepView(said=gr.skip(), heat="", curves=None, best=None, apply=gr.Button(interactive=False))
+
+
+def preview_sweep(batches: Batches, name: str | None, metric: str, size: int) -> SweepView:
+    """Score a grid from the traces of the run that is shown."""
+    try:
+        split = batches.split_of(_settings_of(batches, name))
+        if name is None or split is None:
+            raise ValueError("choose a run of a split that this page has")
+        return _show_sweep(preview(read_traces(batches.runs / name, split), make_grid(size)), metric)
+    except (ValueError, OSError) as error:
+        return NO_SWEEP._replace(said=sentence(error))
+
+
+def exact_sweep(
+    bench: Bench, batches: Batches, name: str | None, metric: str, size: int, device: str
+) -> Generator[SweepView]:
+    """Run the split of the run that is shown at every point of a grid; what is finished is kept."""
+    try:
+        settings = _settings_of(batches, name)
+        split = batches.split_of(settings)
+        if name is None or split is None:
+            raise ValueError("choose a run of a split that this page has")
+        work = replace(batches.work, checkpoint=settings.get("checkpoint", batches.work.checkpoint))
+        work = replace(work, features=batches.runs / FEATURES)
+        folder = batches.runs / SWEEPS / f"{split.path.stem}-{settings.get('model_digest', '')[:8]}-{size}"
+        scoring, grid = batches.jobs.scoring, make_grid(size)
+        moments = run_sweep(
+            split, work, grid, out=folder, scoring=scoring, encode=bench.encode, device=device, resume=True
+        )
+        with closing(moments):
+            for moment in moments:
+                yield SAME_SWEEP._replace(said=_sweep_words(moment))
+        yield _show_sweep(read_sweep(folder), metric)
+    except (EngineError, ValueError, OSError) as error:
+        yield NO_SWEEP._replace(said=sentence(error))
+
+
+def apply_best(best: BestPoint | None) -> tuple[Any, Any, Any, Any]:
+    """Set the thresholds of both tabs to the best point."""
+    if best is None:
+        return gr.skip(), gr.skip(), gr.skip(), gr.skip()
+    return best.speak_threshold, best.update_threshold, best.speak_threshold, best.update_threshold
+
+
+SAME_SWEEP = SweepView(*(gr.skip() for _ in SweepView._fields))
+
+
+def _settings_of(batches: Batches, name: str | None) -> Mapping[str, Any]:
+    if name is None or name not in batches.names():
+        return {}
+    return RunFolder(batches.runs / name).settings() or {}
+
+
+def _show_sweep(scores: GridScores, metric: str) -> SweepView:
+    best = find_best(scores, metric)
+    return SweepView(
+        said=describe_sweep(scores, best),
+        heat=draw_heat_map(scores, best),
+        curves=curves(scores, best),
+        best=best,
+        apply=gr.Button(f"Use {best.speak_threshold:g} and {best.update_threshold:g}", interactive=True),
+    )
+
+
+def _sweep_words(moment: SweepProgress) -> str:
+    rest = "" if moment.remaining_s is None else f", {clock(moment.remaining_s)} left"
+    return (
+        f"{moment.num_done} of {moment.num_runs} runs, {moment.num_finished} of {moment.num_videos} videos, "
+        f"{moment.passes:,} model passes{rest}."
+    )

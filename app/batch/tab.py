@@ -9,9 +9,12 @@ import gradio as gr
 from app.batch import handlers
 from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS
 from app.batch.comparing import CHOICES, TURN_HEADERS, VIDEO_HEADERS
-from app.batch.handlers import Batches, BatchView, CompareView, Seen
+from app.batch.handlers import Batches, BatchView, CompareView, Seen, SweepView
 from app.batch.results import HEADERS, ORDERS, TABLES
+from app.batch.sweeping import SIZES
 from app.handlers import Bench
+from eval.grid import DEFAULT_METRICS
+from eval.preview import PREVIEWED
 
 EVERY_S: Final = 1.0
 """How often a window asks how far its run is, while the tab is open."""
@@ -20,6 +23,14 @@ AT_ONCE: Final[dict[str, Any]] = {
     "show_progress": "hidden",
     "api_visibility": "private",
 }
+LINE: Final[dict[str, Any]] = {
+    "show_label": False,
+    "container": False,
+    "interactive": False,
+    "lines": 1,
+    "max_lines": 4,
+}
+"""A line that says something; names and errors in it stay text."""
 PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 300}
 
 
@@ -64,9 +75,7 @@ def make_batch_tab(
                 start = gr.Button("Start", variant="primary", min_width=100, elem_id="start")
                 cancel = gr.Button("Cancel", variant="stop", min_width=100, interactive=False, elem_id="cancel")
         with gr.Column(scale=11, min_width=640):
-            status = gr.Textbox(
-                show_label=False, container=False, interactive=False, lines=1, max_lines=4, elem_id="batch_status"
-            )
+            status = gr.Textbox(**LINE, elem_id="batch_status")
             progress = gr.HTML(elem_id="batch_progress", padding=False)
             with gr.Row():
                 runs = gr.Dropdown([], label="Run", interactive=True, scale=3, elem_id="batch_runs")
@@ -116,11 +125,32 @@ def make_batch_tab(
                             x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames done in so many ms",
                             **PLOT,
                         )  # fmt: skip
+                with gr.Tab("Thresholds") as sweep_tab:
+                    with gr.Row():
+                        metric = gr.Dropdown(
+                            list(PREVIEWED),
+                            value=DEFAULT_METRICS[1],
+                            label="Best by",
+                            interactive=True,
+                            elem_id="metric",
+                        )
+                        size = gr.Dropdown(list(SIZES), value=SIZES[1], label="Thresholds an axis", elem_id="size")
+                        with gr.Column(min_width=260):
+                            exact = gr.Button("Run each point", size="sm", elem_id="exact")
+                            apply = gr.Button("Use the best point", size="sm", interactive=False, elem_id="apply")
+                    swept = gr.Textbox(**LINE, elem_id="swept")
+                    best = gr.State(None)
+                    with gr.Row():
+                        heat = gr.HTML(elem_id="heat", padding=False)
+                        through = gr.LinePlot(
+                            x="threshold", y="score", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
+                            title="Through the chosen point", tooltip="all", **{**PLOT, "height": 360},
+                        )  # fmt: skip
                 with gr.Tab("Compare") as compare_tab:
                     with gr.Row():
                         other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
                         who = gr.Dropdown(CHOICES, value="only B", label="Turns wrong in", elem_id="who")
-                    said = gr.Markdown(elem_id="compared")
+                    said = gr.Textbox(**LINE, elem_id="compared")
                     turns = gr.Dataframe(
                         headers=TURN_HEADERS,
                         datatype=["str", "number", "str", "str", "str"],
@@ -158,6 +188,29 @@ def make_batch_tab(
     def open_turn(live: Any, name: Any, other: Any, event: gr.SelectData) -> Any:
         return handlers.open_turn(bench, batches, live, name, other, event)
 
+    sweep = SweepView(said=swept, heat=heat, curves=through, best=best, apply=apply)
+    previews = gr.on(
+        [sweep_tab.select, metric.select, size.select, runs.select],
+        partial(handlers.preview_sweep, batches),
+        [runs, metric, size],
+        list(sweep),
+        **AT_ONCE,
+    )
+
+    def exact_sweep(*inputs: Any) -> Any:
+        yield from handlers.exact_sweep(bench, batches, *inputs)
+
+    exact.click(
+        exact_sweep,
+        [runs, metric, size, devices],
+        list(sweep),
+        cancels=[previews],
+        concurrency_id="model",
+        concurrency_limit=1,
+        show_progress="hidden",
+        api_visibility="private",
+    )
+    apply.click(handlers.apply_best, best, [speak, update, *player[-2:]], **AT_ONCE)
     comparison = CompareView(said=said, scores=differences, videos=compared, turns=turns)
     videos.select(open_video, [live, runs], [*player, rooms], **AT_ONCE)
     turns.select(open_turn, [live, runs, other], [*player, rooms], **AT_ONCE)

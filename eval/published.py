@@ -66,10 +66,11 @@ class PublishedClip:
         """Return seconds from the start of the clip.
 
         ``floor(clip_time_s * fps)`` is exactly ``turn.frame - start_frame``: where rounding breaks that, the start
-        of the frame is returned. Rounded to microseconds, as 97.2 - 96.5 is 0.7000000000000028.
+        of the frame is returned. Rounded to microseconds, as 97.2 - 96.5 is 0.7000000000000028; in a clip that begins
+        with its video nothing is subtracted, and nothing rounded.
         """
         fps, frame = self.extent.fps, turn.frame - self.extent.start_frame
-        time_s = round(turn.time_s - self.extent.start_s, 6)
+        time_s = round(turn.time_s - self.extent.start_s, 6) if self.extent.start_frame else turn.time_s
         if math.floor(time_s * fps) == frame:
             return time_s
         time_s = frame / fps

@@ -108,6 +108,11 @@ def turn_frame(time_s: float, fps: float) -> int:
     return int(time_s * fps + EPSILON)
 
 
+def turn_order(turn: Turn) -> tuple[float, int]:
+    """Return what turns are sorted by: their time; at one time updates, user, assistant."""
+    return turn.time_s, _ORDER[turn.role]
+
+
 def read_samples(path: str | Path, *, strict: bool = True) -> list[Sample]:
     """Read all samples of a file in any of the three forms; published turns become relative to their clip.
 
@@ -228,6 +233,11 @@ def _describe(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str
     return f"{turns} lies outside the video of {sample.num_frames / sample.fps:g} s{begins}"
 
 
+def read_published(value: object) -> Sample:
+    """Read one published record, as it stands between braces. Raises ``ValueError`` naming the field."""
+    return _place(_read_published(value))
+
+
 def _read_published(value: object) -> PublishedClip:
     if not isinstance(value, dict):
         raise ValueError(f"a record must be a JSON object; {_FORMS}")
@@ -272,7 +282,7 @@ def _sample(record: Any, folder: Path) -> Sample:
         num_frames=num_frames,
         goal=_text("goal", record["goal"]),
         steps=steps,
-        turns=tuple(sorted(turns, key=lambda turn: (turn.time_s, _ORDER[turn.role]))),
+        turns=tuple(sorted(turns, key=turn_order)),
         initial_state=dict(states),
     )
 

@@ -1,0 +1,201 @@
+"""Writes samples in the three forms that ``eval.samples`` reads, so that they load again unchanged, or not at all.
+
+Every record is read back before a file is written. What a form cannot hold is a ``ValueError`` that says what: the
+published forms know neither a turn's ``cause`` nor the video's file, and ProAssist's no state updates and no time but
+the start of a frame. ``without`` names what shall be left out knowingly. A published clip is written as a whole video
+that begins at frame 0, under its name here.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from engine.dialogue import apply_update, initial_state, parse_update
+from engine.records import write_whole
+from eval.samples import Sample, Turn, read_published, turn_frame, turn_order
+
+Form = Literal["manifest", "dst", "proassist"]
+Detail = Literal["video_path", "cause", "updates"]
+FORMS: tuple[Form, ...] = get_args(Form)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FIELDS = ("video_id", "video_path", "fps", "num_frames", "goal", "steps", "initial_state")
+
+
+def write_samples(path: Path, samples: Sequence[Sample], *, form: Form, without: Collection[Detail] = ()) -> None:
+    """Write a split, whole or not at all.
+
+    Args:
+        path: The file; the manifest names videos below its folder relative to it.
+        samples: In the order in which they are written.
+        form: Our manifest (one object), DST training clips (a list) or ProAssist's dialogues (JSON lines).
+        without: What is left out because the form cannot hold it; ``updates`` includes the initial state.
+
+    Raises ``ValueError`` naming the video and what the form cannot hold.
+    """
+    _check(samples)
+    kept = [_without(sample, without) for sample in samples]
+    if form == "manifest":
+        text = _to_json({"videos": [_listed(sample, path.resolve().parent) for sample in kept]}, indent=1)
+    else:
+        records = [_published(sample, form) for sample in kept]
+        lines = ",\n".join(_to_json(record) for record in records)
+        text = f"[{lines}]" if form == "dst" else "\n".join(_to_json(record) for record in records)
+    with write_whole(path) as file:
+        file.write(text + "\n")
+
+
+def _check(samples: Sequence[Sample]) -> None:
+    if not samples:
+        raise ValueError("a split must hold at least one video")
+    for sample in samples:
+        for turn in sample.turns:
+            if not 0 <= turn.time_s * sample.fps < sample.num_frames:
+                raise ValueError(
+                    f"video {sample.video_id}: the turn {turn.text!r} at {turn.time_s:g} s lies outside it"
+                )
+        if list(sample.turns) != sorted(sample.turns, key=turn_order):
+            raise ValueError(f"video {sample.video_id}: its turns must be in order of time")
+        if sum(other.video_id == sample.video_id for other in samples) > 1:
+            raise ValueError(f"two videos have one video_id, {sample.video_id}; name each differently")
+
+
+def _without(sample: Sample, without: Collection[Detail]) -> Sample:
+    turns = sample.turns
+    if "cause" in without:
+        turns = tuple(replace(turn, cause=None) for turn in turns)
+    if "updates" in without:
+        turns = tuple(turn for turn in turns if turn.role != "update")
+        sample = replace(sample, initial_state={})
+    return replace(sample, turns=turns, video_path=None if "video_path" in without else sample.video_path)
+
+
+def _listed(sample: Sample, folder: Path) -> dict[str, Any]:
+    video_path = None if sample.video_path is None else sample.video_path.resolve()
+    if video_path is not None and video_path.is_relative_to(folder):
+        video_path = video_path.relative_to(folder)
+    return {
+        "video_id": sample.video_id,
+        "video_path": None if video_path is None else video_path.as_posix(),
+        "fps": sample.fps,
+        "num_frames": sample.num_frames,
+        "goal": sample.goal,
+        "steps": [{"id": step.id, "name": step.name} for step in sample.steps],
+        "initial_state": dict(sample.initial_state),
+        "turns": [
+            {"time_s": turn.time_s, "role": turn.role, "text": turn.text}
+            | ({} if turn.cause is None else {"cause": turn.cause})
+            for turn in sample.turns
+        ],
+    }
+
+
+def _published(sample: Sample, form: Form) -> dict[str, Any]:
+    """Return a published record that reads as this very sample."""
+    _refuse(sample, form, "the file of the video", sample.video_path is not None, "video_path")
+    _refuse(sample, form, "what makes a turn hard", any(turn.cause is not None for turn in sample.turns), "cause")
+    if form == "proassist":
+        has_updates = any(turn.role == "update" for turn in sample.turns)
+        _refuse(sample, form, "state updates", has_updates or bool(sample.initial_state), "updates")
+    record = _dst_clip(sample) if form == "dst" else _dialogue(sample)
+    try:
+        read = read_published(json.loads(_to_json(record)))
+    except ValueError as error:
+        raise ValueError(f"video {sample.video_id} does not fit the form {form}: {error}") from error
+    for name in _FIELDS:
+        if getattr(read, name) != getattr(sample, name):
+            raise ValueError(
+                f"video {sample.video_id}: the form {form} cannot hold its {name} {getattr(sample, name)!r}; it would "
+                f"be read as {getattr(read, name)!r}; write a manifest"
+            )
+    for wanted, got in zip(sample.turns, read.turns, strict=True):
+        if wanted != got:
+            raise ValueError(
+                f"video {sample.video_id}: the form {form} cannot hold the {wanted.role} turn {wanted.text!r} at "
+                f"{wanted.time_s!r} s; it would be read as {got.text!r} at {got.time_s!r} s; write a manifest"
+            )
+    return record
+
+
+def _refuse(sample: Sample, form: Form, what: str, is_there: bool, detail: Detail) -> None:
+    if is_there:
+        raise ValueError(
+            f"video {sample.video_id}: the form {form} cannot hold {what}; name {detail!r} in 'without' to leave it "
+            "out, or write a manifest"
+        )
+
+
+def _dst_clip(sample: Sample) -> dict[str, Any]:
+    updates = [(parse_update(turn.text), turn.time_s) for turn in sample.turns if turn.role == "update"]
+    spans = {(str(update), time_s) for update, time_s in updates}
+    return {
+        "video_uid": sample.video_id,
+        "inferred_goal": sample.goal,
+        "fps": sample.fps,
+        "start_frame_idx": 0,
+        "end_frame_idx": sample.num_frames,
+        "dst": [
+            {
+                "type": "step",
+                "id": step.id,
+                "name": step.name,
+                "start_ts": min((time_s for text, time_s in spans if text == f"{step.id}->start"), default=None),
+                "end_ts": max((time_s for text, time_s in spans if text == f"{step.id}->complete"), default=None),
+            }
+            for step in sample.steps
+        ],
+        "initial_dst_state": dict(sample.initial_state),
+        "conversation": list(_dst_turns(sample)),
+    }
+
+
+def _dst_turns(sample: Sample) -> Iterator[dict[str, Any]]:
+    state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
+    for turn in sample.turns:
+        if turn.role != "update":
+            yield {"role": turn.role, "content": turn.text, "time": turn.time_s}
+            continue
+        update = parse_update(turn.text)
+        if update is None:
+            raise ValueError(f"video {sample.video_id}: the update {turn.text!r} is not written S3->start")
+        change = {"id": update.step_id, "transition": update.transition}
+        yield {"role": "DST_UPDATE", "content": [change], "time": turn.time_s, "dst_state": dict(state)}
+        state = apply_update(state, turn.text).state
+
+
+def _dialogue(sample: Sample) -> dict[str, Any]:
+    return {
+        "video_uid": sample.video_id,
+        "fps": sample.fps,
+        "start_frame_idx": 0,
+        "end_frame_idx": sample.num_frames,
+        "metadata": {
+            "task_goal": sample.goal,
+            "knowledge": "\n".join(f"{number}. {step.name}" for number, step in enumerate(sample.steps, start=1)),
+        },
+        "conversation": list(_dialogue_turns(sample)),
+    }
+
+
+def _dialogue_turns(sample: Sample) -> Iterator[dict[str, Any]]:
+    """Yield frames and words: who answers speaks after the image of a frame, a user alone speaks before it."""
+    seen = 0
+    for frame, group in groupby(sample.turns, key=lambda turn: turn_frame(turn.time_s, sample.fps)):
+        turns: list[Turn] = list(group)
+        end = frame + any(turn.role == "assistant" for turn in turns)
+        if end > seen:
+            yield {"role": "frames", "start": seen, "end": end}
+            seen = end
+        for turn in turns:
+            yield {"role": turn.role, "content": turn.text, "time": turn.time_s}
+    if sample.num_frames > seen:
+        yield {"role": "frames", "start": seen, "end": sample.num_frames}
+
+
+def _to_json(content: object, *, indent: int | None = None) -> str:
+    """Return JSON that UTF-8 can hold: half a surrogate pair, which a text may have, is escaped."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent)
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,0 +1,1 @@
+"""A reviewed video in forms that other programs open."""

@@ -1,0 +1,104 @@
+"""The events of a video: everything that a verdict can be about, named so that a re-run finds it again."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from app.reviews.actions import Event
+from engine.records import FrameOutput
+from eval.corrections import TurnName, name_turns
+from eval.failures import JudgedVideo
+from eval.samples import Sample
+
+_ORDER = {"reference": 0, "update": 1, "generated": 2, "state": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoEvents:
+    """The events of one video."""
+
+    written: tuple[Event, ...]
+    """What the model wrote, parallel to ``JudgedVideo.turns``: by frame, updates before the response."""
+    references: tuple[Event, ...]
+    """Reference turns, parallel to ``Sample.turns`` of the source."""
+    states: tuple[Event, ...]
+    """Times of wrong state, in the order of ``JudgedVideo.failures``."""
+
+    @property
+    def ordered(self) -> tuple[Event, ...]:
+        """All events by time; at one time references, updates, responses, states."""
+        events = (*self.references, *self.written, *self.states)
+        return tuple(sorted(events, key=lambda event: (event.time_s, _ORDER[event.kind])))
+
+
+def name_events(
+    video_id: str,
+    *,
+    outputs: Sequence[FrameOutput] = (),
+    sample: Sample | None = None,
+    judged: JudgedVideo | None = None,
+) -> VideoEvents:
+    """Name the events of one video.
+
+    Args:
+        video_id: Its name.
+        outputs: The run; empty where only the reference is reviewed.
+        sample: The source's reference, not a corrected one; None without.
+        judged: The failures of the run, for the times of wrong state; None without.
+    """
+    times = {output.frame_index: output.time_s for output in outputs}
+    written = []
+    for output in outputs:
+        time_s = output.time_s
+        written += [
+            Event(video_id=video_id, kind="update", role="update", time_s=time_s, text=text) for text in output.updates
+        ]
+        if output.response:
+            text = output.response
+            written.append(Event(video_id=video_id, kind="generated", role="assistant", time_s=time_s, text=text))
+    states = [
+        Event(
+            video_id=video_id,
+            kind="state",
+            role="update",
+            time_s=times[failure.frame_index],
+            text=", ".join(failure.step_ids),
+        )
+        for failure in (judged.failures if judged else ())
+        if failure.kind == "wrong state"
+    ]
+    names = name_turns(sample.turns) if sample else ()
+    return VideoEvents(
+        written=_number(written),
+        references=tuple(reference_event(video_id, name) for name in names),
+        states=_number(states),
+    )
+
+
+def reference_event(video_id: str, name: TurnName) -> Event:
+    """Return the event of a reference turn, also of one that a correction added."""
+    return Event(
+        video_id=video_id,
+        kind="reference",
+        role=name.role,
+        time_s=name.time_s,
+        text=name.text,
+        number=name.number,
+    )
+
+
+def reference_name(event: Event) -> TurnName:
+    """Return what a correction calls the reference turn of an event. Raises ``ValueError`` for another event."""
+    if event.kind != "reference":
+        raise ValueError(f"only a reference can be corrected; got an event of kind {event.kind}")
+    return TurnName(role=event.role, time_s=event.time_s, text=event.text, number=event.number)
+
+
+def _number(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Tell alike events apart."""
+    seen = Counter[str]()
+    numbered = []
+    for event in events:
+        numbered.append(replace(event, number=seen[event.key]))
+        seen[event.key] += 1
+    return tuple(numbered)

@@ -1,0 +1,11 @@
+"""Runs the migrations on the connection that ``app.reviews.schema`` opened, within its transaction."""
+
+from alembic import context
+
+from app.reviews.schema import METADATA, VERSION_TABLE
+
+context.configure(
+    connection=context.config.attributes["connection"], target_metadata=METADATA, version_table=VERSION_TABLE
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,11 @@
+"""An index by video: the page reads one video's actions at a time."""
+
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    """Create it."""
+    op.create_index("review_actions_by_video", "review_actions", ["video_id", "number"])

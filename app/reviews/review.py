@@ -1,0 +1,187 @@
+"""The present state of a review: a fold over its actions, in the order of the store.
+
+Of each reviewer the last verdict, tags and note on an event count; those of several reviewers stand side by side.
+Undo and redo go through one reviewer's actions in one video: undo takes back the last that counts, redo brings back
+the last that was taken back, and a new action ends redoing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from app.reviews.actions import VERDICTS, Action, Event, Verdict
+from eval.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
+from eval.corrections import Correction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What one reviewer says of one event."""
+
+    reviewer: str
+    """Who."""
+    verdict: Verdict | None = None
+    """The verdict; None when there is none."""
+    tags: tuple[str, ...] = ()
+    """The tags."""
+    note: str = ""
+    """The note."""
+    action: Action | None = None
+    """The last action that it follows from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventReview:
+    """What is said of one event."""
+
+    event: Event
+    """The event."""
+    opinions: tuple[Opinion, ...]
+    """One per reviewer, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """The present state."""
+
+    events: tuple[EventReview, ...]
+    """In the order in which they were first spoken of."""
+    corrections: Mapping[str, tuple[Correction, ...]]
+    """Corrections that count, by video, oldest first."""
+
+    def opinion(self, event: Event, reviewer: str) -> Opinion:
+        """Return what a reviewer says of an event; an empty opinion where there is none."""
+        for found in self.events:
+            if found.event.key == event.key:
+                return next((said for said in found.opinions if said.reviewer == reviewer), Opinion(reviewer=reviewer))
+        return Opinion(reviewer=reviewer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a reviewer is."""
+
+    num_events: int
+    """Events there are."""
+    num_reviewed: int
+    """Events with a verdict by this reviewer."""
+
+
+def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Review:
+    """Return the present state; with ``only`` as that reviewer sees it who must not see the others' (blind mode)."""
+    listed = [action for action in actions if only is None or action.reviewer == only]
+    counting = {action.action_id for history in _histories(listed).values() for action in history.done}
+    events: dict[str, Event] = {}
+    opinions: dict[str, dict[str, Opinion]] = defaultdict(dict)
+    corrections: dict[str, list[Correction]] = defaultdict(list)
+    for action in listed:
+        if action.action_id not in counting:
+            continue
+        if action.correction is not None:
+            corrections[action.video_id].append(action.correction)
+        elif action.event is not None:
+            key = action.event.key
+            events.setdefault(key, action.event)
+            said = opinions[key].get(action.reviewer, Opinion(reviewer=action.reviewer))
+            opinions[key][action.reviewer] = _hear(said, action)
+    return Review(
+        events=tuple(
+            EventReview(event=event, opinions=tuple(said for _, said in sorted(opinions[key].items())))
+            for key, event in events.items()
+        ),
+        corrections={video_id: tuple(found) for video_id, found in corrections.items()},
+    )
+
+
+def find_undo(actions: Iterable[Action], *, reviewer: str, video_id: str) -> Action | None:
+    """Return the action that an undo would take back; None when there is none."""
+    done = _histories(actions)[reviewer, video_id].done
+    return done[-1] if done else None
+
+
+def find_redo(actions: Iterable[Action], *, reviewer: str, video_id: str) -> Action | None:
+    """Return the action that a redo would bring back; None when there is none."""
+    undone = _histories(actions)[reviewer, video_id].undone
+    return undone[-1] if undone else None
+
+
+def measure_progress(review: Review, events: Sequence[Event], *, reviewer: str) -> Progress:
+    """Say how many of a video's, or a split's, events a reviewer has given a verdict on."""
+    done = _judged(review, reviewer)
+    return Progress(num_events=len(events), num_reviewed=sum(event.key in done for event in events))
+
+
+def find_unreviewed(review: Review, events: Sequence[Event], *, reviewer: str, after: Event | None) -> Event | None:
+    """Return the next event without a verdict by the reviewer, from the start again at the end; None when all have one.
+
+    Args:
+        review: The present state.
+        events: By time.
+        reviewer: Whose verdicts count.
+        after: Where to begin; None begins at the first.
+    """
+    done = _judged(review, reviewer)
+    keys = [event.key for event in events]
+    start = keys.index(after.key) + 1 if after is not None and after.key in keys else 0
+    return next((event for event in (*events[start:], *events[:start]) if event.key not in done), None)
+
+
+def review_agreement(review: Review) -> tuple[Agreement, ...]:
+    """Return how far reviewers agree, over all verdicts and on each."""
+    return measure_agreement(_ratings(review), verdicts=VERDICTS)
+
+
+def review_disagreements(review: Review) -> tuple[tuple[Event, Disagreement], ...]:
+    """Return the events that reviewers do not agree on, to be settled."""
+    events = {found.event.key: found.event for found in review.events}
+    return tuple((events[differing.item], differing) for differing in list_disagreements(_ratings(review)))
+
+
+@dataclass(slots=True, kw_only=True)
+class _History:
+    done: list[Action] = field(default_factory=list)
+    undone: list[Action] = field(default_factory=list)
+
+
+def _histories(actions: Iterable[Action]) -> defaultdict[tuple[str, str], _History]:
+    """Return by reviewer and video what counts and what was taken back."""
+    histories: defaultdict[tuple[str, str], _History] = defaultdict(_History)
+    for action in actions:
+        history = histories[action.reviewer, action.video_id]
+        if action.kind == "undo":
+            _move(action.target, history.done, history.undone)
+        elif action.kind == "redo":
+            _move(action.target, history.undone, history.done)
+        else:
+            history.done.append(action)
+            history.undone.clear()
+    return histories
+
+
+def _move(target: str | None, source: list[Action], sink: list[Action]) -> None:
+    """Move an action; one that is not there was moved before, by another window of the same reviewer."""
+    found = next((action for action in reversed(source) if action.action_id == target), None)
+    if found is not None:
+        source.remove(found)
+        sink.append(found)
+
+
+def _hear(said: Opinion, action: Action) -> Opinion:
+    if action.kind == "verdict":
+        return replace(said, verdict=action.verdict, action=action)
+    if action.kind == "tags":
+        return replace(said, tags=action.tags, action=action)
+    return replace(said, note=action.note, action=action)
+
+
+def _judged(review: Review, reviewer: str) -> set[str]:
+    return {rating.item for rating in _ratings(review) if rating.reviewer == reviewer}
+
+
+def _ratings(review: Review) -> list[Rating]:
+    return [
+        Rating(item=found.event.key, reviewer=said.reviewer, verdict=said.verdict)
+        for found in review.events
+        for said in found.opinions
+        if said.verdict is not None
+    ]

@@ -1,0 +1,105 @@
+"""The schema of the store, and how an older store comes to it.
+
+The version of a store is the alembic revision that it names. A store of a revision that this program does not know
+was written by a newer one and is refused; an older one is migrated, after a copy of an SQLite file was put beside it.
+Opening takes the writer's lock only when there is something to change.
+"""
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+from engine.errors import EngineError
+from engine.records import write_whole
+
+VERSION_TABLE: Final = "review_schema"
+LOCK: Final = 7_305_241  # any number that no other program on the server locks by
+METADATA: Final = MetaData()
+ACTIONS: Final = Table(
+    "review_actions",
+    METADATA,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("action_id", String(64), nullable=False, unique=True),
+    Column("at", String(32), nullable=False),
+    Column("reviewer", Text, nullable=False),
+    Column("video_id", Text, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("event_key", String(16)),
+    Column("run_digest", Text, nullable=False),
+    Column("model_digest", Text, nullable=False),
+    Column("speak_threshold", Float(53)),
+    Column("update_threshold", Float(53)),
+    Column("playhead_s", Float(53)),
+    Column("body", JSON, nullable=False),
+    Index("review_actions_by_video", "video_id", "number"),
+)
+
+
+class StoreError(EngineError):
+    """A store of reviews that cannot be opened, read or written."""
+
+
+def prepare_schema(engine: Engine) -> Path | None:
+    """Bring a store to the present schema. Returns the copy of an older SQLite file; None when none was made.
+
+    Raises ``StoreError`` for a store of a newer schema.
+    """
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    script = ScriptDirectory.from_config(config)
+    head = script.get_current_head()
+    with engine.connect() as connection:
+        if _revision(connection) == head:
+            return None
+    with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
+        if engine.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+        revision = _revision(connection)  # another process may have been faster
+        known = [step.revision for step in script.walk_revisions()]
+        if revision is not None and revision not in known:
+            raise StoreError(
+                f"the store {engine.url.render_as_string()} has the schema {revision}, and this StepScope knows it up "
+                f"to {head}: update StepScope, or name another store"
+            )
+        copy = _copy(engine.url.database, revision) if revision not in (None, head) else None
+        if revision != head:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+        return copy
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+
+
+def _copy(database: str | None, revision: str | None) -> Path | None:
+    """Copy an SQLite file as it stands, with what its log holds; other databases have their own ways."""
+    source = Path(database) if database else None
+    if source is None or not source.is_file():
+        return None
+    made = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    path = source.with_name(f"{source.name}.schema-{revision}.{made}.bak")
+    with closing(sqlite3.connect(source)) as reader, write_whole(path, binary=True) as file:
+        file.write(reader.serialize())
+    return path

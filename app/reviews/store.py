@@ -1,0 +1,169 @@
+"""The store of actions: SQLite by default, any database that SQLAlchemy knows by URL; PostgreSQL is tested.
+
+Actions are only ever added. When ``append`` returns, the action is on disk (SQLite: write-ahead log, synced at every
+commit), and its number is larger than that of every action that was there before, so that a reader who asks for what
+came after a number misses nothing. Any number of threads and processes may write at once; each waits for its turn.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, make_url, select
+from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+
+from app.reviews.actions import Action, Moment, from_body, to_body
+from app.reviews.schema import ACTIONS, LOCK, StoreError, prepare_schema
+
+WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewStore:
+    """An open store; ``with open_store(...) as store`` closes it."""
+
+    engine: Engine
+    """The database."""
+    backup: Path | None = None
+    """The copy that was made because the store had an older schema."""
+
+    def append(self, action: Action) -> Action:
+        """Keep an action for good and return it with its number; one that is there already is not kept twice.
+
+        Raises ``StoreError`` when it is not kept.
+        """
+        with _translate(self.engine.url), self.engine.connect() as connection:
+            try:
+                with connection.begin():
+                    if connection.dialect.name == "postgresql":  # numbers in the order of commits
+                        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+                    result = connection.execute(insert(ACTIONS).values(_to_row(action)))
+                    (number,) = result.inserted_primary_key or (None,)
+            except IntegrityError:
+                there = ACTIONS.c.action_id == action.action_id
+                number = connection.execute(select(ACTIONS.c.number).where(there)).scalar()
+                if number is None:
+                    raise
+            return replace(action, number=number)
+
+    def read(self, *, video_id: str | None = None, after: int = 0) -> tuple[Action, ...]:
+        """Return actions in the order in which they were kept: of one video or all, those after a number."""
+        query = select(ACTIONS).where(ACTIONS.c.number > after).order_by(ACTIONS.c.number)
+        if video_id is not None:
+            query = query.where(ACTIONS.c.video_id == video_id)
+        with _translate(self.engine.url), self.engine.connect() as connection:
+            return tuple(_from_row(row) for row in connection.execute(query).mappings())
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_store(where: str | Path) -> ReviewStore:
+    """Open a store, make it if there is none, and migrate an older one.
+
+    Args:
+        where: A file for SQLite, or an SQLAlchemy URL such as ``postgresql+psycopg://user@host/reviews``.
+
+    Raises ``StoreError`` for a store of a newer schema and for a database that cannot be reached.
+    """
+    url = _to_url(where)
+    if url.get_backend_name() == "sqlite" and url.database:
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    with _translate(url):
+        engine = _create(url)
+        try:
+            return ReviewStore(engine, prepare_schema(engine))
+        except BaseException:
+            engine.dispose()
+            raise
+
+
+def _to_url(where: str | Path) -> URL:
+    if isinstance(where, Path) or "://" not in where:
+        return URL.create("sqlite", database=str(where))
+    try:
+        url = make_url(where)
+    except ArgumentError as error:
+        raise StoreError("the store's URL cannot be read; write one as postgresql+psycopg://user@host/name") from error
+    return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
+
+
+def _create(url: URL) -> Engine:
+    try:
+        if url.get_backend_name() != "sqlite":
+            return create_engine(url, pool_pre_ping=True)
+        engine = create_engine(url, connect_args={"timeout": WAIT_S})
+    except ImportError as error:
+        raise StoreError(
+            f"the store {url.render_as_string()} needs the package {error.name}; for PostgreSQL: pip install "
+            "'stepscope[postgres]'"
+        ) from error
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # transactions begin where we say
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
+
+    return engine
+
+
+@contextmanager
+def _translate(url: URL) -> Iterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise StoreError(f"the store {url.render_as_string()} cannot be used: {reason}") from error
+
+
+def _to_row(action: Action) -> dict[str, Any]:
+    moment = action.moment
+    return {
+        "action_id": action.action_id,
+        "at": action.at.isoformat(),
+        "reviewer": action.reviewer,
+        "video_id": action.video_id,
+        "kind": action.kind,
+        "event_key": action.event and action.event.key,
+        "run_digest": moment.run_digest,
+        "model_digest": moment.model_digest,
+        "speak_threshold": moment.speak_threshold,
+        "update_threshold": moment.update_threshold,
+        "playhead_s": moment.playhead_s,
+        "body": to_body(action),
+    }
+
+
+def _from_row(row: Any) -> Action:
+    moment = Moment(
+        run_digest=row["run_digest"],
+        model_digest=row["model_digest"],
+        speak_threshold=row["speak_threshold"],
+        update_threshold=row["update_threshold"],
+        playhead_s=row["playhead_s"],
+    )
+    return Action(
+        action_id=row["action_id"],
+        at=datetime.fromisoformat(row["at"]),
+        reviewer=row["reviewer"],
+        video_id=row["video_id"],
+        kind=row["kind"],
+        moment=moment,
+        number=row["number"],
+        **from_body(row["body"]),
+    )

@@ -20,7 +20,7 @@ _BETTER = {
     "near 1": "best near 1",
     "neither": "",
 }
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # wide ones too
 
 
 def harmless(text: str) -> str:

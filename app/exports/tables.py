@@ -1,0 +1,119 @@
+"""Rows as files for programs: CSV, JSON, and a folder that Hugging Face's ``datasets`` loads. CSV and JSON read back.
+
+In CSV a cell that a spreadsheet would take for a formula gets an apostrophe before it, and so does one that begins with
+an apostrophe, so that reading can take it away again. Lists of texts stand in one cell, as JSON.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.exports.rows import ROWS, Tables, column_types
+from engine.records import write_whole
+from eval.table import harmless, write_json
+
+_FEATURES: Mapping[object, Mapping[str, str]] = {
+    str: {"dtype": "string"},
+    int: {"dtype": "int64"},
+    float: {"dtype": "float64"},
+    float | None: {"dtype": "float64"},
+    tuple[str, ...]: {"list": "string"},
+}
+
+
+def write_csv_tables(folder: Path, tables: Tables) -> None:
+    """Write a CSV file per table, named after it, each whole or not at all."""
+    for name, row in ROWS.items():
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(column_types(row)), lineterminator="\r\n")
+        writer.writeheader()
+        for record in getattr(tables, name):
+            writer.writerow({column: _to_cell(value) for column, value in asdict(record).items()})
+        with write_whole(folder / f"{name}.csv") as file:
+            file.write(text.getvalue())
+
+
+def read_csv_tables(folder: Path) -> Tables:
+    """Read what ``write_csv_tables`` wrote. Raises ``ValueError`` naming the file that cannot be read."""
+    tables = {}
+    for name, row in ROWS.items():
+        path, types = folder / f"{name}.csv", column_types(row)
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            if reader.fieldnames != list(types):
+                raise ValueError(f"{path} must have the columns {', '.join(types)}")
+            try:
+                cells = [{column: _from_cell(cell, types[column]) for column, cell in line.items()} for line in reader]
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+        tables[name] = tuple(row(**values) for values in cells)
+    return Tables(**tables)
+
+
+def write_json_tables(path: Path, tables: Tables) -> None:
+    """Write all tables as one JSON object of lists."""
+    write_json(path, asdict(tables))
+
+
+def read_json_tables(path: Path) -> Tables:
+    """Read what ``write_json_tables`` wrote."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return Tables(**{name: tuple(row(**_listed(values)) for values in content[name]) for name, row in ROWS.items()})
+
+
+def write_dataset(folder: Path, splits: Mapping[str, Tables]) -> None:
+    """Write a dataset folder: ``load_dataset(folder, "verdicts")`` loads a table, one configuration each.
+
+    A table that is empty in all splits is left out. Raises ``ValueError`` for a split's name that ``datasets`` refuses.
+    """
+    for split in splits:
+        if not re.fullmatch(r"\w+(\.\w+)*", split):
+            raise ValueError(f"a split is named by letters, digits and underscores, such as test; got {split!r}")
+    configs, infos = [], []
+    for name, row in ROWS.items():
+        kept = {split: getattr(tables, name) for split, tables in splits.items() if getattr(tables, name)}
+        for split, records in kept.items():
+            with write_whole(folder / name / f"{split}.jsonl") as file:
+                file.writelines(json.dumps(asdict(record)) + "\n" for record in records)
+        if kept:
+            files = [{"split": split, "path": f"{name}/{split}.jsonl"} for split in kept]
+            configs.append({"config_name": name, "data_files": files})
+            infos.append({"config_name": name, "features": _features(row)})
+    front = yaml.safe_dump({"configs": configs, "dataset_info": infos}, sort_keys=False)
+    about = "# Reviewed videos\n\nWritten by StepScope: a configuration per table, a file per split.\n"
+    with write_whole(folder / "README.md") as file:
+        file.write(f"---\n{front}---\n\n{about}")
+
+
+def _features(row: type) -> list[dict[str, Any]]:
+    """Return the columns as the front matter of a dataset card names them."""
+    return [{"name": column, **_FEATURES[kind]} for column, kind in column_types(row).items()]
+
+
+def _to_cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith("'") else harmless(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, tuple | list) else repr(value)
+
+
+def _from_cell(cell: str, kind: object) -> object:
+    if kind is str:
+        return cell.removeprefix("'")
+    if kind in (int, float):
+        return int(cell) if kind is int else float(cell)
+    if kind == float | None:
+        return float(cell) if cell else None
+    return tuple(json.loads(cell))
+
+
+def _listed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

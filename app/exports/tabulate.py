@@ -1,0 +1,178 @@
+"""Makes rows of reviewed videos.
+
+Texts are as they were written, but for half a surrogate pair, which no file can hold and which becomes ``?``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.exports.rows import CorrectionRow, Layer, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
+from app.reviews.review import Review
+from engine.dialogue import initial_state
+from engine.records import FrameOutput, Step
+from eval.corrections import CorrectedSample, apply_corrections
+from eval.dst import reference_states
+from eval.samples import Sample, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewedVideo:
+    """What is known of one video; any part may be missing."""
+
+    video_id: str
+    """Its name."""
+    video_path: Path | None = None
+    """The file."""
+    duration_s: float
+    """Its length in seconds."""
+    steps: tuple[Step, ...] = ()
+    """The steps of the run's task."""
+    outputs: tuple[FrameOutput, ...] = ()
+    """The run."""
+    sample: Sample | None = None
+    """The source's reference."""
+    review: Review
+    """What reviewers say, of this video and possibly of others."""
+    prefer: tuple[str, ...] = ()
+    """Whose corrections count in a conflict, best first."""
+
+    @property
+    def corrected(self) -> CorrectedSample | None:
+        """The reference with its corrections; None without a reference."""
+        if self.sample is None:
+            return None
+        return apply_corrections(self.sample, self.review.corrections.get(self.video_id, ()), prefer=self.prefer)
+
+
+def tabulate(videos: Iterable[ReviewedVideo]) -> Tables:
+    """Return the rows of videos, in their order."""
+    listed = list(videos)
+    return Tables(
+        predictions=tuple(row for video in listed for row in _predictions(video)),
+        references=tuple(row for video in listed for row in _references(video)),
+        states=tuple(row for video in listed for row in _states(video)),
+        verdicts=tuple(row for video in listed for row in _verdicts(video)),
+        corrections=tuple(row for video in listed for row in _corrections(video)),
+    )
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _predictions(video: ReviewedVideo) -> Iterator[PredictionRow]:
+    for output in video.outputs:
+        texts = [("update", text) for text in output.updates]
+        texts += [("assistant", output.response)] if output.response else []
+        for role, text in texts:
+            yield PredictionRow(
+                video_id=_plain(video.video_id),
+                frame_index=output.frame_index,
+                time_s=output.time_s,
+                role=role,
+                text=_plain(text),
+                speak_prob=output.speak_prob,
+                update_prob=output.update_prob,
+            )
+
+
+def _references(video: ReviewedVideo) -> Iterator[ReferenceRow]:
+    corrected = video.corrected
+    if video.sample is None or corrected is None:
+        return
+    for turn in video.sample.turns:
+        yield _reference(video, "reference", turn, ())
+    for found in corrected.turns:
+        yield _reference(video, "corrected", found.turn, found.reviewers)
+
+
+def _reference(video: ReviewedVideo, layer: Layer, turn: Turn, reviewers: tuple[str, ...]) -> ReferenceRow:
+    return ReferenceRow(
+        video_id=_plain(video.video_id),
+        layer=layer,
+        time_s=turn.time_s,
+        role=turn.role,
+        text=_plain(turn.text),
+        cause=_plain(turn.cause or ""),
+        reviewers=reviewers,
+    )
+
+
+def _states(video: ReviewedVideo) -> Iterator[StateRow]:
+    if video.outputs:
+        states = [(output.time_s, output.dst_state) for output in video.outputs]
+        yield from _bands(video, "model", video.steps, states)
+    corrected = video.corrected
+    layers = [] if video.sample is None else [("reference", video.sample)]
+    layers += [("corrected", corrected.sample)] if corrected is not None else []
+    for source, sample in layers:
+        start = initial_state(sample.steps, sample.initial_state)
+        frames = [(frame / sample.fps, state) for frame, state in enumerate(reference_states(sample))]
+        yield from _bands(video, source, sample.steps, [(0.0, start), *frames])
+
+
+def _bands(
+    video: ReviewedVideo, source: str, steps: Iterable[Step], states: Sequence[tuple[float, Mapping[str, str]]]
+) -> Iterator[StateRow]:
+    for step in steps:
+        starts: list[tuple[float, str]] = []
+        for time_s, state in states:
+            if starts and starts[-1][0] == time_s:
+                starts.pop()
+            if not starts or starts[-1][1] != state[step.id]:
+                starts.append((time_s, state[step.id]))
+        ends = [time_s for time_s, _ in starts[1:]]
+        for (start_s, value), end_s in zip(starts, [*ends, max(video.duration_s, starts[-1][0])], strict=True):
+            yield StateRow(
+                video_id=_plain(video.video_id),
+                source=source,
+                step_id=_plain(step.id),
+                step_name=_plain(step.name),
+                start_s=start_s,
+                end_s=end_s,
+                state=value,
+            )
+
+
+def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
+    for found in video.review.events:
+        event = found.event
+        if event.video_id != video.video_id:
+            continue
+        for said in found.opinions:
+            assert said.action is not None  # the fold made this opinion from an action
+            moment = said.action.moment
+            yield VerdictRow(
+                video_id=_plain(video.video_id),
+                event_key=event.key,
+                event_kind=event.kind,
+                event_role=event.role,
+                event_time_s=event.time_s,
+                event_text=_plain(event.text),
+                reviewer=said.reviewer,
+                verdict=said.verdict or "",
+                tags=tuple(_plain(tag) for tag in said.tags),
+                note=_plain(said.note),
+                at=said.action.at.isoformat(),
+                run_digest=_plain(moment.run_digest),
+                model_digest=_plain(moment.model_digest),
+                speak_threshold=moment.speak_threshold,
+                update_threshold=moment.update_threshold,
+                playhead_s=moment.playhead_s,
+            )
+
+
+def _corrections(video: ReviewedVideo) -> Iterator[CorrectionRow]:
+    for correction in video.review.corrections.get(video.video_id, ()):
+        yield CorrectionRow(
+            video_id=_plain(video.video_id),
+            reviewer=correction.reviewer,
+            kind=correction.kind,
+            role=correction.turn.role,
+            time_s=correction.turn.time_s,
+            text=_plain(correction.turn.text),
+            number=correction.turn.number,
+            new_text=_plain(correction.text or ""),
+            new_time_s=correction.time_s,
+        )

@@ -1,0 +1,28 @@
+"""Rows as WebVTT captions, which any player of videos shows; a cue's voice names its track.
+
+Texts are escaped as the format asks for: nothing in them is a tag, ends a cue or begins one. NUL, which it forbids,
+becomes U+FFFD.
+"""
+
+from pathlib import Path
+
+from app.exports.rows import Tables
+from app.exports.spans import list_spans
+from engine.records import write_whole
+
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;", "\0": "\ufffd"})
+
+
+def write_webvtt(path: Path, tables: Tables) -> None:
+    """Write one video's rows as captions, by time."""
+    cues = ["WEBVTT\n"]
+    for number, span in enumerate(sorted(list_spans(tables), key=lambda span: span.start_ms), start=1):
+        times = f"{_clock(span.start_ms)} --> {_clock(span.end_ms)}"
+        cues.append(f"{number}\n{times}\n<v {span.track.translate(_ESCAPES)}>{span.text.translate(_ESCAPES)}\n")
+    with write_whole(path) as file:
+        file.write("\n".join(cues))
+
+
+def _clock(time_ms: int) -> str:
+    seconds, ms = divmod(time_ms, 1000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{ms:03}"

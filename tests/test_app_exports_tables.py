@@ -1,0 +1,233 @@
+import csv
+import html
+import io
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.exports.rows import ROWS, CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
+from app.exports.tables import read_csv_tables, read_json_tables, write_csv_tables, write_dataset, write_json_tables
+from app.exports.tabulate import tabulate
+from app.exports.webvtt import write_webvtt
+from app.reviews.actions import Event
+from eval.corrections import Correction
+from tests.reviewed import EVIL, NAMES, REVIEWERS, reviewed_video
+from tests.strategies import TEXTS
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+_BY_TYPE = {
+    str: st.one_of(st.just(""), TEXTS),
+    int: st.integers(0, 10**9),
+    float: NUMBERS,
+    float | None: st.none() | NUMBERS,
+    tuple[str, ...]: st.lists(TEXTS, max_size=3).map(tuple),
+}
+ANY_TABLES = st.builds(
+    Tables,
+    **{
+        name: st.lists(
+            st.builds(row, **{field.name: _BY_TYPE.get(field.type, TEXTS) for field in fields(row)}),  # type: ignore[call-overload]
+            max_size=3,
+        ).map(tuple)
+        for name, row in ROWS.items()
+    },
+)
+MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
+PLAIN_EVIL = EVIL.replace("\ud83d", "?")
+
+
+@given(ANY_TABLES)
+def test_tables_come_back_from_csv_and_json_as_they_were(tables: Tables) -> None:
+    with TemporaryDirectory() as folder:
+        write_csv_tables(Path(folder), tables)
+        assert read_csv_tables(Path(folder)) == tables
+        write_json_tables(Path(folder, "review.json"), tables)
+        assert read_json_tables(Path(folder, "review.json")) == tables
+
+
+def test_a_reviewed_video_becomes_rows() -> None:
+    tables = tabulate([reviewed_video(MOVED)])
+    assert tables.predictions[0] == PredictionRow(
+        video_id="boat",
+        frame_index=2,
+        time_s=1.0,
+        role="update",
+        text="S1->start",
+        speak_prob=0.75,
+        update_prob=0.25,
+    )
+    assert [(row.time_s, row.role, row.text) for row in tables.predictions[1:]] == [(1.5, "assistant", PLAIN_EVIL)]
+    layers = [
+        (row.layer, row.time_s, row.text[:12], row.reviewers) for row in tables.references if row.role == "update"
+    ]
+    assert layers == [
+        ("reference", 1.0, "S1->start", ()),
+        ("reference", 3.0, "S1->complete", ()),
+        ("reference", 3.0, "S2->start", ()),
+        ("corrected", 1.0, "S1->start", ()),
+        ("corrected", 3.5, "S1->complete", ("=cmd()",)),
+        ("corrected", 3.5, "S2->start", ("=cmd()",)),
+    ]
+    assert tables.references[0] == ReferenceRow(
+        video_id="boat",
+        layer="reference",
+        time_s=0.0,
+        role="assistant",
+        text="Set down the hull.",
+        cause="drop",
+        reviewers=(),
+    )
+    bands = [(row.source, row.start_s, row.end_s, row.state) for row in tables.states if row.step_id == "S1"]
+    assert bands == [
+        ("model", 0.0, 1.0, "not_started"),
+        ("model", 1.0, 6.0, "in_progress"),
+        ("reference", 0.0, 1.0, "not_started"),
+        ("reference", 1.0, 3.0, "in_progress"),
+        ("reference", 3.0, 6.0, "completed"),
+        ("corrected", 0.0, 1.0, "not_started"),
+        ("corrected", 1.0, 3.5, "in_progress"),
+        ("corrected", 3.5, 6.0, "completed"),
+    ]
+    assert isinstance(tables.states[0], StateRow)
+    assert tables.states[0].step_name == "set down the hull"
+    event = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text=EVIL)
+    assert tables.verdicts[1] == VerdictRow(
+        video_id="boat",
+        event_key=event.key,
+        event_kind="generated",
+        event_role="assistant",
+        event_time_s=1.5,
+        event_text=PLAIN_EVIL,
+        reviewer="=cmd()",
+        verdict="unclear",
+        tags=("+1", PLAIN_EVIL),
+        note=PLAIN_EVIL,
+        at="2026-01-02T03:04:05+00:00",
+        run_digest="",
+        model_digest="",
+        speak_threshold=None,
+        update_threshold=None,
+        playhead_s=None,
+    )
+    assert (tables.verdicts[0].reviewer, tables.verdicts[0].run_digest) == ("<script>", "r1")
+    assert tables.corrections == (
+        CorrectionRow(
+            video_id="boat",
+            reviewer="=cmd()",
+            kind="boundary",
+            role="update",
+            time_s=3.0,
+            text="S2->start",
+            number=0,
+            new_text="",
+            new_time_s=3.5,
+        ),
+    )
+
+
+def test_a_video_without_run_reference_or_review_has_no_rows_and_others_are_left_out() -> None:
+    bare = replace(reviewed_video(MOVED), video_id="car", outputs=(), sample=None)
+    assert tabulate([bare]) == Tables()
+    assert tabulate([]) == Tables()
+
+
+def test_no_cell_of_the_csv_is_a_formula_and_no_text_breaks_its_row(tmp_path: Path) -> None:
+    tables = tabulate([reviewed_video(MOVED)])
+    write_csv_tables(tmp_path, tables)
+    for name in ROWS:
+        text = (tmp_path / f"{name}.csv").read_bytes().decode()
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+        assert {len(row) for row in rows} == {len(rows[0])}
+        assert len(rows) == 1 + len(getattr(tables, name))
+        assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("a,b\r\n", "must have the columns video_id, frame_index"), (None, r"predictions\.csv, line 2: ")],
+)
+def test_a_csv_that_is_no_table_of_ours_is_refused(tmp_path: Path, content: str | None, reason: str) -> None:
+    write_csv_tables(tmp_path, Tables())
+    path = tmp_path / "predictions.csv"
+    path.write_text(path.read_text() + "v,many\r\n" if content is None else content)
+    with pytest.raises(ValueError, match=reason):
+        read_csv_tables(tmp_path)
+
+
+def test_a_dataset_folder_has_a_configuration_per_table_that_holds_something(tmp_path: Path) -> None:
+    tables = tabulate([reviewed_video()])
+    write_dataset(tmp_path, {"test": tables, "validation": replace(tables, states=())})
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
+    assert files == [
+        "README.md",
+        "predictions/test.jsonl",
+        "predictions/validation.jsonl",
+        "references/test.jsonl",
+        "references/validation.jsonl",
+        "states/test.jsonl",
+        "verdicts/test.jsonl",
+        "verdicts/validation.jsonl",
+    ]
+    lines = (tmp_path / "verdicts" / "test.jsonl").read_text().splitlines()
+    assert [json.loads(line)["reviewer"] for line in lines] == list(REVIEWERS)[::-1]
+    with pytest.raises(ValueError, match=r"a split is named by letters, .* got '\.\./test'"):
+        write_dataset(tmp_path, {"../test": tables})
+
+
+def test_the_datasets_library_loads_every_table_with_its_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets", reason="the datasets library is not installed")
+    tables = tabulate([reviewed_video(MOVED)])
+    write_dataset(tmp_path / "folder", {"test": tables, "other": tables})
+    for name, row in ROWS.items():
+        loaded = datasets.load_dataset(str(tmp_path / "folder"), name, split="test", cache_dir=str(tmp_path / "cache"))
+        records = [
+            row(**{column: tuple(value) if isinstance(value, list) else value for column, value in record.items()})
+            for record in loaded
+        ]
+        assert tuple(records) == getattr(tables, name)
+    assert str(loaded.features["time_s"].dtype) == "float64"
+
+
+def parse_webvtt(text: str) -> list[tuple[str, str, str]]:
+    """Return times, voice and text of each cue, by the rules of the format: a blank line ends a cue."""
+    header, *blocks = text.rstrip("\n").split("\n\n")
+    assert header == "WEBVTT"
+    cues = []
+    for block in blocks:
+        _, times, payload = block.split("\n")
+        voice, _, words = payload.removeprefix("<v ").partition(">")
+        assert "<" not in words
+        assert "-->" not in payload
+        cues.append((times, html.unescape(voice), html.unescape(words)))
+    return cues
+
+
+def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) -> None:
+    write_webvtt(tmp_path / "boat.vtt", tabulate([reviewed_video(MOVED)]))
+    cues = parse_webvtt((tmp_path / "boat.vtt").read_text())
+    assert ("00:00:01.500 --> 00:00:03.500", "model: assistant", PLAIN_EVIL.replace("\0", "\ufffd")) in cues
+    assert ("00:00:03.500 --> 00:00:05.500", "corrected: update", "S2->start") in cues
+    assert ("00:00:01.000 --> 00:00:06.000", "model state: S1", "in_progress") in cues
+    assert ("00:00:01.500 --> 00:00:03.500", "verdicts: <script>", "unclear (generated)") in cues
+    note = next(words for _, voice, words in cues if voice == "verdicts: =cmd()")
+    assert note == f"unclear [+1, {PLAIN_EVIL}]: {PLAIN_EVIL} (generated)".replace("\0", "\ufffd")
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 10**7))
+def test_captions_come_back_as_they_were(texts: list[str], start_ms: int) -> None:
+    row = tabulate([reviewed_video()]).predictions[0]
+    rows = tuple(replace(row, text=text, time_s=start_ms / 1000) for text in texts)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "a.vtt")
+        write_webvtt(path, Tables(predictions=rows))
+        cues = parse_webvtt(path.read_bytes().decode())
+    assert [words for _, _, words in cues] == [text.replace("\0", "\ufffd") for text in texts]
+    hours, rest = divmod(start_ms, 3_600_000)
+    minutes, ms = divmod(rest, 60_000)
+    assert cues[0][0].startswith(f"{hours:02}:{minutes:02}:{ms / 1000:06.3f} --> ")

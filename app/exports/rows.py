@@ -5,9 +5,6 @@ Rows hold plain values; ``app.exports.tabulate`` makes them of a reviewed video.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
-
-Layer = Literal["reference", "corrected"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +33,7 @@ class ReferenceRow:
 
     video_id: str
     """Its video."""
-    layer: Layer
+    layer: str
     """``reference``: as in the source; ``corrected``: with the corrections that count."""
     time_s: float
     """When, in seconds."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.exports.rows import CorrectionRow, Layer, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
+from app.exports.rows import CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
 from app.reviews.review import Review
 from engine.dialogue import initial_state
 from engine.records import FrameOutput, Step
@@ -87,7 +87,7 @@ def _references(video: ReviewedVideo) -> Iterator[ReferenceRow]:
         yield _reference(video, "corrected", found.turn, found.reviewers)
 
 
-def _reference(video: ReviewedVideo, layer: Layer, turn: Turn, reviewers: tuple[str, ...]) -> ReferenceRow:
+def _reference(video: ReviewedVideo, layer: str, turn: Turn, reviewers: tuple[str, ...]) -> ReferenceRow:
     return ReferenceRow(
         video_id=_plain(video.video_id),
         layer=layer,

@@ -1,10 +1,12 @@
 """Made-up samples, texts and edits for hypothesis."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from engine.records import Step
 from eval.samples import Sample, Turn, turn_order
 
+few = settings(max_examples=25, deadline=None)
 HOSTILE = (
     "=cmd|'/c calc'!A0",
     "+1",

@@ -15,7 +15,7 @@ from app.reviews.review import fold_actions
 from eval.corrections import Correction, TurnName, apply_corrections
 from eval.samples import Sample, Turn, turn_order
 from tests.reviewed import EVIL, NAMES, SAMPLE, reviewed_video
-from tests.strategies import samples
+from tests.strategies import few, samples
 
 SCHEMA = etree.XMLSchema(etree.parse(str(Path(__file__).parent / "eaf.xsd")))
 SHOWN_EVIL = EVIL.replace("\ud83d", "?").replace("\x07", "\u2407").replace("\0", "\u2400")
@@ -101,6 +101,7 @@ def test_a_video_of_which_nothing_is_known_is_still_a_valid_document(tmp_path: P
 
 
 @given(st.lists(st.integers(0, 9), max_size=12))
+@few
 def test_annotations_of_a_tier_never_overlap(starts: list[int]) -> None:
     spans = [Span(track="t", start_ms=start, end_ms=start + 3, text=str(number)) for number, start in enumerate(starts)]
     lanes = split_lanes(spans)
@@ -166,6 +167,7 @@ def test_tiers_that_are_only_to_be_looked_at_change_nothing(tmp_path: Path) -> N
 
 
 @given(samples(fps=3.0), samples(fps=3.0))
+@few
 def test_any_edit_comes_back_as_corrections_that_make_it(source: Sample, wanted: Sample) -> None:
     """Write one dialogue, read it against another: the corrections must turn the other into the one."""
     texts = {turn.text for sample in (source, wanted) for turn in sample.turns}

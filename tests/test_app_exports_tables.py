@@ -1,7 +1,6 @@
 import csv
 import html
 import io
-import json
 from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,14 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.exports import dataset
+from app.exports.dataset import write_dataset
 from app.exports.rows import ROWS, CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
-from app.exports.tables import read_csv_tables, read_json_tables, write_csv_tables, write_dataset, write_json_tables
+from app.exports.tables import read_csv_tables, read_json_tables, write_csv_tables, write_json_tables
 from app.exports.tabulate import tabulate
 from app.exports.webvtt import write_webvtt
 from app.reviews.actions import Event
+from app.reviews.review import fold_actions
+from engine.errors import EngineError
 from eval.corrections import Correction
-from tests.reviewed import EVIL, NAMES, REVIEWERS, reviewed_video
-from tests.strategies import TEXTS
+from tests.reviewed import EVIL, NAMES, reviewed_video
+from tests.strategies import TEXTS, few
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 _BY_TYPE: dict[object, st.SearchStrategy[object]] = {
@@ -42,6 +45,7 @@ PLAIN_EVIL = EVIL.replace("\ud83d", "?")
 
 
 @given(ANY_TABLES)
+@few
 def test_tables_come_back_from_csv_and_json_as_they_were(tables: Tables) -> None:
     with TemporaryDirectory() as folder:
         write_csv_tables(Path(folder), tables)
@@ -160,37 +164,49 @@ def test_a_csv_that_is_no_table_of_ours_is_refused(tmp_path: Path, content: str 
 
 
 def test_a_dataset_folder_has_a_configuration_per_table_that_holds_something(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
     tables = tabulate([reviewed_video()])
     write_dataset(tmp_path, {"test": tables, "validation": replace(tables, states=())})
     files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
     assert files == [
         "README.md",
-        "predictions/test.jsonl",
-        "predictions/validation.jsonl",
-        "references/test.jsonl",
-        "references/validation.jsonl",
-        "states/test.jsonl",
-        "verdicts/test.jsonl",
-        "verdicts/validation.jsonl",
+        "predictions/test.parquet",
+        "predictions/validation.parquet",
+        "references/test.parquet",
+        "references/validation.parquet",
+        "states/test.parquet",
+        "verdicts/test.parquet",
+        "verdicts/validation.parquet",
     ]
-    lines = (tmp_path / "verdicts" / "test.jsonl").read_text().splitlines()
-    assert [json.loads(line)["reviewer"] for line in lines] == list(REVIEWERS)[::-1]
     with pytest.raises(ValueError, match=r"a split is named by letters, .* got '\.\./test'"):
         write_dataset(tmp_path, {"../test": tables})
+
+
+def test_without_pyarrow_a_dataset_folder_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset, "pyarrow", None)
+    with pytest.raises(EngineError, match=r"needs the package pyarrow: pip install 'stepscope\[parquet\]'"):
+        write_dataset(tmp_path, {})
 
 
 def test_the_datasets_library_loads_every_table_with_its_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets", reason="the datasets library is not installed")
+    like_a_time = replace(reviewed_video(MOVED), video_id="2026-01-02", review=fold_actions([]))
     tables = tabulate([reviewed_video(MOVED)])
-    write_dataset(tmp_path / "folder", {"test": tables, "other": tables})
+    dated = tabulate([like_a_time])
+    write_dataset(tmp_path / "folder", {"test": tables, "dated": dated})
     for name, row in ROWS.items():
-        loaded = datasets.load_dataset(str(tmp_path / "folder"), name, split="test", cache_dir=str(tmp_path / "cache"))
-        records = [
-            row(**{column: tuple(value) if isinstance(value, list) else value for column, value in record.items()})
-            for record in loaded
-        ]
-        assert tuple(records) == getattr(tables, name)
+        for split, wanted in (("test", tables), ("dated", dated)):
+            if not getattr(wanted, name):
+                continue
+            loaded = datasets.load_dataset(
+                str(tmp_path / "folder"), name, split=split, cache_dir=str(tmp_path / "cache")
+            )
+            records = [
+                row(**{column: tuple(value) if isinstance(value, list) else value for column, value in record.items()})
+                for record in loaded
+            ]
+            assert tuple(records) == getattr(wanted, name)
     assert str(loaded.features["time_s"].dtype) == "float64"
 
 
@@ -220,6 +236,7 @@ def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) 
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 10**7))
+@few
 def test_captions_come_back_as_they_were(texts: list[str], start_ms: int) -> None:
     row = tabulate([reviewed_video()]).predictions[0]
     rows = tuple(replace(row, text=text, time_s=start_ms / 1000) for text in texts)

@@ -23,6 +23,7 @@ from engine.records import FrameOutput
 from eval.corrections import Correction, TurnName
 from eval.failures import Failure, JudgedVideo
 from eval.samples import Turn
+from tests.strategies import few
 from tests.test_eval_forms import BOAT
 
 HULL, SAIL, FLAG = (
@@ -123,6 +124,7 @@ def test_an_undone_correction_does_not_count() -> None:
 
 
 @given(st.lists(st.sampled_from(["act", "undo", "redo"]), max_size=25))
+@few
 def test_undo_and_redo_behave_as_in_an_editor(moves: list[str]) -> None:
     actions: list[Action] = []
     past: list[Action] = []

@@ -4,8 +4,9 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -99,11 +100,11 @@ def write_many(where: str, reviewer: str, count: int) -> list[str]:
         return [store.append(judge(reviewer, note=str(number))).action_id for number in range(count)]
 
 
-def count_kept(where: str, count: int) -> None:
+def count_kept(where: str, count: int, pool: Executor) -> None:
     """Let 5 reviewers write at once and look for every action, in the order of each reviewer."""
     reviewers = [f"reviewer {number}" for number in range(5)]
-    with ThreadPoolExecutor(5) as pool:
-        written = list(pool.map(lambda reviewer: write_many(where, reviewer, count), reviewers))
+    with pool:
+        written = list(pool.map(write_many, [where] * 5, reviewers, [count] * 5))
     with open_store(where) as store:
         kept = store.read()
     assert len(kept) == 5 * count
@@ -112,12 +113,12 @@ def count_kept(where: str, count: int) -> None:
 
 
 def test_five_reviewers_who_write_at_once_lose_nothing(where: str) -> None:
-    count_kept(where, 20)
+    count_kept(where, 20, ThreadPoolExecutor(5))
 
 
 @pytest.mark.slow
-def test_five_reviewers_who_write_five_thousand_actions_lose_nothing(where: str) -> None:
-    count_kept(where, 1000)
+def test_five_processes_that_write_five_thousand_actions_at_once_lose_nothing(where: str) -> None:
+    count_kept(where, 1000, ProcessPoolExecutor(5, mp_context=get_context("spawn")))
 
 
 PROGRAM = """

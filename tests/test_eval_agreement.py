@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from eval.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
+from tests.strategies import few
 
 VERDICTS = ("good", "bad", "odd")
 
@@ -86,6 +87,7 @@ def test_one_item_of_one_verdict_agrees_but_chance_explains_it() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("gbo"), st.sampled_from("gbo")), min_size=2, max_size=30))
+@few
 def test_kappa_is_that_of_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     ann, bob = "".join(a for a, _ in pairs), "".join(b for _, b in pairs)
     ours = measured(ann=ann, bob=bob)[""].kappa

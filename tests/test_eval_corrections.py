@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from eval.corrections import Conflict, Correction, CorrectionKind, TurnName, Wish, apply_corrections, name_turns
 from eval.samples import Sample, Turn
-from tests.strategies import samples
+from tests.strategies import few, samples
 from tests.test_eval_forms import BOAT
 
 GO = Turn(time_s=1.0, role="assistant", text="Go.")
@@ -150,6 +150,7 @@ def test_a_correction_that_does_not_fit_is_listed_with_its_reason_and_changes_no
 
 
 @given(samples(), st.data())
+@few
 def test_one_reviewers_corrections_never_conflict_and_name_every_turn(sample: Sample, data: st.DataObject) -> None:
     names = name_turns(sample.turns)
     assert len({name.key for name in names}) == len(names)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.records import Step
 from eval.forms import FORMS, Form, write_samples
 from eval.samples import Sample, Turn, read_samples
-from tests.strategies import STEPS, samples
+from tests.strategies import STEPS, few, samples
 
 BOAT = Sample(
     video_id="boat",
@@ -41,6 +41,7 @@ def rewritten(split: list[Sample], form: Form) -> list[Sample]:
 
 
 @given(samples(), samples(fps=3.0))
+@few
 def test_a_split_that_is_written_as_manifest_or_dst_clips_loads_again_unchanged(one: Sample, other: Sample) -> None:
     split = [one, replace(other, video_id="w\u2028")]
     for form in ("manifest", "dst"):
@@ -48,6 +49,7 @@ def test_a_split_that_is_written_as_manifest_or_dst_clips_loads_again_unchanged(
 
 
 @given(samples(with_updates=False), st.sampled_from([1.0, 3.0, 7.0]))
+@few
 def test_a_split_without_updates_that_is_written_as_dialogues_loads_again_unchanged(one: Sample, fps: float) -> None:
     times = [replace(turn, time_s=turn.time_s * one.fps / fps) for turn in one.turns]
     split = [replace(one, fps=fps, turns=tuple(times)), replace(one, video_id="w", steps=())]

@@ -9,8 +9,9 @@ Source: the elements and their order are those of ELAN's EAFv3.0.xsd; an annotat
 when, since ELAN may number annotations anew.
 """
 
+import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count, groupby
@@ -36,7 +37,22 @@ _SIGNS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t
 _VISIBLE = str.maketrans(_SIGNS | dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd"))
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
 _SCHEMA = "http://www.mpi.nl/tools/elan/EAFv3.0.xsd"
+_ORIGIN = ("video_id", "last_action", "prefer", "only")
 _MOST_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EafOrigin:
+    """What a document was written from."""
+
+    sample: Sample
+    """The reference of its video."""
+    last_action: str
+    """The last action that counted; empty when there was none."""
+    prefer: tuple[str, ...]
+    """Whose corrections counted in a conflict."""
+    only: str | None
+    """Whose corrections alone counted; None where all did."""
 
 
 def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -> None:
@@ -65,6 +81,26 @@ def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -
     ElementTree.indent(document)
     with write_whole(path, binary=True) as file:
         file.write(ElementTree.tostring(document, encoding="utf-8", xml_declaration=True))
+
+
+def read_eaf_origin(path: Path, *, samples: Iterable[Sample]) -> EafOrigin:
+    """Return which sample a document is of and what counted when it was written.
+
+    Raises ``ValueError`` for a document that does not say it, or is of another video.
+    """
+    told = {found.get("NAME"): found.text or "" for found in _parse(path).iterfind("HEADER/PROPERTY")}
+    try:
+        video_id, last_action, prefer, only = (told[name] for name in _ORIGIN)
+        return EafOrigin(
+            sample=next(sample for sample in samples if _visible(sample.video_id) == video_id),
+            last_action=last_action,
+            prefer=tuple(str(name) for name in json.loads(prefer)),
+            only=only or None,
+        )
+    except StopIteration as error:
+        raise ValueError(f"{path} is of the video {video_id}, which the split does not hold") from error
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} does not say what it was made from; export it again and edit that one") from error
 
 
 def read_eaf_corrections(
@@ -121,7 +157,10 @@ def _add_header(document: ElementTree.Element, video: ReviewedVideo, num_annotat
     if video.video_path is not None:
         url = video.video_path.resolve().as_uri()
         ElementTree.SubElement(header, "MEDIA_DESCRIPTOR", MEDIA_URL=url, MIME_TYPE="video/mp4")
-    for name, text in (("video_id", video.video_id), ("lastUsedAnnotationId", str(num_annotations))):
+    review = video.review
+    values = (video.video_id, review.last_action, json.dumps(video.prefer), review.only or "")
+    origin = zip(_ORIGIN, values, strict=True)
+    for name, text in (*origin, ("lastUsedAnnotationId", str(num_annotations))):
         ElementTree.SubElement(header, "PROPERTY", NAME=name).text = _visible(text)
 
 

@@ -1,4 +1,4 @@
-"""Rows as files for programs: CSV, JSON, and a folder that Hugging Face's ``datasets`` loads. CSV and JSON read back.
+"""Rows as files for programs, CSV and JSON; both read back as they were.
 
 In CSV a cell that a spreadsheet would take for a formula gets an apostrophe before it, and so does one that begins with
 an apostrophe, so that reading can take it away again. Lists of texts stand in one cell, as JSON.
@@ -7,25 +7,14 @@ an apostrophe, so that reading can take it away again. Lists of texts stand in o
 import csv
 import io
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from app.exports.rows import ROWS, Tables, column_types
 from engine.records import write_whole
 from eval.table import harmless, write_json
-
-_FEATURES: Mapping[object, Mapping[str, str]] = {
-    str: {"dtype": "string"},
-    int: {"dtype": "int64"},
-    float: {"dtype": "float64"},
-    float | None: {"dtype": "float64"},
-    tuple[str, ...]: {"list": "string"},
-}
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:
@@ -66,35 +55,6 @@ def read_json_tables(path: Path) -> Tables:
     """Read what ``write_json_tables`` wrote."""
     content = json.loads(path.read_text(encoding="utf-8"))
     return Tables(**{name: tuple(row(**_listed(values)) for values in content[name]) for name, row in ROWS.items()})
-
-
-def write_dataset(folder: Path, splits: Mapping[str, Tables]) -> None:
-    """Write a dataset folder: ``load_dataset(folder, "verdicts")`` loads a table, one configuration each.
-
-    A table that is empty in all splits is left out. Raises ``ValueError`` for a split's name that ``datasets`` refuses.
-    """
-    for split in splits:
-        if not re.fullmatch(r"\w+(\.\w+)*", split):
-            raise ValueError(f"a split is named by letters, digits and underscores, such as test; got {split!r}")
-    configs, infos = [], []
-    for name, row in ROWS.items():
-        kept = {split: getattr(tables, name) for split, tables in splits.items() if getattr(tables, name)}
-        for split, records in kept.items():
-            with write_whole(folder / name / f"{split}.jsonl") as file:
-                file.writelines(json.dumps(asdict(record)) + "\n" for record in records)
-        if kept:
-            files = [{"split": split, "path": f"{name}/{split}.jsonl"} for split in kept]
-            configs.append({"config_name": name, "data_files": files})
-            infos.append({"config_name": name, "features": _features(row)})
-    front = yaml.safe_dump({"configs": configs, "dataset_info": infos}, sort_keys=False)
-    about = "# Reviewed videos\n\nWritten by StepScope: a configuration per table, a file per split.\n"
-    with write_whole(folder / "README.md") as file:
-        file.write(f"---\n{front}---\n\n{about}")
-
-
-def _features(row: type) -> list[dict[str, Any]]:
-    """Return the columns as the front matter of a dataset card names them."""
-    return [{"name": column, **_FEATURES[kind]} for column, kind in column_types(row).items()]
 
 
 def _to_cell(value: object) -> str:

@@ -48,6 +48,10 @@ class Review:
     """In the order in which they were first spoken of."""
     corrections: Mapping[str, tuple[Correction, ...]]
     """Corrections that count, by video, oldest first."""
+    last_action: str = field(default="", compare=False)
+    """The action up to which this is the state; empty when there was none."""
+    only: str | None = None
+    """Whose actions alone were looked at (blind mode); None for everybody's."""
 
     def opinion(self, event: Event, reviewer: str) -> Opinion:
         """Return what a reviewer says of an event; an empty opinion where there is none."""
@@ -90,6 +94,8 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
             for key, event in events.items()
         ),
         corrections={video_id: tuple(found) for video_id, found in corrections.items()},
+        last_action=listed[-1].action_id if listed else "",
+        only=only,
     )
 
 

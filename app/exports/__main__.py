@@ -1,0 +1,153 @@
+"""Command line of the reviews: ``write`` exports, ``split`` corrected references, ``import`` an .eaf, ``agreement``.
+
+Exit codes: 0 all well; 1 done, but reviewers disagree on a correction, or one does not fit (each has its line); 2 wrong
+use, or a file or store that does not fit, with one line why.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, import_eaf, write_export
+from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
+from app.reviews.store import open_store
+from engine.errors import EngineError
+from eval.corrections import CorrectedSample, TurnName
+from eval.forms import FORMS, write_samples
+from eval.runs import RunFolder
+from eval.samples import Sample, read_samples
+
+STORE = Path("runs") / "reviews.sqlite"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.work(options))
+    except (EngineError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def write(options: argparse.Namespace) -> int:
+    """Write predictions, references, states, verdicts and corrections of a run."""
+    run = RunFolder(options.run)
+    split = options.split or _split_of(run)
+    review = _read_review(options.reviews)
+    videos = gather_videos(read_samples(split), review=review, run=run, prefer=options.prefer)
+    name = options.split_name or re.sub(r"\W", "_", split.stem)
+    write_export(options.out, videos, form=options.form, split=name)
+    print(f"{len(videos)} videos: {options.out}")
+    return _tell([video.corrected for video in videos if video.corrected])
+
+
+def split(options: argparse.Namespace) -> int:
+    """Write the references of a split as corrected."""
+    corrected = correct_samples(
+        read_samples(options.split), review=_read_review(options.reviews), prefer=options.prefer
+    )
+    write_samples(options.out, [found.sample for found in corrected], form=options.form, without=options.without)
+    print(f"{len(corrected)} videos: {options.out}")
+    return _tell(corrected)
+
+
+def read_eaf(options: argparse.Namespace) -> int:
+    """Keep what was changed in ELAN documents as corrections."""
+    samples: Sequence[Sample] = read_samples(options.split)
+    with open_store(options.reviews or STORE) as store:
+        for path in options.files:
+            actions = import_eaf(path, samples=samples, store=store, reviewer=options.reviewer)
+            print(f"{len(actions)} corrections: {path}")
+    return 0
+
+
+def agreement(options: argparse.Namespace) -> int:
+    """Print how far reviewers agree, then what they do not agree on."""
+    review = _read_review(options.reviews)
+    print(f"{'verdict':16} {'events':>6} {'raw':>7} {'kappa':>7} {'alpha':>7}")
+    for found in review_agreement(review):
+        print(f"{found.verdict or 'all':16} {found.num_items:6} {found.raw:7.3f} {found.kappa:7.3f} {found.alpha:7.3f}")
+    for event, differing in review_disagreements(review):
+        said = ", ".join(f"{who}: {verdict}" for who, verdict in differing.verdicts.items())
+        print(f"{event.video_id} {event.time_s:g} s, {event.kind} {event.text!r}: {said}")
+    return 0
+
+
+def _split_of(run: RunFolder) -> Path:
+    settings = run.settings()
+    if settings is None or not isinstance(settings.get("split"), str):
+        raise ValueError(f"{run.path} holds no run of a split; name the folder that `python -m eval run` wrote")
+    return Path(settings["split"])
+
+
+def _read_review(where: str | None) -> Review:
+    """Return the present state of a store. Without a name the usual one may be missing: nothing was said yet."""
+    if where is None and not STORE.exists():
+        return fold_actions([])
+    if where is not None and "://" not in where and not Path(where).exists():
+        raise ValueError(f"there is no store of reviews at {where}; look at --reviews")
+    with open_store(where or STORE) as store:
+        return fold_actions(store.read())
+
+
+def _tell(corrected: Sequence[CorrectedSample]) -> int:
+    """Say which corrections do not count, and why; return the exit code."""
+    lines = []
+    for found in corrected:
+        video_id = found.sample.video_id
+        for conflict in found.conflicts:
+            wishes = ", ".join(f"{wish.reviewer}: {wish.value!r}" for wish in conflict.wishes)
+            lines.append(f"conflict: {video_id}, {_turn(conflict.turn)}, its {conflict.aspect}: {wishes}")
+        for unusable in found.unusable:
+            reviewer, turn = unusable.correction.reviewer, unusable.correction.turn
+            lines.append(f"unusable: {video_id}, {_turn(turn)}, by {reviewer}: {unusable.reason}")
+    for line in lines:
+        print(line, file=sys.stderr)
+    return 1 if lines else 0
+
+
+def _turn(name: TurnName) -> str:
+    return f"{name.role} at {name.time_s:g} s {name.text!r}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m app.exports", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--reviews", help=f"store: a file, or an SQLAlchemy URL (default: {STORE})")
+    prefer = argparse.ArgumentParser(add_help=False)
+    prefer.add_argument("--prefer", action="append", default=[], metavar="NAME", help="who counts in a conflict")
+
+    export = commands.add_parser("write", parents=[common, prefer], help=write.__doc__)
+    export.add_argument("run", type=Path, help="folder that `python -m eval run` wrote")
+    export.add_argument("--form", choices=EXPORT_FORMS, required=True)
+    export.add_argument("--out", type=Path, required=True, help="folder to write into")
+    export.add_argument("--split", type=Path, help="file of the references (default: that of the run)")
+    export.add_argument("--split-name", help="what a dataset folder calls it (default: after the file)")
+    export.set_defaults(work=write)
+
+    corrected = commands.add_parser("split", parents=[common, prefer], help=split.__doc__)
+    corrected.add_argument("split", type=Path, help="file of the references")
+    corrected.add_argument("--form", choices=FORMS, default="manifest")
+    corrected.add_argument("--out", type=Path, required=True, help="file to write")
+    corrected.add_argument(
+        "--without", action="append", default=[], choices=("video_path", "cause", "updates"), help="what to leave out"
+    )
+    corrected.set_defaults(work=split)
+
+    imported = commands.add_parser("import", parents=[common], help=read_eaf.__doc__)
+    imported.add_argument("files", type=Path, nargs="+", metavar="FILE.eaf")
+    imported.add_argument("--split", type=Path, required=True, help="file of the references")
+    imported.add_argument("--reviewer", required=True, metavar="NAME", help="in whose name")
+    imported.set_defaults(work=read_eaf)
+
+    measured = commands.add_parser("agreement", parents=[common], help=agreement.__doc__)
+    measured.set_defaults(work=agreement)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

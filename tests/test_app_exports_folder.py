@@ -1,0 +1,178 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from app.exports.__main__ import main
+from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, import_eaf, write_export
+from app.exports.tables import read_json_tables
+from app.exports.tabulate import tabulate
+from app.reviews.actions import Action, Event
+from app.reviews.review import fold_actions
+from app.reviews.store import ReviewStore, open_store
+from eval.corrections import Correction
+from eval.forms import write_samples
+from eval.runs import RunFolder, VideoRecord, write_settings
+from eval.samples import Sample, read_samples
+from tests.reviewed import NAMES, SAMPLE, output
+
+UNRUN = replace(SAMPLE, video_id="../car =1", turns=SAMPLE.turns[:1])
+SAMPLES = (SAMPLE, UNRUN)
+EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """Return a run of the split ``split.json``, in which one of two videos failed."""
+    write_samples(tmp_path / "split.json", SAMPLES, form="manifest")
+    folder = RunFolder(tmp_path / "run")
+    outputs = [replace(output(index), response=None) for index in range(12)]
+    folder.keep(VideoRecord(video_id="boat", source="s", num_frames=12), outputs)
+    folder.keep(VideoRecord(video_id=UNRUN.video_id, source="s", error="no such file"), [])
+    write_settings(folder.path, {"split": str(tmp_path / "split.json")})
+    return folder
+
+
+def correct(store: ReviewStore, correction: Correction) -> None:
+    store.append(Action(kind="correction", reviewer=correction.reviewer, video_id="boat", correction=correction))
+
+
+def reword(path: Path, old: str, new: str) -> None:
+    document = etree.parse(str(path))
+    for tier in document.iter("TIER"):
+        for value in tier.iter("ANNOTATION_VALUE"):
+            if tier.get("TIER_ID").startswith("corrected: ") and value.text == old:
+                value.text = new
+    document.write(str(path))
+
+
+def current(store: ReviewStore) -> Sample:
+    return correct_samples([SAMPLE], review=fold_actions(store.read()))[0].sample
+
+
+def test_every_form_of_a_run_lies_in_its_folder_whatever_the_videos_are_called(run: RunFolder, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
+    videos = gather_videos(SAMPLES, review=fold_actions([]), run=run)
+    for form in EXPORT_FORMS:
+        write_export(tmp_path / form, videos, form=form)
+    found = {form: sorted(path.name for path in (tmp_path / form).iterdir()) for form in EXPORT_FORMS}
+    tables = ["corrections.csv", "predictions.csv", "references.csv", "states.csv", "verdicts.csv"]
+    assert found == {
+        "csv": tables,
+        "json": ["review.json"],
+        "webvtt": ["..%2Fcar %3D1.vtt", "boat.vtt"],
+        "eaf": ["..%2Fcar %3D1.eaf", "boat.eaf"],
+        "dataset": ["README.md", "predictions", "references", "states"],
+    }
+    assert read_json_tables(tmp_path / "json" / "review.json") == tabulate(videos)
+    assert {row.video_id for row in tabulate(videos).predictions} == {"boat"}
+
+
+def test_what_was_edited_in_elan_becomes_corrections_and_what_others_did_since_stands(tmp_path: Path) -> None:
+    path = tmp_path / "boat.eaf"
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        correct(store, Correction(reviewer="ann", kind="text", turn=NAMES[0], text="Lay down the hull."))
+        write_export(tmp_path, gather_videos(SAMPLES, review=fold_actions(store.read())), form="eaf")
+        correct(store, Correction(reviewer="ann", kind="time", turn=NAMES[4], time_s=5.0))
+        reword(path, "S1->start", "S2->start")
+        actions = import_eaf(path, samples=SAMPLES, store=store, reviewer=" bob ")
+        assert [action.correction for action in actions] == [
+            Correction(reviewer="bob", kind="update", turn=NAMES[1], text="S2->start")
+        ]
+        after = current(store)
+        assert [(turn.time_s, turn.text[:18]) for turn in after.turns if turn.role != "user"] == [
+            (0.0, "Lay down the hull."),
+            (1.0, "S2->start"),
+            (3.0, "S1->complete"),
+            (3.0, "S2->start"),
+        ]
+        assert [turn.time_s for turn in after.turns if turn.role == "user"] == [5.0]
+        import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
+        assert current(store) == after
+
+
+def test_a_document_of_one_reviewers_view_is_read_against_that_view(tmp_path: Path) -> None:
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        correct(store, Correction(reviewer="ann", kind="delete", turn=NAMES[0]))
+        correct(store, Correction(reviewer="bob", kind="time", turn=NAMES[1], time_s=1.5))
+        blind = fold_actions(store.read(), only="bob")
+        write_export(tmp_path, gather_videos([SAMPLE], review=blind), form="eaf")
+        assert import_eaf(tmp_path / "boat.eaf", samples=[SAMPLE], store=store, reviewer="bob") == ()
+
+
+def test_a_document_of_another_store_or_split_or_of_elan_alone_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "boat.eaf"
+    with open_store(tmp_path / "reviews.sqlite") as store, open_store(tmp_path / "other.sqlite") as other:
+        correct(other, Correction(reviewer="ann", kind="delete", turn=NAMES[0]))
+        write_export(tmp_path, gather_videos([SAMPLE], review=fold_actions(other.read())), form="eaf")
+        with pytest.raises(ValueError, match="was exported from another store of reviews"):
+            import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
+        with pytest.raises(ValueError, match="is of the video boat, which the split does not hold"):
+            import_eaf(path, samples=[UNRUN], store=other, reviewer="bob")
+        path.write_text("<ANNOTATION_DOCUMENT/>")
+        with pytest.raises(ValueError, match="does not say what it was made from; export it again"):
+            import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
+        assert store.read() == ()
+
+
+def test_the_command_line_goes_once_round(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["write", "run", "--form", "eaf", "--out", "out"]) == 0
+    assert not (tmp_path / "runs").exists()
+    reword(tmp_path / "out" / "boat.eaf", "Set down the hull.", "Lay down the hull.")
+    assert main(["import", "out/boat.eaf", "--split", "split.json", "--reviewer", "ann"]) == 0
+    assert capsys.readouterr().out == "2 videos: out\n1 corrections: out/boat.eaf\n"
+    assert main(["split", "split.json", "--out", "corrected.json"]) == 0
+    corrected, unrun = read_samples(tmp_path / "corrected.json")
+    assert corrected.turns[0].text == "Lay down the hull."
+    assert unrun == UNRUN
+    reword(tmp_path / "out" / "boat.eaf", "Lay down the hull.", "Drop the hull.")
+    main(["import", "out/boat.eaf", "--split", "split.json", "--reviewer", "bob"])
+    assert main(["split", "split.json", "--out", "corrected.json"]) == 1
+    assert capsys.readouterr().err == (
+        "conflict: boat, assistant at 0 s 'Set down the hull.', its text: ann: 'Lay down the hull.', "
+        "bob: 'Drop the hull.'\n"
+    )
+    assert main(["split", "split.json", "--out", "corrected.json", "--prefer", "bob"]) == 1
+    assert read_samples(tmp_path / "corrected.json")[0].turns[0].text == "Drop the hull."
+
+
+def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = str(tmp_path / "reviews.sqlite")
+    with open_store(store) as opened:
+        for reviewer, verdict in (("ann", "correct"), ("bob", "unclear")):
+            opened.append(
+                Action(kind="verdict", reviewer=reviewer, video_id="boat", event=EVENT, verdict=verdict)  # type: ignore[arg-type]
+            )
+    assert main(["agreement", "--reviews", store]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [lines[1].split(), lines[2].split(), lines[-1]] == [
+        ["all", "1", "0.000", "0.000", "0.000"],
+        ["correct", "1", "0.000", "0.000", "0.000"],
+        "boat 1 s, update 'S1->start': ann: correct, bob: unclear",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["write", "nothing", "--form", "csv", "--out", "out"], "nothing holds no run of a split"),
+        (["agreement", "--reviews", "nothing.sqlite"], "there is no store of reviews at nothing.sqlite"),
+        (["split", "nothing.json", "--out", "out.json"], "nothing.json cannot be read"),
+    ],
+)
+def test_wrong_use_is_one_line(
+    arguments: list[str],
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from app.exports.elan import read_eaf_corrections, write_eaf
+from app.exports.elan import write_eaf
+from app.exports.elan_edits import read_eaf_corrections
 from app.exports.spans import Span, split_lanes
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.review import fold_actions

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from app.exports.dataset import write_dataset
-from app.exports.elan import read_eaf_corrections, read_eaf_origin, write_eaf
+from app.exports.elan import write_eaf
+from app.exports.elan_edits import read_eaf_corrections, read_eaf_origin
 from app.exports.tables import write_csv_tables, write_json_tables
 from app.exports.tabulate import ReviewedVideo, tabulate
 from app.exports.webvtt import write_webvtt

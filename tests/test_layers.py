@@ -16,6 +16,7 @@ import pytest
         "eval.samples",
         "eval.report",
         "eval.runs",
+        "app.exports.__main__",
     ],
 )
 def test_rooms_of_records_and_control_load_without_torch(room: str) -> None:

@@ -3,7 +3,8 @@
 A track is a tier; turns that begin together need a tier of their own each, ``corrected: update (2)``, as annotations of
 a tier may not overlap. The tiers ``corrected: ...`` hold the reference as it stands and are the ones to edit: moved,
 reworded, added and deleted annotations come back through ``app.exports.elan_edits``; all other tiers are only to be
-looked at. The header says from what state of the reviews the document was written. Characters that XML forbids are shown by the signs that Unicode has for them.
+looked at. The header says from what state of the reviews the document was written. Characters that XML forbids are
+shown by the signs that Unicode has for them.
 
 Source: the elements and their order are those of ELAN's EAFv3.0.xsd.
 """

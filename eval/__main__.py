@@ -242,8 +242,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--devices",
         default="auto",
-        help="auto (all GPUs, else one process on the CPU), cuda (all), cuda:0,cuda:1, mps, cpu, or cpu:2 for two "
-        "processes of one thread each (default: %(default)s)",
+        help="auto (all GPUs, else one process on the CPU), cuda (all), cuda:0,cuda:1, mps, cpu, cpu:2 for two "
+        "processes of one thread each, or a Ray cluster: ray (this machine's, or $RAY_ADDRESS) or ray://HOST:10001 "
+        "(default: %(default)s)",
     )
     for decision in ("speak", "update"):
         about = f"{decision} when the probability exceeds this (default: %(default)s)"

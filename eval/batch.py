@@ -6,8 +6,8 @@ it cancels the run and leaves the finished videos. A later run with ``resume`` k
 
 import hashlib
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from engine.checkpoint import digest_weights, pick_device
+from eval.cluster import is_cluster, join_cluster
 from eval.crew import Place, run_videos
 from eval.progress import Progress, Station
 from eval.runs import VideoRecord, claim
@@ -47,19 +48,20 @@ def run_batch(
         split: What ``read_split`` returned; records that cannot be used are left out.
         work: Checkpoint and settings.
         out: The run folder; see ``eval.runs.claim`` for which are refused.
-        devices: See ``find_places``.
+        devices: ``ray`` or ``ray://...``, see ``join_cluster``; for all others see ``find_places``.
         resume: Keep the finished videos of an earlier run with the same settings.
         scoring: Settings of the scores, which go into ``run.json`` as they are.
 
     Raises:
-        ValueError: Wrong use: an absent device, a folder that is refused.
+        ValueError: Wrong use: an absent device or cluster, a folder that is refused.
         EngineError: A checkpoint that cannot be loaded.
         OSError: A folder that cannot be written, for one when the disk is full; no half file stays.
     """
-    places = find_places(devices)
-    samples = split.samples
-    settings = {**describe(split, work, places), **(scoring or {})}
-    with claim(out, settings, resume=resume) as folder:
+    samples, more = split.samples, scoring or {}
+    with (
+        _opened(devices) as crew,
+        claim(out, {**describe(split, work, crew.places), **more}, resume=resume) as folder,
+    ):
         waiting, num_kept = [], 0
         for sample in samples:
             record = folder.finished(sample)
@@ -71,7 +73,7 @@ def run_batch(
                 yield VideoDone(record=record, is_kept=True)
         tally = _Tally(waiting, num_videos=len(samples), num_finished=num_kept)
         yield tally.progress(())
-        with closing(run_videos(waiting, work, places)) as events:
+        with closing(crew.run_videos(waiting, work, crew.places)) as events:
             for event in events:
                 if isinstance(event, VideoResult):
                     folder.keep(event.record, event.outputs)
@@ -126,6 +128,26 @@ def find_places(devices: str = "auto") -> list[Place]:
     if len({torch.device(place.device).type for place in places}) != 1:
         raise ValueError(f"devices {devices!r} are of several kinds; choose one, since their numbers differ")
     return places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Crew:
+    """Who runs the videos."""
+
+    places: Sequence[Place]
+    """Where."""
+    run_videos: Callable[[Sequence[Sample], Work, Sequence[Place]], Generator[VideoResult | tuple[Station, ...]]]
+    """Runs them there; see ``eval.crew.run_videos``."""
+
+
+@contextmanager
+def _opened(devices: str) -> Iterator[_Crew]:
+    """Find devices of this machine, or join a Ray cluster and leave it at the end."""
+    if not is_cluster(devices):
+        yield _Crew(places=find_places(devices), run_videos=run_videos)
+        return
+    with join_cluster(devices) as cluster:
+        yield _Crew(places=cluster.places(), run_videos=cluster.run_videos)
 
 
 class _Tally:

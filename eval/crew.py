@@ -30,9 +30,10 @@ from eval.worker import VideoResult, Work, run_sample
 
 NUM_TRIES: Final = 2
 """How often a video is begun."""
-_MOST_DEATHS: Final = 3
+MOST_DEATHS: Final = 3
 """So many processes in a row may die before they are ready."""
-_REPORT_S: Final = 0.25
+REPORT_S: Final = 0.25
+"""So often is told how far all is."""
 _PATIENCE_S: Final = 10.0
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 
@@ -154,7 +155,7 @@ class _Crew:
         sample = member.sample
         if not member.is_ready:
             self.num_deaths += 1
-            if self.num_deaths >= _MOST_DEATHS:
+            if self.num_deaths >= MOST_DEATHS:
                 raise EngineError(f"{self.num_deaths} processes for {member.place.device} died at once: {reason}")
         has_failed = sample is not None and self.tries[sample.video_id] >= NUM_TRIES
         if sample is not None and not has_failed:
@@ -199,7 +200,7 @@ def run_videos(
         while crew.waiting or any(member.sample is not None for member in crew.members):
             yield tuple(member.station() for member in crew.members)
             by_connection = {member.connection: member for member in crew.members}
-            for connection in wait(list(by_connection), timeout=_REPORT_S):
+            for connection in wait(list(by_connection), timeout=REPORT_S):
                 assert isinstance(connection, Connection)
                 result = crew.hear(by_connection[connection])
                 crew.hand_out()
@@ -243,7 +244,7 @@ def _serve(connection: Connection, work: Work, place: Place) -> None:
 
     def report(num_done: int) -> None:
         nonlocal reported_s
-        if time.monotonic() - reported_s > _REPORT_S:
+        if time.monotonic() - reported_s > REPORT_S:
             reported_s = time.monotonic()
             connection.send(_Frames(num_done=num_done))
 

@@ -1,0 +1,158 @@
+"""A split over a real Ray cluster of two nodes on this machine: a node or an actor that dies changes no table."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import cluster as room
+from eval.batch import VideoDone, run_batch
+from eval.progress import Progress
+from eval.samples import read_split
+from eval.worker import Work
+from tests.batches import copies, run_to_end, tables, work_of, write_scores, write_split
+
+ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default::FutureWarning", "default::DeprecationWarning", "default::ResourceWarning"),
+    pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning"),
+]
+NUM_VIDEOS = 6
+SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+
+
+@pytest.fixture(scope="module")
+def split(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("split")
+    return write_split(folder, *copies(demo_manifest, folder, NUM_VIDEOS))
+
+
+@pytest.fixture(scope="module")
+def work(tiny_folder: Path) -> Work:
+    return work_of(tiny_folder, live=True)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(split: Path, work: Work, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    run_to_end(split, work, out, devices="cpu:1")
+    return out
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Start a cluster of one node with one core; tests add the second."""
+    from ray.cluster_utils import Cluster  # noqa: PLC0415 - after the skip
+
+    nodes = Cluster(initialize_head=True, head_node_args=SMALL)
+    patch = pytest.MonkeyPatch()
+    patch.setenv("RAY_ADDRESS", nodes.address)
+    yield nodes
+    patch.undo()
+    nodes.shutdown()
+
+
+@pytest.fixture
+def second_node(cluster: Any) -> Iterator[Any]:
+    node = cluster.add_node(**SMALL)
+    cluster.wait_for_nodes()
+    yield node
+    if node in cluster.list_all_nodes():
+        cluster.remove_node(node)
+
+
+def at_hand(event: VideoDone | Progress) -> set[str]:
+    """Return the videos of which some frames are done."""
+    stations = event.stations if isinstance(event, Progress) else ()
+    return {station.video_id for station in stations if station.video_id and station.num_done}
+
+
+def actor_pids() -> list[int]:
+    """Return the processes of our actors on this machine."""
+    pids = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdecimal() and b"ray::_Actor" in (folder / "cmdline").read_bytes():
+                pids.append(int(folder.name))
+        except OSError:
+            continue  # it has just ended
+    return pids
+
+
+def test_a_node_that_is_lost_in_the_middle_changes_no_table(
+    cluster: Any, second_node: Any, split: Path, work: Work, undisturbed: Path, tmp_path: Path
+) -> None:
+    events, is_lost, begun, names = [], False, list[str](), set[str]()
+    for event in run_batch(read_split(split), work, out=tmp_path / "run", devices="ray"):
+        events.append(event)
+        if isinstance(event, Progress):
+            begun += [station.video_id for station in event.stations if station.video_id]
+            names |= {station.name.partition(" (")[0] for station in event.stations}
+        if not is_lost and len(at_hand(event)) == 2:
+            cluster.remove_node(second_node, allow_graceful=False)
+            is_lost = True
+    assert is_lost
+    assert begun[0] == "v5"
+    assert set(begun[:3]) <= {"v5", "v4"}
+    assert names == {"ray 1", "ray 2"}
+    last = events[-1]
+    assert isinstance(last, Progress)
+    assert (last.num_finished, last.num_done, last.stations) == (NUM_VIDEOS, last.num_frames, ())
+    write_scores(split, tmp_path / "run")
+    assert tables(tmp_path / "run") == tables(undisturbed)
+    assert not ray.is_initialized()
+
+
+def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
+    cluster: Any, split: Path, work: Work, undisturbed: Path, tmp_path: Path
+) -> None:
+    out, killed = tmp_path / "run", set[int]()
+    for event in run_batch(read_split(split), work, out=out, devices="ray"):
+        if "v5" in at_hand(event):
+            for pid in set(actor_pids()) - killed:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+    write_scores(split, out)
+    errors = {row["video_id"]: row["error"] for row in tables(out)["videos"]}
+    error = errors.pop("v5")
+    assert error.startswith("the Ray actor that ran it died 2 times: ")
+    assert "worker process has died" in error
+    assert "\n" not in error
+    assert len(killed) == 2
+    assert set(errors.values()) == {""}
+    done = run_to_end(split, work, out, devices="ray", resume=True)
+    assert [event.record.video_id for event in done if not event.is_kept] == ["v5"]
+    assert tables(out) == tables(undisturbed)
+
+
+def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
+    cluster: Any, split: Path, work: Work, undisturbed: Path, tmp_path: Path
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with closing(run_batch(read_split(split), work, out=tmp_path / "run", devices="ray")) as events:
+        for event in events:
+            if isinstance(event, VideoDone):
+                break
+        assert actor_pids()
+    until = time.monotonic() + 10
+    while actor_pids() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert actor_pids() == []
+    assert signal.getsignal(signal.SIGTERM) == before
+    done = run_to_end(split, work, tmp_path / "run", devices="ray", resume=True)
+    assert sum(event.is_kept for event in done) == 1
+    assert tables(tmp_path / "run") == tables(undisturbed)
+
+
+def test_a_checkpoint_that_no_node_can_load_ends_the_run(cluster: Any, split: Path, work: Work, tmp_path: Path) -> None:
+    with room.join_cluster("ray") as joined:
+        lost = Work(checkpoint=str(tmp_path / "nowhere"))
+        events = joined.run_videos(read_split(split).samples, lost, joined.places())
+        with pytest.raises(room.EngineError, match="nowhere"):
+            list(events)

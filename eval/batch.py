@@ -59,8 +59,8 @@ def run_batch(
     """
     samples, more = split.samples, scoring or {}
     with (
-        _opened(devices) as crew,
-        claim(out, {**describe(split, work, crew.places), **more}, resume=resume) as folder,
+        _opened(devices) as source,
+        claim(out, {**describe(split, work, source.places), **more}, resume=resume) as folder,
     ):
         waiting, num_kept = [], 0
         for sample in samples:
@@ -73,7 +73,7 @@ def run_batch(
                 yield VideoDone(record=record, is_kept=True)
         tally = _Tally(waiting, num_videos=len(samples), num_finished=num_kept)
         yield tally.progress(())
-        with closing(crew.run_videos(waiting, work, crew.places)) as events:
+        with closing(source.run_videos(waiting, work, source.places)) as events:
             for event in events:
                 if isinstance(event, VideoResult):
                     folder.keep(event.record, event.outputs)
@@ -131,7 +131,7 @@ def find_places(devices: str = "auto") -> list[Place]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Crew:
+class _Source:
     """Who runs the videos."""
 
     places: Sequence[Place]
@@ -141,13 +141,13 @@ class _Crew:
 
 
 @contextmanager
-def _opened(devices: str) -> Iterator[_Crew]:
+def _opened(devices: str) -> Iterator[_Source]:
     """Find devices of this machine, or join a Ray cluster and leave it at the end."""
     if not is_cluster(devices):
-        yield _Crew(places=find_places(devices), run_videos=run_videos)
+        yield _Source(places=find_places(devices), run_videos=run_videos)
         return
     with join_cluster(devices) as cluster:
-        yield _Crew(places=cluster.places(), run_videos=cluster.run_videos)
+        yield _Source(places=cluster.places(), run_videos=cluster.run_videos)
 
 
 class _Tally:

@@ -7,14 +7,17 @@ paths. Ray is imported when a cluster is joined, and nowhere else.
 """
 
 import os
+import re
 import signal
 import socket
 import threading
+import warnings
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -127,7 +130,7 @@ class _Run:
     num_deaths: int = 0
 
     def hire(self, num_slots: int) -> None:
-        """Have Ray start as many actors as the cluster has room for and videos wait for; at least one while any does."""
+        """Have Ray start as many actors as the cluster has room for and videos wait for, at least one."""
         num_busy = sum(member.sample is not None for member in self.members)
         taken = {member.name for member in self.members}
         while len(self.members) < min(max(num_slots, 1), num_busy + len(self.waiting)):
@@ -227,8 +230,8 @@ class Cluster:
         self, samples: Sequence[Sample], work: Work, places: Sequence[Place]
     ) -> Generator[VideoResult | tuple[Station, ...]]:
         """Run all samples on the kind of ``places``; yields and closes as ``eval.crew.run_videos`` does."""
-        waiting = deque(sorted(samples, key=lambda sample: -sample.num_frames))
-        run = _Run(ray=self.ray, work=work, place=places[0], waiting=waiting)
+        waiting = deque(map(_rooted, sorted(samples, key=lambda sample: -sample.num_frames)))
+        run = _Run(ray=self.ray, work=_rooted_work(work), place=places[0], waiting=waiting)
         kind = "GPU" if run.place.device == "cuda" else "CPU"
         try:
             while run.waiting or any(member.sample is not None for member in run.members):
@@ -255,14 +258,14 @@ def is_cluster(devices: str) -> bool:
 def join_cluster(devices: str) -> Iterator[Cluster]:
     """Join a running Ray cluster and leave it at the end; one that this program has joined before is used and kept.
 
-    ``ray`` is the cluster of this machine, or of ``RAY_ADDRESS``. Raises ``ValueError`` when Ray is not installed or the
-    cluster is not there.
+    ``ray`` is the cluster of this machine, or of ``RAY_ADDRESS``. Raises ``ValueError`` when Ray is not installed, or the
+    cluster not there.
     """
     ray = _import_ray()
     if ray.is_initialized():
         yield Cluster(ray=ray)
         return
-    with _kept_signals():
+    with _kept_signals(), warnings.catch_warnings(action="ignore"):  # what is wrong is said once, below
         try:
             ray.init(
                 address="auto" if devices == "ray" else devices,
@@ -279,6 +282,20 @@ def join_cluster(devices: str) -> Iterator[Cluster]:
         yield Cluster(ray=ray)
     finally:
         ray.shutdown()
+
+
+def _rooted(sample: Sample) -> Sample:
+    """Return the sample with a path that other working directories understand."""
+    return sample if sample.video_path is None else replace(sample, video_path=sample.video_path.absolute())
+
+
+def _rooted_work(work: Work) -> Work:
+    return replace(
+        work,
+        checkpoint=str(Path(work.checkpoint).absolute()) if Path(work.checkpoint).exists() else work.checkpoint,
+        heads=None if work.heads is None else work.heads.absolute(),
+        features=None if work.features is None else work.features.absolute(),
+    )
 
 
 def _import_ray() -> ModuleType:
@@ -303,6 +320,7 @@ def _kept_signals() -> Iterator[None]:
 
 def _one_line(error: Exception) -> str:
     """Return what Ray says without its lines of ids."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    text = " ".join(line for line in lines if line and not line.partition(":")[0].replace("_", "").islower())
+    lines = (line.strip() for line in str(error).splitlines())
+    text = " ".join(line for line in lines if line and not re.fullmatch(r"[a-z_]+: \S+", line))
+    text = text.removeprefix("The actor died unexpectedly before finishing this task. ")
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from eval import cluster as room
+from engine.errors import EngineError
 from eval.batch import VideoDone, run_batch
+from eval.cluster import join_cluster
 from eval.progress import Progress
 from eval.samples import read_split
 from eval.worker import Work
@@ -48,9 +49,7 @@ def undisturbed(split: Path, work: Work, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Start a cluster of one node with one core; tests add the second."""
-    from ray.cluster_utils import Cluster  # noqa: PLC0415 - after the skip
-
-    nodes = Cluster(initialize_head=True, head_node_args=SMALL)
+    nodes = pytest.importorskip("ray.cluster_utils").Cluster(initialize_head=True, head_node_args=SMALL)
     patch = pytest.MonkeyPatch()
     patch.setenv("RAY_ADDRESS", nodes.address)
     yield nodes
@@ -65,6 +64,13 @@ def second_node(cluster: Any) -> Iterator[Any]:
     yield node
     if node in cluster.list_all_nodes():
         cluster.remove_node(node)
+
+
+def figures(out: Path) -> dict[str, Any]:
+    """Return the tables of a run, but not on how many cores it ran."""
+    found = tables(out)
+    assert set(found["metrics"].pop("devices")) == {"cpu"}
+    return found
 
 
 def at_hand(event: VideoDone | Progress) -> set[str]:
@@ -105,7 +111,7 @@ def test_a_node_that_is_lost_in_the_middle_changes_no_table(
     assert isinstance(last, Progress)
     assert (last.num_finished, last.num_done, last.stations) == (NUM_VIDEOS, last.num_frames, ())
     write_scores(split, tmp_path / "run")
-    assert tables(tmp_path / "run") == tables(undisturbed)
+    assert figures(tmp_path / "run") == figures(undisturbed)
     assert not ray.is_initialized()
 
 
@@ -121,14 +127,15 @@ def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
     write_scores(split, out)
     errors = {row["video_id"]: row["error"] for row in tables(out)["videos"]}
     error = errors.pop("v5")
-    assert error.startswith("the Ray actor that ran it died 2 times: ")
-    assert "worker process has died" in error
+    assert error.startswith(
+        "the Ray actor that ran it died 2 times: The actor is dead because its worker process has died."
+    )
     assert "\n" not in error
     assert len(killed) == 2
     assert set(errors.values()) == {""}
     done = run_to_end(split, work, out, devices="ray", resume=True)
     assert [event.record.video_id for event in done if not event.is_kept] == ["v5"]
-    assert tables(out) == tables(undisturbed)
+    assert figures(out) == figures(undisturbed)
 
 
 def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
@@ -147,12 +154,12 @@ def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
     assert signal.getsignal(signal.SIGTERM) == before
     done = run_to_end(split, work, tmp_path / "run", devices="ray", resume=True)
     assert sum(event.is_kept for event in done) == 1
-    assert tables(tmp_path / "run") == tables(undisturbed)
+    assert figures(tmp_path / "run") == figures(undisturbed)
 
 
 def test_a_checkpoint_that_no_node_can_load_ends_the_run(cluster: Any, split: Path, work: Work, tmp_path: Path) -> None:
-    with room.join_cluster("ray") as joined:
+    with join_cluster("ray") as joined:
         lost = Work(checkpoint=str(tmp_path / "nowhere"))
         events = joined.run_videos(read_split(split).samples, lost, joined.places())
-        with pytest.raises(room.EngineError, match="nowhere"):
+        with pytest.raises(EngineError, match="nowhere"):
             list(events)

@@ -258,8 +258,8 @@ def is_cluster(devices: str) -> bool:
 def join_cluster(devices: str) -> Iterator[Cluster]:
     """Join a running Ray cluster and leave it at the end; one that this program has joined before is used and kept.
 
-    ``ray`` is the cluster of this machine, or of ``RAY_ADDRESS``. Raises ``ValueError`` when Ray is not installed, or the
-    cluster not there.
+    ``ray`` is the cluster of this machine, or of ``RAY_ADDRESS``. Raises ``ValueError`` when Ray is not
+    installed, or the cluster not there.
     """
     ray = _import_ray()
     if ray.is_initialized():

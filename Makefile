@@ -1,6 +1,6 @@
 # make demo: install and serve the page      make test: install and test
 # make check: lint, types, layers            make checkpoint: draw, train and score the bundled checkpoint
-# make bench: time streaming, matching, scoring and the player
+# make bench: time streaming, matching, scoring, batches and the player
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
@@ -22,6 +22,7 @@ bench: .venv/.dev
 	$(BIN)/python -m engine bench
 	$(BIN)/python -m benchmarks.match
 	$(BIN)/python -m benchmarks.score
+	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.player
 
 checkpoint: .venv/.demo

@@ -482,7 +482,7 @@ def exact_sweep(
         folder = batches.runs / SWEEPS / f"{split.path.stem}-{settings.get('model_digest', '')[:8]}-{size}"
         scoring, grid = batches.jobs.scoring, make_grid(size)
         moments = run_sweep(
-            split, work, grid, out=folder, scoring=scoring, encode=bench.encode, device=device, resume=True
+            split, work, grid, out=folder, scoring=scoring, encode=bench.encode, device=_one(device), resume=True
         )
         with closing(moments):
             for moment in moments:
@@ -490,6 +490,12 @@ def exact_sweep(
         yield _show_sweep(read_sweep(folder), metric)
     except (EngineError, ValueError, OSError) as error:
         yield NO_SWEEP._replace(said=sentence(error))
+
+
+def _one(devices: str) -> str:
+    """Return the one device of a sweep: on the CPU a single thread, which is fastest for small models."""
+    place = find_places(devices)[0].device
+    return "cpu:1" if place == "cpu" else place
 
 
 def apply_best(best: BestPoint | None) -> tuple[Any, Any, Any, Any]:

@@ -1,6 +1,7 @@
 // The lanes on one canvas over one axis of time. Only what is in view is drawn, and a trace never more than twice a pixel.
 
 const GUTTER = 150, MARGIN = 14, LINKS = 12;
+const STROKE = 16; // points of a line: a path of a thousand takes four times as long as its pieces
 const STATES = ["not_started", "in_progress", "completed"];
 const VERDICTS = {matched: "✓", mismatched: "≠", redundant: "+"};
 
@@ -206,9 +207,14 @@ class Lanes {
     });
     this.hatch ??= hatching(pen, this.colours.ink);
     pen.fillStyle = this.hatch;
-    for (const [first, end] of data.differences[row.step]) {
-      const [left, right] = [this.x(timeOf(data, first)), this.x(end < data.times.length ? data.times[end] : data.reached)];
-      if (right >= GUTTER && left <= this.width) pen.fillRect(left, row.top + height, Math.max(2, right - left), height);
+    const differences = data.differences[row.step];
+    let painted = 0; // up to here; within two pixels nothing more would be seen
+    for (let number = countUpTo(differences, frameAt(data, this.view.start), (span) => span[1]); number < differences.length; number += 1) {
+      const [first, end] = differences[number], left = this.x(timeOf(data, first));
+      if (left > this.width) break;
+      const right = Math.max(left + 2, this.x(end < data.times.length ? data.times[end] : data.reached));
+      if (right > painted + 1) pen.fillRect(Math.max(left, painted), row.top + height, right - Math.max(left, painted), height);
+      painted = Math.max(painted, right);
     }
   }
 
@@ -260,7 +266,13 @@ class Lanes {
     if (last - first > 2 * this.inner) return this.paintColumns(pen, data, values, y, first, last);
     pen.beginPath();
     if (last === first) pen.arc(this.x(data.times[first]), y(values[first]), 1.5, 0, 7);
-    for (let frame = first; frame <= last; frame += 1) pen.lineTo(this.x(data.times[frame]), y(values[frame]));
+    for (let frame = first; frame <= last; frame += 1) {
+      pen.lineTo(this.x(data.times[frame]), y(values[frame]));
+      if ((frame - first) % STROKE !== STROKE - 1) continue;
+      pen.stroke();
+      pen.beginPath();
+      pen.moveTo(this.x(data.times[frame]), y(values[frame]));
+    }
     pen.stroke();
   }
 

@@ -1,0 +1,83 @@
+"""A batch of many videos: memory of the process that leads it, and what a second process brings.
+
+``python -m benchmarks.batch [VIDEOS]`` draws one video of 6 s, names it so many times (1,000), and runs the bundled
+checkpoint over it: 128 of them with one process and with two, then all with two, as the page does it.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from app.batch.jobs import Job, Jobs
+from engine.h264 import write_h264
+from eval.batch import run_batch
+from eval.encoders import EMBEDDED, load_encoder
+from eval.progress import Progress
+from eval.samples import read_split
+from eval.scoring import ScoreSettings
+from eval.worker import Work
+
+BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
+NUM_TIMED = 128
+
+
+def main(num_videos: int) -> None:
+    """Measure and print."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        split = _write_split(folder, num_videos)
+        seconds = {devices: _time(folder, split, devices) for devices in ("cpu:1", "cpu:2")}
+        print(f"{NUM_TIMED} videos: {seconds['cpu:1']:.1f} s with one process, {seconds['cpu:2']:.1f} s with two")
+        print(f"speed-up {seconds['cpu:1'] / seconds['cpu:2']:.2f} on {os.cpu_count()} cores")
+        jobs = Jobs(encode=load_encoder().encode, scoring=ScoreSettings(text_encoder=EMBEDDED))
+        job = Job(folder=folder / "all", split=read_split(split), work=Work(checkpoint=str(BUNDLED)), devices="cpu:2")
+        jobs.submit(job)
+        began, seen = time.perf_counter(), 0
+        while not job.is_over:
+            time.sleep(0.2)
+            if len(job.rows) >= seen + num_videos // 5:
+                seen = len(job.rows)
+                print(f"{seen} videos after {time.perf_counter() - began:.0f} s: {_memory_mb():.0f} MB in this process")
+        wall_s = time.perf_counter() - began
+        print(f"{job.state}: {len(job.rows)} videos, {wall_s:.0f} s with the scores, {_memory_mb():.0f} MB at most")
+
+
+def _memory_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def _write_split(folder: Path, num_videos: int) -> Path:
+    shades = np.linspace(40, 200, 60).astype(np.uint8)
+    write_h264(folder / "video.mp4", (np.full((90, 120, 3), shade, np.uint8) for shade in shades), fps=10)
+    turns = [
+        {"time_s": 1.0, "role": "update", "text": "S1->start"},
+        {"time_s": 3.0, "role": "assistant", "text": "Good."},
+    ]
+    record = {"video_path": "video.mp4", "fps": 2.0, "num_frames": 12, "goal": "build the boat", "turns": turns}
+    steps = [{"id": "S1", "name": "set down the hull"}, {"id": "S2", "name": "hang the sail"}]
+    videos = [{**record, "video_id": f"video {number}", "steps": steps} for number in range(num_videos)]
+    (folder / "split.json").write_text(json.dumps({"videos": videos}), encoding="utf-8")
+    few = {"videos": videos[:NUM_TIMED]}
+    (folder / "few.json").write_text(json.dumps(few), encoding="utf-8")
+    return folder / "split.json"
+
+
+def _time(folder: Path, split: Path, devices: str) -> float:
+    """Return the seconds from the first frame to the end: processes start once, whatever is run."""
+    work = Work(checkpoint=str(BUNDLED))
+    began = None
+    for event in run_batch(read_split(split.with_name("few.json")), work, out=folder / devices, devices=devices):
+        if began is None and isinstance(event, Progress) and event.num_done:
+            began = time.perf_counter()
+    assert began is not None
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)

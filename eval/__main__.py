@@ -192,8 +192,11 @@ def _print(scored: ScoredRun, settings: Mapping[str, Any], *, out: Path) -> None
 @contextmanager
 def _stoppable() -> Iterator[None]:
     """Let SIGTERM end the block as Ctrl-C does."""
+    is_stopped = False
 
     def stop(*_: object) -> NoReturn:
+        nonlocal is_stopped
+        is_stopped = True
         raise KeyboardInterrupt("SIGTERM")
 
     if threading.current_thread() is not threading.main_thread():
@@ -202,6 +205,10 @@ def _stoppable() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
+    except KeyboardInterrupt as interrupt:
+        if is_stopped and not interrupt.args:  # Ray puts one of its own in place of ours
+            raise KeyboardInterrupt("SIGTERM") from interrupt
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 

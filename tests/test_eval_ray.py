@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,6 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning"),
 ]
 NUM_VIDEOS = 6
+ROOT = Path(__file__).parent.parent
 SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
 
 
@@ -91,6 +94,14 @@ def actor_pids() -> list[int]:
     return pids
 
 
+def has_ended() -> bool:
+    """Wait until no actor is left, and say whether that took less than 10 s."""
+    until = time.monotonic() + 10
+    while actor_pids() and time.monotonic() < until:
+        time.sleep(0.1)
+    return not actor_pids()
+
+
 def test_a_node_that_is_lost_in_the_middle_changes_no_table(
     cluster: Any, second_node: Any, split: Path, work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
@@ -147,14 +158,29 @@ def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
             if isinstance(event, VideoDone):
                 break
         assert actor_pids()
-    until = time.monotonic() + 10
-    while actor_pids() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert actor_pids() == []
+    assert has_ended()
     assert signal.getsignal(signal.SIGTERM) == before
     done = run_to_end(split, work, tmp_path / "run", devices="ray", resume=True)
     assert sum(event.is_kept for event in done) == 1
     assert figures(tmp_path / "run") == figures(undisturbed)
+
+
+def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
+    cluster: Any, split: Path, work: Work, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "eval", "run", str(split), "--out", str(out), "--devices", "ray"]
+    process = subprocess.Popen(
+        [*command, "--checkpoint", work.checkpoint], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    until = time.monotonic() + 60
+    while not list(out.glob("*.record.json")) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert b"--resume runs the rest" in said
+    assert has_ended()
 
 
 def test_a_checkpoint_that_no_node_can_load_ends_the_run(cluster: Any, split: Path, work: Work, tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ lost ones are not waited for unless none is left. Every node needs this package,
 paths. Ray is imported when a cluster is joined, and nowhere else.
 """
 
-import os
 import re
 import signal
-import socket
 import threading
 import warnings
 from collections import Counter, deque
@@ -21,74 +19,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-import torch
-from transformers.utils import logging as transformers_logging
-
-from engine.checkpoint import Checkpoint, load_model
 from engine.errors import EngineError
+from eval.actor import Ready, Trouble, VideoActor
 from eval.crew import MOST_DEATHS, NUM_TRIES, REPORT_S, Place
 from eval.progress import Station
 from eval.runs import VideoRecord, digest_sample
 from eval.samples import Sample
-from eval.worker import VideoResult, Work, run_sample
+from eval.worker import VideoResult, Work
 
 _LONGEST_REASON: Final = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ready:
-    """An actor has loaded the checkpoint."""
-
-    host: str
-    """Name of its machine."""
-    pid: int
-    """Its process there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Trouble:
-    """An actor cannot go on: nothing will help (``is_final``), or its last words."""
-
-    reason: str
-    is_final: bool
-
-
-class _Actor:
-    """What lives on the cluster: a loaded checkpoint. ``num_done`` answers while ``run`` is at work."""
-
-    def __init__(self, work: Work, place: Place) -> None:
-        self._work = work
-        self._place = place
-        self._checkpoint: Checkpoint | None = None
-        self._num_done = 0
-
-    def load(self) -> _Ready | _Trouble:
-        transformers_logging.disable_progress_bar()
-        if self._place.num_threads is not None:
-            torch.set_num_threads(self._place.num_threads)
-        try:
-            self._checkpoint = load_model(self._work.checkpoint, device=self._place.device, heads=self._work.heads)
-        except (EngineError, ValueError, OSError) as error:
-            return _Trouble(reason=f"{socket.gethostname()}: {error}", is_final=True)
-        return _Ready(host=socket.gethostname(), pid=os.getpid())
-
-    def run(self, sample: Sample) -> VideoResult | _Trouble:
-        assert self._checkpoint is not None
-        self._num_done = 0
-        try:
-            return run_sample(
-                self._checkpoint, self._work, sample, device=self._place.device, on_frame=self._count_frames
-            )
-        except OSError as error:
-            return _Trouble(reason=f"{socket.gethostname()}: {error}", is_final=True)
-        except Exception as error:
-            return _Trouble(reason=f"{type(error).__name__}: {error}", is_final=False)
-
-    def num_done(self) -> int:
-        return self._num_done
-
-    def _count_frames(self, num_done: int) -> None:
-        self._num_done = num_done
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +40,7 @@ class _Member:
     """What it is at: loading, then a video; None while it is free."""
     asked: Any = None
     """The question how far it is."""
-    ready: _Ready | None = None
+    ready: Ready | None = None
     sample: Sample | None = None
     num_done: int = 0
     total_done: int = 0
@@ -137,7 +76,7 @@ class _Run:
             name = next(name for number in range(1, len(taken) + 2) if (name := f"ray {number}") not in taken)
             taken.add(name)
             actor = (
-                self.ray.remote(_Actor)
+                self.ray.remote(VideoActor)
                 .options(
                     num_cpus=1,
                     num_gpus=1 if self.place.device == "cuda" else None,
@@ -165,11 +104,11 @@ class _Run:
         except self.ray.exceptions.RayError as error:
             return self._bury(member, _one_line(error))
         member.pending = None
-        if isinstance(answer, _Trouble):
+        if isinstance(answer, Trouble):
             if answer.is_final:
                 raise EngineError(answer.reason)
             return self._bury(member, answer.reason)
-        if isinstance(answer, _Ready):
+        if isinstance(answer, Ready):
             member.ready, self.num_deaths = answer, 0
             return None
         assert isinstance(answer, VideoResult)

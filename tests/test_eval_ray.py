@@ -87,7 +87,7 @@ def actor_pids() -> list[int]:
     pids = []
     for folder in Path("/proc").iterdir():
         try:
-            if folder.name.isdecimal() and b"ray::_Actor" in (folder / "cmdline").read_bytes():
+            if folder.name.isdecimal() and b"ray::VideoActor" in (folder / "cmdline").read_bytes():
                 pids.append(int(folder.name))
         except OSError:
             continue  # it has just ended

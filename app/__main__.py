@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import gradio as gr
 from transformers.utils import logging as transformers_logging
 
-from app.batch.handlers import Batches
+from app.batch.batches import Batches
 from app.batch.jobs import Jobs
 from app.clips import read_demos, read_splits
 from app.display import DisplayCopies

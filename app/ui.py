@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app import handlers
-from app.batch.handlers import Batches
+from app.batch.batches import Batches
 from app.batch.tab import make_batch_tab
 from app.handlers import Bench
 from app.player.player import make_player

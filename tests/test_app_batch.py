@@ -12,8 +12,9 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch import handlers, jobs
-from app.batch.handlers import Batches, BatchView, Seen
+from app.batch import comparing, handlers, jobs, saved, sweeping
+from app.batch.batches import FEATURES, Batches
+from app.batch.handlers import BatchView, Seen
 from app.batch.jobs import Job, Jobs
 from app.batch.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results, video_table
 from app.clips import read_demos, read_splits
@@ -92,11 +93,11 @@ def test_the_same_settings_go_on_with_the_run_that_is_there(batches: Batches) ->
 def test_another_threshold_reuses_the_embeddings(batches: Batches) -> None:
     start(batches)
     wait_for(batches, "a", "done")
-    kept = {path.name: path.stat().st_mtime_ns for path in (batches.runs / handlers.FEATURES).iterdir()}
+    kept = {path.name: path.stat().st_mtime_ns for path in (batches.runs / FEATURES).iterdir()}
     start(batches, name="b", speak=0.9)
     wait_for(batches, "b", "done")
     assert len(kept) >= 1
-    assert {path.name: path.stat().st_mtime_ns for path in (batches.runs / handlers.FEATURES).iterdir()} == kept
+    assert {path.name: path.stat().st_mtime_ns for path in (batches.runs / FEATURES).iterdir()} == kept
 
 
 def endless(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
@@ -231,25 +232,45 @@ def test_two_runs_are_compared_and_a_turn_opens_both(bench: Bench, batches: Batc
     for name, speak in (("talks", 0.0), ("silent", 1.0)):
         start(batches, name=name, speak=speak)
         wait_for(batches, name, "done")
-    assert handlers.others(batches, "talks", "talks").choices == [("silent", "silent")]
-    view = handlers.compare(bench, batches, "talks", "silent", "only B")
+    assert comparing.others(batches, "talks", "talks").choices == [("silent", "silent")]
+    view = comparing.compare(bench, batches, "talks", "silent", "only B")
     assert view.said.startswith("A is talks, B is silent; 3 videos.")
     assert "missing_rate" in view.scores
     assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
     assert {row[2] for row in view.turns} == {"only B"}
     event: Any = SimpleNamespace(row_value=view.turns[0])
-    shown = json.loads(handlers.open_turn(bench, batches, None, "talks", "silent", event)[9])
+    shown = json.loads(saved.open_turn(bench, batches, None, "talks", "silent", event)[9])
     assert (shown["run_name"], shown["other"]["run_name"]) == ("talks", "silent")
     assert shown["open_at"] == view.turns[0][1]
-    assert handlers.compare(bench, batches, "talks", "talks", "both").said.startswith("choose two runs")
-    assert "no such run" in handlers.compare(bench, batches, "talks", "../x", "both").said
+    assert comparing.compare(bench, batches, "talks", "talks", "both").said.startswith("choose two runs")
+    assert "no such run" in comparing.compare(bench, batches, "talks", "../x", "both").said
+
+
+def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(bench: Bench, batches: Batches) -> None:
+    start(batches)
+    wait_for(batches, "a", "done")
+    metric = "speaking_event_f1_1s"
+    shown = sweeping.preview_sweep(batches, "a", metric, 5)
+    assert shown.heat.count('class="cell') == 25
+    assert shown.heat.count("cell best") == 1
+    assert "a preview" in shown.said
+    views = list(sweeping.exact_sweep(bench, batches, "a", metric, 5, "cpu:2"))
+    assert views[0].said.startswith("0 of 75 runs, 0 of 3 videos")
+    assert "each point was run, 3 videos" in views[-1].said
+    best = views[-1].best
+    assert sweeping.apply_best(best) == (best.speak_threshold, best.update_threshold) * 2
+    again = list(sweeping.exact_sweep(bench, batches, "a", metric, 5, "cpu:2"))
+    assert again[0].said.startswith("0 of 0 runs, 3 of 3 videos")
+    foreign = replace(batches, takes_paths=False, work=replace(batches.work, checkpoint="other"))
+    assert next(sweeping.exact_sweep(bench, foreign, "a", metric, 5, "auto")).said.startswith("this page runs its own")
+    assert sweeping.preview_sweep(batches, "nothing", metric, 5).said.startswith("choose a run")
 
 
 def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, batches: Batches) -> None:
     start(batches)
     wait_for(batches, "a", "done")
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
-    page = handlers.open_video(bench, batches, None, "a", event)
+    page = saved.open_video(bench, batches, None, "a", event)
     clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
     shown = json.loads(run_view.player)
     assert clip_view.clip is not None
@@ -259,8 +280,8 @@ def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, batches: Batche
     assert buttons.live.run.outputs == outputs
     assert page[16].selected == "player"
     with pytest.raises(ValueError, match="there is no run"):
-        handlers.read_saved(bench, batches, "../a", "v1")
+        saved.read_saved(bench, batches, "../a", "v1")
     with pytest.raises(ValueError, match="has no video"):
-        handlers.read_saved(bench, batches, "a", HOSTILE)
+        saved.read_saved(bench, batches, "a", HOSTILE)
     with pytest.raises(ValueError, match="start the page with --split"):
-        handlers.read_saved(bench, replace(batches, splits={}), "a", "v1")
+        saved.read_saved(bench, replace(batches, splits={}), "a", "v1")

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from assets.align import align_connector
 from assets.build import BuildConfig, build_checkpoint, corpus, permute_ids, training_clip
@@ -14,7 +15,6 @@ from assets.recipes import NOUNS
 from assets.scene import Difficulty, make_scene
 from assets.score import Score, Tally, add_video, match_frames
 from assets.tiny import build_tiny, train_tokenizer
-from engine.checkpoint import load_model
 from engine.dialogue import apply_update, initial_state
 from engine.images import Normalization, normalize_images
 from engine.prompt import Prompt
@@ -171,4 +171,7 @@ def test_every_stage_runs_and_a_second_call_goes_on_where_the_first_was(tmp_path
     build_checkpoint(config, tmp_path / "one")
     (tmp_path / "work" / "stream.safetensors").unlink()
     build_checkpoint(config, tmp_path / "two")
-    assert load_model(tmp_path / "one").digest == load_model(tmp_path / "two").digest
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    assert one.keys() == two.keys()
+    for name, weights in one.items():  # sums of another order differ in their last bits, and fp16 rounds them
+        torch.testing.assert_close(weights, two[name], atol=2e-3, rtol=0)

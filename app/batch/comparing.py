@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+import gradio as gr
+
+from app.batch.batches import Batches
 from app.batch.results import figure, interval_words
+from app.handlers import Bench
+from app.words import sentence
 from eval.compare import Difference
 from eval.comparison import ComparedVideo
 from eval.registry import find_metric
@@ -49,3 +54,39 @@ def compared_turns(videos: Sequence[ComparedVideo], samples: Mapping[str, Sample
                 turn = samples[video.video_id].turns[compared.reference]
                 rows.append([video.video_id, turn.time_s, compared.wrong_in, turn.role, turn.text])
     return rows
+
+
+class CompareView(NamedTuple):
+    """The outputs of the comparison."""
+
+    said: Any
+    scores: Any
+    videos: Any
+    turns: Any
+
+
+def compare(bench: Bench, batches: Batches, name: str | None, other: str | None, who: str) -> CompareView:
+    """Hold the run that is shown (A) against another (B)."""
+    try:
+        if not name or not other or name == other:
+            raise ValueError("choose two runs: A above, B here")
+        found = batches.compare(name, other, encode=bench.encode)
+    except (ValueError, OSError) as error:
+        return CompareView(said=sentence(error), scores="", videos=[], turns=[])
+    left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
+    said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left} A turn opens both in the player."
+    split = batches.split_of(batches.settings_of(name))
+    assert split is not None
+    samples = {sample.video_id: sample for sample in split.samples}
+    return CompareView(
+        said=said,
+        scores=draw_differences(found.differences),
+        videos=compared_videos(found.videos),
+        turns=compared_turns(found.videos, samples, who),
+    )
+
+
+def others(batches: Batches, name: str | None, other: str | None) -> Any:
+    """Offer the runs that the one that is shown can be held against."""
+    names = [run for run in batches.names() if run != name]
+    return gr.Dropdown(choices=names, value=other if other in names else None)

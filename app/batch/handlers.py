@@ -4,81 +4,29 @@ Jobs belong to the server (``app.batch.jobs``), run folders to the disk: a windo
 """
 
 import time
-from collections.abc import Generator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from app.batch import charts
-from app.batch.comparing import compared_turns, compared_videos, draw_differences
-from app.batch.jobs import Job, Jobs
+from app.batch.batches import FEATURES, Batches
+from app.batch.jobs import Job
 from app.batch.results import TABLES, Results, draw_corpus, read_results, video_table
-from app.batch.sweeping import curves, draw_heat_map, make_grid
-from app.batch.sweeping import describe as describe_sweep
-from app.clips import clip_of
-from app.handlers import Bench, read_threshold
-from app.runs import Run
-from app.views import Buttons, ClipView, LiveRun, Page, Thresholds, say, show_run
+from app.handlers import read_threshold
+from app.views import Page, say
 from app.words import clock, sentence
-from engine.config import StreamConfig
-from engine.control import Task
 from engine.errors import EngineError
 from eval.batch import describe, find_places
-from eval.comparison import Comparison, compare_runs
-from eval.grid import BestPoint, GridScores, find_best
-from eval.matching import Encode
-from eval.preview import preview, read_traces
+from eval.cluster import is_cluster
 from eval.progress import Progress
-from eval.runs import RunFolder, other_settings
-from eval.samples import Sample, Split
-from eval.sweep import SweepProgress, run_sweep
-from eval.sweep_files import read_sweep
-from eval.worker import Work
+from eval.runs import other_settings
 
 NAME_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 LONGEST_NAME = 80
-FEATURES = ".features"
-SWEEPS = ".sweeps"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batches:
-    """What all windows share of the batch tab; only the jobs change."""
-
-    jobs: Jobs
-    """The line of runs."""
-    splits: Mapping[str, Split]
-    """What can be run, by name."""
-    runs: Path
-    """Folder of the run folders; it is made when the first run begins."""
-    work: Work
-    """The page's checkpoint and settings."""
-    takes_paths: bool
-    """Whether other checkpoints may be named: on a page that only this machine sees."""
-
-    def names(self) -> list[str]:
-        """Return the names of the runs, the newest first; this server's own, which may have no folder, at the top."""
-        folders = [path for path in self.runs.glob("*") if (path / "run.json").is_file()] if self.runs.is_dir() else []
-        kept = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
-        own = [job.name for job in reversed(self.jobs.all())]
-        return list(dict.fromkeys([*own, *(path.name for path in kept)]))
-
-    def split_of(self, settings: Mapping[str, Any]) -> Split | None:
-        """Return the split of a run among those that the page knows."""
-        return next((s for s in self.splits.values() if str(s.path.resolve()) == settings.get("split")), None)
-
-    def compare(self, name: str, other: str, *, encode: Encode) -> Comparison:
-        """Compare two runs of one split. Raises ``ValueError`` saying why they cannot be."""
-        if not {name, other} <= set(self.names()):
-            raise ValueError("there is no such run; choose one from the list")
-        of = [self.split_of(RunFolder(self.runs / run).settings() or {}) for run in (name, other)]
-        if of[0] is None or of[0] is not of[1]:
-            raise ValueError(f"{name} and {other} are not runs of one split that this page has")
-        return compare_runs(self.runs / name, self.runs / other, of[0], self.jobs.scoring, encode=encode)
 
 
 class Seen(NamedTuple):
@@ -146,9 +94,11 @@ def _make_job(
         if not batches.takes_paths:
             raise ValueError("this page runs its own checkpoint only")
         work = replace(work, checkpoint=checkpoint.strip(), heads=None)
-    settings = describe(chosen, work, find_places(devices))
+    same = None
+    if not is_cluster(devices):  # whose nodes are not asked while somebody waits
+        same = _find_same(batches, describe(chosen, work, find_places(devices)))
     if not name:
-        name = _find_same(batches, settings) or f"{split}-{time.strftime('%Y%m%d-%H%M%S')}"
+        name = same or f"{split}-{time.strftime('%Y%m%d-%H%M%S')}"
     if not set(name) <= NAME_SIGNS or name.startswith(".") or len(name) > LONGEST_NAME:
         raise ValueError(
             f"a run's name has letters, digits, '.', '_' and '-' only, at most {LONGEST_NAME}; got {name[:100]!r}"
@@ -160,7 +110,7 @@ def _find_same(batches: Batches, settings: Mapping[str, Any]) -> str | None:
     """Return the run whose outputs follow from the same settings, if there is one."""
     for name in batches.names():
         try:
-            found = RunFolder(batches.runs / name).settings() or {}
+            found = batches.settings_of(name)
         except ValueError:
             continue
         if found and not other_settings(found, settings):
@@ -305,128 +255,6 @@ def draw_progress(progress: Progress) -> str:
     )
 
 
-def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, event: gr.SelectData) -> Page:
-    """Show a video of a run in the player at its worst moment.
-
-    Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and which tab is open.
-    """
-    return _open(bench, batches, live, str(event.row_value[0]), names=(name,), open_at="worst")
-
-
-def open_turn(
-    bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, other: str | None, event: gr.SelectData
-) -> Page:
-    """Show a turn of two runs in the player, the lanes of the other run below; returns what ``open_video`` does."""
-    video_id, time_s, *_ = event.row_value
-    return _open(bench, batches, live, str(video_id), names=(name, other), open_at=float(time_s))
-
-
-def _open(
-    bench: Bench,
-    batches: Batches,
-    live: LiveRun | None,
-    video_id: str,
-    *,
-    names: tuple[str | None, ...],
-    open_at: float | Literal["worst"],
-) -> Page:
-    try:
-        saved, *rest = [read_saved(bench, batches, name or "", video_id) for name in names]
-        clip = saved.clip
-        video = bench.copies.find_or_convert(clip.path)
-    except (EngineError, ValueError, OSError) as error:
-        gr.Warning(escape(sentence(error)))
-        return (gr.skip(),) * (len(ClipView._fields) + 4 + len(Buttons._fields) + 2 + 1)
-    if live is not None:
-        live.stop()
-    task = saved.task
-    clip_view = ClipView(
-        clip=clip,
-        video=str(video),
-        chosen=clip.name if clip.is_bundled else None,
-        upload=None,
-        goal=task.goal,
-        steps="\n".join(f"{step.id}: {step.name}" for step in task.steps),
-        user_turns="\n".join(f"{turn.time_s:g}: {turn.text}" for turn in task.user_turns),
-    )
-    runs = " and ".join(run.name for run in (saved, *rest))
-    where = "at its worst moment" if open_at == "worst" else f"at {clock(open_at, digits=1)}"
-    status = f"{clip.name} in the run {runs}, {clock(clip.duration_s)}, {where}. Press N for the next failure."
-    run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, other=rest[0] if rest else None)
-    buttons = Buttons(live=LiveRun(run=saved), run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
-    thresholds = Thresholds(speak=saved.config.speak_threshold, update=saved.config.update_threshold)
-    return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
-
-
-class CompareView(NamedTuple):
-    """The outputs of the comparison."""
-
-    said: Any
-    scores: Any
-    videos: Any
-    turns: Any
-
-
-def compare(bench: Bench, batches: Batches, name: str | None, other: str | None, who: str) -> CompareView:
-    """Hold the run that is shown (A) against another (B)."""
-    try:
-        if not name or not other or name == other:
-            raise ValueError("choose two runs: A above, B here")
-        found = batches.compare(name, other, encode=bench.encode)
-    except (ValueError, OSError) as error:
-        return CompareView(said=sentence(error), scores="", videos=[], turns=[])
-    left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
-    said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left} A turn opens both in the player."
-    split = batches.split_of(_settings_of(batches, name))
-    assert split is not None
-    samples = {sample.video_id: sample for sample in split.samples}
-    return CompareView(
-        said=said,
-        scores=draw_differences(found.differences),
-        videos=compared_videos(found.videos),
-        turns=compared_turns(found.videos, samples, who),
-    )
-
-
-def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
-    """Read one video of a run folder. Raises ``ValueError`` saying why it cannot be shown."""
-    if name not in batches.names():
-        raise ValueError(f"there is no run {name!r}; choose one from the list")
-    folder = RunFolder(batches.runs / name)
-    settings = folder.settings() or {}
-    split = batches.split_of(settings)
-    if split is None:
-        raise ValueError(f"the run is of the split {settings.get('split')}; start the page with --split for it")
-    sample = next((sample for sample in split.samples if sample.video_id == video_id), None)
-    record = folder.record(video_id)
-    if sample is None or sample.video_path is None:
-        raise ValueError(f"{video_id} has no video in {split.path.name}")
-    if record is None or record.error:
-        raise ValueError(f"{video_id} has no outputs: {record.error if record else 'it has not been run'}")
-    return Run(
-        clip=clip_of(sample, sample.video_path, is_bundled=_is_bundled(bench, sample)),
-        task=Task(
-            goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state
-        ),
-        config=_config(settings, sample),
-        model_digest=str(settings.get("model_digest", "")),
-        outputs=folder.outputs(video_id),
-        name=name,
-        is_finished=True,
-    )
-
-
-def _is_bundled(bench: Bench, sample: Sample) -> bool:
-    return any(clip.sample == sample for clip in bench.demos.clips)
-
-
-def _config(settings: Mapping[str, Any], sample: Sample) -> StreamConfig:
-    try:
-        return StreamConfig(**{**settings.get("config", {}), "fps": sample.fps})
-    except TypeError as error:
-        raise ValueError("the run was made with settings that this version does not know") from error
-
-
 def enter(batches: Batches, name: str | None, order: str) -> Page:
     """Come to the tab: show the run under way, or the newest; ask again and again while the tab is open."""
     names = batches.names()
@@ -436,98 +264,3 @@ def enter(batches: Batches, name: str | None, order: str) -> Page:
 def leave() -> Any:
     """Ask no more."""
     return gr.Timer(active=False)
-
-
-def others(batches: Batches, name: str | None, other: str | None) -> Any:
-    """Offer the runs that the one that is shown can be held against."""
-    names = [run for run in batches.names() if run != name]
-    return gr.Dropdown(choices=names, value=other if other in names else None)
-
-
-class SweepView(NamedTuple):
-    """The outputs of the sweep; ``best`` is what the button applies."""
-
-    said: Any
-    heat: Any
-    curves: Any
-    best: Any
-    apply: Any
-
-
-NO_SWEEP = SweepView(said=gr.skip(), heat="", curves=None, best=None, apply=gr.Button(interactive=False))
-
-
-def preview_sweep(batches: Batches, name: str | None, metric: str, size: int) -> SweepView:
-    """Score a grid from the traces of the run that is shown."""
-    try:
-        split = batches.split_of(_settings_of(batches, name))
-        if name is None or split is None:
-            raise ValueError("choose a run of a split that this page has")
-        return _show_sweep(preview(read_traces(batches.runs / name, split), make_grid(size)), metric)
-    except (ValueError, OSError) as error:
-        return NO_SWEEP._replace(said=sentence(error))
-
-
-def exact_sweep(
-    bench: Bench, batches: Batches, name: str | None, metric: str, size: int, device: str
-) -> Generator[SweepView]:
-    """Run the split of the run that is shown at every point of a grid; what is finished is kept."""
-    try:
-        settings = _settings_of(batches, name)
-        split = batches.split_of(settings)
-        if name is None or split is None:
-            raise ValueError("choose a run of a split that this page has")
-        work = replace(batches.work, checkpoint=settings.get("checkpoint", batches.work.checkpoint))
-        work = replace(work, features=batches.runs / FEATURES)
-        folder = batches.runs / SWEEPS / f"{split.path.stem}-{settings.get('model_digest', '')[:8]}-{size}"
-        scoring, grid = batches.jobs.scoring, make_grid(size)
-        moments = run_sweep(
-            split, work, grid, out=folder, scoring=scoring, encode=bench.encode, device=_one(device), resume=True
-        )
-        with closing(moments):
-            for moment in moments:
-                yield SAME_SWEEP._replace(said=_sweep_words(moment))
-        yield _show_sweep(read_sweep(folder), metric)
-    except (EngineError, ValueError, OSError) as error:
-        yield NO_SWEEP._replace(said=sentence(error))
-
-
-def _one(devices: str) -> str:
-    """Return the one device of a sweep: on the CPU a single thread, which is fastest for small models."""
-    place = find_places(devices)[0].device
-    return "cpu:1" if place == "cpu" else place
-
-
-def apply_best(best: BestPoint | None) -> tuple[Any, Any, Any, Any]:
-    """Set the thresholds of both tabs to the best point."""
-    if best is None:
-        return gr.skip(), gr.skip(), gr.skip(), gr.skip()
-    return best.speak_threshold, best.update_threshold, best.speak_threshold, best.update_threshold
-
-
-SAME_SWEEP = SweepView(*(gr.skip() for _ in SweepView._fields))
-
-
-def _settings_of(batches: Batches, name: str | None) -> Mapping[str, Any]:
-    if name is None or name not in batches.names():
-        return {}
-    return RunFolder(batches.runs / name).settings() or {}
-
-
-def _show_sweep(scores: GridScores, metric: str) -> SweepView:
-    best = find_best(scores, metric)
-    return SweepView(
-        said=describe_sweep(scores, best),
-        heat=draw_heat_map(scores, best),
-        curves=curves(scores, best),
-        best=best,
-        apply=gr.Button(f"Use {best.speak_threshold:g} and {best.update_threshold:g}", interactive=True),
-    )
-
-
-def _sweep_words(moment: SweepProgress) -> str:
-    rest = "" if moment.remaining_s is None else f", {clock(moment.remaining_s)} left"
-    return (
-        f"{moment.num_done} of {moment.num_runs} runs, {moment.num_finished} of {moment.num_videos} videos, "
-        f"{moment.passes:,} model passes{rest}."
-    )

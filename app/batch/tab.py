@@ -6,12 +6,13 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch import handlers
+from app.batch import comparing, handlers, saved, sweeping
+from app.batch.batches import Batches
 from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS
-from app.batch.comparing import CHOICES, TURN_HEADERS, VIDEO_HEADERS
-from app.batch.handlers import Batches, BatchView, CompareView, Seen, SweepView
+from app.batch.comparing import CHOICES, TURN_HEADERS, VIDEO_HEADERS, CompareView
+from app.batch.handlers import BatchView, Seen
 from app.batch.results import HEADERS, ORDERS, TABLES
-from app.batch.sweeping import SIZES
+from app.batch.sweeping import SIZES, SweepView
 from app.handlers import Bench
 from eval.grid import DEFAULT_METRICS
 from eval.preview import PREVIEWED
@@ -43,7 +44,7 @@ def make_batch_tab(
         bench: The page's model and videos.
         batches: Runs, splits and jobs.
         live: The window's own run, in the player.
-        player: Outputs of the player, in the order of ``handlers.open_video``.
+        player: Outputs of the player, in the order of ``saved.open_video``.
         rooms: The ``gr.Tabs``.
         here: The ``gr.Tab`` of this tab.
         elsewhere: The other ``gr.Tab``.
@@ -183,22 +184,22 @@ def make_batch_tab(
     timer.tick(partial(handlers.tick, batches), [seen, runs, order], outputs, **AT_ONCE)
 
     def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
-        return handlers.open_video(bench, batches, live, name, event)
+        return saved.open_video(bench, batches, live, name, event)
 
     def open_turn(live: Any, name: Any, other: Any, event: gr.SelectData) -> Any:
-        return handlers.open_turn(bench, batches, live, name, other, event)
+        return saved.open_turn(bench, batches, live, name, other, event)
 
     sweep = SweepView(said=swept, heat=heat, curves=through, best=best, apply=apply)
     previews = gr.on(
         [sweep_tab.select, metric.select, size.select, runs.select],
-        partial(handlers.preview_sweep, batches),
+        partial(sweeping.preview_sweep, batches),
         [runs, metric, size],
         list(sweep),
         **AT_ONCE,
     )
 
     def exact_sweep(*inputs: Any) -> Any:
-        yield from handlers.exact_sweep(bench, batches, *inputs)
+        yield from sweeping.exact_sweep(bench, batches, *inputs)
 
     exact.click(
         exact_sweep,
@@ -210,14 +211,14 @@ def make_batch_tab(
         show_progress="hidden",
         api_visibility="private",
     )
-    apply.click(handlers.apply_best, best, [speak, update, *player[-2:]], **AT_ONCE)
+    apply.click(sweeping.apply_best, best, [speak, update, *player[-2:]], **AT_ONCE)
     comparison = CompareView(said=said, scores=differences, videos=compared, turns=turns)
     videos.select(open_video, [live, runs], [*player, rooms], **AT_ONCE)
     turns.select(open_turn, [live, runs, other], [*player, rooms], **AT_ONCE)
-    compare_tab.select(partial(handlers.others, batches), [runs, other], other, **AT_ONCE)
+    compare_tab.select(partial(comparing.others, batches), [runs, other], other, **AT_ONCE)
     gr.on(
         [other.select, who.select],
-        partial(handlers.compare, bench, batches),
+        partial(comparing.compare, bench, batches),
         [runs, other, who],
         list(comparison),
         concurrency_limit=None,

@@ -1,0 +1,111 @@
+"""Videos of run folders in the player: one at its worst moment, or a turn of two runs."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any, Literal
+
+import gradio as gr
+
+from app.batch.batches import Batches
+from app.clips import clip_of
+from app.handlers import Bench
+from app.runs import Run
+from app.views import Buttons, ClipView, LiveRun, Page, Thresholds, show_run
+from app.words import clock, sentence
+from engine.config import StreamConfig
+from engine.control import Task
+from engine.errors import EngineError
+from eval.runs import RunFolder
+from eval.samples import Sample
+
+
+def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, event: gr.SelectData) -> Page:
+    """Show a video of a run in the player at its worst moment.
+
+    Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and which tab is open.
+    """
+    return _open(bench, batches, live, str(event.row_value[0]), names=(name,), open_at="worst")
+
+
+def open_turn(
+    bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, other: str | None, event: gr.SelectData
+) -> Page:
+    """Show a turn of two runs in the player, the lanes of the other run below; returns what ``open_video`` does."""
+    video_id, time_s, *_ = event.row_value
+    return _open(bench, batches, live, str(video_id), names=(name, other), open_at=float(time_s))
+
+
+def _open(
+    bench: Bench,
+    batches: Batches,
+    live: LiveRun | None,
+    video_id: str,
+    *,
+    names: tuple[str | None, ...],
+    open_at: float | Literal["worst"],
+) -> Page:
+    try:
+        saved, *rest = [read_saved(bench, batches, name or "", video_id) for name in names]
+        clip = saved.clip
+        video = bench.copies.find_or_convert(clip.path)
+    except (EngineError, ValueError, OSError) as error:
+        gr.Warning(escape(sentence(error)))
+        return (gr.skip(),) * (len(ClipView._fields) + 4 + len(Buttons._fields) + 2 + 1)
+    if live is not None:
+        live.stop()
+    task = saved.task
+    clip_view = ClipView(
+        clip=clip,
+        video=str(video),
+        chosen=clip.name if clip.is_bundled else None,
+        upload=None,
+        goal=task.goal,
+        steps="\n".join(f"{step.id}: {step.name}" for step in task.steps),
+        user_turns="\n".join(f"{turn.time_s:g}: {turn.text}" for turn in task.user_turns),
+    )
+    runs = " and ".join(run.name for run in (saved, *rest))
+    where = "at its worst moment" if open_at == "worst" else f"at {clock(open_at, digits=1)}"
+    status = f"{clip.name} in the run {runs}, {clock(clip.duration_s)}, {where}. Press N for the next failure."
+    run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, other=rest[0] if rest else None)
+    buttons = Buttons(live=LiveRun(run=saved), run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
+    thresholds = Thresholds(speak=saved.config.speak_threshold, update=saved.config.update_threshold)
+    return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
+
+
+def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
+    """Read one video of a run folder. Raises ``ValueError`` saying why it cannot be shown."""
+    if name not in batches.names():
+        raise ValueError(f"there is no run {name!r}; choose one from the list")
+    folder = RunFolder(batches.runs / name)
+    settings = folder.settings() or {}
+    split = batches.split_of(settings)
+    if split is None:
+        raise ValueError(f"the run is of the split {settings.get('split')}; start the page with --split for it")
+    sample = next((sample for sample in split.samples if sample.video_id == video_id), None)
+    record = folder.record(video_id)
+    if sample is None or sample.video_path is None:
+        raise ValueError(f"{video_id} has no video in {split.path.name}")
+    if record is None or record.error:
+        raise ValueError(f"{video_id} has no outputs: {record.error if record else 'it has not been run'}")
+    return Run(
+        clip=clip_of(sample, sample.video_path, is_bundled=_is_bundled(bench, sample)),
+        task=Task(
+            goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state
+        ),
+        config=_config(settings, sample),
+        model_digest=str(settings.get("model_digest", "")),
+        outputs=folder.outputs(video_id),
+        name=name,
+        is_finished=True,
+    )
+
+
+def _is_bundled(bench: Bench, sample: Sample) -> bool:
+    return any(clip.sample == sample for clip in bench.demos.clips)
+
+
+def _config(settings: Mapping[str, Any], sample: Sample) -> StreamConfig:
+    try:
+        return StreamConfig(**{**settings.get("config", {}), "fps": sample.fps})
+    except TypeError as error:
+        raise ValueError("the run was made with settings that this version does not know") from error

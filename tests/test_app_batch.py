@@ -77,6 +77,7 @@ def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(batche
     assert all(value == gr.skip() for value in same)
 
 
+@pytest.mark.slow
 def test_the_same_settings_go_on_with_the_run_that_is_there(batches: Batches) -> None:
     start(batches, name="")
     (name,) = batches.names()
@@ -90,6 +91,7 @@ def test_the_same_settings_go_on_with_the_run_that_is_there(batches: Batches) ->
     assert len(batches.names()) == 2
 
 
+@pytest.mark.slow
 def test_another_threshold_reuses_the_embeddings(batches: Batches) -> None:
     start(batches)
     wait_for(batches, "a", "done")
@@ -246,7 +248,11 @@ def test_two_runs_are_compared_and_a_turn_opens_both(bench: Bench, batches: Batc
     assert "no such run" in comparing.compare(bench, batches, "talks", "../x", "both").said
 
 
-def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(bench: Bench, batches: Batches) -> None:
+def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
+    bench: Bench, batches: Batches, demo_manifest: Path, tmp_path: Path
+) -> None:
+    write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
+    batches = replace(batches, splits=read_splits([], [tmp_path / "split.json"]))
     start(batches)
     wait_for(batches, "a", "done")
     metric = "speaking_event_f1_1s"
@@ -255,12 +261,12 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(bench: Bench
     assert shown.heat.count("cell best") == 1
     assert "a preview" in shown.said
     views = list(sweeping.exact_sweep(bench, batches, "a", metric, 5, "cpu:2"))
-    assert views[0].said.startswith("0 of 75 runs, 0 of 3 videos")
-    assert "each point was run, 3 videos" in views[-1].said
+    assert views[0].said.startswith("0 of 25 runs, 0 of 1 videos")
+    assert "each point was run, 1 videos" in views[-1].said
     best = views[-1].best
     assert sweeping.apply_best(best) == (best.speak_threshold, best.update_threshold) * 2
     again = list(sweeping.exact_sweep(bench, batches, "a", metric, 5, "cpu:2"))
-    assert again[0].said.startswith("0 of 0 runs, 3 of 3 videos")
+    assert again[0].said.startswith("0 of 0 runs, 1 of 1 videos")
     foreign = replace(batches, takes_paths=False, work=replace(batches.work, checkpoint="other"))
     assert next(sweeping.exact_sweep(bench, foreign, "a", metric, 5, "auto")).said.startswith("this page runs its own")
     assert sweeping.preview_sweep(batches, "nothing", metric, 5).said.startswith("choose a run")

@@ -84,7 +84,7 @@ def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Upl
 
 
 def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads: Uploads) -> None:
-    upload(page, uploads.slow, "Press|press Run")
+    upload(page, uploads.slow, "then press Run")
     page.click("#run")
     wait_for_status(page, "^Running")
     page.click("#stop")
@@ -100,7 +100,7 @@ def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads
 
 
 def test_a_second_window_waits_for_the_first(page: Page, browser: Browser, address: str, uploads: Uploads) -> None:
-    upload(page, uploads.slow, "press Run")
+    upload(page, uploads.slow, "then press Run")
     page.click("#run")
     wait_for_status(page, "^Running")
     second = browser.new_page()

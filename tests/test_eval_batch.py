@@ -108,6 +108,7 @@ def kill_parent_and_resume(split: Path, work: Work, out: Path, *, after_s: float
     return sum(event.is_kept for event in run_to_end(split, work, out, resume=True))
 
 
+@pytest.mark.slow
 def test_a_parent_that_is_killed_loses_nothing_that_was_finished(
     split: Path, work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:

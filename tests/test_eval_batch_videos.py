@@ -102,6 +102,7 @@ def test_the_rest_is_scored_and_the_four_are_named_with_exit_code_1(
     assert "another speak_threshold (0.5; now 0.9)" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_another_threshold_takes_the_kept_embeddings_and_a_resumed_run_is_equal(
     demo_manifest: Path, uploads: Uploads, tiny_folder: Path, tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ def write_over_and_over(path: Path, folder: Path) -> None:
         write_features(path, random_frames(checkpoint, 50), feature_info(checkpoint, fps=2.0))
 
 
+@pytest.mark.slow
 def test_two_processes_that_write_one_feature_file_never_show_half_of_it(
     tiny_folder: Path, checkpoint: Checkpoint, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ demo: .venv/.demo
 	$(BIN)/python -m app
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: .venv/.dev
 	$(BIN)/ruff check .

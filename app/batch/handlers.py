@@ -248,7 +248,9 @@ def draw_progress(progress: Progress) -> str:
     for station in progress.stations:
         rate = station.total_done / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
         at = f"{station.video_id}, frame {station.num_done} of {station.num_frames}" if station.video_id else "waits"
-        lines.append(f"<li><b>{escape(station.name)}</b> {escape(at)} <span>{rate:.0f} frames/s</span></li>")
+        rest_s = (station.num_frames - station.num_done) / rate if rate and station.video_id else None
+        left = "" if rest_s is None else f", {clock(rest_s)} left of it"
+        lines.append(f"<li><b>{escape(station.name)}</b> {escape(at)} <span>{rate:.0f} frames/s{left}</span></li>")
     return (
         f'<progress value="{progress.num_done}" max="{max(1, progress.num_frames)}" aria-label="frames done">'
         f'</progress><ul class="stations">{"".join(lines)}</ul>'

@@ -1,0 +1,32 @@
+"""What all windows share of reviewing: the store, and the references that verdicts and corrections are about."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.reviews.store import ReviewStore
+from eval.samples import Sample, Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """What all windows share of reviewing; only what is in the store changes."""
+
+    store: ReviewStore
+    """Where actions are kept."""
+    splits: Mapping[str, Split]
+    """What is reviewed, by name."""
+    is_blind: bool = False
+    """Whether nobody sees what others say; otherwise each reviewer chooses."""
+
+    def split_of(self, video_id: str) -> str | None:
+        """Return the name of the first split that holds a video."""
+        return next((name for name, split in self.splits.items() if _find(split, video_id)), None)
+
+    def sample(self, video_id: str) -> Sample | None:
+        """Return the source's reference of a video; None for an upload."""
+        name = self.split_of(video_id)
+        return _find(self.splits[name], video_id) if name else None
+
+
+def _find(split: Split, video_id: str) -> Sample | None:
+    return next((sample for sample in split.samples if sample.video_id == video_id), None)

@@ -17,7 +17,9 @@ from typing import Any
 import gradio as gr
 
 from app.clips import Clip, Demos, read_upload
+from app.desk.desk import Desk
 from app.display import DisplayCopies
+from app.reviews.desk import read_review
 from app.runs import Run
 from app.views import (
     UNCHANGED,
@@ -42,6 +44,7 @@ from engine.replay import Recording
 from engine.stream import Streamer
 from engine.video import Frame, VideoWarning, read_frames
 from engine.vision import encode
+from eval.corrections import apply_corrections
 from eval.matching import Encode
 
 UPDATE_EVERY_S = 0.2
@@ -240,6 +243,20 @@ def rerun(bench: Bench, live: LiveRun | None, speak_threshold: float, update_thr
     wall_s = time.perf_counter() - began
     said = f"Done: the same run with the new thresholds, {len(outputs)} frames in {wall_s:.1f} s."
     return show_run(live.run, said, encode=bench.encode)
+
+
+def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.EventData) -> RunView:
+    """Show the run judged by the reference as corrected, or by the source's; conflicts leave the source."""
+    run = live.run if live else None
+    sample = desk.sample(run.clip.name) if run else None
+    if run is None or sample is None or run.clip.sample is None:
+        return _say_only("There is no run with a reference to judge: press Run.", is_problem=True)
+    if not event.corrected:
+        return show_run(run, "Judged by the reference of the source.", encode=bench.encode)
+    corrections = read_review(desk.store, video_id=sample.video_id).corrections.get(sample.video_id, ())
+    corrected = apply_corrections(sample, corrections)
+    said = f"Judged by the corrected reference: {len(corrections)} corrections, {len(corrected.conflicts)} in conflict."
+    return show_run(run, said, encode=bench.encode, corrected=corrected)
 
 
 def read_threshold(value: object, name: str) -> float:

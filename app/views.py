@@ -3,7 +3,7 @@
 Here records become component updates. Texts go into text boxes and the player; markup is made of numbers alone.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any, Literal, NamedTuple
 
@@ -11,10 +11,12 @@ import gradio as gr
 
 from app.clips import Clip
 from app.player.pack import pack_run
+from app.reviews.events import name_events
 from app.runs import Run
 from app.scores import draw_scores
 from app.words import clock
 from engine.replay import Recording
+from eval.corrections import CorrectedSample, name_turns
 from eval.failures import JudgedVideo, judge_video, worst_frame
 from eval.matching import Encode
 
@@ -103,12 +105,17 @@ def show_run(
     is_problem: bool = False,
     other: Run | None = None,
     open_at: float | Literal["worst"] | None = None,
+    corrected: CorrectedSample | None = None,
 ) -> RunView:
     """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's.
 
     The player goes to ``open_at``, in seconds or to the start of the seconds that hold most failures, and has the lanes
-    of the ``other`` run of the video below those of this one.
+    of the ``other`` run of the video below those of this one. With ``corrected`` it is judged against that reference.
     """
+    names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
+    if corrected is not None:
+        run = replace(run, clip=replace(run.clip, sample=corrected.sample))
+        names = tuple(turn.name for turn in corrected.turns)
     judged = _judge(run, encode)
     if open_at == "worst":
         worst = worst_frame(judged, fps=run.config.fps) if judged else None
@@ -116,7 +123,13 @@ def show_run(
     return RunView(
         status=say(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
-        player=pack_run(run, judged, open_at_s=open_at, other=(other, _judge(other, encode)) if other else None),
+        player=pack_run(
+            run,
+            judged,
+            events=name_events(run.clip.name, outputs=run.outputs, references=names, judged=judged),
+            open_at_s=open_at,
+            other=(other, _judge(other, encode)) if other else None,
+        ),
         scores=draw_scores(run, encode),
     )
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.reviews.actions import MOST_NAME, VERDICTS, Action, Event, Verdict, check_reviewer
-from app.reviews.events import name_events, reference_event, reference_name
+from app.reviews.events import VideoEvents, name_events, reference_event, reference_name
 from app.reviews.review import (
     Progress,
     Review,
@@ -20,7 +20,7 @@ from app.reviews.review import (
     review_disagreements,
 )
 from engine.records import FrameOutput
-from eval.corrections import Correction, TurnName
+from eval.corrections import Correction, TurnName, name_turns
 from eval.failures import Failure, JudgedVideo
 from eval.samples import Turn
 from tests.strategies import few
@@ -195,7 +195,7 @@ def test_events_are_named_in_the_order_of_the_page_and_found_again_after_a_re_ru
     )
     judged = JudgedVideo(turns=(), failures=failures)
     sample = replace(BOAT, turns=(Turn(time_s=1.0, role="user", text="Next?"),) * 2)
-    events = name_events("boat", outputs=outputs, sample=sample, judged=judged)
+    events = name_events("boat", outputs=outputs, references=name_turns(sample.turns), judged=judged)
     assert [(event.kind, event.time_s, event.text, event.number) for event in events.written] == [
         ("generated", 0.0, "Go.", 0),
         ("update", 1.0, "S1->start", 0),
@@ -212,7 +212,7 @@ def test_events_are_named_in_the_order_of_the_page_and_found_again_after_a_re_ru
     assert len({event.key for event in events.ordered}) == 7
     again = [frame(0), frame(1, "New."), frame(2, "Go on.", late_s=0.0001)]
     assert name_events("boat", outputs=again).written[-1].key == events.written[-1].key
-    assert name_events("boat") == name_events("boat", sample=replace(BOAT, turns=()))
+    assert name_events("boat") == VideoEvents(written=(), references=(), states=())
 
 
 def test_a_reference_event_and_the_name_of_its_turn_are_one() -> None:

@@ -12,10 +12,19 @@ const KEYS = [
   ["R", "loop", "loop the region, or end the loop"],
   ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],
   ["C", "nextCaptions", "captions: model, reference, none"],
-  ["T", "nextTab", "transcript, or precision and recall"],
+  ["T", "nextTab", "transcript, review, or precision and recall"],
   ["Y", "copyLink", "copy a link to this moment"],
   ["?", "help", "this list"],
 ];
+const REVIEW_KEYS = [
+  ["1 2 3 4 5 6 7", "verdict1 verdict2 verdict3 verdict4 verdict5 verdict6 verdict7", `verdict: ${props.verdicts.join(", ")}`],
+  ["Q W U", "previousEvent nextEvent nextUnreviewed", "previous, next event, next without your verdict"],
+  ["G M", "tags note", "tags, note of the event; Enter or Esc ends"],
+  ["Z X", "undo redo", "undo, redo what you said"],
+  ["E D A", "editText deleteTurn addTurn", "correct the reference: its text, delete or bring back, add at the playhead"],
+  ["V B", "earlier later", "correct the reference: one frame earlier, later"],
+];
+if (props.can_review) KEYS.splice(-1, 0, ...REVIEW_KEYS);
 const DO_OF_KEY = Object.fromEntries(KEYS.flatMap(([keys, names]) => {
   const [all, acts] = [keys.split(" "), names.split(" ")];
   return all.map((key, number) => [key === "Space" ? " " : key.toLowerCase(), acts[Math.min(number, acts.length - 1)]]);
@@ -72,9 +81,22 @@ const acts = {
   zoomOut: () => zoom(2),
   fit: () => show(0, data.duration_s),
   nextCaptions: () => { const box = find("captions"); box.selectedIndex = (box.selectedIndex + 1) % 3; setCaptions(box.value); },
-  nextTab: () => openTab(tab === "rows" ? "curves" : "rows"),
+  nextTab: () => openTab(TABS[(TABS.indexOf(tab) + 1) % TABS.length]),
   copyLink,
   help: showHelp,
+  ...Object.fromEntries(props.verdicts.map((verdict, number) => [`verdict${number + 1}`, () => giveVerdict(verdict)])),
+  previousEvent: () => stepEvent(-1),
+  nextEvent: () => stepEvent(1),
+  nextUnreviewed: () => goToUnreviewed(),
+  tags: () => { openTab("review"); find("tags").focus(); },
+  note: () => { openTab("review"); find("note").focus(); },
+  undo: () => give("undo", {}),
+  redo: () => give("redo", {}),
+  editText,
+  deleteTurn,
+  addTurn,
+  earlier: () => nudge(-1),
+  later: () => nudge(1),
 };
 
 function act(name) {
@@ -109,14 +131,17 @@ function setCaptions(which) {
   say(which === "off" ? "No captions" : `Captions: ${which}`);
 }
 
+const TABS = props.can_review ? ["rows", "review", "curves"] : ["rows", "curves"];
+
 function openTab(name) {
   tab = name;
   for (const button of root.querySelectorAll("[data-tab]")) {
     button.setAttribute("aria-selected", button.dataset.tab === name);
     button.tabIndex = button.dataset.tab === name ? 0 : -1;
   }
-  find("rows").hidden = name !== "rows";
-  find("curves").hidden = name !== "curves";
+  for (const panel of ["rows", "review", "curves"]) find(panel).hidden = name !== panel;
+  if (data) layOut();
+  drawReview();
   if (name === "curves" && data) drawCurves(find("curves"), data, shown);
 }
 

@@ -43,11 +43,31 @@ function threshold(x, y) {
   return row?.kind === "trace" && !row.of && x >= GUTTER && Math.abs(y - lanes.traceY(row, shown.thresholds[row.name])) < 6 ? row : null;
 }
 
+// A turn of the corrected reference under the pointer, if there is one.
+function heldTurn(x, y) {
+  if (lanes.rowAt(y)?.kind !== "corrected" || x < GUTTER) return null;
+  const near = data.layer.filter((turn) => turn.look !== "deleted" && Math.abs(lanes.x(turn.time) - x) < 7);
+  return near.sort((a, b) => Math.abs(lanes.x(a.time) - x) - Math.abs(lanes.x(b.time) - x))[0] ?? null;
+}
+
+function dragTurn(turn, event) {
+  const began = offset(canvas, event)[0], shownTurn = data.layer.find((other) => other.key === turn.key);
+  goToEvent(review.events.find((found) => found.key === turn.key));
+  const at = (later) => turn.time + lanes.time(offset(canvas, later)[0]) - lanes.time(began);
+  follow(canvas, event, (later) => { shownTurn.time = at(later); askPaint(); }, (last) => {
+    shownTurn.time = turn.time;
+    moveTurn(turn, at(last));
+    askPaint();
+  });
+}
+
 canvas.addEventListener("pointerdown", (event) => {
   if (!data || event.button) return;
   const [x, y] = offset(canvas, event);
   const row = threshold(x, y);
   if (row) return holdThreshold(row.name, row, event);
+  const turn = heldTurn(x, y);
+  if (turn) return dragTurn({ ...turn }, event);
   if (x < GUTTER - 4) return;
   const from = lanes.time(x);
   const isRegion = event.shiftKey;
@@ -61,7 +81,7 @@ canvas.addEventListener("pointerdown", (event) => {
 canvas.addEventListener("pointermove", (event) => {
   if (!data) return;
   const [x, y] = offset(canvas, event);
-  canvas.style.cursor = threshold(x, y) ? "ns-resize" : x < GUTTER ? "default" : "crosshair";
+  canvas.style.cursor = threshold(x, y) ? "ns-resize" : heldTurn(x, y) ? "ew-resize" : x < GUTTER ? "default" : "crosshair";
   const text = event.buttons ? null : lanes.describe(data, x, y);
   tip.hidden = !text;
   if (!text) return;
@@ -106,6 +126,8 @@ const themes = new MutationObserver(() => { lanes.readColours(); if (data) repai
 themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
 watch("value", draw);
 draw();
+drawReview();
+send();
 tick();
 // What can be seen from outside, for tests and consoles.
 root.inspect = () => ({
@@ -116,4 +138,5 @@ root.inspect = () => ({
     hits: shown.counts[name]?.hits.length, misses: shown.counts[name]?.misses.length, alarms: shown.counts[name]?.alarms.length,
   }])),
   said: find("said").textContent, rows: lanes.rows,
+  event: data ? currentEvent() : null, opinions: review.state?.opinions ?? {}, layer: data?.layer ?? [], waiting: outbox.keys.length, saved: review.saved,
 });

@@ -30,7 +30,11 @@ class Lanes {
     let top = 4;
     const add = (kind, height, more = {}) => { rows.push({kind, top, height, ...more}); top += height; };
     if (data.asked.length) add("user", 20, {label: "user"});
-    if (data.has_reference) { add("reference", 20, {label: "reference"}); add("links", LINKS); }
+    if (data.has_reference) {
+      add("reference", 20, {label: "reference"});
+      if (data.hasLayer) add("corrected", 20, {label: "corrected"});
+      add("links", LINKS);
+    }
     add("said", 20, {label: data.other ? "A assistant" : "assistant"});
     top += 6;
     const height = data.steps.length > 8 ? 14 : 19;
@@ -143,6 +147,12 @@ class Lanes {
 
   paint_reference(pen, row, data) {
     this.paintTexts(pen, row, data.wanted, (turn) => (turn.is_missed ? [this.colours.missed, "✕", true] : [this.colours.reference, "●"]));
+  }
+
+  paint_corrected(pen, row, data) {
+    const glyphs = {update: "◆", user: "▹", assistant: "●"};
+    const colours = {same: this.colours.reference, changed: this.colours.active, deleted: this.colours.missed};
+    this.paintTexts(pen, row, data.layer, (turn) => [colours[turn.look], turn.look === "deleted" ? "✕" : glyphs[turn.role], turn.look === "deleted"]);
   }
 
   paint_said(pen, row, data) {
@@ -310,7 +320,7 @@ class Lanes {
     data = row.of ?? data;
     if (x < GUTTER) return row.kind === "step" ? row.label : null;
     const time = this.time(x), frame = frameAt(data, time);
-    const lists = {user: data.asked, reference: data.wanted, said: data.said};
+    const lists = {user: data.asked, reference: data.wanted, corrected: data.layer, said: data.said};
     if (lists[row.kind]) {
       const turn = lists[row.kind][countUpTo(lists[row.kind], this.time(x + 2), (item) => item.time) - 1];
       return turn && x - this.x(turn.time) < 260 ? `${clockText(turn.time)}  ${turn.text}` : null;

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from app.reviews.events import VideoEvents
 from app.runs import Run, judge_updates
 from app.words import STATE_WORDS
 from engine.dialogue import STATES, initial_state
@@ -27,6 +28,7 @@ def pack_run(
     run: Run,
     judged: JudgedVideo | None = None,
     *,
+    events: VideoEvents | None = None,
     open_at_s: float | None = None,
     other: tuple[Run, JudgedVideo | None] | None = None,
 ) -> str:
@@ -35,11 +37,35 @@ def pack_run(
     Args:
         run: With any number of outputs.
         judged: Verdicts and failures; None for a run that goes on, or that has no reference.
+        events: What reviewers can judge; None for a run that goes on.
         open_at_s: Where the player goes, in seconds; None leaves it where it is.
         other: A second run of the video, whose lanes stand below, with its verdicts.
     """
-    packed = _pack(run, judged) | {"open_at": open_at_s, "other": _pack(*other) if other is not None else None}
+    packed = _pack(run, judged) | {
+        "events": _events(events) if events else [],
+        "open_at": open_at_s,
+        "other": _pack(*other) if other is not None else None,
+    }
     return json.dumps(packed, ensure_ascii=False)
+
+
+def _events(events: VideoEvents) -> list[Packed]:
+    """Return the events in their order, each with its place among the turns or the reference's turns."""
+    turns = {event.key: number for number, event in enumerate(events.written)}
+    references = {event.key: number for number, event in enumerate(events.references)}
+    return [
+        {
+            "key": event.key,
+            "kind": event.kind,
+            "role": event.role,
+            "time": event.time_s,
+            "text": event.text,
+            "number": event.number,
+            "turn": turns.get(event.key),
+            "reference": references.get(event.key),
+        }
+        for event in events.ordered
+    ]
 
 
 def _pack(run: Run, judged: JudgedVideo | None) -> Packed:
@@ -49,6 +75,7 @@ def _pack(run: Run, judged: JudgedVideo | None) -> Packed:
     return {
         "name": run.clip.name,
         "run": run.digest,
+        "model": run.model_digest,
         "run_name": run.name,
         "is_linkable": _is_linkable(run),
         "is_finished": run.is_finished,
@@ -72,6 +99,7 @@ def _pack(run: Run, judged: JudgedVideo | None) -> Packed:
             "update": [output.frame_index for output in outputs if output.updates],
         },
         "has_reference": sample is not None,
+        "expected_frames": run.clip.num_frames,
         "expected": _expected(sample, len(outputs)) if sample else None,
         "tolerance_s": LATE_S,
         "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),

@@ -173,8 +173,22 @@ class Transcript {
     else if (reference && (!turn || reference.text !== turn.text)) {
       words.append(quoted(turn ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));
     }
-    box.append(node("span", "ss-time", clockText(row.time)), node("span", "ss-who", glyph), words, mark);
+    box.append(node("span", "ss-time", clockText(row.time)), node("span", "ss-role", glyph), words, mark, node("span", "ss-given"));
     return box;
+  }
+
+  // Writes a reviewer's verdicts beside the rows: what is said of an event, by its key.
+  mark(data, opinion) {
+    this.rows.forEach((row, number) => {
+      const keys = data.events.filter((event) => (event.turn !== null && event.turn === row.number) || (event.reference !== null && event.reference === row.link));
+      const said = keys.map((event) => opinion(event.key)).filter((found) => found.verdict !== null);
+      const box = this.panel.children[number].querySelector(".ss-given");
+      box.replaceChildren(...said.map((found) => {
+        const chip = node("kbd", found.isWaiting ? "ss-waits" : "", props.verdicts.indexOf(found.verdict) + 1);
+        chip.title = found.verdict;
+        return chip;
+      }));
+    });
   }
 
   // Marks the row of a failure or of a time; scrolls to it only while the mouse is elsewhere.

@@ -28,10 +28,13 @@ function draw() {
     shown.isLooping = false;
     cursor = null;
   }
+  if (!isSame) { review.state = null; review.current = null; }
   screen.caption(data, screen.captions);
   transcript.draw(data);
   drawKinds();
   layOut();
+  recall();
+  if (data.events.length) send();
   if (data.open_at !== null) { screen.arriveAt(data.open_at); reveal(data.open_at); }
   else if (!isSame) openLinkedMoment();
 }
@@ -47,6 +50,8 @@ function clear() {
 
 function layOut() {
   if (!data || !canvas.parentElement.clientWidth) return;
+  data.layer = layerTurns();
+  data.hasLayer = data.layer.length > 0 && (tab === "review" || data.layer.some((turn) => turn.look !== "same"));
   lanes.resize(canvas.parentElement.clientWidth, lanes.arrange(data));
   canvas.setAttribute("aria-valuemax", data.duration_s.toFixed(1));
   recount();
@@ -111,6 +116,7 @@ function tick() {
   lastFrame = frame;
   const failure = cursor === null ? null : data.failures[cursor];
   drawNow(find("now"), data, frame, time, failure);
+  if (data.events.length) followEvent(time);
   transcript.follow(time, failure);
   canvas.setAttribute("aria-valuenow", time.toFixed(1));
   canvas.setAttribute("aria-valuetext", `${clockText(time)} of ${clockText(data.duration_s)}`);

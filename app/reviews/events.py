@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from app.reviews.actions import Event
 from engine.records import FrameOutput
-from eval.corrections import TurnName, name_turns
+from eval.corrections import TurnName
 from eval.failures import JudgedVideo
-from eval.samples import Sample
 
 _ORDER = {"reference": 0, "update": 1, "generated": 2, "state": 3}
 
@@ -20,7 +19,7 @@ class VideoEvents:
     written: tuple[Event, ...]
     """What the model wrote, parallel to ``JudgedVideo.turns``: by frame, updates before the response."""
     references: tuple[Event, ...]
-    """Reference turns, parallel to ``Sample.turns`` of the source."""
+    """Reference turns, parallel to the names that they were given."""
     states: tuple[Event, ...]
     """Times of wrong state, in the order of ``JudgedVideo.failures``."""
 
@@ -35,7 +34,7 @@ def name_events(
     video_id: str,
     *,
     outputs: Sequence[FrameOutput] = (),
-    sample: Sample | None = None,
+    references: Iterable[TurnName] = (),
     judged: JudgedVideo | None = None,
 ) -> VideoEvents:
     """Name the events of one video.
@@ -43,7 +42,7 @@ def name_events(
     Args:
         video_id: Its name.
         outputs: The run; empty where only the reference is reviewed.
-        sample: The source's reference, not a corrected one; None without.
+        references: What the turns of the reference are called in the source (``eval.corrections.name_turns``).
         judged: The failures of the run, for the times of wrong state; None without.
     """
     times = {output.frame_index: output.time_s for output in outputs}
@@ -67,10 +66,9 @@ def name_events(
         for failure in (judged.failures if judged else ())
         if failure.kind == "wrong state"
     ]
-    names = name_turns(sample.turns) if sample else ()
     return VideoEvents(
         written=_number(written),
-        references=tuple(reference_event(video_id, name) for name in names),
+        references=tuple(reference_event(video_id, name) for name in references),
         states=_number(states),
     )
 

@@ -1,0 +1,55 @@
+// What reviewers did, kept in this browser until the store has it: a closed laptop or a dead server loses nothing.
+
+const OUTBOX = "stepscope:outbox:", RETRY_MS = 3000;
+
+class Outbox {
+  constructor() {
+    this.count = 0;
+    this.memory = new Map(); // where the browser forbids storage: until the window is closed
+  }
+
+  get storage() {
+    try { return window.localStorage; } catch { return null; }
+  }
+
+  put(action) {
+    const order = `${String(Date.now()).padStart(15, "0")}-${String(this.count++).padStart(6, "0")}`;
+    const key = `${OUTBOX}${order}-${action.action_id}`, text = JSON.stringify(action);
+    try { this.storage.setItem(key, text); } catch { this.memory.set(key, text); } // no storage, or no room in it
+  }
+
+  get keys() {
+    const stored = this.storage ? Object.keys(this.storage).filter((key) => key.startsWith(OUTBOX)) : [];
+    return [...new Set([...stored, ...this.memory.keys()])].sort();
+  }
+
+  // All that waits, oldest first; what is not ours, or damaged, is left alone.
+  all() {
+    return this.keys.flatMap((key) => {
+      try {
+        const action = JSON.parse(this.memory.get(key) ?? this.storage.getItem(key));
+        return typeof action?.action_id === "string" && typeof action.video_id === "string" ? [{ ...action, key }] : [];
+      } catch { return []; }
+    });
+  }
+
+  remove(actionId) {
+    for (const { key, action_id } of this.all()) {
+      if (action_id !== actionId) continue;
+      this.memory.delete(key);
+      this.storage?.removeItem(key);
+    }
+  }
+}
+
+function newName() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function remembered(name, fallback = "") {
+  try { return localStorage.getItem(`stepscope:${name}`) ?? fallback; } catch { return fallback; }
+}
+
+function remember(name, value) {
+  try { localStorage.setItem(`stepscope:${name}`, value); } catch { say("This browser forbids storage: names are forgotten when the window is closed."); }
+}

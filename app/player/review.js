@@ -1,0 +1,245 @@
+// Verdicts, tags and notes on the event under the playhead. What is given goes to the outbox, and from there to the store.
+
+const SCOPES = {
+  all: () => true,
+  failures: (event) => event.kind === "state" || (event.turn !== null ? data.turns[event.turn].failure !== null : data.references[event.reference]?.is_missed),
+  model: (event) => event.kind === "generated" || event.kind === "update",
+  reference: (event) => event.kind === "reference",
+};
+const outbox = new Outbox();
+const review = {
+  state: null, events: [], mine: new Map(), current: null, wanted: null, scope: "all", // what is said, and of what
+  isBlind: remembered("blind") === "yes", signedIn: null, // who says it
+  isAsking: false, isAgain: false, saved: "", problem: "", timer: 0, // what became of it
+};
+const NOTHING_SAID = { verdict: null, tags: [], note: "" };
+
+function reviewer() { return review.signedIn ?? find("who").value.trim(); }
+function layer() { return review.state?.layer ?? null; }
+
+// Brings together what the store says and what waits in the outbox: the events, and this reviewer's word on them.
+function recall() {
+  if (!data || !props.can_review) return;
+  const added = (layer()?.turns ?? []).filter((turn) => turn.is_added).map((turn) => ({
+    ...turn.name, key: turn.key, kind: "reference", time: turn.name.time_s, turn: null, reference: null,
+  }));
+  review.events = added.length ? [...data.events, ...added].sort((a, b) => a.time - b.time) : data.events;
+  review.mine.clear();
+  const who = reviewer();
+  for (const [key, said] of Object.entries(review.state?.opinions ?? {})) {
+    const mine = said.find((opinion) => opinion.reviewer === who);
+    if (mine) review.mine.set(key, mine);
+  }
+  for (const action of outbox.all()) {
+    if (!action.event || action.reviewer !== who || action.video_id !== data.name) continue;
+    const given = { verdict: { verdict: action.verdict }, tags: { tags: action.tags }, note: { note: action.note } }[action.kind];
+    review.mine.set(action.event.key, { ...opinion(action.event.key), ...given, isWaiting: true });
+  }
+  transcript.mark(data, opinion);
+  drawReview();
+}
+
+function opinion(key) { return review.mine.get(key) ?? NOTHING_SAID; }
+function correctedTurn(event) { return layer()?.turns.find((turn) => turn.key === event.key) ?? null; }
+function eventTime(event) { return correctedTurn(event)?.time ?? event.time; }
+function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
+
+function give(kind, more) {
+  if (!reviewer()) {
+    openTab("review");
+    find("who").focus();
+    return say("Who reviews? Type your name, press Enter, then go on.");
+  }
+  outbox.put({
+    action_id: newName(), kind, video_id: data.name, reviewer: reviewer(), ...more,
+    moment: {
+      run_digest: data.run, model_digest: data.model, playhead_s: screen.time,
+      speak_threshold: data.thresholds.speak, update_threshold: data.thresholds.update,
+    },
+  });
+  recall();
+  send();
+}
+
+function giveToEvent(kind, more) {
+  const event = currentEvent();
+  if (!event) return say("There is no event here to judge.");
+  give(kind, { event: { key: event.key, kind: event.kind, role: event.role, time_s: event.time, text: event.text, number: event.number }, ...more });
+}
+
+function giveVerdict(verdict) {
+  const event = currentEvent();
+  giveToEvent("verdict", { verdict });
+  if (event && reviewer()) goToUnreviewed(verdict);
+}
+
+// Sends what waits, one reviewer and video at a time, and hears what is said of the video that is shown.
+async function send() {
+  if (!props.can_review) return;
+  if (review.isAsking) { review.isAgain = true; return; }
+  review.isAsking = true;
+  clearTimeout(review.timer);
+  try {
+    do {
+      review.isAgain = false;
+      const waiting = outbox.all(), first = waiting[0];
+      const [video, who] = first ? [first.video_id, first.reviewer] : [data?.name, reviewer()];
+      if (video === undefined) break;
+      const actions = waiting.filter((action) => action.video_id === video && action.reviewer === who).slice(0, 100);
+      hear(video, await server.ask({ video_id: video, reviewer: who, is_blind: review.isBlind, actions: actions.map(toSend) }));
+      review.isAgain ||= outbox.keys.length > 0 && !review.problem || first && (video !== data?.name || who !== reviewer());
+    } while (review.isAgain && !review.problem);
+  } catch {
+    review.problem = "the server does not answer";
+  }
+  review.isAsking = false;
+  if (review.problem && outbox.keys.length) review.timer = setTimeout(send, RETRY_MS);
+  recall();
+}
+
+function toSend({ key, reviewer, video_id, event, ...action }) {
+  if (!event) return action;
+  const { key: ofEvent, ...named } = event;
+  return { ...action, event: named };
+}
+
+function hear(video, reply) {
+  review.problem = reply.error ?? "";
+  review.signedIn = reply.signed_in;
+  if (reply.is_blind) review.isBlind = true;
+  find("blind").disabled = reply.is_blind;
+  for (const { action_id, event } of reply.kept) {
+    const done = outbox.all().find((action) => action.action_id === action_id);
+    outbox.remove(action_id);
+    review.saved = new Date().toLocaleTimeString();
+    if (["undo", "redo"].includes(done?.kind) && video === data?.name) review.wanted = event;
+  }
+  for (const id in reply.refused) {
+    outbox.remove(id);
+    say(`Not kept: ${reply.refused[id]}`);
+  }
+  if (reply.state && video === data?.name) {
+    review.state = reply.state;
+    recall();
+    layOut();
+    if (review.wanted) goToEvent(review.events.find((event) => event.key === review.wanted));
+    review.wanted = null;
+  }
+}
+
+function goToEvent(event) {
+  if (!event) return;
+  screen.pause();
+  review.current = event.key;
+  cursor = null;
+  lastFrame = lastTime = -1;
+  const time = Math.min(eventTime(event) + 1e-3, data.duration_s);
+  seek(time);
+  reveal(time);
+  drawReview();
+}
+
+function stepEvent(by) {
+  const all = review.events.filter(SCOPES[review.scope]);
+  const now = currentEvent(), at = now ? all.findIndex((event) => event.key === now.key) : -1;
+  const next = at >= 0 ? all[at + by] : by > 0 ? all.find((event) => eventTime(event) > screen.time) : all.findLast((event) => eventTime(event) < screen.time);
+  if (!next) return say(`No event ${by > 0 ? "after" : "before"} this one.`);
+  goToEvent(next);
+}
+
+function goToUnreviewed(given = "") {
+  const all = review.events.filter(SCOPES[review.scope]);
+  const start = all.findIndex((event) => event.key === review.current) + 1;
+  const next = [...all.slice(start), ...all.slice(0, start)].find((event) => opinion(event.key).verdict === null);
+  if (!next) return say(`${given ? `“${given}”. ` : ""}Every event has your verdict.`);
+  goToEvent(next);
+  if (given) say(`“${given}”; the next one is here.`);
+}
+
+// The event under the playhead: the chosen one while the playhead stays on it, else the last that has begun.
+function followEvent(time) {
+  const all = review.events, now = currentEvent();
+  if (now && Math.abs(eventTime(now) - time) < 0.5 / data.fps) return;
+  const begun = all.filter((event) => eventTime(event) <= time + 1e-4);
+  const last = begun.findLast(SCOPES[review.scope]) ?? begun.at(-1) ?? all[0];
+  if (last?.key === review.current) return;
+  review.current = last?.key ?? null;
+  drawReview();
+}
+
+function drawReview() {
+  const panel = find("review");
+  find("tabs").querySelector("[data-tab=review]").hidden = !props.can_review;
+  if (!data || !props.can_review) return;
+  drawSaved();
+  if (panel.hidden) return;
+  find("who").value = review.signedIn ?? find("who").value;
+  find("who").disabled = review.signedIn !== null;
+  find("blind").checked = review.isBlind;
+  const event = currentEvent(), said = event ? opinion(event.key) : NOTHING_SAID;
+  drawEvent(find("event"), event);
+  for (const button of find("verdicts").children) button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
+  for (const [name, value] of [["tags", said.tags.join(", ")], ["note", said.note]]) {
+    const box = find(name);
+    box.disabled = !event;
+    if (document.activeElement !== box || box.dataset.event !== event?.key) box.value = value;
+    box.dataset.event = event?.key ?? "";
+  }
+  drawOthers(find("others"), event);
+  drawCorrection(event);
+}
+
+function drawSaved() {
+  const counted = review.events.filter(SCOPES[review.scope]), who = reviewer();
+  const done = who ? counted.filter((event) => opinion(event.key).verdict !== null).length : 0;
+  find("done").textContent = `${done} of ${counted.length} judged`;
+  const waiting = outbox.keys.length, box = find("saved");
+  box.textContent = waiting
+    ? review.problem ? `${waiting} not saved: ${review.problem}. Kept in this browser and sent again.` : `saving ${waiting}…`
+    : review.problem ? review.problem : review.saved ? `saved ${review.saved}` : "";
+  box.classList.toggle("ss-unsaved", Boolean(review.problem));
+}
+
+function drawEvent(box, event) {
+  if (!event) return box.replaceChildren(node("span", "ss-dim", "No event here."));
+  const names = { generated: "● said", update: "◆ updated", state: "▨ wrong state of", reference: { update: "◇ reference", user: "▹ user", assistant: "○ reference" }[event.role] };
+  const turn = event.turn === null ? null : data.turns[event.turn];
+  const parts = [node("b", "", `${clockText(eventTime(event))} ${names[event.kind]}`), " ", node("span", "ss-quote", event.text)];
+  const found = turn?.failure ?? (data.references[event.reference]?.is_missed ? "missed" : null);
+  if (found) parts.push(node("span", "ss-tag", `${KINDS[found] ?? ""} ${found}`));
+  if (turn?.link !== null && turn?.link !== undefined && data.references[turn.link].text !== event.text) parts.push(quoted("reference", data.references[turn.link].text));
+  box.replaceChildren(...parts);
+}
+
+function drawOthers(box, event) {
+  const others = (event ? review.state?.opinions[event.key] ?? [] : []).filter((said) => said.reviewer !== reviewer());
+  box.replaceChildren(...others.map((said) => {
+    const row = node("p", "ss-other");
+    row.append(node("b", "", said.reviewer), ` ${said.verdict ?? "no verdict"}`, ...said.tags.map((tag) => node("span", "ss-tag", tag)));
+    if (said.note) row.append(quoted("note", said.note));
+    return row;
+  }));
+}
+
+find("verdicts").append(...props.verdicts.map((verdict, number) => {
+  const button = node("button", "ss-verdict");
+  button.type = "button";
+  button.dataset.verdict = verdict;
+  button.append(node("kbd", "", number + 1), verdict);
+  button.addEventListener("click", () => { if (data) giveVerdict(verdict); });
+  return button;
+}));
+find("who").value = remembered("reviewer");
+find("who").addEventListener("change", () => { remember("reviewer", find("who").value.trim()); recall(); send(); });
+find("blind").addEventListener("change", (event) => { review.isBlind = event.target.checked; remember("blind", review.isBlind ? "yes" : "no"); send(); });
+find("scope").addEventListener("change", (event) => { review.scope = event.target.value; drawReview(); });
+find("tags").addEventListener("change", (event) => giveToEvent("tags", { tags: event.target.value.split(",").map((tag) => tag.trim()).filter(Boolean) }));
+find("note").addEventListener("change", (event) => giveToEvent("note", { note: event.target.value }));
+find("review").addEventListener("keydown", (event) => {
+  const isLine = event.target.matches("input") || event.key === "Enter" && (event.ctrlKey || event.metaKey);
+  if (event.key !== "Escape" && !(event.key === "Enter" && isLine)) return;
+  event.preventDefault();
+  event.target.blur();
+  canvas.focus({ preventScroll: true });
+});
+document.addEventListener("visibilitychange", () => { if (!document.hidden) send(); }, { signal: listeners.signal });

@@ -7,6 +7,7 @@ import argparse
 import errno
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,14 +17,19 @@ from transformers.utils import logging as transformers_logging
 from app.batch.batches import Batches
 from app.batch.jobs import Jobs
 from app.clips import read_demos, read_splits
+from app.desk.desk import Desk
+from app.desk.who import read_users
 from app.display import DisplayCopies
+from app.exports.__main__ import STORE
 from app.handlers import Bench
 from app.palette import CSS
 from app.player.player import CSS as PLAYER_CSS
+from app.reviews.store import open_store
 from app.ui import build_page
 from engine.checkpoint import load_model
 from engine.errors import EngineError
 from eval.encoders import EMBEDDED, load_encoder
+from eval.samples import Split, read_split
 from eval.scoring import ScoreSettings
 from eval.worker import Work
 
@@ -50,14 +56,16 @@ def serve(options: argparse.Namespace) -> None:
     if not options.max_minutes > 0:
         raise ValueError(f"--max-minutes must be positive; got {options.max_minutes:g}")
     _check_address(options.host, options.port)
+    users = read_users(options.auth) if options.auth else None
     demos = read_demos(options.data)
-    checkpoint = load_model(
-        options.checkpoint,
-        device=options.device,
-        heads=options.heads,
-        allow_untrained_heads=options.allow_untrained_heads,
-    )
-    with TemporaryDirectory(prefix="stepscope-display-") as folder:
+    where = options.reviews or options.runs / STORE.name
+    with TemporaryDirectory(prefix="stepscope-display-") as folder, open_store(where) as store:
+        checkpoint = load_model(
+            options.checkpoint,
+            device=options.device,
+            heads=options.heads,
+            allow_untrained_heads=options.allow_untrained_heads,
+        )
         bench = Bench(
             checkpoint=checkpoint,
             demos=demos,
@@ -73,9 +81,13 @@ def serve(options: argparse.Namespace) -> None:
             work=Work(checkpoint=str(options.checkpoint), heads=options.heads),
             takes_paths=options.host in LOOPBACK,
         )
-        videos = [sample.video_path for split in splits.values() for sample in split.samples if sample.video_path]
-        print(f"StepScope: http://{options.host}:{options.port}", *filter(None, [demos.notice]), sep="\n", flush=True)
-        build_page(bench, batches).launch(
+        desk = Desk(store=store, splits=_reviewed(splits, options.data), is_blind=options.blind)
+        videos = [sample.video_path for split in desk.splits.values() for sample in split.samples if sample.video_path]
+        backup = f"The store of reviews was migrated; a copy as it was is {store.backup}." if store.backup else ""
+        said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, backup]
+        print(*filter(None, said), sep="\n", flush=True)
+        build_page(bench, batches, desk).launch(
+            auth=users,
             server_name=options.host,
             server_port=options.port,
             allowed_paths=[
@@ -90,6 +102,16 @@ def serve(options: argparse.Namespace) -> None:
             ssr_mode=False,
             quiet=True,
         )
+
+
+def _reviewed(splits: Mapping[str, Split], data: Path) -> Mapping[str, Split]:
+    """Return the splits with that of the bundled videos; why that cannot be read, the page says."""
+    if data.stem in splits or not data.is_file():
+        return splits
+    try:
+        return {**splits, data.stem: read_split(data)}
+    except ValueError:
+        return splits
 
 
 def _check_address(host: str, port: int) -> None:
@@ -114,9 +136,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         action="append",
         default=[],
-        help="another split for the batch tab (beside test.json and val.json next to --data); may be repeated",
+        help="another split for batch and reviews (beside test.json and val.json next to --data); may be repeated",
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of run folders (default: %(default)s)")
+    parser.add_argument("--reviews", help=f"store: a file, or an SQLAlchemy URL (default: {STORE.name} in --runs)")
+    parser.add_argument("--blind", action="store_true", help="no reviewer sees what another says")
+    parser.add_argument("--auth", type=Path, metavar="FILE", help="who may come in: lines of name:password")
     parser.add_argument("--checkpoint", default=ASSETS / "checkpoint", help="folder or hub id")
     parser.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
     parser.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")

@@ -11,6 +11,8 @@ import gradio as gr
 from app import handlers
 from app.batch.batches import Batches
 from app.batch.tab import make_batch_tab
+from app.desk.desk import Desk
+from app.desk.tab import make_desk_tab
 from app.handlers import Bench
 from app.player.player import make_player
 from app.views import Buttons, ClipView, RunView, Thresholds
@@ -32,8 +34,8 @@ AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden",
 """For events that never wait for another's end."""
 
 
-def build_page(bench: Bench, batches: Batches) -> gr.Blocks:
-    """Build the page around a model, the bundled videos and the batch runs; theme and style are given to ``launch``."""
+def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
+    """Build the page around a model, the videos, the batch runs and the reviews; ``launch`` takes theme and style."""
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
         clip, live = gr.State(None), gr.State(None)
         gr.Markdown(INTRODUCTION, elem_id="title")
@@ -67,6 +69,7 @@ def build_page(bench: Bench, batches: Batches) -> gr.Blocks:
                         player = make_player(video_id="video", elem_id="player")
                     scores = gr.HTML(elem_id="scores", padding=False)
             batch_tab = gr.Tab("Batch", id="batch")
+            desk_tab = gr.Tab("Reviews", id="reviews")
 
         clip_view = ClipView(
             clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
@@ -111,7 +114,11 @@ def build_page(bench: Bench, batches: Batches) -> gr.Blocks:
                 player=[*everything, *thresholds],
                 rooms=rooms,
                 here=batch_tab,
-                elsewhere=player_tab,
+                elsewhere=[player_tab, desk_tab],
+            )
+        with desk_tab:
+            make_desk_tab(
+                bench, batches, desk, live=live, player=[*everything, *thresholds], rooms=rooms, here=desk_tab
             )
         for name, slider in thresholds._asdict().items():
             slider.input(None, [slider], [slider], js=PREVIEW.format(name=name), api_visibility="private")

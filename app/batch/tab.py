@@ -36,7 +36,7 @@ PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 300}
 
 
 def make_batch_tab(
-    bench: Bench, batches: Batches, *, live: Any, player: Sequence[Any], rooms: Any, here: Any, elsewhere: Any
+    bench: Bench, batches: Batches, *, live: Any, player: Sequence[Any], rooms: Any, here: Any, elsewhere: Sequence[Any]
 ) -> None:
     """Lay out the tab, inside ``here``, and wire it.
 
@@ -47,7 +47,7 @@ def make_batch_tab(
         player: Outputs of the player, in the order of ``saved.open_video``.
         rooms: The ``gr.Tabs``.
         here: The ``gr.Tab`` of this tab.
-        elsewhere: The other ``gr.Tab``.
+        elsewhere: The other ``gr.Tab`` components.
     """
     seen = gr.State(Seen())
     with gr.Row():
@@ -225,4 +225,4 @@ def make_batch_tab(
         api_visibility="private",
     )
     here.select(partial(handlers.enter, batches), [runs, order], [*outputs, timer], **AT_ONCE)
-    elsewhere.select(handlers.leave, None, timer, **AT_ONCE)
+    gr.on([tab.select for tab in elsewhere], handlers.leave, None, timer, **AT_ONCE)

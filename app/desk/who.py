@@ -1,5 +1,6 @@
 """Who asks: the user of ``--auth``, the Hugging Face account on a Space, or whoever a typed name says."""
 
+from pathlib import Path
 from typing import Any
 
 from app.reviews.actions import check_reviewer
@@ -27,3 +28,34 @@ def reviewer_of(request: Any, typed: str) -> str:
     Raises ``ValueError`` for a name that cannot be shown.
     """
     return check_reviewer(signed_in(request) or typed)
+
+
+def read_users(path: Path) -> list[tuple[str, str]]:
+    """Read who may come in, from lines of ``name:password``. Raises ``ValueError`` naming the line that is wrong.
+
+    Blank lines are passed over. No message holds what stands in the file: it may be a password.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text in UTF-8; write a line name:password for each reviewer") from None
+    users: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        name, _, password = line.rstrip("\r").partition(":")
+        if not name.strip() and not password:
+            continue
+        if not password or not _is_name(name):
+            raise ValueError(f"{path}, line {number} is not written name:password; mend or remove it")
+        if name in users:
+            raise ValueError(f"{path}, line {number} names somebody for a second time; remove one of the lines")
+        users[name] = password
+    if not users:
+        raise ValueError(f"{path} names nobody; write a line name:password for each reviewer")
+    return list(users.items())
+
+
+def _is_name(name: str) -> bool:
+    try:
+        return check_reviewer(name) == name
+    except ValueError:
+        return False

@@ -75,12 +75,12 @@ body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body
 #player, #player > *, #player div:has(> .ss), #player .ss { display: contents; }
 #video { height: var(--ss-screen); min-width: 0; }
 #video video { background: #000; height: 100%; }
-.ss-board, .ss-said { grid-column: 1 / -1; }
+.ss-board, .ss-foot { grid-column: 1 / -1; }
 @media (max-width: 1250px) {
     #stage { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); }
     .ss-side { grid-column: 1 / -1; order: 3; height: 220px; }
     .ss-board { order: 2; }
-    .ss-said { order: 4; }
+    .ss-foot { order: 4; }
 }
 #scores { overflow: visible; }
 .scores { display: flex; flex-wrap: wrap; gap: 8px; }

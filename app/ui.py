@@ -11,6 +11,7 @@ import gradio as gr
 from app import handlers
 from app.batch.batches import Batches
 from app.batch.tab import make_batch_tab
+from app.desk.answers import answer
 from app.desk.desk import Desk
 from app.desk.tab import make_desk_tab
 from app.handlers import Bench
@@ -36,6 +37,10 @@ AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden",
 
 def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
     """Build the page around a model, the videos, the batch runs and the reviews; ``launch`` takes theme and style."""
+
+    def review(asked: dict[str, Any], request: gr.Request) -> dict[str, Any]:
+        return answer(desk, asked, request=request)
+
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
         clip, live = gr.State(None), gr.State(None)
         gr.Markdown(INTRODUCTION, elem_id="title")
@@ -66,7 +71,7 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
                     progress = gr.HTML(elem_id="progress", padding=False)
                     with gr.Column(elem_id="stage"):
                         video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
-                        player = make_player(video_id="video", elem_id="player")
+                        player = make_player(video_id="video", elem_id="player", review=review)
                     scores = gr.HTML(elem_id="scores", padding=False)
             batch_tab = gr.Tab("Batch", id="batch")
             desk_tab = gr.Tab("Reviews", id="reviews")
@@ -78,6 +83,11 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         buttons = Buttons(live=live, run=run_button, stop=stop_button)
         thresholds = Thresholds(speak=speak, update=update)
         everything = [*clip_view, *run_view, *buttons]
+
+        def judge_against(live: Any, event: gr.EventData) -> Any:
+            return handlers.judge_against(bench, desk, live, event)
+
+        player.against(judge_against, live, list(run_view), **AT_ONCE)
 
         def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
             return handlers.open_page(bench, live, chosen, dict(request.query_params))

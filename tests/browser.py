@@ -44,19 +44,25 @@ def serve_player(folder: Path) -> Iterator[str]:
         yield address
 
 
+def start_player(folder: Path, *, port: int) -> "subprocess.Popen[bytes]":
+    """Serve ``tests.player_page`` of a folder until the process is killed."""
+    process = _start("tests.player_page", str(folder), str(port))
+    _wait(process, f"http://127.0.0.1:{port}")
+    return process
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 @contextmanager
 def _served(module: str, *options: str) -> Iterator[str]:
     """Run a module that serves on the port that is its last argument."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *options, str(port)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    port = free_port()
+    process = _start(module, *options, str(port))
     address = f"http://127.0.0.1:{port}"
     try:
         _wait(process, address)
@@ -64,6 +70,12 @@ def _served(module: str, *options: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.communicate(timeout=20)
+
+
+def _start(module: str, *options: str) -> "subprocess.Popen[bytes]":
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", module, *options]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def open_page(page: Page, address: str) -> None:

@@ -1,22 +1,28 @@
 """A page with a video and the player alone, served from packed runs: starts in a few seconds, for tests and timing.
 
 ``python -m tests.player_page FOLDER PORT`` shows the first ``*.mp4`` and ``*.json`` of the folder; a button per file
-shows another.
+shows another. With a split ``reviews/split.json`` reviewers can judge it; the store is beside it.
 """
 
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 
+from app.desk.answers import answer
+from app.desk.desk import Desk
 from app.palette import CSS
 from app.player.player import CSS as PLAYER_CSS
 from app.player.player import make_player
+from app.reviews.store import open_store
+from eval.samples import read_split
 
 
 def main(folder: Path, port: int) -> None:
     """Serve the folder until interrupted."""
+    desk = open_desk(folder / "reviews")
     packs, videos = sorted(folder.glob("*.json")), sorted(folder.glob("*.mp4"))
     with gr.Blocks(analytics_enabled=False, fill_width=True) as page:
         typing = gr.Textbox(label="typing", elem_id="typing")
@@ -25,7 +31,7 @@ def main(folder: Path, port: int) -> None:
             choices = [gr.Button(path.name, elem_id=path.stem) for path in (*packs, *videos)]
         with gr.Column(elem_id="stage"):
             video = gr.Video(str(videos[0]), show_label=False, interactive=False, buttons=[], elem_id="video")
-            player = make_player(video_id="video", elem_id="player")
+            player = make_player(video_id="video", elem_id="player", review=partial(_review, desk) if desk else None)
         page.load(partial(packs[0].read_text, encoding="utf-8"), None, player, show_progress="hidden")
         for button, path in zip(choices, (*packs, *videos), strict=True):
             target = video if path.suffix == ".mp4" else player
@@ -42,6 +48,18 @@ def main(folder: Path, port: int) -> None:
         quiet=True,
         enable_monitoring=False,
     )
+
+
+def open_desk(folder: Path) -> Desk | None:
+    """Return the desk of a folder with a split; None without one."""
+    if not folder.exists():
+        return None
+    split = read_split(folder / "split.json")
+    return Desk(store=open_store(folder / "reviews.sqlite"), splits={"split": split})
+
+
+def _review(desk: Desk, asked: dict[str, Any], request: Any) -> dict[str, Any]:
+    return answer(desk, asked, request=request)
 
 
 def _write_down(before: str, event: gr.EventData) -> str:

@@ -9,91 +9,18 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.clips import Clip
 from app.player.pack import pack_run
-from app.runs import Run
-from engine.config import StreamConfig
-from engine.control import Task
 from engine.h264 import write_h264
-from engine.records import FrameOutput, Step, UserTurn
 from eval.decisions import count_decisions
-from eval.failures import JudgedVideo, judge_video
 from eval.metrics import reference_frames
-from eval.samples import Sample, Turn
 from tests.browser import CHROMIUM, FLAGS, inspect, rows, serve_player
 from tests.conftest import moving_square
-from tests.fakes import count_letters
+from tests.played import HOSTILE, judge, make_run
 
-HOSTILE = "<img src=x onerror=window.hacked=1> {{window.hacked=1}} ${window.hacked=1} </script> مرحبا 🙂 " + "x" * 5000
-STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
 ]
-
-
-def make_run(folder: Path, *, text: str = "", seed: int = 0) -> Run:
-    """Make a run of 10 s at 2 fps in which something of everything goes wrong; ``text`` goes into every lane."""
-    rng = np.random.default_rng(seed)
-    turns = (
-        Turn(time_s=1.0, role="update", text="S1->start"),
-        Turn(time_s=1.0, role="assistant", text=f"Now the wheel. {text}"),
-        Turn(time_s=3.0, role="user", text=f"What is next? {text}"),
-        Turn(time_s=4.0, role="update", text="S1->complete"),
-        Turn(time_s=4.0, role="assistant", text=f"Now the roof. {text}"),
-        Turn(time_s=6.0, role="assistant", text=f"Careful! {text}"),
-        Turn(time_s=8.5, role="update", text="S2->start"),
-    )
-    sample = Sample(
-        video_id="a",
-        video_path=folder / "a.mp4",
-        fps=2.0,
-        num_frames=20,
-        goal="build",
-        steps=tuple(replace(step, name=f"{step.name} {text}") for step in STEPS),
-        turns=turns,
-        initial_state={},
-    )
-    writes: dict[int, tuple[tuple[str, ...], str | None]] = {
-        2: (("S1->start",), f"Now the wheel. {text}"),
-        7: (("S1->complete", "S2->begin"), None),
-        11: ((), f"Now the roof. {text}"),
-        18: ((), f"!?%&/ 12345 {text}"),
-    }
-    states = {2: {"S1": "in_progress"}, 7: {"S1": "completed"}}
-    state, outputs = {"S1": "not_started", "S2": "not_started"}, []
-    for index in range(20):
-        updates, response = writes.get(index, ((), None))
-        state = {**state, **states.get(index, {})}
-        outputs.append(
-            FrameOutput(
-                frame_index=index,
-                time_s=index / 2,
-                speak_prob=float(rng.uniform(0.5, 1) if response else rng.uniform(0, 0.5)),
-                update_prob=float(rng.uniform(0.5, 1) if updates else rng.uniform(0, 0.5)),
-                response=response,
-                updates=updates,
-                dst_state=state,
-                cache_tokens=100 + 3 * index if index < 15 else 60,
-                refreshed=index == 15,
-                latency_ms=float(rng.uniform(1, 9)),
-            )
-        )
-    clip = Clip(
-        name="a", path=folder / "a.mp4", fps=2.0, num_frames=20, duration_s=10.0, sample=sample, is_bundled=True
-    )
-    return Run(
-        clip=clip,
-        task=Task(goal="build", steps=sample.steps, user_turns=(UserTurn(time_s=3.0, text=f"What is next? {text}"),)),
-        config=StreamConfig(),
-        outputs=tuple(outputs),
-        is_finished=True,
-    )
-
-
-def judge(run: Run) -> JudgedVideo:
-    assert run.clip.sample is not None
-    return judge_video(run.clip.sample, run.outputs, encode=count_letters)
 
 
 @pytest.fixture(scope="module")

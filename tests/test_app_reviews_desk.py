@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from app.reviews.actions import Event
-from app.reviews.desk import give_correction, give_note, give_tags, give_verdict, read_review, redo, undo
+from app.reviews.actions import Action, Event
+from app.reviews.desk import read_review, redo, undo
 from app.reviews.store import ReviewStore, open_store
 from eval.corrections import Correction
 from tests.reviewed import MOMENT, NAMES
@@ -19,31 +19,38 @@ def store(tmp_path: Path) -> Iterator[ReviewStore]:
 
 
 def test_what_a_reviewer_gives_is_there_and_undone_and_redone_one_by_one(store: ReviewStore) -> None:
+    delete = Correction(reviewer="ann", kind="delete", turn=NAMES[0])
     given = [
-        give_verdict(store, EVENT, "unclear", reviewer="ann", moment=MOMENT),
-        give_tags(store, EVENT, ("odd",), reviewer="ann", moment=MOMENT),
-        give_note(store, EVENT, "dark", reviewer="ann", moment=MOMENT),
-        give_correction(
-            store,
-            Correction(reviewer="ann", kind="delete", turn=NAMES[0]),
-            video_id="boat",
-            moment=MOMENT,
-        ),
+        store.append(action)
+        for action in (
+            Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict="unclear", moment=MOMENT),
+            Action(kind="tags", reviewer="ann", video_id="boat", event=EVENT, tags=("odd",), moment=MOMENT),
+            Action(kind="note", reviewer="ann", video_id="boat", event=EVENT, note="dark", moment=MOMENT),
+            Action(kind="correction", reviewer="ann", video_id="boat", correction=delete, moment=MOMENT),
+        )
     ]
     assert [action.number for action in given] == [1, 2, 3, 4]
     assert all(action.moment == MOMENT for action in store.read())
     review = read_review(store, video_id="boat")
     said = review.opinion(EVENT, "ann")
     assert (said.verdict, said.tags, said.note) == ("unclear", ("odd",), "dark")
-    assert review.corrections["boat"] == (given[3].correction,)
+    assert review.corrections["boat"] == (delete,)
     assert [undo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given[::-1], None]
     assert (read_review(store).events, read_review(store).corrections) == ((), {})
     assert [redo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given, None]
     assert read_review(store) == review
 
 
+def test_an_undo_that_is_asked_for_twice_takes_back_one(store: ReviewStore) -> None:
+    for verdict in ("correct", "missed"):
+        store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict=verdict))
+    for _ in range(2):
+        undo(store, reviewer="ann", video_id="boat", action_id="again")
+    assert read_review(store).opinion(EVENT, "ann").verdict == "correct"
+
+
 def test_a_blind_reviewer_sees_and_undoes_nothing_of_the_others(store: ReviewStore) -> None:
-    give_verdict(store, EVENT, "correct", reviewer="ann", moment=MOMENT)
+    store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict="correct"))
     assert read_review(store, only="bob").events == ()
     assert undo(store, reviewer="bob", video_id="boat") is None
     assert read_review(store).opinion(EVENT, "ann").verdict == "correct"

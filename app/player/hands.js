@@ -43,11 +43,10 @@ function threshold(x, y) {
   return row?.kind === "trace" && !row.of && x >= GUTTER && Math.abs(y - lanes.traceY(row, shown.thresholds[row.name])) < 6 ? row : null;
 }
 
-// A turn of the corrected reference under the pointer, if there is one.
 function heldTurn(x, y) {
-  if (lanes.rowAt(y)?.kind !== "corrected" || x < GUTTER) return null;
-  const near = data.layer.filter((turn) => turn.look !== "deleted" && Math.abs(lanes.x(turn.time) - x) < 7);
-  return near.sort((a, b) => Math.abs(lanes.x(a.time) - x) - Math.abs(lanes.x(b.time) - x))[0] ?? null;
+  const row = lanes.rowAt(y);
+  const turn = row?.kind === "corrected" && x > GUTTER - 8 ? lanes.layerTurn(data, row, x, y) : null;
+  return turn?.look === "deleted" ? null : turn;
 }
 
 function dragTurn(turn, event) {

@@ -32,7 +32,7 @@ class Lanes {
     if (data.asked.length) add("user", 20, {label: "user"});
     if (data.has_reference) {
       add("reference", 20, {label: "reference"});
-      if (data.hasLayer) add("corrected", 20, {label: "corrected"});
+      if (data.hasLayer) add("corrected", 26, {label: "corrected"});
       add("links", LINKS);
     }
     add("said", 20, {label: data.other ? "A assistant" : "assistant"});
@@ -149,11 +149,26 @@ class Lanes {
     this.paintTexts(pen, row, data.wanted, (turn) => (turn.is_missed ? [this.colours.missed, "✕", true] : [this.colours.reference, "●"]));
   }
 
+  // Turns of the corrected reference: words above, updates below; a line leads from where the source has them.
   paint_corrected(pen, row, data) {
-    const glyphs = {update: "◆", user: "▹", assistant: "●"};
     const colours = {same: this.colours.reference, changed: this.colours.active, deleted: this.colours.missed};
-    this.paintTexts(pen, row, data.layer, (turn) => [colours[turn.look], turn.look === "deleted" ? "✕" : glyphs[turn.role], turn.look === "deleted"]);
+    const marks = {assistant: dot, user: triangle, update: diamond};
+    let before = "";
+    for (const turn of data.layer) {
+      const [from, x, y] = [this.x(turn.name.time_s), this.x(turn.time), this.layerY(row, turn)];
+      if (Math.max(x, from) < GUTTER - 8 || Math.min(x, from) > this.width) continue;
+      const place = `${Math.round(x)} ${y}${turn.look}`;
+      if (place === before) continue; // nothing more would be seen
+      before = place;
+      pen.fillStyle = pen.strokeStyle = colours[turn.look];
+      pen.lineWidth = 1.8;
+      if (turn.look === "deleted") cross(pen, x, y); else marks[turn.role](pen, x, y);
+      if (Math.abs(from - x) > 4) line(pen, from, y, x, y);
+      pen.lineWidth = 1;
+    }
   }
+
+  layerY(row, turn) { return row.top + (turn.role === "update" ? 19 : 7); }
 
   paint_said(pen, row, data) {
     this.paintTexts(pen, row, data.said, (turn) => [this.colours[turn.verdict] ?? this.colours.speak, VERDICTS[turn.verdict] ?? "●"]);
@@ -313,6 +328,13 @@ class Lanes {
     pen.setLineDash([]);
   }
 
+  // The turn of the corrected reference at a point; null for none.
+  layerTurn(data, row, x, y) {
+    const apart = (turn) => Math.abs(this.x(turn.time) - x);
+    const near = data.layer.filter((turn) => apart(turn) < 8 && Math.abs(this.layerY(row, turn) - y) < 8);
+    return near.sort((a, b) => apart(a) - apart(b))[0] ?? null;
+  }
+
   // The text of what lies under a point, for the tooltip; null for nothing.
   describe(data, x, y) {
     const row = this.rowAt(y);
@@ -320,7 +342,11 @@ class Lanes {
     data = row.of ?? data;
     if (x < GUTTER) return row.kind === "step" ? row.label : null;
     const time = this.time(x), frame = frameAt(data, time);
-    const lists = {user: data.asked, reference: data.wanted, corrected: data.layer, said: data.said};
+    const lists = {user: data.asked, reference: data.wanted, said: data.said};
+    if (row.kind === "corrected") {
+      const turn = this.layerTurn(data, row, x, y);
+      return turn && `${clockText(turn.time)}  ${turn.look === "deleted" ? "deleted: " : ""}${turn.text}`;
+    }
     if (lists[row.kind]) {
       const turn = lists[row.kind][countUpTo(lists[row.kind], this.time(x + 2), (item) => item.time) - 1];
       return turn && x - this.x(turn.time) < 260 ? `${clockText(turn.time)}  ${turn.text}` : null;
@@ -347,6 +373,7 @@ function fitCanvas(canvas, width, height) {
 function line(pen, x0, y0, x1, y1) { pen.beginPath(); pen.moveTo(x0, y0); pen.lineTo(x1, y1); pen.stroke(); }
 function dot(pen, x, y) { pen.beginPath(); pen.arc(x, y, 3.6, 0, 7); pen.fill(); }
 function cross(pen, x, y) { line(pen, x - 4, y - 4, x + 4, y + 4); line(pen, x - 4, y + 4, x + 4, y - 4); }
+function diamond(pen, x, y) { pen.beginPath(); for (const [dx, dy] of [[0, -5], [5, 0], [0, 5], [-5, 0]]) pen.lineTo(x + dx, y + dy); pen.fill(); }
 function triangle(pen, x, y) { pen.beginPath(); pen.moveTo(x, y - 5); pen.lineTo(x + 5, y + 4); pen.lineTo(x - 5, y + 4); pen.fill(); }
 
 function hatching(pen, colour) {

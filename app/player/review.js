@@ -8,7 +8,7 @@ const SCOPES = {
 };
 const outbox = new Outbox();
 const review = {
-  state: null, events: [], mine: new Map(), current: null, wanted: null, scope: "all", // what is said, and of what
+  state: null, events: [], mine: new Map(), moves: new Map(), current: null, wanted: null, scope: "all", // what is said, and of what
   isBlind: remembered("blind") === "yes", signedIn: null, // who says it
   isAsking: false, isAgain: false, saved: "", problem: "", timer: 0, // what became of it
 };
@@ -30,7 +30,9 @@ function recall() {
     const mine = said.find((opinion) => opinion.reviewer === who);
     if (mine) review.mine.set(key, mine);
   }
+  review.moves.clear();
   for (const action of outbox.all()) {
+    if (action.correction?.time_s !== undefined) review.moves.set(JSON.stringify(action.correction.turn), action.correction.time_s);
     if (!action.event || action.reviewer !== who || action.video_id !== data.name) continue;
     const given = { verdict: { verdict: action.verdict }, tags: { tags: action.tags }, note: { note: action.note } }[action.kind];
     review.mine.set(action.event.key, { ...opinion(action.event.key), ...given, isWaiting: true });
@@ -40,7 +42,10 @@ function recall() {
 }
 
 function opinion(key) { return review.mine.get(key) ?? NOTHING_SAID; }
-function correctedTurn(event) { return layer()?.turns.find((turn) => turn.key === event.key) ?? null; }
+function correctedTurn(event) {
+  const turn = layer()?.turns.find((found) => found.key === event.key);
+  return turn ? { ...turn, time: review.moves.get(JSON.stringify(turn.name)) ?? turn.time } : null;
+}
 function eventTime(event) { return correctedTurn(event)?.time ?? event.time; }
 function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
 
@@ -112,7 +117,10 @@ function hear(video, reply) {
     const done = outbox.all().find((action) => action.action_id === action_id);
     outbox.remove(action_id);
     review.saved = new Date().toLocaleTimeString();
-    if (["undo", "redo"].includes(done?.kind) && video === data?.name) review.wanted = event;
+    const words = { undo: "Taken back.", redo: "Brought back.", correction: "Corrected: see the lane “corrected”." }[done?.kind];
+    if (!words || video !== data?.name) continue;
+    say(words);
+    review.wanted = event;
   }
   for (const id in reply.refused) {
     outbox.remove(id);

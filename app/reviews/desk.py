@@ -23,9 +23,7 @@ def undo(store: ReviewStore, *, reviewer: str, video_id: str, action_id: str | N
     target = find_undo(store.read(video_id=video_id), reviewer=reviewer, video_id=video_id)
     if target is not None:
         name = action_id or uuid4().hex
-        store.append(
-            Action(kind="undo", reviewer=reviewer, video_id=video_id, target=target.action_id, action_id=name)
-        )
+        store.append(Action(kind="undo", reviewer=reviewer, video_id=video_id, target=target.action_id, action_id=name))
     return target
 
 
@@ -34,7 +32,5 @@ def redo(store: ReviewStore, *, reviewer: str, video_id: str, action_id: str | N
     target = find_redo(store.read(video_id=video_id), reviewer=reviewer, video_id=video_id)
     if target is not None:
         name = action_id or uuid4().hex
-        store.append(
-            Action(kind="redo", reviewer=reviewer, video_id=video_id, target=target.action_id, action_id=name)
-        )
+        store.append(Action(kind="redo", reviewer=reviewer, video_id=video_id, target=target.action_id, action_id=name))
     return target

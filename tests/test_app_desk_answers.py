@@ -1,0 +1,155 @@
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.desk.answers import Answer, answer
+from app.desk.desk import Desk
+from app.reviews.actions import Event
+from app.reviews.events import reference_event
+from app.reviews.store import open_store
+from eval.samples import Split
+from tests.reviewed import EVIL, MOMENT, NAMES, SAMPLE
+
+EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text=EVIL)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        yield Desk(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
+
+
+def anybody(*, token: str = "", session: dict[str, Any] | None = None) -> Any:
+    """Return a request as Gradio hands it to server functions; with a token, of somebody who signed in as ann."""
+    page = SimpleNamespace(cookie_id="x", tokens={"secret": "ann"})
+    return SimpleNamespace(scope={"session": session or {}}, app=page, cookies={"access-token-x": token})
+
+
+def ask(desk: Desk, *actions: dict[str, Any], reviewer: str = "bob", request: Any = None, **more: Any) -> Answer:
+    named = [{"action_id": str(number), **action} for number, action in enumerate(actions)]
+    asked = {"video_id": "boat", "reviewer": reviewer, "is_blind": False, "actions": named, **more}
+    return answer(desk, asked, request=request or anybody())
+
+
+def on_event(kind: str, **more: Any) -> dict[str, Any]:
+    event = {key: value for key, value in asdict(EVENT).items() if key != "video_id"}
+    return {"kind": kind, "event": event, "moment": asdict(MOMENT), **more}
+
+
+def correcting(kind: str, number: int, **more: Any) -> dict[str, Any]:
+    return {"kind": "correction", "correction": {"kind": kind, "turn": asdict(NAMES[number]), **more}}
+
+
+def test_what_is_given_is_kept_whole_and_told(desk: Desk) -> None:
+    reply = ask(
+        desk, on_event("verdict", verdict="unclear"), on_event("tags", tags=["odd"]), on_event("note", note=EVIL)
+    )
+    assert reply["kept"] == [{"action_id": str(number), "event": EVENT.key} for number in range(3)]
+    said = {"reviewer": "bob", "verdict": "unclear", "tags": ["odd"], "note": EVIL}
+    assert reply["state"]["opinions"] == {EVENT.key: [said]}
+    assert [(action.event, action.moment) for action in desk.store.read()] == [(EVENT, MOMENT)] * 3
+
+
+def test_what_is_sent_again_is_kept_once(desk: Desk) -> None:
+    for _ in range(2):
+        reply = ask(desk, on_event("verdict", verdict="unclear"), {"kind": "undo"})
+        assert [kept["action_id"] for kept in reply["kept"]] in (["0", "1"], ["0"])
+    assert [action.kind for action in desk.store.read()] == ["verdict", "undo"]
+    assert reply["refused"] == {"1": "there is nothing to undo"}
+
+
+def test_corrections_are_a_layer_that_names_every_turn(desk: Desk) -> None:
+    ask(desk, correcting("boundary", 2, time_s=3.5), correcting("delete", 0), correcting("text", 4, text="Which?"))
+    added = {"role": "assistant", "time_s": 5.0, "text": "Done.", "number": 0}
+    reply = ask(desk, {"action_id": "a", "kind": "correction", "correction": {"kind": "add", "turn": added}})
+    layer = reply["state"]["layer"]
+    turns = [(turn["time"], turn["text"], turn["is_added"], turn["reviewers"]) for turn in layer["turns"]]
+    assert turns == [
+        (1.0, "S1->start", False, []),
+        (3.5, "S1->complete", False, ["bob"]),
+        (3.5, "S2->start", False, ["bob"]),
+        (4.5, "Which?", False, ["bob"]),
+        (5.0, "Done.", True, ["bob"]),
+    ]
+    assert [turn["key"] for turn in layer["turns"][:4]] == [reference_event("boat", name).key for name in NAMES[1:]]
+    assert [turn["name"] for turn in layer["deleted"]] == [asdict(NAMES[0])]
+    assert (layer["conflicts"], layer["unusable"]) == ([], [])
+
+
+def test_reviewers_who_want_different_things_are_told(desk: Desk) -> None:
+    ask(desk, correcting("time", 1, time_s=1.5), reviewer="ann")
+    reply = ask(desk, {**correcting("time", 1, time_s=2.0), "action_id": "b"})
+    conflict = {"key": reference_event("boat", NAMES[1]).key, "aspect": "time", "wishes": "ann: 1.5, bob: 2.0"}
+    assert reply["state"]["layer"]["conflicts"] == [conflict]
+
+
+def test_in_blind_mode_others_are_not_told(desk: Desk) -> None:
+    ask(desk, on_event("verdict", verdict="correct"), correcting("delete", 0), reviewer="ann")
+    for told in (ask(desk, is_blind=True), ask(replace(desk, is_blind=True))):
+        assert told["state"]["opinions"] == {}
+        assert told["state"]["layer"]["deleted"] == []
+    assert ask(desk)["state"]["opinions"] != {}
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        (on_event("verdict", verdict="nice"), "verdict"),
+        ({"kind": "verdict", "verdict": "correct"}, "needs its event"),
+        ({"kind": "shout"}, "kind"),
+        (on_event("note", note="x" * 60_000), "letters"),
+        (on_event("note") | {"event": {"kind": "generated"}}, "event.role"),
+        (on_event("note") | {"event": {**asdict(EVENT), "time_s": float("inf")}}, "infinity"),
+        (on_event("verdict", verdict="correct", moment={"playhead_s": "soon"}), "moment.playhead_s"),
+        (correcting("time", 1, time_s=99.0), "lie in the video"),
+        (correcting("update", 1, text="S9->start"), "of a step among"),
+        (correcting("text", 4, text="  "), "not blank"),
+        ({"kind": "redo"}, "nothing to redo"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_the_rest_kept(desk: Desk, action: dict[str, Any], reason: str) -> None:
+    reply = ask(desk, action, on_event("verdict", verdict="correct"))
+    assert reason in reply["refused"]["0"]
+    assert [kept["action_id"] for kept in reply["kept"]] == ["1"]
+    assert len(desk.store.read()) == 1
+
+
+def test_a_correction_of_a_turn_that_is_not_there_is_refused(desk: Desk) -> None:
+    turn = {**asdict(NAMES[0]), "text": "gone"}
+    reply = ask(desk, {"kind": "correction", "correction": {"kind": "delete", "turn": turn}})
+    assert "its source has changed" in reply["refused"]["0"]
+    upload = ask(desk, correcting("delete", 0), video_id="mine.mp4")
+    assert upload["refused"]["0"] == "this video has no reference to correct"
+    assert upload["state"]["layer"] is None
+
+
+def test_nothing_is_kept_without_a_name(desk: Desk) -> None:
+    reply = ask(desk, on_event("verdict", verdict="correct"), reviewer="")
+    assert "name" in reply["refused"]["0"]
+    assert "printable" in ask(desk, on_event("verdict", verdict="correct"), reviewer="a\nb")["error"]
+    assert desk.store.read() == ()
+
+
+def test_who_signed_in_cannot_speak_for_another(desk: Desk) -> None:
+    ask(desk, on_event("verdict", verdict="correct"), reviewer="bob", request=anybody(token="secret"))
+    login = {"oauth_info": {"userinfo": {"preferred_username": "cleo"}}}
+    ask(desk, {**on_event("note"), "action_id": "n"}, reviewer="bob", request=anybody(session=login))
+    assert [action.reviewer for action in desk.store.read()] == ["ann", "cleo"]
+
+
+def test_a_store_that_is_gone_is_told_and_nothing_is_called_kept(desk: Desk, tmp_path: Path) -> None:
+    desk.store.engine.dispose()
+    (tmp_path / "reviews.sqlite").unlink()
+    (tmp_path / "reviews.sqlite").mkdir()
+    reply = ask(desk, on_event("verdict", verdict="correct"))
+    assert "cannot be used" in reply["error"]
+    assert (reply["kept"], reply["refused"]) == ([], {})
+
+
+@pytest.mark.parametrize("asked", [{}, {"video_id": "boat", "reviewer": "", "actions": [3], "is_blind": False}, []])
+def test_a_question_that_cannot_be_read_is_an_error(desk: Desk, asked: Any) -> None:
+    assert "reload" in answer(desk, asked, request=anybody())["error"]

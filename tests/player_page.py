@@ -38,6 +38,7 @@ def main(folder: Path, port: int) -> None:
             show = partial(str, path) if path.suffix == ".mp4" else partial(path.read_text, encoding="utf-8")
             button.click(show, None, target, show_progress="hidden")
         player.thresholds(_write_down, [let_go], [let_go], show_progress="hidden")
+        player.against(_write_against, [let_go], [let_go], show_progress="hidden")
         typing.change(None, None, None, js="() => {}")
     page.launch(
         server_port=port,
@@ -64,6 +65,10 @@ def _review(desk: Desk, asked: dict[str, Any], request: Any) -> dict[str, Any]:
 
 def _write_down(before: str, event: gr.EventData) -> str:
     return f"{before or ''}{event.speak} {event.update};"
+
+
+def _write_against(before: str, event: gr.EventData) -> str:
+    return f"{before or ''}corrected {event.corrected};"
 
 
 if __name__ == "__main__":

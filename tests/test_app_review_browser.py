@@ -1,0 +1,289 @@
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from app.player.pack import pack_run
+from app.reviews.actions import Action, Event, Verdict
+from app.reviews.desk import read_review
+from app.reviews.events import name_events
+from app.reviews.store import ReviewStore, open_store
+from engine.h264 import write_h264
+from eval.corrections import apply_corrections, name_turns
+from eval.forms import write_samples
+from tests.browser import CHROMIUM, FLAGS, free_port, inspect, rows, serve_player, start_player
+from tests.conftest import moving_square
+from tests.played import HOSTILE, judge, make_run
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
+]
+
+
+def make_folder(folder: Path) -> Path:
+    """Write a video, its run and the split that it is from."""
+    run = make_run(folder)
+    assert run.clip.sample is not None
+    write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
+    names = name_turns(run.clip.sample.turns)
+    events = name_events("a", outputs=run.outputs, references=names, judged=judge(run))
+    (folder / "a.json").write_text(pack_run(run, judge(run), events=events), encoding="utf-8")
+    (folder / "reviews").mkdir()
+    write_samples(folder / "reviews" / "split.json", [run.clip.sample], form="manifest")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("review"))
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with serve_player(folder) as address:
+        yield address
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[ReviewStore]:
+    with open_store(folder / "reviews" / "reviews.sqlite") as opened:
+        yield opened
+
+
+def open_player(browser: Browser | BrowserContext, address: str, *, reviewer: str = "") -> Page:
+    page = browser.new_page()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(address)
+    page.wait_for_selector(".ss-row")
+    page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
+    if reviewer:
+        name_reviewer(page, reviewer)
+    return page
+
+
+def name_reviewer(page: Page, name: str) -> None:
+    page.click("[data-tab=review]")
+    page.fill(".ss-who", name)
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
+
+
+@pytest.fixture
+def page(chromium: Browser, address: str) -> Iterator[Page]:
+    """Open the player; nothing may be asked of another host, and no script may fail."""
+    page = open_player(chromium, address)
+    asked, wrong = list[str](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    yield page
+    page.close()
+    assert {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))} <= {"127.0.0.1"}
+    assert wrong == []
+
+
+def wait_until_saved(page: Page) -> dict[str, Any]:
+    page.wait_for_function(
+        "(() => { const seen = document.querySelector('.ss').inspect(); return seen.saved && !seen.waiting; })()"
+    )
+    page.wait_for_timeout(100)
+    return inspect(page)
+
+
+def press(page: Page, *keys: str) -> dict[str, Any]:
+    for key in keys:
+        page.keyboard.press(key)
+        page.wait_for_timeout(60)
+    return wait_until_saved(page)
+
+
+def go_to(page: Page, kind: str, text: str) -> dict[str, Any]:
+    """Step to an event by its keys."""
+    page.keyboard.press("Home")
+    page.wait_for_timeout(100)
+    for _ in range(60):
+        event: dict[str, Any] = inspect(page)["event"]
+        if event["kind"] == kind and event["text"].startswith(text):
+            return event
+        page.keyboard.press("w")
+        page.wait_for_timeout(60)
+    raise AssertionError(f"there is no event {kind} {text}")
+
+
+def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> None:
+    page.keyboard.press("1")
+    assert "Type your name" in inspect(page)["said"]
+    page.keyboard.type("ann")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Home")
+    num_events = len(json.loads((page_folder(store) / "a.json").read_text(encoding="utf-8"))["events"])
+    verdicts = page.evaluate("[...document.querySelectorAll('.ss-verdict')].map((button) => button.dataset.verdict)")
+    seen = list[str]()
+    for number in range(num_events):
+        event = inspect(page)["event"]
+        seen.append(event["key"])
+        press(page, str(number % 7 + 1))
+    assert len(set(seen)) == num_events  # the next unreviewed follows, until there is none
+    assert "Every event has your verdict" in inspect(page)["said"]
+    assert page.text_content(".ss-done") == f"{num_events} of {num_events} judged"
+    review = read_review(store)
+    given = {found.event.key: found.opinions[0].verdict for found in review.events}
+    assert given == {key: verdicts[number % 7] for number, key in enumerate(seen)}
+    kept = store.read()[-1]
+    assert (kept.reviewer, kept.moment.speak_threshold) == ("ann", 0.5)
+    assert kept.moment.run_digest == json.loads((page_folder(store) / "a.json").read_text(encoding="utf-8"))["run"]
+    assert kept.moment.playhead_s is not None
+
+    last = seen[-1]
+    press(page, "z")
+    assert inspect(page)["event"]["key"] == last
+    assert {found.event.key for found in read_review(store).events} == set(seen[:-1])
+    press(page, "x")
+    assert {found.event.key for found in read_review(store).events} == set(seen)
+
+    key = go_to(page, "generated", "!?%&/")["key"]
+    page.keyboard.press("g")
+    page.keyboard.type("dark, odd")
+    page.keyboard.press("Enter")
+    page.keyboard.press("m")
+    page.keyboard.type(HOSTILE[:80])
+    page.keyboard.press("Escape")
+    wait_until_saved(page)
+    (said,) = next(found.opinions for found in read_review(store).events if found.event.key == key)
+    assert (said.tags, said.note) == (("dark", "odd"), HOSTILE[:80])
+    assert page.evaluate("window.hacked") is None
+    page.keyboard.press("t")
+    page.keyboard.press("t")
+    chips = page.evaluate("[...document.querySelectorAll('.ss-given kbd')].length")
+    assert chips >= len(rows(page))  # every row has a verdict: on what was said, on the reference, or on both
+
+
+def page_folder(store: ReviewStore) -> Path:
+    assert store.engine.url.database is not None
+    return Path(store.engine.url.database).parent.parent
+
+
+def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "bea")
+    sample = make_run(page_folder(store)).clip.sample
+    assert sample is not None
+
+    def corrected() -> list[tuple[float, str]]:
+        found = [c for c in read_review(store).corrections.get("a", ()) if c.reviewer == "bea"]
+        return [(turn.time_s, turn.text) for turn in apply_corrections(sample, found).sample.turns]
+
+    go_to(page, "reference", "S1->complete")
+    seen = press(page, "b", "b")
+    assert (5.0, "S1->complete") in corrected()  # two frames of half a second after 4.0
+    assert seen["time"] == pytest.approx(5.0, abs=0.01)
+    press(page, "v")
+    assert (4.5, "S1->complete") in corrected()
+    page.keyboard.press("e")
+    page.keyboard.type("S2->complete")
+    page.keyboard.press("Enter")
+    wait_until_saved(page)
+    assert (4.5, "S2->complete") in corrected()
+    page.keyboard.press("e")
+    page.keyboard.type("S7->complete")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Not kept')")
+    assert "among S1, S2" in inspect(page)["said"]
+
+    go_to(page, "reference", "Careful!")
+    press(page, "d")
+    assert "Careful! " not in [text for _, text in corrected()]
+    assert [turn["text"] for turn in inspect(page)["layer"] if turn["look"] == "deleted"] == ["Careful! "]
+    press(page, "d")
+    assert (6.0, "Careful! ") in corrected()
+
+    page.keyboard.press("End")
+    page.keyboard.press("a")
+    page.keyboard.type("Done.")
+    page.keyboard.press("Enter")
+    wait_until_saved(page)
+    assert (9.5, "Done.") in corrected()
+    assert inspect(page)["event"]["text"] == "Done."
+
+    box = page.locator(".ss-canvas").bounding_box()
+    assert box is not None
+    row = next(row for row in inspect(page)["rows"] if row["kind"] == "corrected")
+    second = (box["width"] - 150 - 14) / 10  # pixels, between the gutter of the labels and the margin
+    y = box["y"] + row["top"] + 7
+    page.mouse.move(box["x"] + 150 + 9.5 * second, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 150 + 7.1 * second, y, steps=6)
+    page.mouse.up()
+    wait_until_saved(page)
+    assert (7.0, "Done.") in corrected()  # at the nearest frame
+
+    page.check(".ss-against")
+    page.wait_for_function("document.querySelector('#let_go textarea').value.includes('corrected')")
+
+
+def test_two_reviewers_stand_side_by_side_unless_blind(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "dan")
+    event = go_to(page, "generated", "Now the wheel")
+    verdict: Verdict = "unclear"
+    about = Event(video_id="a", kind="generated", role="assistant", time_s=event["time"], text=event["text"], number=0)
+    for name in ("<b>eve</b>", "fay"):
+        store.append(Action(kind="verdict", reviewer=name, video_id="a", event=about, verdict=verdict))
+    press(page, "2", "q")
+    go_to(page, "generated", "Now the wheel")
+    others = page.locator(".ss-other").all_text_contents()
+    assert [text for text in others if not text.startswith("ann")] == ["<b>eve</b> unclear", "fay unclear"]
+    page.check(".ss-blind")
+    page.wait_for_function("document.querySelectorAll('.ss-other').length === 0")
+    said = next(found.opinions for found in read_review(store).events if found.event == about)
+    assert {"<b>eve</b>": "unclear", "fay": "unclear", "dan": "false alarm"}.items() <= {
+        opinion.reviewer: opinion.verdict for opinion in said
+    }.items()
+
+
+def test_what_was_shown_as_saved_outlives_a_kill_and_the_rest_is_sent_again(chromium: Browser, tmp_path: Path) -> None:
+    folder, port = make_folder(tmp_path), free_port()
+    laptop = chromium.new_context(viewport={"width": 1440, "height": 900})
+    server = start_player(folder, port=port)
+    try:
+        page = open_player(laptop, f"http://127.0.0.1:{port}", reviewer="gil")
+        page.keyboard.press("Home")
+        judged = [inspect(page)["event"]["key"]]
+        press(page, "1")
+        kill(server)
+        for key in ("2", "3"):
+            judged.append(inspect(page)["event"]["key"])
+            page.keyboard.press(key)
+        page.wait_for_function("document.querySelector('.ss-saved').textContent.includes('2 not saved')")
+        assert read_verdicts(folder) == [(judged[0], "correct")]
+        page.close()
+        server = start_player(folder, port=port)
+        page = open_player(laptop, f"http://127.0.0.1:{port}")
+        wait_until_saved(page)
+        assert read_verdicts(folder) == list(zip(judged, ("correct", "false alarm", "missed"), strict=True))
+        assert set(inspect(page)["opinions"]) == set(judged)
+    finally:
+        laptop.close()
+        kill(server)
+
+
+def read_verdicts(folder: Path) -> list[tuple[str, Verdict | None]]:
+    with open_store(folder / "reviews" / "reviews.sqlite") as store:
+        return [(action.event.key, action.verdict) for action in store.read() if action.event]
+
+
+def kill(server: "subprocess.Popen[bytes]") -> None:
+    server.send_signal(signal.SIGKILL)
+    server.communicate()

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import handlers
+from app import handlers, streaming
 from app.batch.batches import Batches
 from app.batch.tab import make_batch_tab
 from app.desk.answers import answer
@@ -85,7 +85,7 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         everything = [*clip_view, *run_view, *buttons]
 
         def judge_against(live: Any, event: gr.EventData) -> Any:
-            return handlers.judge_against(bench, desk, live, event)
+            return streaming.judge_against(bench, desk, live, event)
 
         player.against(judge_against, live, list(run_view), **AT_ONCE)
 
@@ -94,13 +94,13 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
 
         let_go = player.thresholds(handlers.take_thresholds, None, list(thresholds), **AT_ONCE)
         again = let_go.then(
-            partial(handlers.rerun, bench), [live, *thresholds], list(run_view), **MODEL, show_progress="hidden"
+            partial(streaming.rerun, bench), [live, *thresholds], list(run_view), **MODEL, show_progress="hidden"
         )
         opening = page.load(open_page, [live, chosen], [*everything, *thresholds], **AT_ONCE)
         clicking = run_button.click(handlers.begin, None, [*run_view, *buttons], cancels=[again], **AT_ONCE)
         streams = [
             begun.then(
-                partial(handlers.stream, bench),
+                partial(streaming.stream, bench),
                 [live, clip, goal, steps, user_turns, *thresholds],
                 list(run_view),
                 **MODEL,
@@ -109,8 +109,8 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
             )
             for begun in (opening, clicking)
         ]
-        for streaming in streams:
-            streaming.then(handlers.end, live, list(buttons), **AT_ONCE)
+        for running in streams:
+            running.then(handlers.end, live, list(buttons), **AT_ONCE)
         ends: dict[str, Any] = {"cancels": [*streams, again], **AT_ONCE}
         stop_button.click(partial(handlers.stop, bench), live, [*run_view, *buttons], **ends)
         chosen.select(partial(handlers.choose_demo, bench), [live, chosen], everything, **ends)

@@ -97,6 +97,11 @@ def say(text: str, *, is_problem: bool = False) -> Any:
     return gr.Textbox(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 
+def say_only(status: str, *, is_problem: bool = False) -> RunView:
+    """Show a sentence; all else of the run stays."""
+    return UNCHANGED._replace(status=say(status, is_problem=is_problem))
+
+
 def show_run(
     run: Run,
     status: str,

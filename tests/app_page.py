@@ -18,5 +18,5 @@ def _read(path: str | Path, *, fps: float) -> Iterator[Frame]:
 
 
 if __name__ == "__main__":
-    with patch("app.handlers.read_frames", _read):
+    with patch("app.streaming.read_frames", _read):
         sys.exit(main(sys.argv[1:]))

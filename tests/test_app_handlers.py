@@ -6,21 +6,27 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import gradio as gr
 import numpy as np
 import pytest
 
-from app import handlers
+from app import handlers, streaming
 from app.__main__ import main
 from app.clips import Clip, read_demos
+from app.desk.desk import Desk
 from app.display import DisplayCopies
 from app.handlers import Bench
+from app.reviews.actions import Action
+from app.reviews.store import open_store
 from app.runs import Run
 from app.views import UNCHANGED, Buttons, ClipView, LiveRun, Page, RunView
 from engine.checkpoint import load_model
 from engine.video import Frame, probe
+from eval.corrections import Correction, name_turns
+from eval.samples import Split
 from tests.conftest import Uploads
 from tests.fakes import count_letters
 
@@ -40,8 +46,8 @@ def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def every_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "UPDATE_EVERY_S", 0.0)
-    monkeypatch.setattr(handlers, "REST_PER_UPDATE", 0.0)
+    monkeypatch.setattr(streaming, "UPDATE_EVERY_S", 0.0)
+    monkeypatch.setattr(streaming, "REST_PER_UPDATE", 0.0)
 
 
 def views(page: Page) -> tuple[ClipView, RunView, Buttons]:
@@ -56,7 +62,7 @@ def run_views(bench: Bench, clip: Clip | None, live: LiveRun | None, **changes: 
         "speak_threshold": 0.5,
         "update_threshold": 0.5,
     }
-    return handlers.stream(bench, live, clip, **{**boxes, **changes})
+    return streaming.stream(bench, live, clip, **{**boxes, **changes})
 
 
 def decisions(run: Run) -> list[tuple[Any, ...]]:
@@ -200,7 +206,7 @@ def test_closing_a_run_ends_its_threads(bench: Bench, monkeypatch: pytest.Monkey
         for index in itertools.count():
             yield Frame(index=index, time_s=index / 2, image=np.zeros((8, 8, 3), np.uint8))
 
-    monkeypatch.setattr(handlers, "read_frames", frames_for_ever)
+    monkeypatch.setattr(streaming, "read_frames", frames_for_ever)
     live = LiveRun()
     going = run_views(bench, bench.demos.find("truck-1"), live)
     next(going)
@@ -280,28 +286,60 @@ def test_other_thresholds_run_again_exactly_as_from_the_start(bench: Bench) -> N
     assert live.run is not None
     assert fresh.run is not None
     before = decisions(live.run)
-    view = handlers.rerun(bench, live, 0.0, 1.0)
+    view = streaming.rerun(bench, live, 0.0, 1.0)
     assert view.status.value.startswith("Done: the same run with the new thresholds, 12 frames in ")
     assert decisions(live.run) == decisions(fresh.run) != before
     assert json.loads(view.player)["thresholds"] == {"speak": 0.0, "update": 1.0}
     live.recording = None  # too large to keep: the video is read again
-    handlers.rerun(bench, live, 0.5, 0.5)
+    streaming.rerun(bench, live, 0.5, 0.5)
     assert decisions(live.run) == before
 
 
 def test_a_run_that_was_stopped_is_not_run_again(bench: Bench) -> None:
     assert (
-        handlers.rerun(bench, None, 0.4, 0.6).player == handlers.rerun(bench, LiveRun(), 0.4, 0.6).player == gr.skip()
+        streaming.rerun(bench, None, 0.4, 0.6).player == streaming.rerun(bench, LiveRun(), 0.4, 0.6).player == gr.skip()
     )
 
 
 def test_a_run_too_large_to_keep_is_not_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "MOST_KEPT_VALUES", 100)
+    monkeypatch.setattr(streaming, "MOST_KEPT_VALUES", 100)
     live = LiveRun()
     list(run_views(bench, bench.demos.find("truck-1"), live))
     assert live.run is not None
     assert live.run.is_finished
     assert live.recording is None
+
+
+def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(bench: Bench, tmp_path: Path) -> None:
+    def judge(*, corrected: bool) -> tuple[str, dict[str, Any]]:
+        view = streaming.judge_against(bench, desk, live, cast(gr.EventData, SimpleNamespace(corrected=corrected)))
+        return view.status.value, json.loads(view.player)
+
+    clip = bench.demos.clips[0]
+    assert clip.sample is not None
+    live = LiveRun()
+    *_, last = run_views(bench, clip, live)
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        desk = Desk(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(clip.sample,))})
+        name = name_turns(clip.sample.turns)[0]
+        correction = Correction(reviewer="ann", kind="delete", turn=name)
+        store.append(Action(kind="correction", reviewer="ann", video_id=clip.name, correction=correction))
+        said, packed = judge(corrected=True)
+        assert said == "Judged by the corrected reference: 1 corrections, 0 in conflict."
+        assert len(packed["references"]) == len(clip.sample.turns) - 1
+        keys = [event["key"] for event in json.loads(last.player)["events"] if event["kind"] == "reference"]
+        left = [event["key"] for event in packed["events"] if event["kind"] == "reference"]
+        assert left == keys[1:]  # the others keep their names
+        said, packed = judge(corrected=False)
+        assert "of the source" in said
+        assert packed["references"] == json.loads(last.player)["references"]
+        live.run = None
+        assert (
+            "press Run"
+            in streaming.judge_against(
+                bench, desk, live, cast(gr.EventData, SimpleNamespace(corrected=True))
+            ).status.value
+        )
 
 
 def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(bench: Bench) -> None:

@@ -40,10 +40,11 @@ body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body
 #rooms { position: static; }
 #title h1 { font-size: 1.2rem; margin: 0 12px 0 0; display: inline; }
 #title p { margin: 0; display: inline; color: var(--ss-dim); }
-#status textarea, #batch_status textarea { font-weight: 600; padding: 5px 10px !important; }
-:is(#swept, #compared) textarea { padding: 5px 10px !important; }
+#status textarea, #batch_status textarea, #desk_status textarea { font-weight: 600; padding: 5px 10px !important; }
+:is(#swept, #compared, #exported, #imported) textarea { padding: 5px 10px !important; }
 #stage { margin-top: -6px; }
-#status.problem textarea, #batch_status.problem textarea { border-left: 5px solid var(--ss-update); }
+:is(#status, #batch_status, #desk_status, #exported, #imported).problem textarea {
+    border-left: 5px solid var(--ss-update); }
 #rooms progress { width: 100%; height: 6px; display: block; appearance: none; border: none; }
 #rooms progress::-webkit-progress-bar { background: var(--border-color-primary); border-radius: 4px; }
 #rooms progress::-webkit-progress-value { background: var(--ss-speak); border-radius: 4px; }
@@ -70,6 +71,16 @@ body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body
 .corpus tr[data-hint] { position: relative; }
 .corpus tr[data-hint]:is(:hover, :focus)::after { content: attr(data-hint); position: absolute; z-index: 20;
     left: 100%; top: 0; width: 340px; margin-left: 12px; padding: 6px 10px; border-radius: 6px; font-size: 13px;
+    background: var(--body-text-color); color: var(--body-background-fill); }
+#rooms .agreement { font-size: 14px; border: none; font-variant-numeric: tabular-nums; }
+#rooms .agreement :is(tr, th, td) { border: none; }
+#rooms .agreement :is(th, td) { padding: 2px 14px; text-align: right; }
+#rooms .agreement :is(th, td):first-child { text-align: left; }
+#rooms .agreement tbody tr { border-top: 1px solid var(--border-color-primary); }
+#rooms .agreement tbody tr:first-child { font-weight: 600; }
+.agreement th { position: relative; cursor: help; text-decoration: underline dotted; text-underline-offset: 3px; }
+.agreement th:is(:hover, :focus)::after { content: attr(data-hint); position: absolute; z-index: 20; left: 0; top: 100%;
+    width: 320px; padding: 6px 10px; border-radius: 6px; font-size: 13px; font-weight: 400; text-align: left;
     background: var(--body-text-color); color: var(--body-background-fill); }
 #stage { display: grid; gap: 8px; grid-template-columns: minmax(0, 424fr) minmax(0, 300fr) minmax(0, 330fr); }
 #player, #player > *, #player div:has(> .ss), #player .ss { display: contents; }

@@ -1,7 +1,9 @@
-"""Videos of run folders in the player: one at its worst moment, or a turn of two runs."""
+"""Videos of splits in the player: of a run at its worst moment, a turn of two runs, or the reference alone."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from html import escape
+from pathlib import Path
 from typing import Any, Literal
 
 import gradio as gr
@@ -10,7 +12,7 @@ from app.batch.batches import Batches
 from app.clips import clip_of
 from app.handlers import Bench
 from app.runs import Run
-from app.views import Buttons, ClipView, LiveRun, Page, Thresholds, show_run
+from app.views import Buttons, ClipView, LiveRun, Page, RunView, Thresholds, show_run
 from app.words import clock, sentence
 from engine.config import StreamConfig
 from engine.control import Task
@@ -24,7 +26,7 @@ def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str |
 
     Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and which tab is open.
     """
-    return _open(bench, batches, live, str(event.row_value[0]), names=(name,), open_at="worst")
+    return open_moment(bench, batches, live, str(event.row_value[0]), names=(name,), open_at="worst")
 
 
 def open_turn(
@@ -32,10 +34,10 @@ def open_turn(
 ) -> Page:
     """Show a turn of two runs in the player, the lanes of the other run below; returns what ``open_video`` does."""
     video_id, time_s, *_ = event.row_value
-    return _open(bench, batches, live, str(video_id), names=(name, other), open_at=float(time_s))
+    return open_moment(bench, batches, live, str(video_id), names=(name, other), open_at=float(time_s))
 
 
-def _open(
+def open_moment(
     bench: Bench,
     batches: Batches,
     live: LiveRun | None,
@@ -44,31 +46,55 @@ def _open(
     names: tuple[str | None, ...],
     open_at: float | Literal["worst"],
 ) -> Page:
+    """Show a moment of a video of one run, or of two, in the player; returns what ``open_video`` does."""
     try:
         saved, *rest = [read_saved(bench, batches, name or "", video_id) for name in names]
-        clip = saved.clip
-        video = bench.copies.find_or_convert(clip.path)
+        video = bench.copies.find_or_convert(saved.clip.path)
     except (EngineError, ValueError, OSError) as error:
-        gr.Warning(escape(sentence(error)))
-        return (gr.skip(),) * (len(ClipView._fields) + 4 + len(Buttons._fields) + 2 + 1)
+        return _refuse(error)
+    runs = " and ".join(run.name for run in (saved, *rest))
+    where = "at its worst moment" if open_at == "worst" else f"at {clock(open_at, digits=1)}"
+    length = clock(saved.clip.duration_s)
+    status = f"{saved.clip.name} in the run {runs}, {length}, {where}. Press N for the next failure."
+    run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, other=rest[0] if rest else None)
+    return _show(live, saved, str(video), run_view, now=LiveRun(run=saved))
+
+
+def open_reference(bench: Bench, live: LiveRun | None, sample: Sample | None, *, open_at: float) -> Page:
+    """Show a moment of a video's reference, without a run, in the player; returns what ``open_video`` does."""
+    try:
+        if sample is None or sample.video_path is None:
+            raise ValueError(f"{sample.video_id if sample else 'what was clicked'} has no video in its split")
+        run = _plan(bench, sample, sample.video_path, StreamConfig(fps=sample.fps))
+        video = bench.copies.find_or_convert(run.clip.path)
+    except (EngineError, ValueError, OSError) as error:
+        return _refuse(error)
+    length = clock(run.clip.duration_s)
+    status = f"{run.clip.name}, {length}, its reference alone at {clock(open_at, digits=1)}. Press Run for a run."
+    run_view = show_run(run, status, encode=bench.encode, open_at=open_at)
+    return _show(live, run, str(video), run_view, now=None)
+
+
+def _refuse(error: Exception) -> Page:
+    gr.Warning(escape(sentence(error)))
+    return (gr.skip(),) * (len(ClipView._fields) + 4 + len(Buttons._fields) + 2 + 1)
+
+
+def _show(live: LiveRun | None, run: Run, video: str, run_view: RunView, *, now: LiveRun | None) -> Page:
     if live is not None:
         live.stop()
-    task = saved.task
+    clip, task = run.clip, run.task
     clip_view = ClipView(
         clip=clip,
-        video=str(video),
+        video=video,
         chosen=clip.name if clip.is_bundled else None,
         upload=None,
         goal=task.goal,
         steps="\n".join(f"{step.id}: {step.name}" for step in task.steps),
         user_turns="\n".join(f"{turn.time_s:g}: {turn.text}" for turn in task.user_turns),
     )
-    runs = " and ".join(run.name for run in (saved, *rest))
-    where = "at its worst moment" if open_at == "worst" else f"at {clock(open_at, digits=1)}"
-    status = f"{clip.name} in the run {runs}, {clock(clip.duration_s)}, {where}. Press N for the next failure."
-    run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, other=rest[0] if rest else None)
-    buttons = Buttons(live=LiveRun(run=saved), run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
-    thresholds = Thresholds(speak=saved.config.speak_threshold, update=saved.config.update_threshold)
+    buttons = Buttons(live=now, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
+    thresholds = Thresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
     return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
 
 
@@ -87,17 +113,16 @@ def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
         raise ValueError(f"{video_id} has no video in {split.path.name}")
     if record is None or record.error:
         raise ValueError(f"{video_id} has no outputs: {record.error if record else 'it has not been run'}")
-    return Run(
-        clip=clip_of(sample, sample.video_path, is_bundled=_is_bundled(bench, sample)),
-        task=Task(
-            goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state
-        ),
-        config=_config(settings, sample),
-        model_digest=str(settings.get("model_digest", "")),
-        outputs=folder.outputs(video_id),
-        name=name,
-        is_finished=True,
-    )
+    planned = _plan(bench, sample, sample.video_path, _config(settings, sample))
+    model_digest = str(settings.get("model_digest", ""))
+    outputs = folder.outputs(video_id)
+    return replace(planned, model_digest=model_digest, outputs=outputs, name=name, is_finished=True)
+
+
+def _plan(bench: Bench, sample: Sample, path: Path, config: StreamConfig) -> Run:
+    """Return the run of a sample before its first frame."""
+    task = Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
+    return Run(clip=clip_of(sample, path, is_bundled=_is_bundled(bench, sample)), task=task, config=config)
 
 
 def _is_bundled(bench: Bench, sample: Sample) -> bool:

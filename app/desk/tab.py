@@ -1,13 +1,45 @@
 """The reviews tab's layout and wiring; what happens is in ``app.desk.handlers``."""
 
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import gradio as gr
 
 from app.batch.batches import Batches
+from app.desk import handlers
 from app.desk.desk import Desk
+from app.desk.handlers import NO_RUN, Asked, DeskView
+from app.desk.summary import SETTLE_HEADERS, VIDEO_HEADERS
+from app.desk.transfer import SPLITS, TABLES
 from app.handlers import Bench
+
+AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
+LINE: Final[dict[str, Any]] = {
+    "show_label": False,
+    "container": False,
+    "interactive": False,
+    "lines": 1,
+    "max_lines": 6,
+}
+"""A line that says something; names and errors in it stay text."""
+CAN_LEAVE_OUT: Final = [
+    ("the video's file", "video_path"),
+    ("what makes a turn hard", "cause"),
+    ("state updates", "updates"),
+]
+REMEMBERED = """(split, run, who, blind) => {
+    let kept = {};
+    try { kept = {who: localStorage['stepscope:reviewer'], blind: localStorage['stepscope:blind']}; } catch {}
+    return [split, run, who || kept.who || '', blind || kept.blind === 'yes'];
+}"""
+"""Takes name and blindness over from the player, which keeps them in the browser."""
+REMEMBER = """(who, blind) => {
+    try {
+        localStorage['stepscope:reviewer'] = who.trim();
+        localStorage['stepscope:blind'] = blind ? 'yes' : 'no';
+    } catch {}
+}"""
 
 
 def make_desk_tab(
@@ -24,4 +56,137 @@ def make_desk_tab(
         rooms: The ``gr.Tabs``.
         here: The ``gr.Tab`` of this tab.
     """
-    gr.Dropdown(list(desk.splits), label="Split", interactive=True, elem_id="reviewed_split")
+    with gr.Row():
+        with gr.Column(scale=3, min_width=300):
+            split = gr.Dropdown(list(desk.splits), label="Split", interactive=True, elem_id="reviewed_split")
+            runs = gr.Dropdown(
+                [("none: references alone", NO_RUN)],
+                value=NO_RUN,
+                label="Run (optional)",
+                info="Counts what it wrote, and opens in the player",
+                interactive=True,
+                elem_id="reviewed_run",
+            )
+            reviewer = gr.Textbox(label="Reviewer", placeholder="your name", max_lines=1, elem_id="reviewer")
+            if os.environ.get("OAUTH_CLIENT_ID"):
+                gr.LoginButton()
+            blind = gr.Checkbox(
+                desk.is_blind,
+                label="Blind: hide what others say",
+                interactive=not desk.is_blind,
+                info="This page is blind for everybody" if desk.is_blind else None,
+                elem_id="blind",
+            )
+            refresh = gr.Button("Refresh", elem_id="refresh")
+        with gr.Column(scale=11, min_width=640):
+            status = gr.Textbox(**LINE, elem_id="desk_status")
+            with gr.Tabs():
+                with gr.Tab("Progress"):
+                    videos = gr.Dataframe(
+                        headers=VIDEO_HEADERS,
+                        datatype=["str", "number", "str", "str", "number", "number"],
+                        interactive=False,
+                        max_height=620,
+                        show_search="search",
+                        label="A click opens the video in the player",
+                        column_widths=["20%", "9%", "24%", "25%", "12%", "10%"],
+                        elem_id="reviewed_videos",
+                    )
+                with gr.Tab("Agreement"):
+                    agreement = gr.HTML(elem_id="agreement", padding=False)
+                    to_settle = gr.Dataframe(
+                        headers=SETTLE_HEADERS,
+                        datatype=["str", "number", "str", "str", "str", "str"],
+                        interactive=False,
+                        max_height=420,
+                        wrap=True,
+                        label="To settle; a click opens the player there",
+                        column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
+                        elem_id="to_settle",
+                    )
+                with gr.Tab("Export and import"), gr.Row():
+                    with gr.Column():
+                        content = gr.Dropdown([*TABLES, *SPLITS], label="Export", interactive=True, elem_id="content")
+                        prefer = gr.Dropdown(
+                            [],
+                            multiselect=True,
+                            label="Whose corrections count where they differ, best first",
+                            info="Nobody's: there the source stands",
+                            interactive=True,
+                            elem_id="prefer",
+                        )
+                        without = gr.CheckboxGroup(
+                            CAN_LEAVE_OUT,
+                            label="Leave out of a corrected split",
+                            info="dst and proassist cannot hold the first two, proassist none of the three",
+                            elem_id="without",
+                        )
+                        with gr.Row():
+                            write = gr.Button("Write a zip file", variant="primary", min_width=100, elem_id="write")
+                            download = gr.DownloadButton(
+                                "Download", interactive=False, min_width=100, elem_id="download"
+                            )
+                        exported = gr.Textbox(**LINE, elem_id="exported")
+                    with gr.Column():
+                        documents = gr.File(
+                            label="Import corrections: .eaf files that were exported here and edited in ELAN",
+                            file_count="multiple",
+                            file_types=[".eaf"],
+                            height=160,
+                            elem_id="documents",
+                        )
+                        imported = gr.Textbox(**LINE, elem_id="imported")
+    view = DeskView(
+        status=status,
+        runs=runs,
+        reviewer=reviewer,
+        videos=videos,
+        agreement=agreement,
+        to_settle=to_settle,
+        prefer=prefer,
+    )
+    asked = [split, runs, reviewer, blind]
+
+    def ask(split: Any, run: Any, typed: Any, is_blind: Any, request: Any) -> Asked:
+        return Asked(split=split, run=run or None, typed=typed or "", is_blind=bool(is_blind), request=request)
+
+    def show(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
+        return handlers.show(batches, desk, ask(split, run, typed, is_blind, request))
+
+    def enter(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
+        return (*show(split, run, typed, is_blind, request), is_blind or desk.is_blind)
+
+    def open_video(
+        live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
+    ) -> Any:
+        return handlers.open_video(bench, batches, desk, live, ask(split, run, typed, is_blind, request), event)
+
+    def open_event(
+        live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
+    ) -> Any:
+        return handlers.open_event(bench, batches, desk, live, ask(split, run, typed, is_blind, request), event)
+
+    def export(
+        split: Any,
+        run: Any,
+        typed: Any,
+        is_blind: Any,
+        content: Any,
+        prefer: Any,
+        without: Any,
+        request: gr.Request,
+    ) -> Any:
+        return handlers.export(batches, desk, ask(split, run, typed, is_blind, request), content, prefer, without)
+
+    def take_documents(split: Any, run: Any, typed: Any, is_blind: Any, paths: Any, request: gr.Request) -> Any:
+        return handlers.take_documents(desk, ask(split, run, typed, is_blind, request), paths)
+
+    here.select(enter, asked, [*view, blind], js=REMEMBERED, **AT_ONCE)
+    changes = [split.select, runs.select, blind.input, reviewer.submit, reviewer.blur, refresh.click]
+    gr.on(changes, show, asked, list(view), **AT_ONCE)
+    gr.on([reviewer.blur, blind.input], None, [reviewer, blind], None, js=REMEMBER, api_visibility="private")
+    videos.select(open_video, [live, *asked], [*player, rooms], **AT_ONCE)
+    to_settle.select(open_event, [live, *asked], [*player, rooms], **AT_ONCE)
+    writing: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
+    write.click(export, [*asked, content, prefer, without], [exported, download], **writing)
+    documents.upload(take_documents, [*asked, documents], imported, **writing).then(show, asked, list(view), **AT_ONCE)

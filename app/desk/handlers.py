@@ -1,0 +1,239 @@
+"""What happens on a click in the reviews tab: free functions from what is on the page to what shall be on it.
+
+In blind mode the store is read for one reviewer only, so that nothing of the others' can be shown, counted or exported.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from app.batch import saved
+from app.batch.batches import Batches
+from app.desk.desk import Desk
+from app.desk.summary import (
+    Progress,
+    draw_agreement,
+    measure_split,
+    said_at,
+    settle_rows,
+    summarize,
+    video_rows,
+)
+from app.desk.transfer import take_eaf, write_zip
+from app.desk.who import reviewer_of, signed_in
+from app.handlers import Bench
+from app.reviews.desk import read_review
+from app.reviews.review import Review
+from app.views import LiveRun, Page, say
+from app.words import sentence
+from engine.errors import EngineError
+from eval.forms import Detail
+from eval.runs import RunFolder
+from eval.samples import Split
+
+NO_RUN = ""
+"""The choice of no run: the references alone."""
+NO_SPLIT = "there is no split to review; start the page with --split FILE"
+NO_NAME = "write your name in Reviewer"
+HIDDEN = '<p class="dim">Blind: what others say, and so agreement, is not shown.</p>'
+
+
+class DeskView(NamedTuple):
+    """The outputs of the tab, in the order in which ``app.desk.tab`` wires them."""
+
+    status: Any
+    runs: Any
+    reviewer: Any
+    videos: Any
+    agreement: Any
+    to_settle: Any
+    prefer: Any
+
+
+SAME = DeskView(*(gr.skip() for _ in DeskView._fields))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the page asks about, and for whom."""
+
+    split: str | None
+    """Name of the split."""
+    run: str | None
+    """Name of a run of it; ``NO_RUN`` for the references alone."""
+    typed: str
+    """What stands in the box of the reviewer's name."""
+    is_blind: bool
+    """Whether the box is ticked."""
+    request: Any
+    """Who asks."""
+
+
+def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
+    """Show what the store says now."""
+    name = signed_in(asked.request)
+    view = SAME._replace(
+        runs=_run_choices(batches, asked), reviewer=gr.skip() if name is None else gr.Textbox(name, interactive=False)
+    )
+    try:
+        split = _split(desk, asked)
+        is_blind, review = _read(desk, asked)
+        found = summarize(split.samples, review, run=_run(batches, asked))
+    except (EngineError, ValueError) as error:
+        return view._replace(status=say(sentence(error), is_problem=True), videos=[], agreement="", to_settle=[])
+    settling = settle_rows(found)
+    others = sorted({wish.reviewer for wishes in found.review.corrections.values() for wish in wishes})
+    progress = measure_split(found)
+    said = _progress_words(asked, progress, num_videos=len(found.events), num_settling=len(settling))
+    if is_blind:
+        who = review.only or "nobody: " + NO_NAME
+        said = f"Blind: this is what {who} did; what others say is not shown. {said}"
+    return view._replace(
+        status=say(said),
+        videos=video_rows(found),
+        agreement=HIDDEN if is_blind else draw_agreement(found),
+        to_settle=settling,
+        prefer=gr.Dropdown(choices=others),
+    )
+
+
+def open_video(
+    bench: Bench, batches: Batches, desk: Desk, live: LiveRun | None, asked: Asked, event: gr.SelectData
+) -> Page:
+    """Show a video in the player: in the chosen run at its worst moment, or its reference alone.
+
+    Returns what ``app.batch.saved.open_video`` does.
+    """
+    video_id = str(event.row_value[0])
+    if asked.run:
+        return saved.open_moment(bench, batches, live, video_id, names=(asked.run,), open_at="worst")
+    return saved.open_reference(bench, live, desk.sample(video_id), open_at=0.0)
+
+
+def open_event(
+    bench: Bench, batches: Batches, desk: Desk, live: LiveRun | None, asked: Asked, event: gr.SelectData
+) -> Page:
+    """Show what is to be settled in the player, at its time, in the chosen run or in the one that was judged.
+
+    Returns what ``app.batch.saved.open_video`` does.
+    """
+    video_id, time_s = str(event.row_value[0]), float(event.row_value[1])
+    name = asked.run or _judged_run(bench, batches, desk, asked, video_id, time_s)
+    if name:
+        return saved.open_moment(bench, batches, live, video_id, names=(name,), open_at=time_s)
+    return saved.open_reference(bench, live, desk.sample(video_id), open_at=time_s)
+
+
+def export(
+    batches: Batches, desk: Desk, asked: Asked, content: str, prefer: Sequence[str], without: Sequence[Detail]
+) -> tuple[Any, Any]:
+    """Write a zip file: a sentence about it, and the button that hands it out."""
+    try:
+        split = _split(desk, asked)
+        _, review = _read(desk, asked)
+        if review.only == "":
+            raise ValueError(f"in blind mode only your own reviews are exported: {NO_NAME}")
+        with TemporaryDirectory(prefix="stepscope-export-") as folder:
+            written = write_zip(
+                Path(folder),
+                split.samples,
+                content=content,
+                split=asked.split or "",
+                review=review,
+                run=_run(batches, asked),
+                prefer=tuple(prefer),
+                without=tuple(without),
+            )
+            name = written.path.name
+            button = gr.DownloadButton(f"Download {name}", value=str(written.path), interactive=True)
+    except (EngineError, ValueError, OSError) as error:
+        return say(sentence(error), is_problem=True), gr.DownloadButton("Download", value=None, interactive=False)
+    said = [f"{name} holds {written.num_videos} videos."]
+    if review.only is not None:
+        said.append(f"Only what {review.only} did is in it.")
+    if written.num_conflicts:
+        rest = "a preferred reviewer's correction counts, if there is one" if prefer else "there the source stands"
+        said.append(f"Corrections differ in {written.num_conflicts} places: {rest}.")
+    if written.num_unusable:
+        said.append(f"{written.num_unusable} corrections do not fit the source any more and are left out.")
+    return say(" ".join(said), is_problem=len(said) > 1 and review.only is None), button
+
+
+def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None) -> Any:
+    """Keep what was changed in ELAN documents as corrections: a sentence for each."""
+    try:
+        split = _split(desk, asked)
+        if not (signed_in(asked.request) or asked.typed.strip()):
+            raise ValueError(f"corrections are kept in somebody's name: {NO_NAME}, then choose the files again")
+        reviewer = reviewer_of(asked.request, asked.typed)
+    except ValueError as error:
+        return say(sentence(error), is_problem=True)
+    said = [take_eaf(Path(path), samples=split.samples, store=desk.store, reviewer=reviewer) for path in paths or ()]
+    return say("\n".join(said))
+
+
+def _read(desk: Desk, asked: Asked) -> tuple[bool, Review]:
+    """Return whether the reviewer is blind, and what may be shown; in blind mode nothing without a name."""
+    is_blind = desk.is_blind or asked.is_blind
+    has_name = signed_in(asked.request) or asked.typed.strip()
+    own = reviewer_of(asked.request, asked.typed) if has_name else ""
+    return is_blind, read_review(desk.store, only=own if is_blind else None)
+
+
+def _split(desk: Desk, asked: Asked) -> Split:
+    split = desk.splits.get(asked.split or "")
+    if split is None:
+        raise ValueError(NO_SPLIT)
+    return split
+
+
+def _run(batches: Batches, asked: Asked) -> RunFolder | None:
+    if not asked.run:
+        return None
+    if asked.run not in batches.names():
+        raise ValueError(f"there is no run {asked.run!r}; choose one from the list")
+    return RunFolder(batches.runs / asked.run)
+
+
+def _run_choices(batches: Batches, asked: Asked) -> Any:
+    """Return the runs of the split; one that is no run of it is not chosen any more."""
+    names = []
+    for name in batches.names():
+        try:
+            split = batches.split_of(batches.settings_of(name))
+        except ValueError:
+            continue
+        if split is not None and split is batches.splits.get(asked.split or ""):
+            names.append(name)
+    choices = [("none: references alone", NO_RUN), *((name, name) for name in names)]
+    return gr.Dropdown(choices=choices, value=asked.run if asked.run in names else NO_RUN)
+
+
+def _judged_run(bench: Bench, batches: Batches, desk: Desk, asked: Asked, video_id: str, time_s: float) -> str | None:
+    """Return the run that was played when the events of this time were judged, if it is still there."""
+    _, review = _read(desk, asked)
+    said = [opinion for found in said_at(review, video_id, time_s) for opinion in found.opinions]
+    digests = {opinion.action.moment.run_digest for opinion in said if opinion.action is not None} - {""}
+    for name in batches.names() if digests else ():
+        try:
+            run = saved.read_saved(bench, batches, name, video_id)
+        except (EngineError, ValueError, OSError):
+            continue
+        if run.digest in digests:
+            return name
+    return None
+
+
+def _progress_words(asked: Asked, progress: Progress, *, num_videos: int, num_settling: int) -> str:
+    of = "reference turns" if not asked.run else f"reference turns and what {asked.run} wrote"
+    said = f"{asked.split}: {progress.num_events} events ({of}) in {num_videos} videos."
+    shares = ", ".join(
+        f"{who} has judged {number} ({number / max(1, progress.num_events):.0%})"
+        for who, number in progress.num_judged.items()
+    )
+    settling = f" {num_settling} to settle." if num_settling else ""
+    return f"{said} {shares or 'Nobody has judged any yet'}.{settling}"

@@ -1,0 +1,178 @@
+"""What the store says of one split: how far reviewers are, how far they agree, and what is to be settled.
+
+Events are the turns of the source's reference and, with a run, what it wrote; times of wrong state are left out, since
+they would have to be judged first. Texts and names are as they were typed: they go into cells of type ``str`` only.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Final
+
+from app.exports.folder import correct_samples
+from app.reviews.actions import Event
+from app.reviews.events import name_events
+from app.reviews.review import EventReview, Review, review_agreement, review_disagreements
+from eval.corrections import CorrectedSample, TurnName, name_turns
+from eval.runs import RunFolder
+from eval.samples import Sample
+
+NONE: Final = "\N{EN DASH}"
+"""What stands for an undefined figure."""
+VIDEO_HEADERS: Final = ["Video", "Events", "Judged by", "Verdicts", "Corrections", "Conflicts"]
+SETTLE_HEADERS: Final = ["Video", "Second", "To settle", "Of", "Text", "Who says what"]
+DEFINITIONS: Final = {
+    "verdict": "All verdicts told apart, then each against all others: did reviewers give this one or another?",
+    "events": "Events that at least two reviewers judged; those that only one judged tell nothing.",
+    "raw": f"Share of pairs of verdicts on one event that are equal, from 0 to 1; {NONE} without such pairs.",
+    "kappa": "Cohen's kappa, at most 1: agreement beyond chance; of more than two reviewers the mean over their pairs. "
+    f"{NONE} where nobody ever said anything else, so that chance explains everything.",
+    "alpha": "Krippendorff's alpha, at most 1: agreement beyond chance of any number of reviewers; 0 is chance. "
+    f"{NONE} where it is undefined, as with kappa.",
+}
+"""What the columns of the agreement mean."""
+_KINDS: Final = {"generated": "response", "update": "update", "reference": "reference", "state": "wrong state"}
+
+Cells = list[list[str | float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitReview:
+    """What is said of the videos of a split."""
+
+    events: Mapping[str, tuple[Event, ...]]
+    """What there is to judge, by video in the order of the split."""
+    review: Review
+    """The present state, of these videos only."""
+    corrected: tuple[CorrectedSample, ...]
+    """The references as corrected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How much of a split is judged."""
+
+    num_events: int
+    """Events there are."""
+    num_judged: Mapping[str, int]
+    """Those with a verdict, by reviewer."""
+
+
+def summarize(samples: Iterable[Sample], review: Review, *, run: RunFolder | None = None) -> SplitReview:
+    """Put together what is said of a split. Raises ``ValueError`` for outputs of the run that cannot be read."""
+    listed = list(samples)
+    events = {}
+    for sample in listed:
+        record = run.record(sample.video_id) if run else None
+        outputs = run.outputs(sample.video_id) if run and record and not record.error else ()
+        named = name_events(sample.video_id, outputs=outputs, references=name_turns(sample.turns))
+        events[sample.video_id] = named.ordered
+    ours = replace(
+        review,
+        events=tuple(found for found in review.events if found.event.video_id in events),
+        corrections={video_id: found for video_id, found in review.corrections.items() if video_id in events},
+    )
+    return SplitReview(events=events, review=ours, corrected=correct_samples(listed, review=ours))
+
+
+def measure_split(found: SplitReview) -> Progress:
+    """Say how many events each reviewer has judged."""
+    judged = _judged(found)
+    return Progress(
+        num_events=sum(len(events) for events in found.events.values()),
+        num_judged={who: sum(by_video.values()) for who, by_video in judged.items()},
+    )
+
+
+def video_rows(found: SplitReview) -> Cells:
+    """Return a row per video, with the cells of ``VIDEO_HEADERS``."""
+    judged = _judged(found)
+    verdicts: dict[str, Counter[str]] = {video_id: Counter() for video_id in found.events}
+    for said in found.review.events:
+        given = [opinion.verdict for opinion in said.opinions if opinion.verdict is not None]
+        verdicts[said.event.video_id].update(given)
+    rows: Cells = [
+        [
+            video_id,
+            len(found.events[video_id]),
+            ", ".join(f"{who} {by_video[video_id]}" for who, by_video in judged.items() if by_video[video_id]),
+            ", ".join(f"{verdict} {count}" for verdict, count in verdicts[video_id].most_common()),
+            len(found.review.corrections.get(video_id, ())),
+            len(corrected.conflicts),
+        ]
+        for video_id, corrected in zip(found.events, found.corrected, strict=True)
+    ]
+    return [_plain(row) for row in rows]
+
+
+def settle_rows(found: SplitReview) -> Cells:
+    """Return what reviewers have to settle, with the cells of ``SETTLE_HEADERS``, by video and time."""
+    rows: Cells = []
+    for event, differing in review_disagreements(found.review):
+        said = ", ".join(f"{who}: {verdict}" for who, verdict in differing.verdicts.items())
+        rows.append([event.video_id, event.time_s, "verdicts differ", _of(event), event.text, said])
+    for corrected in found.corrected:
+        for conflict in corrected.conflicts:
+            wishes = ", ".join(f"{wish.reviewer}: {wish.value}" for wish in conflict.wishes)
+            rows.append([*_turn(corrected, "corrections differ", conflict.turn), f"{conflict.aspect}: {wishes}"])
+        for unusable in corrected.unusable:
+            turn, who = unusable.correction.turn, unusable.correction.reviewer
+            rows.append([*_turn(corrected, "does not fit any more", turn), f"{who}: {unusable.reason}"])
+    order = {video_id: number for number, video_id in enumerate(found.events)}
+    return [_plain(row) for row in sorted(rows, key=lambda row: (order[str(row[0])], float(row[1])))]
+
+
+def draw_agreement(found: SplitReview) -> str:
+    """Return the agreement as markup, a row per verdict; what each column means is shown where it is pointed at."""
+    heads = "".join(
+        f'<th scope="col" tabindex="0" data-hint="{escape(hint)}">{escape(name.capitalize())}</th>'
+        for name, hint in DEFINITIONS.items()
+    )
+    rows = [
+        f"<tr><td>{escape(measured.verdict or 'all verdicts')}</td><td>{measured.num_items}</td>"
+        + "".join(f"<td>{_figure(value)}</td>" for value in (measured.raw, measured.kappa, measured.alpha))
+        + "</tr>"
+        for measured in review_agreement(found.review)
+    ]
+    return f'<table class="agreement"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def said_at(review: Review, video_id: str, time_s: float) -> tuple[EventReview, ...]:
+    """Return what is said of the events of a video at a time."""
+    return tuple(
+        found
+        for found in review.events
+        if found.event.video_id == video_id and math.isclose(found.event.time_s, time_s, abs_tol=0.0005)
+    )
+
+
+def _judged(found: SplitReview) -> dict[str, Counter[str]]:
+    """Return by reviewer how many events of each video have a verdict."""
+    keys = {event.key for events in found.events.values() for event in events}
+    judged: dict[str, Counter[str]] = {}
+    for said in found.review.events:
+        is_listed = said.event.key in keys
+        for opinion in said.opinions:
+            count = judged.setdefault(opinion.reviewer, Counter())
+            count[said.event.video_id] += is_listed and opinion.verdict is not None
+    return dict(sorted(judged.items()))
+
+
+def _of(event: Event) -> str:
+    kind = _KINDS[event.kind]
+    return f"{kind}, {event.role}" if event.kind == "reference" else kind
+
+
+def _turn(corrected: CorrectedSample, what: str, turn: TurnName) -> list[str | float]:
+    return [corrected.sample.video_id, turn.time_s, what, f"reference, {turn.role}", turn.text]
+
+
+def _plain(row: list[str | float]) -> list[str | float]:
+    """Make half a surrogate pair, which no answer of the page can hold, a ``?``."""
+    return [cell.encode("utf-8", "replace").decode() if isinstance(cell, str) else cell for cell in row]
+
+
+def _figure(value: float) -> str:
+    return NONE if math.isnan(value) else f"{value:.3f}"

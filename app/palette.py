@@ -72,6 +72,13 @@ body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body
 .corpus tr[data-hint]:is(:hover, :focus)::after { content: attr(data-hint); position: absolute; z-index: 20;
     left: 100%; top: 0; width: 340px; margin-left: 12px; padding: 6px 10px; border-radius: 6px; font-size: 13px;
     background: var(--body-text-color); color: var(--body-background-fill); }
+.reviewers { list-style: none; margin: 0; padding: 0; font-size: 14px; font-variant-numeric: tabular-nums;
+    display: grid; grid-template-columns: fit-content(40%) minmax(80px, 360px) 1fr; gap: 2px 12px;
+    align-items: center; }
+.reviewers li { display: contents; }
+.reviewers b { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.reviewers span { color: var(--ss-dim); }
+#desk_progress { max-height: 160px; overflow-y: auto; }
 #rooms .agreement { font-size: 14px; border: none; font-variant-numeric: tabular-nums; }
 #rooms .agreement :is(tr, th, td) { border: none; }
 #rooms .agreement :is(th, td) { padding: 2px 14px; text-align: right; }

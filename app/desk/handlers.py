@@ -17,6 +17,7 @@ from app.desk.desk import Desk
 from app.desk.summary import (
     Progress,
     draw_agreement,
+    draw_progress,
     measure_split,
     said_at,
     settle_rows,
@@ -46,6 +47,7 @@ class DeskView(NamedTuple):
     """The outputs of the tab, in the order in which ``app.desk.tab`` wires them."""
 
     status: Any
+    progress: Any
     runs: Any
     reviewer: Any
     videos: Any
@@ -84,16 +86,18 @@ def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
         is_blind, review = _read(desk, asked)
         found = summarize(split.samples, review, run=_run(batches, asked))
     except (EngineError, ValueError) as error:
-        return view._replace(status=say(sentence(error), is_problem=True), videos=[], agreement="", to_settle=[])
+        problem = say(sentence(error), is_problem=True)
+        return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[])
     settling = settle_rows(found)
     others = sorted({wish.reviewer for wishes in found.review.corrections.values() for wish in wishes})
     progress = measure_split(found)
     said = _progress_words(asked, progress, num_videos=len(found.events), num_settling=len(settling))
     if is_blind:
-        who = review.only or "nobody: " + NO_NAME
-        said = f"Blind: this is what {who} did; what others say is not shown. {said}"
+        whose = f"only what {review.only} did is shown" if review.only else f"nothing is shown: {NO_NAME}"
+        said = f"{said} Blind: {whose}."
     return view._replace(
         status=say(said),
+        progress=draw_progress(progress),
         videos=video_rows(found),
         agreement=HIDDEN if is_blind else draw_agreement(found),
         to_settle=settling,
@@ -156,11 +160,11 @@ def export(
     if review.only is not None:
         said.append(f"Only what {review.only} did is in it.")
     if written.num_conflicts:
-        rest = "a preferred reviewer's correction counts, if there is one" if prefer else "there the source stands"
-        said.append(f"Corrections differ in {written.num_conflicts} places: {rest}.")
+        who = f", unless {' or '.join(prefer)} wanted something" if prefer else ""
+        said.append(f"Corrections in conflict, where the source stands{who}: {written.num_conflicts}.")
     if written.num_unusable:
-        said.append(f"{written.num_unusable} corrections do not fit the source any more and are left out.")
-    return say(" ".join(said), is_problem=len(said) > 1 and review.only is None), button
+        said.append(f"Corrections that do not fit any more and are left out: {written.num_unusable}.")
+    return say(" ".join(said), is_problem=bool(written.num_conflicts or written.num_unusable)), button
 
 
 def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None) -> Any:
@@ -230,10 +234,7 @@ def _judged_run(bench: Bench, batches: Batches, desk: Desk, asked: Asked, video_
 
 def _progress_words(asked: Asked, progress: Progress, *, num_videos: int, num_settling: int) -> str:
     of = "reference turns" if not asked.run else f"reference turns and what {asked.run} wrote"
-    said = f"{asked.split}: {progress.num_events} events ({of}) in {num_videos} videos."
-    shares = ", ".join(
-        f"{who} has judged {number} ({number / max(1, progress.num_events):.0%})"
-        for who, number in progress.num_judged.items()
+    return (
+        f"{asked.split}: {progress.num_events} events ({of}) in {num_videos} videos"
+        f"{f', {num_settling} to settle' if num_settling else ''}."
     )
-    settling = f" {num_settling} to settle." if num_settling else ""
-    return f"{said} {shares or 'Nobody has judged any yet'}.{settling}"

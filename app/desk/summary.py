@@ -26,11 +26,11 @@ SETTLE_HEADERS: Final = ["Video", "Second", "To settle", "Of", "Text", "Who says
 DEFINITIONS: Final = {
     "verdict": "All verdicts told apart, then each against all others: did reviewers give this one or another?",
     "events": "Events that at least two reviewers judged; those that only one judged tell nothing.",
-    "raw": f"Share of pairs of verdicts on one event that are equal, from 0 to 1; {NONE} without such pairs.",
+    "raw": f"Share of pairs of verdicts on one event that are equal, from 0 to 1. Undefined ({NONE}) without pairs.",
     "kappa": "Cohen's kappa, at most 1: agreement beyond chance; of more than two reviewers the mean over their pairs. "
-    f"{NONE} where nobody ever said anything else, so that chance explains everything.",
+    f"Undefined ({NONE}) where nobody said anything else, so that chance explains everything.",
     "alpha": "Krippendorff's alpha, at most 1: agreement beyond chance of any number of reviewers; 0 is chance. "
-    f"{NONE} where it is undefined, as with kappa.",
+    f"Undefined ({NONE}) as kappa is.",
 }
 """What the columns of the agreement mean."""
 _KINDS: Final = {"generated": "response", "update": "update", "reference": "reference", "state": "wrong state"}
@@ -84,6 +84,17 @@ def measure_split(found: SplitReview) -> Progress:
         num_events=sum(len(events) for events in found.events.values()),
         num_judged={who: sum(by_video.values()) for who, by_video in judged.items()},
     )
+
+
+def draw_progress(progress: Progress) -> str:
+    """Return a bar for each reviewer as markup."""
+    total = progress.num_events
+    rows = [
+        f'<li><b>{escape(_plain_text(who))}</b><progress value="{number}" max="{max(1, total)}" '
+        f'aria-label="events judged"></progress><span>{number} of {total}, {number / max(1, total):.0%}</span></li>'
+        for who, number in progress.num_judged.items()
+    ]
+    return f'<ul class="reviewers">{"".join(rows)}</ul>'
 
 
 def video_rows(found: SplitReview) -> Cells:
@@ -171,7 +182,11 @@ def _turn(corrected: CorrectedSample, what: str, turn: TurnName) -> list[str | f
 
 def _plain(row: list[str | float]) -> list[str | float]:
     """Make half a surrogate pair, which no answer of the page can hold, a ``?``."""
-    return [cell.encode("utf-8", "replace").decode() if isinstance(cell, str) else cell for cell in row]
+    return [_plain_text(cell) if isinstance(cell, str) else cell for cell in row]
+
+
+def _plain_text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _figure(value: float) -> str:

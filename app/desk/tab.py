@@ -80,6 +80,7 @@ def make_desk_tab(
             refresh = gr.Button("Refresh", elem_id="refresh")
         with gr.Column(scale=11, min_width=640):
             status = gr.Textbox(**LINE, elem_id="desk_status")
+            progress = gr.HTML(elem_id="desk_progress", padding=False)
             with gr.Tabs():
                 with gr.Tab("Progress"):
                     videos = gr.Dataframe(
@@ -87,6 +88,7 @@ def make_desk_tab(
                         datatype=["str", "number", "str", "str", "number", "number"],
                         interactive=False,
                         max_height=620,
+                        wrap=True,
                         show_search="search",
                         label="A click opens the video in the player",
                         column_widths=["20%", "9%", "24%", "25%", "12%", "10%"],
@@ -126,7 +128,9 @@ def make_desk_tab(
                             download = gr.DownloadButton(
                                 "Download", interactive=False, min_width=100, elem_id="download"
                             )
-                        exported = gr.Textbox(**LINE, elem_id="exported")
+                        exported = gr.Textbox(
+                            **LINE, placeholder="What is in the file is said here.", elem_id="exported"
+                        )
                     with gr.Column():
                         documents = gr.File(
                             label="Import corrections: .eaf files that were exported here and edited in ELAN",
@@ -135,9 +139,12 @@ def make_desk_tab(
                             height=160,
                             elem_id="documents",
                         )
-                        imported = gr.Textbox(**LINE, elem_id="imported")
+                        imported = gr.Textbox(
+                            **LINE, placeholder="What becomes of each file is said here.", elem_id="imported"
+                        )
     view = DeskView(
         status=status,
+        progress=progress,
         runs=runs,
         reviewer=reviewer,
         videos=videos,

@@ -126,7 +126,7 @@ def settle_rows(found: SplitReview) -> Cells:
         rows.append([event.video_id, event.time_s, "verdicts differ", _of(event), event.text, said])
     for corrected in found.corrected:
         for conflict in corrected.conflicts:
-            wishes = ", ".join(f"{wish.reviewer}: {wish.value}" for wish in conflict.wishes)
+            wishes = ", ".join(f"{wish.reviewer}: {wish.value!r}" for wish in conflict.wishes)
             rows.append([*_turn(corrected, "corrections differ", conflict.turn), f"{conflict.aspect}: {wishes}"])
         for unusable in corrected.unusable:
             turn, who = unusable.correction.turn, unusable.correction.reviewer

@@ -91,7 +91,7 @@ def make_desk_tab(
                         wrap=True,
                         show_search="search",
                         label="A click opens the video in the player",
-                        column_widths=["20%", "9%", "24%", "25%", "12%", "10%"],
+                        column_widths=["19%", "8%", "23%", "30%", "11%", "9%"],
                         elem_id="reviewed_videos",
                     )
                 with gr.Tab("Agreement"):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,11 @@ STATUS = "#status textarea"
 
 
 @contextmanager
-def serve(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]:
+def serve(*, data: Path, checkpoint: Path, runs: Path, splits: Sequence[Path] = ()) -> Iterator[str]:
     """Serve ``tests.app_page`` on a free port and yield its address."""
-    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu", "--port"]
-    with _served("tests.app_page", *options) as address:
+    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu"]
+    options += [option for split in splits for option in ("--split", str(split))]
+    with _served("tests.app_page", *options, "--port") as address:
         yield address
 
 

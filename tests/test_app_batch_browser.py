@@ -27,13 +27,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(
     tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory, runs: Path
 ) -> Iterator[str]:
-    """Serve four videos, one with a hostile name, one that is damaged."""
+    """Serve four videos, one with a hostile name, one that is damaged; and a split that takes minutes."""
     folder = tmp_path_factory.mktemp("split")
     videos = copies(demo_manifest, folder, 4)
     videos[1]["video_id"] = HOSTILE
     (folder / "v2.mp4").write_bytes(b"noise")
+    long = [{**videos[0], "video_id": f"long {number}"} for number in range(2000)]
+    more = write_split(folder, *long).rename(folder / "long.json")
     manifest = write_split(folder, *videos).rename(folder / "test.json")
-    with serve(data=manifest, checkpoint=tiny_folder, runs=runs) as url:
+    with serve(data=manifest, checkpoint=tiny_folder, runs=runs, splits=[more]) as url:
         yield url
 
 
@@ -61,12 +63,17 @@ def open_batch(browser: Browser, address: str) -> Page:
 
 
 def wait_for(page: Page, pattern: str) -> str:
-    return wait_for_status(page, pattern, status=STATUS, timeout_s=60)
+    return wait_for_status(page, pattern, status=STATUS, timeout_s=120)
 
 
 def start(page: Page, name: str) -> None:
     page.fill("#run_name textarea, #run_name input", name)
     page.click("#start")
+
+
+def choose(page: Page, box: str, option: str) -> None:
+    page.click(f"#{box} input")
+    page.get_by_role("option", name=option, exact=True).click()
 
 
 def cells(page: Page) -> list[str]:
@@ -87,11 +94,9 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     with page.expect_download() as download:
         page.get_by_role("button", name="videos.csv").click()
     assert Path(download.value.path()).read_bytes() == (runs / "first" / "videos.csv").read_bytes()
-    page.click("#order input")
-    page.get_by_role("option", name="only failed").click()
+    choose(page, "order", "only failed")
     page.wait_for_function("!document.querySelector('#videos').textContent.includes('v3')")
-    page.click("#order input")
-    page.get_by_role("option", name="worst updates").click()
+    choose(page, "order", "worst updates")
     page.locator("#videos [data-testid^=cell]", has_text="v3").first.click()
     wait_for_status(page, "^v3 in the run first")
     page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v3'")
@@ -111,14 +116,18 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
 
 
 def test_two_windows_stand_in_one_line_and_cancel_makes_room(page: Page, browser: Browser, address: str) -> None:
-    page.evaluate("0")
+    choose(page, "split", "long")
     start(page, "one")
-    wait_for(page, "^(⚠ )?one: ")
+    wait_for(page, r"^one: \d+ of 2000 videos, .* left")
     other = open_batch(browser, address)
     start(other, "two")
-    seen = wait_for(other, "^(⚠ )?two")
+    wait_for(other, r"^two waits: 1 before it, about (\d+:)?\d+:\d\d until its turn\.$")
+    other.click("#cancel")
+    wait_for(other, "^two was cancelled; 0 finished videos are kept")
+    start(other, "three")
+    wait_for(other, "^three waits: 1 before it, about ")
     page.click("#cancel")
-    wait_for(page, "^(⚠ )?one(:| was cancelled)")
-    assert "two" in seen
-    wait_for(other, "^(⚠ )?two: 4 videos")
+    wait_for(page, "^one was cancelled; ")
+    wait_for(other, "^⚠ three: 4 videos, 1 of them failed")
+    assert page.input_value(STATUS).startswith("one was cancelled; ")
     other.close()

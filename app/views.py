@@ -115,16 +115,19 @@ def show_run(
     """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's.
 
     The player goes to ``open_at``, in seconds or to the start of the seconds that hold most failures, and has the lanes
-    of the ``other`` run of the video below those of this one. With ``corrected`` it is judged against that reference.
+    of the ``other`` run of the video, whose failures count as well, below those of this one. With ``corrected`` it is
+    judged against that reference.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
         run = replace(run, clip=replace(run.clip, sample=corrected.sample))
         names = tuple(turn.name for turn in corrected.turns)
     judged = _judge(run, encode)
+    beside = (other, _judge(other, encode)) if other is not None else None
     if open_at == "worst":
-        worst = worst_frame(judged, fps=run.config.fps) if judged else None
-        open_at = None if worst is None else run.outputs[worst].time_s
+        worst = worst_frame([of_run for of_run in (judged, beside and beside[1]) if of_run], fps=run.config.fps)
+        longest = max(run.outputs, other.outputs if other is not None else (), key=len)
+        open_at = None if worst is None else longest[worst].time_s
     return RunView(
         status=say(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
@@ -133,7 +136,7 @@ def show_run(
             judged,
             events=name_events(run.clip.name, outputs=run.outputs, references=names, judged=judged),
             open_at_s=open_at,
-            other=(other, _judge(other, encode)) if other else None,
+            other=beside,
         ),
         scores=draw_scores(run, encode),
     )

@@ -100,9 +100,12 @@ def judge_video(
     return JudgedVideo(turns=turns, failures=tuple(sorted(failures, key=lambda failure: failure.frame_index)))
 
 
-def worst_frame(judged: JudgedVideo, *, fps: float) -> int | None:
-    """Return the frame of the failure that begins the ``WORST_S`` seconds with most failures; None without any."""
-    frames = [failure.frame_index for failure in judged.failures]
+def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:
+    """Return the frame of the failure that begins the ``WORST_S`` seconds with most failures; None without any.
+
+    Of several runs of the video the failures are taken together.
+    """
+    frames = sorted(failure.frame_index for judged in runs for failure in judged.failures)
     if not frames:
         return None
     return max(frames, key=lambda first: sum(first <= frame < first + WORST_S * fps for frame in frames))

@@ -230,7 +230,7 @@ def bench(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Bench:
     )
 
 
-def test_two_runs_are_compared_and_a_turn_opens_both(bench: Bench, batches: Batches) -> None:
+def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, batches: Batches) -> None:
     for name, speak in (("talks", 0.0), ("silent", 1.0)):
         start(batches, name=name, speak=speak)
         wait_for(batches, name, "done")
@@ -241,9 +241,13 @@ def test_two_runs_are_compared_and_a_turn_opens_both(bench: Bench, batches: Batc
     assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
     assert {row[2] for row in view.turns} == {"only B"}
     event: Any = SimpleNamespace(row_value=view.turns[0])
-    shown = json.loads(saved.open_turn(bench, batches, None, "talks", "silent", event)[9])
+    shown = json.loads(saved.open_turn(bench, batches, None, view.pair, event)[9])
     assert (shown["run_name"], shown["other"]["run_name"]) == ("talks", "silent")
     assert shown["open_at"] == view.turns[0][1]
+    event = SimpleNamespace(row_value=view.videos[1])
+    shown = json.loads(saved.open_both(bench, batches, None, view.pair, event)[9])
+    assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", "talks", "silent")
+    assert shown["open_at"] is not None
     assert comparing.compare(bench, batches, "talks", "talks", "both").said.startswith("choose two runs")
     assert "no such run" in comparing.compare(bench, batches, "talks", "../x", "both").said
 

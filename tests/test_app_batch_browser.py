@@ -1,6 +1,7 @@
 """The batch tab in a browser: start, leave and come back, wait in line, sort, open a video, download, hostile names."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,6 +112,13 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     row = page.locator("#corpus tr", has_text="missing_rate")
     assert f"{score:.3f}" in row.inner_text()
     assert "without a response" in (row.get_attribute("data-hint") or "")
+    shutil.copytree(runs / "first", runs / "again")
+    page.get_by_role("tab", name="Compare").click()
+    choose(page, "other", "again")
+    wait_for_status(page, "^A is first, B is again; 3 videos", status="#compared textarea")
+    page.locator("#compared_videos [data-testid^=cell]", has_text="v3").first.click()
+    wait_for_status(page, "^v3 in the run first and again")
+    page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v3'")
     assert page.evaluate("window.hacked") is None
     page.close()
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.records import FrameOutput, Step
-from eval.failures import Failure, judge_video
+from eval.failures import Failure, JudgedVideo, judge_video, worst_frame
 from eval.matching import find_match
 from eval.metrics import score_video
 from eval.samples import Sample, Turn
@@ -140,3 +140,17 @@ def test_failures_are_those_that_the_scores_count() -> None:
             match_window=match_window("", fps=2.0),
         )
         assert [turn.cost for turn in judged.turns if turn.cost is not None] == [pair.cost for pair in match.pairs]
+
+
+def failing(*frames: int) -> JudgedVideo:
+    failures = (Failure(kind="redundant", frame_index=frame, end_frame=frame + 1) for frame in frames)
+    return JudgedVideo(turns=(), failures=tuple(failures))
+
+
+def test_the_worst_moment_begins_the_five_seconds_with_most_failures_of_all_runs() -> None:
+    a, b = failing(2, 5, 20), failing(18, 24)
+    assert worst_frame([a], fps=2) == 2  # 10 frames from 2 hold 2 and 5, from 20 only 20
+    assert worst_frame([a, b], fps=2) == 18  # and from 18 they hold 18, 20 and 24
+    assert worst_frame([failing(), b], fps=2) == 18
+    assert worst_frame([failing(), failing()], fps=2) is None
+    assert worst_frame([], fps=2) is None

@@ -56,9 +56,17 @@ def compared_turns(videos: Sequence[ComparedVideo], samples: Mapping[str, Sample
     return rows
 
 
+class Pair(NamedTuple):
+    """The runs that the tables compare; a window may show another meanwhile."""
+
+    a: str
+    b: str
+
+
 class CompareView(NamedTuple):
     """The outputs of the comparison."""
 
+    pair: Any
     said: Any
     scores: Any
     videos: Any
@@ -72,13 +80,14 @@ def compare(bench: Bench, batches: Batches, name: str | None, other: str | None,
             raise ValueError("choose two runs: A above, B here")
         found = batches.compare(name, other, encode=bench.encode)
     except (ValueError, OSError) as error:
-        return CompareView(said=sentence(error), scores="", videos=[], turns=[])
+        return CompareView(pair=None, said=sentence(error), scores="", videos=[], turns=[])
     left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
-    said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left} A turn opens both in the player."
+    said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left} A row opens both in the player."
     split = batches.split_of(batches.settings_of(name))
     assert split is not None
     samples = {sample.video_id: sample for sample in split.samples}
     return CompareView(
+        pair=Pair(name, other),
         said=said,
         scores=draw_differences(found.differences),
         videos=compared_videos(found.videos),

@@ -152,6 +152,7 @@ def make_batch_tab(
                         other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
                         who = gr.Dropdown(CHOICES, value="only B", label="Turns wrong in", elem_id="who")
                     said = gr.Textbox(**LINE, elem_id="compared")
+                    pair = gr.State(None)
                     turns = gr.Dataframe(
                         headers=TURN_HEADERS,
                         datatype=["str", "number", "str", "str", "str"],
@@ -166,7 +167,7 @@ def make_batch_tab(
                         datatype=["str", *["number"] * (len(VIDEO_HEADERS) - 1)],
                         interactive=False,
                         max_height=260,
-                        label="Videos",
+                        label="Videos; a click opens both runs at the worst moment",
                         elem_id="compared_videos",
                     )
                     differences = gr.HTML(elem_id="differences", padding=False)
@@ -186,8 +187,11 @@ def make_batch_tab(
     def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
         return saved.open_video(bench, batches, live, name, event)
 
-    def open_turn(live: Any, name: Any, other: Any, event: gr.SelectData) -> Any:
-        return saved.open_turn(bench, batches, live, name, other, event)
+    def open_both(live: Any, pair: Any, event: gr.SelectData) -> Any:
+        return saved.open_both(bench, batches, live, pair, event)
+
+    def open_turn(live: Any, pair: Any, event: gr.SelectData) -> Any:
+        return saved.open_turn(bench, batches, live, pair, event)
 
     sweep = SweepView(said=swept, heat=heat, curves=through, best=best, apply=apply)
     previews = gr.on(
@@ -212,12 +216,13 @@ def make_batch_tab(
         api_visibility="private",
     )
     apply.click(sweeping.apply_best, best, [speak, update, *player[-2:]], **AT_ONCE)
-    comparison = CompareView(said=said, scores=differences, videos=compared, turns=turns)
+    comparison = CompareView(pair=pair, said=said, scores=differences, videos=compared, turns=turns)
     videos.select(open_video, [live, runs], [*player, rooms], **AT_ONCE)
-    turns.select(open_turn, [live, runs, other], [*player, rooms], **AT_ONCE)
-    compare_tab.select(partial(comparing.others, batches), [runs, other], other, **AT_ONCE)
+    compared.select(open_both, [live, pair], [*player, rooms], **AT_ONCE)
+    turns.select(open_turn, [live, pair], [*player, rooms], **AT_ONCE)
+    gr.on([compare_tab.select, runs.select], partial(comparing.others, batches), [runs, other], other, **AT_ONCE)
     gr.on(
-        [other.select, who.select],
+        [other.select, who.select, runs.select],
         partial(comparing.compare, bench, batches),
         [runs, other, who],
         list(comparison),

@@ -158,19 +158,25 @@ class _Tally:
         self._total = sum(self._frames.values())
         self._num_videos = num_videos
         self._num_finished = num_finished
-        self._began = time.perf_counter()
+        self._began: float | None = None
 
     def finish(self, video_id: str) -> None:
+        self._begin()
         self._num_finished += 1
         del self._frames[video_id]
 
     def progress(self, stations: tuple[Station, ...]) -> Progress:
+        if any(station.video_id for station in stations):
+            self._begin()
         at_hand = sum(min(station.num_done, self._frames.get(station.video_id or "", 0)) for station in stations)
         return Progress(
             num_videos=self._num_videos,
             num_finished=self._num_finished,
             num_frames=self._total,
             num_done=self._total - sum(self._frames.values()) + at_hand,
-            elapsed_s=time.perf_counter() - self._began,
+            elapsed_s=0.0 if self._began is None else time.perf_counter() - self._began,
             stations=stations,
         )
+
+    def _begin(self) -> None:
+        self._began = time.perf_counter() if self._began is None else self._began

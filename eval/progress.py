@@ -34,7 +34,7 @@ class Progress:
     num_done: int
     """Frames that are done."""
     elapsed_s: float
-    """Seconds since the batch began."""
+    """Seconds since a process had its first video; 0 while all load the checkpoint, so that no rate counts that."""
     stations: tuple[Station, ...]
     """What each is at."""
 

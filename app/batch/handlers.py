@@ -221,7 +221,7 @@ def _status(batches: Batches, name: str, job: Job | None, results: Results) -> t
             wait_s = batches.jobs.wait_s(job)
             eta = f", about {clock(wait_s)} until its turn" if wait_s else ""
             return f"{name} waits: {place} before it{eta}.", False
-        case "running" if job.progress is None:
+        case "running" if job.progress is None or not job.progress.elapsed_s:
             return f"{name}: loading the checkpoint.", False
         case "running":
             return f"{name}: {_rate_words(job.progress)}{failures}.", bool(failed)
@@ -249,8 +249,8 @@ def draw_progress(progress: Progress) -> str:
         rate = station.total_done / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
         at = f"{station.video_id}, frame {station.num_done} of {station.num_frames}" if station.video_id else "waits"
         rest_s = (station.num_frames - station.num_done) / rate if rate and station.video_id else None
-        left = "" if rest_s is None else f", {clock(rest_s)} left of it"
-        lines.append(f"<li><b>{escape(station.name)}</b> {escape(at)} <span>{rate:.0f} frames/s{left}</span></li>")
+        left = "" if rest_s is None else f", {clock(rest_s)} left"
+        lines.append(f"<li><b>{escape(station.name)}</b> {escape(at)}{left} <span>{rate:.0f} frames/s</span></li>")
     return (
         f'<progress value="{progress.num_done}" max="{max(1, progress.num_frames)}" aria-label="frames done">'
         f'</progress><ul class="stations">{"".join(lines)}</ul>'

@@ -18,7 +18,7 @@ VIDEO_COLUMNS: Final = {
     "F1": "Response F1",
     "missing_rate": "Missed",
     "redundant_rate": "Redundant",
-    "speaking_event_f1_1s": "Speaking ±1 s",
+    "speaking_event_f1_1s": "Speak ±1 s",
     "dst_f1": "Update F1",
     "dst_joint_goal_accuracy": "State right",
 }

@@ -166,9 +166,9 @@ class _Tally:
         del self._frames[video_id]
 
     def progress(self, stations: tuple[Station, ...]) -> Progress:
-        if any(station.video_id for station in stations):
-            self._begin()
         at_hand = sum(min(station.num_done, self._frames.get(station.video_id or "", 0)) for station in stations)
+        if at_hand:
+            self._begin()
         return Progress(
             num_videos=self._num_videos,
             num_finished=self._num_finished,

@@ -34,7 +34,7 @@ class Progress:
     num_done: int
     """Frames that are done."""
     elapsed_s: float
-    """Seconds since a process had its first video; 0 while all load the checkpoint, so that no rate counts that."""
+    """Seconds since the first frame was done; 0 before, so that no rate counts the loading of checkpoints."""
     stations: tuple[Station, ...]
     """What each is at."""
 

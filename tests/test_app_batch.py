@@ -240,12 +240,15 @@ def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, batches: Ba
     assert "missing_rate" in view.scores
     assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
     assert {row[2] for row in view.turns} == {"only B"}
+    chosen = comparing.choose_turns(batches, view.compared, "both")
+    assert chosen == comparing.compare(bench, batches, "talks", "silent", "both").turns
+    assert (chosen != view.turns, comparing.choose_turns(batches, None, "both")) == (True, [])
     event: Any = SimpleNamespace(row_value=view.turns[0])
-    shown = json.loads(saved.open_turn(bench, batches, None, view.pair, event)[9])
+    shown = json.loads(saved.open_turn(bench, batches, None, view.compared, event)[9])
     assert (shown["run_name"], shown["other"]["run_name"]) == ("talks", "silent")
     assert shown["open_at"] == view.turns[0][1]
     event = SimpleNamespace(row_value=view.videos[1])
-    shown = json.loads(saved.open_both(bench, batches, None, view.pair, event)[9])
+    shown = json.loads(saved.open_both(bench, batches, None, view.compared, event)[9])
     assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", "talks", "silent")
     assert shown["open_at"] is not None
     assert comparing.compare(bench, batches, "talks", "talks", "both").said.startswith("choose two runs")

@@ -15,7 +15,9 @@ from eval.comparison import ComparedVideo
 from eval.registry import find_metric
 from eval.samples import Sample
 
-VIDEO_HEADERS: Final = ["Video", "Response F1, A", "B", "Update F1, A", "B", "Wrong in both", "Only A", "Only B"]
+VIDEO_HEADERS: Final = [
+    "Video", "Response F1, A", "Response F1, B", "Update F1, A", "Update F1, B", "Wrong in both", "Only A", "Only B"
+]  # fmt: skip
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
 CHOICES: Final = ["only A", "only B", "both", "neither"]
 CHANCE: Final = 0.05
@@ -56,17 +58,18 @@ def compared_turns(videos: Sequence[ComparedVideo], samples: Mapping[str, Sample
     return rows
 
 
-class Pair(NamedTuple):
+class Compared(NamedTuple):
     """The runs that the tables compare; a window may show another meanwhile."""
 
     a: str
     b: str
+    videos: Sequence[ComparedVideo]
 
 
 class CompareView(NamedTuple):
     """The outputs of the comparison."""
 
-    pair: Any
+    compared: Any
     said: Any
     scores: Any
     videos: Any
@@ -80,19 +83,25 @@ def compare(bench: Bench, batches: Batches, name: str | None, other: str | None,
             raise ValueError("choose two runs: A above, B here")
         found = batches.compare(name, other, encode=bench.encode)
     except (ValueError, OSError) as error:
-        return CompareView(pair=None, said=sentence(error), scores="", videos=[], turns=[])
+        return CompareView(compared=None, said=sentence(error), scores="", videos=[], turns=[])
     left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
     said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left} A row opens both in the player."
-    split = batches.split_of(batches.settings_of(name))
-    assert split is not None
-    samples = {sample.video_id: sample for sample in split.samples}
+    compared = Compared(name, other, found.videos)
     return CompareView(
-        pair=Pair(name, other),
+        compared=compared,
         said=said,
         scores=draw_differences(found.differences),
         videos=compared_videos(found.videos),
-        turns=compared_turns(found.videos, samples, who),
+        turns=choose_turns(batches, compared, who),
     )
+
+
+def choose_turns(batches: Batches, compared: Compared | None, who: str) -> list[list[str | float]]:
+    """Return the rows of the turns that are wrong in ``who``, of what is compared already."""
+    split = None if compared is None else batches.split_of(batches.settings_of(compared.a))
+    if compared is None or split is None:
+        return []
+    return compared_turns(compared.videos, {sample.video_id: sample for sample in split.samples}, who)
 
 
 def others(batches: Batches, name: str | None, other: str | None) -> Any:

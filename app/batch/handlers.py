@@ -220,7 +220,7 @@ def _status(batches: Batches, name: str, job: Job | None, results: Results) -> t
             place = batches.jobs.under_way().index(job) if job in batches.jobs.under_way() else 0
             wait_s = batches.jobs.wait_s(job)
             eta = f", about {clock(wait_s)} until its turn" if wait_s else ""
-            return f"{name} waits: {place} before it{eta}.", False
+            return f"{name} waits: {place} before it{eta}." if place else f"{name} begins.", False
         case "running" if job.progress is None or not job.progress.elapsed_s:
             return f"{name}: loading the checkpoint.", False
         case "running":

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import gradio as gr
 
 from app.batch.batches import Batches
-from app.batch.comparing import Pair
+from app.batch.comparing import Compared
 from app.clips import clip_of
 from app.handlers import Bench
 from app.runs import Run
@@ -30,15 +30,15 @@ def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str |
     return open_moment(bench, batches, live, str(event.row_value[0]), names=(name,), open_at="worst")
 
 
-def open_both(bench: Bench, batches: Batches, live: LiveRun | None, compared: Pair, event: gr.SelectData) -> Page:
+def open_both(bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared, event: gr.SelectData) -> Page:
     """Show a video in two runs at its worst moment, B's lanes below A's; returns what ``open_video`` does."""
-    return open_moment(bench, batches, live, str(event.row_value[0]), names=compared, open_at="worst")
+    return open_moment(bench, batches, live, str(event.row_value[0]), names=compared[:2], open_at="worst")
 
 
-def open_turn(bench: Bench, batches: Batches, live: LiveRun | None, compared: Pair, event: gr.SelectData) -> Page:
+def open_turn(bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared, event: gr.SelectData) -> Page:
     """Show a turn in two runs, B's lanes below A's; returns what ``open_video`` does."""
     video_id, time_s, *_ = event.row_value
-    return open_moment(bench, batches, live, str(video_id), names=compared, open_at=float(time_s))
+    return open_moment(bench, batches, live, str(video_id), names=compared[:2], open_at=float(time_s))
 
 
 def open_moment(

@@ -152,7 +152,7 @@ def make_batch_tab(
                         other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
                         who = gr.Dropdown(CHOICES, value="only B", label="Turns wrong in", elem_id="who")
                     said = gr.Textbox(**LINE, elem_id="compared")
-                    pair = gr.State(None)
+                    held = gr.State(None)
                     turns = gr.Dataframe(
                         headers=TURN_HEADERS,
                         datatype=["str", "number", "str", "str", "str"],
@@ -168,6 +168,7 @@ def make_batch_tab(
                         interactive=False,
                         max_height=260,
                         label="Videos; a click opens both runs at the worst moment",
+                        column_widths=["16%", *["13%"] * 4, "12%", "10%", "10%"],
                         elem_id="compared_videos",
                     )
                     differences = gr.HTML(elem_id="differences", padding=False)
@@ -187,11 +188,11 @@ def make_batch_tab(
     def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
         return saved.open_video(bench, batches, live, name, event)
 
-    def open_both(live: Any, pair: Any, event: gr.SelectData) -> Any:
-        return saved.open_both(bench, batches, live, pair, event)
+    def open_both(live: Any, held: Any, event: gr.SelectData) -> Any:
+        return saved.open_both(bench, batches, live, held, event)
 
-    def open_turn(live: Any, pair: Any, event: gr.SelectData) -> Any:
-        return saved.open_turn(bench, batches, live, pair, event)
+    def open_turn(live: Any, held: Any, event: gr.SelectData) -> Any:
+        return saved.open_turn(bench, batches, live, held, event)
 
     sweep = SweepView(said=swept, heat=heat, curves=through, best=best, apply=apply)
     previews = gr.on(
@@ -216,18 +217,19 @@ def make_batch_tab(
         api_visibility="private",
     )
     apply.click(sweeping.apply_best, best, [speak, update, *player[-2:]], **AT_ONCE)
-    comparison = CompareView(pair=pair, said=said, scores=differences, videos=compared, turns=turns)
+    comparison = CompareView(compared=held, said=said, scores=differences, videos=compared, turns=turns)
     videos.select(open_video, [live, runs], [*player, rooms], **AT_ONCE)
-    compared.select(open_both, [live, pair], [*player, rooms], **AT_ONCE)
-    turns.select(open_turn, [live, pair], [*player, rooms], **AT_ONCE)
+    compared.select(open_both, [live, held], [*player, rooms], **AT_ONCE)
+    turns.select(open_turn, [live, held], [*player, rooms], **AT_ONCE)
     gr.on([compare_tab.select, runs.select], partial(comparing.others, batches), [runs, other], other, **AT_ONCE)
     gr.on(
-        [other.select, who.select, runs.select],
+        [other.select, runs.select],
         partial(comparing.compare, bench, batches),
         [runs, other, who],
         list(comparison),
         concurrency_limit=None,
         api_visibility="private",
     )
+    who.select(partial(comparing.choose_turns, batches), [held, who], turns, **AT_ONCE)
     here.select(partial(handlers.enter, batches), [runs, order], [*outputs, timer], **AT_ONCE)
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, timer, **AT_ONCE)

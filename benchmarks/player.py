@@ -1,4 +1,4 @@
-"""Opens, plays, scrolls and zooms a run of 2 hours in the browser: 14,400 frames, 1,500 turns, 12 steps.
+"""Opens, plays, scrolls, zooms and reviews a run of 2 hours in the browser: 14,400 frames, 1,500 turns, 12 steps.
 
 Prints what it took and, as the last line, JSON. Needs Chromium and the development packages.
 """
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from playwright.sync_api import Page, sync_playwright
 
 from app.clips import Clip
-from app.player.pack import pack_run
 from app.runs import Run
 from engine.config import StreamConfig
 from engine.control import Task
@@ -25,14 +24,17 @@ from engine.records import FrameOutput, Step
 from eval.failures import judge_video
 from eval.samples import Sample, Turn
 from tests.browser import CHROMIUM, FLAGS, inspect, serve_player
+from tests.played import write_reviewed
 
 NUM_FRAMES, FPS, NUM_TURNS, NUM_STEPS = 14_400, 2.0, 1_500, 12
 SECONDS = 4.0
+NUM_VERDICTS = 30
 WORDS = ("now", "attach", "the", "wheel", "to", "board", "turn", "it", "until", "holds", "pick", "up", "cabin")
 MOVES = {
     "plays, whole video in view": "",
     "plays, 30 s in view": "",
     "scrolls 30 s": "map.dispatchEvent(drag((frame % 100) / 100))",
+    "plays, in review": "",
     "zooms": "canvas.dispatchEvent(wheel(frame % 60 < 30 ? -40 : 40))",
 }
 MEASURE = """([seconds, moves]) => new Promise((done) => {
@@ -129,7 +131,7 @@ def main() -> None:
         assert run.clip.sample is not None
         judged = judge_video(run.clip.sample, run.outputs, encode=lambda texts: np.eye(len(texts), dtype=np.float32))
         (folder / "a-empty.json").write_text("", encoding="utf-8")
-        (folder / "long.json").write_text(pack_run(run, judged), encoding="utf-8")
+        write_reviewed(folder / "long.json", run, judged)
         size_mb = (folder / "long.json").stat().st_size / 1e6
         print(f"{NUM_FRAMES} frames, {len(judged.turns)} turns, {len(judged.failures)} failures: {size_mb:.1f} MB")
         with serve_player(folder) as address, sync_playwright() as playwright:
@@ -164,6 +166,7 @@ def _measure(page: Page) -> dict[str, float]:
         if "30 s" in name:
             for _ in range(8):
                 page.keyboard.press("+")
+        page.click(f"[data-tab={'review' if 'review' in name else 'rows'}]")
         page.evaluate("() => { const video = document.querySelector('#video video'); video.muted = true; }")
         is_paused = inspect(page)["isPaused"]
         if is_paused == name.startswith("plays"):
@@ -173,7 +176,32 @@ def _measure(page: Page) -> dict[str, float]:
         key = name.replace(",", "").replace(" ", "_")
         figures[f"{key}_fps"] = round(found["fps"], 1)
         print(f"{name:30} {found['fps']:8.1f} frames/s, p95 {found['p95_ms']:.1f} ms")
-    return figures
+    return figures | _review(page)
+
+
+def _review(page: Page) -> dict[str, float]:
+    """Give verdicts one after another, each once the one before is on disk."""
+    page.click("[data-tab=review]")
+    page.fill(".ss-who", "ann")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(1000)
+    verdict_s = page.evaluate(
+        """(num_verdicts) => new Promise((done) => {
+        const began = performance.now(), player = document.querySelector('.ss');
+        const press = () => document.dispatchEvent(new KeyboardEvent('keydown', {key: '1', bubbles: true}));
+        let given = 0;
+        const look = () => {
+            if (player.inspect().waiting) return void setTimeout(look, 1);
+            if (given++ === num_verdicts) return void done((performance.now() - began) / 1000 / num_verdicts);
+            press();
+            setTimeout(look, 1);
+        };
+        look();
+    })""",
+        NUM_VERDICTS,
+    )
+    print(f"{'a verdict is kept':30} {1000 * verdict_s:8.0f} ms")
+    return {"verdict_s": round(verdict_s, 3)}
 
 
 if __name__ == "__main__":

@@ -6,11 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from app.clips import Clip
+from app.player.pack import pack_run
+from app.reviews.events import name_events
 from app.runs import Run
 from engine.config import StreamConfig
 from engine.control import Task
 from engine.records import FrameOutput, Step, UserTurn
+from eval.corrections import name_turns
 from eval.failures import JudgedVideo, judge_video
+from eval.forms import write_samples
 from eval.samples import Sample, Turn
 from tests.fakes import count_letters
 
@@ -80,3 +84,14 @@ def make_run(folder: Path, *, text: str = "", seed: int = 0) -> Run:
 def judge(run: Run) -> JudgedVideo:
     assert run.clip.sample is not None
     return judge_video(run.clip.sample, run.outputs, encode=count_letters)
+
+
+def write_reviewed(path: Path, run: Run, judged: JudgedVideo) -> None:
+    """Write a run as the player shows it to reviewers, and beside it the split that it is from."""
+    sample = run.clip.sample
+    assert sample is not None
+    names = name_turns(sample.turns)
+    events = name_events(run.clip.name, outputs=run.outputs, references=names, judged=judged)
+    path.write_text(pack_run(run, judged, events=events), encoding="utf-8")
+    (path.parent / "reviews").mkdir()
+    write_samples(path.parent / "reviews" / "split.json", [sample], form="manifest")

@@ -31,7 +31,7 @@ def anybody(*, token: str = "", session: dict[str, Any] | None = None) -> Any:
 
 def ask(desk: Desk, *actions: dict[str, Any], reviewer: str = "bob", request: Any = None, **more: Any) -> Answer:
     named = [{"action_id": str(number), **action} for number, action in enumerate(actions)]
-    asked = {"video_id": "boat", "reviewer": reviewer, "is_blind": False, "actions": named, **more}
+    asked = {"video_id": "boat", "reviewer": reviewer, "is_blind": False, "has_layer": None, "actions": named, **more}
     return answer(desk, asked, request=request or anybody())
 
 
@@ -78,6 +78,13 @@ def test_corrections_are_a_layer_that_names_every_turn(desk: Desk) -> None:
     assert [turn["key"] for turn in layer["turns"][:4]] == [reference_event("boat", name).key for name in NAMES[1:]]
     assert [turn["name"] for turn in layer["deleted"]] == [asdict(NAMES[0])]
     assert (layer["conflicts"], layer["unusable"]) == ([], [])
+
+
+def test_a_layer_that_the_page_has_is_not_sent_again(desk: Desk) -> None:
+    name = ask(desk, correcting("delete", 0))["state"]["layer_name"]
+    assert "layer" not in ask(desk, {**on_event("note"), "action_id": "n"}, has_layer=name)["state"]
+    changed = ask(desk, {**correcting("delete", 1), "action_id": "d"}, has_layer=name)["state"]
+    assert len(changed["layer"]["deleted"]) == 2
 
 
 def test_reviewers_who_want_different_things_are_told(desk: Desk) -> None:

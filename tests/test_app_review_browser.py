@@ -9,17 +9,14 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from app.player.pack import pack_run
 from app.reviews.actions import Action, Event, Verdict
 from app.reviews.desk import read_review
-from app.reviews.events import name_events
 from app.reviews.store import ReviewStore, open_store
 from engine.h264 import write_h264
-from eval.corrections import apply_corrections, name_turns
-from eval.forms import write_samples
+from eval.corrections import apply_corrections
 from tests.browser import CHROMIUM, FLAGS, free_port, inspect, rows, serve_player, start_player
 from tests.conftest import moving_square
-from tests.played import HOSTILE, judge, make_run
+from tests.played import HOSTILE, judge, make_run, write_reviewed
 
 pytestmark = [
     pytest.mark.browser,
@@ -30,13 +27,8 @@ pytestmark = [
 def make_folder(folder: Path) -> Path:
     """Write a video, its run and the split that it is from."""
     run = make_run(folder)
-    assert run.clip.sample is not None
     write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
-    names = name_turns(run.clip.sample.turns)
-    events = name_events("a", outputs=run.outputs, references=names, judged=judge(run))
-    (folder / "a.json").write_text(pack_run(run, judge(run), events=events), encoding="utf-8")
-    (folder / "reviews").mkdir()
-    write_samples(folder / "reviews" / "split.json", [run.clip.sample], form="manifest")
+    write_reviewed(folder / "a.json", run, judge(run))
     return folder
 
 

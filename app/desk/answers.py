@@ -5,6 +5,7 @@ sends is untrusted: it is read into records field by field, and what does not fi
 kept in part. An answer is plain values that go to the script as JSON.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -34,7 +35,8 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
 
     Args:
         desk: The store and the references.
-        asked: ``video_id``, the typed name ``reviewer``, ``is_blind``, and ``actions``: what to keep, in its order.
+        asked: ``video_id``, the typed name ``reviewer``, ``is_blind``, ``actions``: what to keep, in its order, and
+            ``has_layer``: which corrections the page shows already.
         request: Who asks.
 
     Returns:
@@ -55,7 +57,8 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
             else:
                 reply["kept"].append({"action_id": action_id, "event": touched})
         only = reviewer if desk.is_blind or asked["is_blind"] else None
-        reply["state"] = _describe(desk, read_review(desk.store, video_id=video_id, only=only), video_id)
+        review = read_review(desk.store, video_id=video_id, only=only)
+        reply["state"] = _describe(desk, review, video_id, has_layer=asked["has_layer"])
     except (KeyError, TypeError, AttributeError) as error:
         reply["error"] = f"the page asked for something that cannot be read: {error}; reload it"
     except (EngineError, ValueError) as error:
@@ -110,12 +113,16 @@ def _event_key(action: Action) -> str | None:
     return action.event.key if action.event else None
 
 
-def _describe(desk: Desk, review: Review, video_id: str) -> Answer:
-    sample = desk.sample(video_id)
+def _describe(desk: Desk, review: Review, video_id: str, *, has_layer: object) -> Answer:
+    """Say what is said of a video; the layer, the largest part, only when it is not the one that the page has."""
     said = {found.event.key: [_opinion(opinion) for opinion in found.opinions] for found in review.events}
     corrections = review.corrections.get(video_id, ())
-    layer = _layer(sample, apply_corrections(sample, corrections)) if sample else None
-    return {"video_id": video_id, "opinions": said, "layer": layer}
+    name = hashlib.sha256(repr((video_id, corrections)).encode(errors="surrogatepass")).hexdigest()[:16]
+    state: Answer = {"video_id": video_id, "opinions": said, "layer_name": name}
+    if has_layer == name:
+        return state
+    sample = desk.sample(video_id)
+    return state | {"layer": _layer(sample, apply_corrections(sample, corrections)) if sample else None}
 
 
 def _opinion(opinion: Opinion) -> Answer:

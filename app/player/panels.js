@@ -179,15 +179,15 @@ class Transcript {
 
   // Writes a reviewer's verdicts beside the rows: what is said of an event, by its key.
   mark(data, opinion) {
+    const [ofTurn, ofReference] = [new Map(), new Map()];
+    for (const { key, turn, reference } of data.events) (turn === null ? ofReference : ofTurn).set(turn ?? reference, key);
     this.rows.forEach((row, number) => {
-      const keys = data.events.filter((event) => (event.turn !== null && event.turn === row.number) || (event.reference !== null && event.reference === row.link));
-      const said = keys.map((event) => opinion(event.key)).filter((found) => found.verdict !== null);
-      const box = this.panel.children[number].querySelector(".ss-given");
-      box.replaceChildren(...said.map((found) => {
-        const chip = node("kbd", found.isWaiting ? "ss-waits" : "", props.verdicts.indexOf(found.verdict) + 1);
-        chip.title = found.verdict;
-        return chip;
-      }));
+      const said = [ofReference.get(row.link), ofTurn.get(row.number)].map((key) => opinion(key)).filter((found) => found.verdict !== null);
+      const words = said.map((found) => `${found.verdict}${found.isWaiting ? " (not saved yet)" : ""}`).join(", ");
+      const box = this.panel.children[number].lastElementChild;
+      if (box.title === words) return;
+      box.title = words;
+      box.replaceChildren(...said.map((found) => node("kbd", found.isWaiting ? "ss-waits" : "", props.verdicts.indexOf(found.verdict) + 1)));
     });
   }
 

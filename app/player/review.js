@@ -91,7 +91,7 @@ async function send() {
       const [video, who] = first ? [first.video_id, first.reviewer] : [data?.name, reviewer()];
       if (video === undefined) break;
       const actions = waiting.filter((action) => action.video_id === video && action.reviewer === who).slice(0, 100);
-      hear(video, await server.ask({ video_id: video, reviewer: who, is_blind: review.isBlind, actions: actions.map(toSend) }));
+      hear(video, await server.ask({ video_id: video, reviewer: who, is_blind: review.isBlind, has_layer: video === data?.name ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) }));
       review.isAgain ||= outbox.keys.length > 0 && !review.problem || first && (video !== data?.name || who !== reviewer());
     } while (review.isAgain && !review.problem);
   } catch {
@@ -127,9 +127,10 @@ function hear(video, reply) {
     say(`Not kept: ${reply.refused[id]}`);
   }
   if (reply.state && video === data?.name) {
-    review.state = reply.state;
+    const isNew = "layer" in reply.state;
+    review.state = { layer: layer(), ...reply.state };
     recall();
-    layOut();
+    if (isNew) layOut();
     if (review.wanted) goToEvent(review.events.find((event) => event.key === review.wanted));
     review.wanted = null;
   }

@@ -132,7 +132,9 @@ def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_ro
     handlers.cancel(batches, "a", "as in the split")
     wait_for(batches, "c", "running")
     assert first.state == "cancelled"
-    assert "was cancelled" in handlers.tick(batches, Seen(name="a"), "a", "as in the split").status.value
+    view = handlers.tick(batches, Seen(name="a"), "a", "as in the split")
+    assert "was cancelled" in view.status.value
+    assert view.progress == ""
     handlers.cancel(batches, "c", "as in the split")
     wait_for(batches, "c", "cancelled")
 
@@ -142,6 +144,9 @@ def test_a_run_under_way_cannot_be_started_twice(batches: Batches, monkeypatch: 
     start(batches)
     view = start(batches)
     assert view.status.value == "⚠ a is already under way; wait for it or cancel it."
+    view = start(batches, name="")  # which has no folder yet that could be recognised
+    assert view.status.value == "⚠ a is already under way; wait for it or cancel it."
+    assert batches.names() == ["a"]
     go_on.set()
 
 
@@ -217,6 +222,25 @@ def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     results = read_results(tmp_path)
     assert (list(results.rows), dict(results.metrics), dict(results.charts)) == ([], {}, {})
     assert draw_corpus(results.metrics) == ""
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"video_id\nv0\n", b"video_id,error,F1\nv0,,much\n"])
+def test_a_run_whose_table_is_damaged_says_so(batches: Batches, content: bytes) -> None:
+    folder = batches.runs / "old"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}", encoding="utf-8")
+    (folder / "metrics.json").write_text('{"scores": {}}', encoding="utf-8")
+    (folder / "videos.csv").write_bytes(content)
+    view = handlers.show(batches, "old", "worst updates")
+    assert view.status.value.startswith("⚠ old has no videos.csv that can be read. ")
+    assert view.videos == []
+
+
+def test_a_table_with_more_or_fewer_columns_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "videos.csv").write_text("video_id,error,F1\na,,0.9,more\nb,\nc,,0.2\n", encoding="utf-8")
+    rows = read_results(tmp_path).rows
+    assert [row[0] for row in video_table(rows, "worst responses")] == ["c", "a", "b"]
+    assert [row[0] for row in video_table(rows, "most missed")] == ["a", "b", "c"]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from eval.registry import find_metric
 from eval.samples import Sample
 
 VIDEO_HEADERS: Final = [
-    "Video", "Response F1, A", "Response F1, B", "Update F1, A", "Update F1, B", "Wrong in both", "Only A", "Only B"
+    "Video", "Response F1, A", "Response F1, B", "Update F1, A", "Update F1, B", "Both wrong", "Only A", "Only B"
 ]  # fmt: skip
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
 CHOICES: Final = ["only A", "only B", "both", "neither"]

@@ -94,8 +94,8 @@ def _make_job(
         if not batches.takes_paths:
             raise ValueError("this page runs its own checkpoint only")
         work = replace(work, checkpoint=checkpoint.strip(), heads=None)
-    same = None
-    if not is_cluster(devices):  # whose nodes are not asked while somebody waits
+    same = next((job.name for job in batches.jobs.under_way() if (job.split, job.work) == (chosen, work)), None)
+    if same is None and not is_cluster(devices):  # whose nodes are not asked while somebody waits
         same = _find_same(batches, describe(chosen, work, find_places(devices)))
     if not name:
         name = same or f"{split}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -144,7 +144,7 @@ def show(batches: Batches, name: str | None, order: str) -> BatchView:
     return _view(results, order)._replace(
         seen=_seen(name, job, order),
         status=say(words, is_problem=is_problem),
-        progress=draw_progress(job.progress) if job is not None and job.progress is not None else "",
+        progress="" if job is None else _progress(job),
         runs=runs,
         cancel=gr.Button(interactive=job is not None and not job.is_over),
         **_downloads(batches.runs / name),
@@ -176,8 +176,12 @@ def _downloads(folder: Path | None) -> dict[str, Any]:
 
 def _moving(batches: Batches, job: Job) -> dict[str, Any]:
     words, is_problem = _status(batches, job.name, job, Results())
-    progress = draw_progress(job.progress) if job.progress is not None else ""
-    return {"status": say(words, is_problem=is_problem), "progress": progress}
+    return {"status": say(words, is_problem=is_problem), "progress": _progress(job)}
+
+
+def _progress(job: Job) -> str:
+    """Draw how far a run is; of one that is over nothing is left to wait for."""
+    return draw_progress(job.progress) if job.progress is not None and not job.is_over else ""
 
 
 def _seen(name: str | None, job: Job | None, order: str) -> Seen:
@@ -211,6 +215,8 @@ def _status(batches: Batches, name: str, job: Job | None, results: Results) -> t
     if job is None:
         if not results.metrics:
             return f"{name} is not scored: it was ended before its last video. Start it again to go on.", True
+        if not results.rows:
+            return f"{name} has no videos.csv that can be read. Start it again to write it anew.", True
         errors = len(results.metrics.get("errors", {}))
         return f"{name}: {len(results.rows)} videos{f', {errors} of them failed' if errors else ''}.", bool(errors)
     failed = sum(bool(row["error"]) for row in job.rows.values())

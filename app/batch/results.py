@@ -47,7 +47,10 @@ def read_results(folder: Path) -> Results:
     rows: list[Row] = []
     try:
         with (folder / "videos.csv").open(encoding="utf-8", newline="") as file:
-            rows = [{name: _number(name, cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+            reader = csv.DictReader(file)
+            if not {"video_id", "error"} <= set(reader.fieldnames or ()):
+                raise ValueError("its columns are others")
+            rows = [{name: _number(name, row[name]) for name in reader.fieldnames or ()} for row in reader]
     except (OSError, ValueError, csv.Error):
         rows = []
     return Results(rows=rows, metrics=_read(folder / "metrics.json"), charts=_read(folder / "charts.json"))
@@ -73,11 +76,15 @@ def _failed(row: Row) -> bool:
 
 def _least(name: str) -> Callable[[Row], float]:
     """Sort by a score, the least first and what has none last."""
-    return lambda row: math.inf if math.isnan(float(row[name])) else float(row[name])
+    return lambda row: _last_if_undefined(float(row.get(name, math.nan)))
 
 
 def _most(name: str) -> Callable[[Row], float]:
-    return lambda row: math.inf if math.isnan(float(row[name])) else -float(row[name])
+    return lambda row: _last_if_undefined(-float(row.get(name, math.nan)))
+
+
+def _last_if_undefined(value: float) -> float:
+    return math.inf if math.isnan(value) else value
 
 
 ORDERS: Final[dict[str, Callable[[Row], float] | None]] = {

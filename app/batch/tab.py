@@ -96,7 +96,7 @@ def make_batch_tab(
                         show_search="search",
                         elem_id="videos",
                         label="A click opens the video at its worst moment",
-                        column_widths=["18%", *["11%"] * (len(HEADERS) - 2), "16%"],
+                        column_widths=["21%", *["11%"] * (len(HEADERS) - 2), "13%"],
                     )
                 with gr.Tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
@@ -168,7 +168,7 @@ def make_batch_tab(
                         interactive=False,
                         max_height=260,
                         label="Videos; a click opens both runs at the worst moment",
-                        column_widths=["16%", *["13%"] * 4, "12%", "10%", "10%"],
+                        column_widths=["16%", *["14%"] * 4, "10%", "9%", "9%"],
                         elem_id="compared_videos",
                     )
                     differences = gr.HTML(elem_id="differences", padding=False)

@@ -30,10 +30,9 @@ STATUS = "#status textarea"
 
 
 @contextmanager
-def serve(*, data: Path, checkpoint: Path, runs: Path, splits: Sequence[Path] = ()) -> Iterator[str]:
-    """Serve ``tests.app_page`` on a free port and yield its address."""
-    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu"]
-    options += [option for split in splits for option in ("--split", str(split))]
+def serve(*, data: Path, checkpoint: Path, runs: Path, more: Sequence[str] = ()) -> Iterator[str]:
+    """Serve ``tests.app_page`` on a free port and yield its address; ``more`` options follow the usual ones."""
+    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu", *more]
     with _served("tests.app_page", *options, "--port") as address:
         yield address
 

@@ -36,7 +36,7 @@ def address(
     long = [{**videos[0], "video_id": f"long {number}"} for number in range(2000)]
     more = write_split(folder, *long).rename(folder / "long.json")
     manifest = write_split(folder, *videos).rename(folder / "test.json")
-    with serve(data=manifest, checkpoint=tiny_folder, runs=runs, splits=[more]) as url:
+    with serve(data=manifest, checkpoint=tiny_folder, runs=runs, more=["--split", str(more)]) as url:
         yield url
 
 

@@ -3,7 +3,7 @@
 In blind mode the store is read for one reviewer only, so that nothing of the others' can be shown, counted or exported.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ from app.desk.summary import (
     summarize,
     video_rows,
 )
-from app.desk.transfer import take_eaf, write_zip
+from app.desk.transfer import Export, take_eaf, write_zip
 from app.desk.who import reviewer_of, signed_in
 from app.handlers import Bench
 from app.reviews.desk import read_review
@@ -134,14 +134,17 @@ def open_event(
 
 def export(
     batches: Batches, desk: Desk, asked: Asked, content: str, prefer: Sequence[str], without: Sequence[Detail]
-) -> tuple[Any, Any]:
-    """Write a zip file: a sentence about it, and the button that hands it out."""
-    try:
-        split = _split(desk, asked)
-        _, review = _read(desk, asked)
-        if review.only == "":
-            raise ValueError(f"in blind mode only your own reviews are exported: {NO_NAME}")
-        with TemporaryDirectory(prefix="stepscope-export-") as folder:
+) -> Generator[tuple[Any, Any]]:
+    """Write a zip file: a sentence about it, and the button that hands it out.
+
+    The file is deleted when the generator goes on: by then the page has its own copy.
+    """
+    with TemporaryDirectory(prefix="stepscope-export-") as folder:
+        try:
+            split = _split(desk, asked)
+            _, review = _read(desk, asked)
+            if review.only == "":
+                raise ValueError(f"in blind mode only your own reviews are exported: {NO_NAME}")
             written = write_zip(
                 Path(folder),
                 split.samples,
@@ -152,11 +155,15 @@ def export(
                 prefer=tuple(prefer),
                 without=tuple(without),
             )
-            name = written.path.name
-            button = gr.DownloadButton(f"Download {name}", value=str(written.path), interactive=True)
-    except (EngineError, ValueError, OSError) as error:
-        return say(sentence(error), is_problem=True), gr.DownloadButton("Download", value=None, interactive=False)
-    said = [f"{name} holds {written.num_videos} videos."]
+        except (EngineError, ValueError, OSError) as error:
+            yield say(sentence(error), is_problem=True), gr.DownloadButton("Download", value=None, interactive=False)
+            return
+        label = f"Download {written.path.name}"
+        yield _export_words(written, review, prefer), gr.DownloadButton(label, value=written.path, interactive=True)
+
+
+def _export_words(written: Export, review: Review, prefer: Sequence[str]) -> Any:
+    said = [f"{written.path.name} holds {written.num_videos} videos."]
     if review.only is not None:
         said.append(f"Only what {review.only} did is in it.")
     if written.num_conflicts:
@@ -164,7 +171,7 @@ def export(
         said.append(f"Corrections in conflict, where the source stands{who}: {written.num_conflicts}.")
     if written.num_unusable:
         said.append(f"Corrections that do not fit any more and are left out: {written.num_unusable}.")
-    return say(" ".join(said), is_problem=bool(written.num_conflicts or written.num_unusable)), button
+    return say(" ".join(said), is_problem=bool(written.num_conflicts or written.num_unusable))
 
 
 def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None) -> Any:

@@ -183,7 +183,7 @@ def make_desk_tab(
         without: Any,
         request: gr.Request,
     ) -> Any:
-        return handlers.export(batches, desk, ask(split, run, typed, is_blind, request), content, prefer, without)
+        yield from handlers.export(batches, desk, ask(split, run, typed, is_blind, request), content, prefer, without)
 
     def take_documents(split: Any, run: Any, typed: Any, is_blind: Any, paths: Any, request: gr.Request) -> Any:
         return handlers.take_documents(desk, ask(split, run, typed, is_blind, request), paths)

@@ -1,0 +1,298 @@
+"""The reviews tab without a browser: progress, agreement, what is to be settled, exports, imports, who may come in."""
+
+import json
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from app.__main__ import main as serve
+from app.batch import saved
+from app.batch.batches import Batches
+from app.batch.jobs import Jobs
+from app.clips import read_demos, read_splits
+from app.desk import handlers
+from app.desk.desk import Desk
+from app.desk.handlers import Asked, DeskView
+from app.desk.transfer import SPLITS, TABLES
+from app.desk.who import read_users
+from app.display import DisplayCopies
+from app.exports.__main__ import main as export
+from app.handlers import Bench
+from app.reviews.actions import Action, Event, Moment, Verdict
+from app.reviews.store import open_store
+from app.views import Buttons, ClipView, RunView
+from engine.checkpoint import load_model
+from eval.runs import write_settings
+from tests.batches import SCORING, no_java, work_of
+from tests.desks import HOSTILE, Reviewed, anybody, write_reviewed
+from tests.fakes import count_letters
+
+
+@pytest.fixture
+def reviewed(demo_manifest: Path, tmp_path: Path) -> Reviewed:
+    return write_reviewed(demo_manifest, tmp_path)
+
+
+@pytest.fixture
+def batches(reviewed: Reviewed, tiny_folder: Path) -> Batches:
+    return Batches(
+        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+        splits=read_splits([], [reviewed.split]),
+        runs=reviewed.runs,
+        work=work_of(tiny_folder),
+        takes_paths=True,
+    )
+
+
+@pytest.fixture
+def desk(reviewed: Reviewed, batches: Batches) -> Iterator[Desk]:
+    with open_store(reviewed.store) as store:
+        yield Desk(store=store, splits=batches.splits)
+
+
+@pytest.fixture
+def bench(reviewed: Reviewed, tiny_folder: Path, tmp_path: Path) -> Bench:
+    return Bench(
+        checkpoint=load_model(tiny_folder, device="cpu"),
+        demos=read_demos(reviewed.split),
+        copies=DisplayCopies(tmp_path),
+        encode=count_letters,
+        max_duration_s=600,
+    )
+
+
+def asked(**changes: Any) -> Asked:
+    question = {"split": "test", "run": None, "typed": "", "is_blind": False, "request": anybody()}
+    return Asked(**{**question, **changes})
+
+
+def words(view: DeskView) -> str:
+    """Return all that a view shows."""
+    rest = (view.progress, view.videos, view.agreement, view.to_settle)
+    return json.dumps([view.status.value, getattr(view.prefer, "choices", None), *rest])
+
+
+def figures(markup: str, verdict: str) -> str:
+    """Return the row of a verdict in the table of the agreement, its cells with a blank between them."""
+    row = markup.split(f"<td>{verdict}</td>")[1].split("</tr>")[0]
+    return row.replace("</td><td>", " ").replace("<td>", "").replace("</td>", "")
+
+
+def test_progress_agreement_and_what_is_to_be_settled_are_those_of_the_split(batches: Batches, desk: Desk) -> None:
+    other = Event(video_id="elsewhere", kind="generated", role="assistant", time_s=0.0, text="Hi.")
+    told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "missed")]
+    for who, verdict in told:
+        action = Action(kind="verdict", reviewer=who, video_id="elsewhere", event=other, verdict=verdict)
+        desk.store.append(action)
+    view = handlers.show(batches, desk, asked())
+    assert view.status.value == "test: 15 events (reference turns) in 3 videos, 3 to settle."
+    assert "4 of 15, 27%" in view.progress
+    assert "bob" not in words(view)
+    verdicts = "correct 5, missed 2, unclear 1"
+    assert view.videos == [
+        ["v0", 5, f"{HOSTILE} 4, ann 4", verdicts, 3, 1],
+        [HOSTILE, 5, "", "", 0, 0],
+        ["v2", 5, "", "", 0, 0],
+    ]
+    # four events, equal on three: raw 3/4; by chance (3*2 + 1*1 + 0*1) / 16 = 7/16, so kappa (12 - 7) / (16 - 7) = 5/9
+    assert figures(view.agreement, "all verdicts").startswith("4 0.750 0.556 ")
+    assert figures(view.agreement, "missed") == "4 1.000 1.000 1.000"
+    assert figures(view.agreement, "false alarm") == "4 1.000 \N{EN DASH} \N{EN DASH}"
+    assert [row[:3] for row in view.to_settle] == [
+        ["v0", 0.5, "corrections differ"],
+        ["v0", 0.5, "does not fit any more"],
+        ["v0", 2.0, "verdicts differ"],
+    ]
+    assert view.to_settle[2][5] == f"{HOSTILE}: unclear, ann: correct"
+    assert "its source has changed" in view.to_settle[1][5]
+    assert view.prefer.choices == [(HOSTILE, HOSTILE), ("ann", "ann")]
+
+
+def test_names_in_markup_are_text(batches: Batches, desk: Desk) -> None:
+    view = handlers.show(batches, desk, asked())
+    assert "<img" not in view.progress + view.agreement
+    assert "&lt;img src=x" in view.progress
+
+
+def test_a_run_adds_what_it_wrote_and_only_runs_of_the_split_are_offered(batches: Batches, desk: Desk) -> None:
+    (batches.runs / "b").mkdir()
+    write_settings(batches.runs / "b", {"split": "/elsewhere.json"})
+    view = handlers.show(batches, desk, asked(run="a"))
+    assert view.status.value.startswith("test: 18 events (reference turns and what a wrote)")
+    assert [value for _, value in view.runs.choices] == ["", "a"]
+    assert view.runs.value == "a"
+    view = handlers.show(batches, desk, asked(run="../a"))
+    assert view.status.value == "⚠ there is no run '../a'; choose one from the list."
+    assert view.runs.value == ""
+    assert handlers.show(batches, replace(desk, splits={}), asked()).status.value.startswith("⚠ there is no split")
+
+
+@pytest.mark.parametrize("is_everybody", [False, True])
+def test_blind_shows_and_exports_nothing_of_the_others(batches: Batches, desk: Desk, is_everybody: bool) -> None:
+    desk, question = replace(desk, is_blind=is_everybody), asked(typed=" ann ", is_blind=not is_everybody)
+    view = handlers.show(batches, desk, question)
+    assert "img" not in words(view).replace(json.dumps(HOSTILE)[1:-1], "", 1)  # the video is called so
+    assert "Blind: only what ann did is shown." in view.status.value
+    assert (view.agreement, [row[2] for row in view.to_settle]) == (handlers.HIDDEN, ["does not fit any more"])
+    said, button = write(batches, desk, question, "everything, as json", [HOSTILE], [])
+    tables = json.loads(zipfile.ZipFile(button.value["path"]).read("test-json/review.json"))
+    assert "Only what ann did is in it." in said.value
+    assert {row["reviewer"] for row in (*tables["verdicts"], *tables["corrections"])} == {"ann"}
+    nobody = replace(question, typed="")
+    view = handlers.show(batches, desk, nobody)
+    assert "nothing is shown: write your name in Reviewer" in view.status.value
+    assert "ann" not in words(view)
+    assert "write your name" in write(batches, desk, nobody, "everything, as json", [], [])[0].value
+
+
+def test_who_signed_in_is_the_reviewer_whatever_is_typed(batches: Batches, desk: Desk) -> None:
+    view = handlers.show(batches, desk, asked(typed=HOSTILE, is_blind=True, request=anybody(token="secret")))
+    assert "only what ann did" in view.status.value
+    assert (view.reviewer.value, view.reviewer.interactive) == ("ann", False)
+    assert handlers.show(batches, desk, asked(typed="bob")).reviewer == gr.skip()
+
+
+def write(*question: Any) -> tuple[Any, Any]:
+    """Write an export as far as the file that is handed out."""
+    ((said, button),) = handlers.export(*question)
+    return said, button
+
+
+def clicked(*cells: Any) -> Any:
+    return SimpleNamespace(row_value=list(cells))
+
+
+def test_what_is_to_be_settled_opens_in_the_player_at_its_time(bench: Bench, batches: Batches, desk: Desk) -> None:
+    page = handlers.open_event(bench, batches, desk, None, asked(), clicked("v0", 2.0))
+    clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
+    shown = json.loads(run_view.player)
+    assert (shown["name"], shown["open_at"], shown["turns"], len(shown["references"])) == ("v0", 2.0, [], 5)
+    assert len(shown["events"]) == 5
+    assert (clip_view.chosen, Path(clip_view.video).name, buttons.live) == ("v0", "v0.mp4", None)
+    assert page[16].selected == "player"
+    page = handlers.open_event(bench, batches, desk, None, asked(run="a"), clicked("v0", 2.0))
+    shown = json.loads(page[9])
+    assert (shown["run_name"], shown["open_at"]) == ("a", 2.0)
+    assert json.loads(handlers.open_video(bench, batches, desk, None, asked(run="a"), clicked("v2", 5))[9])["run_name"]
+    assert json.loads(handlers.open_video(bench, batches, desk, None, asked(), clicked(HOSTILE))[9])["name"] == HOSTILE
+    with pytest.warns(UserWarning, match="has no video"):  # what the page shows as a notice
+        page = handlers.open_event(bench, batches, desk, None, asked(), clicked("nothing", 0.0))
+    assert all(value == gr.skip() for value in page)
+
+
+def test_without_a_chosen_run_the_one_that_was_judged_is_opened(bench: Bench, batches: Batches, desk: Desk) -> None:
+    digest = saved.read_saved(bench, batches, "a", "v0").digest
+    event = Event(video_id="v0", kind="generated", role="assistant", time_s=1.0, text="Let's go.")
+    told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "false alarm")]
+    for who, verdict in told:
+        moment = Moment(run_digest=digest)
+        desk.store.append(
+            Action(kind="verdict", reviewer=who, video_id="v0", event=event, verdict=verdict, moment=moment)
+        )
+    page = handlers.open_event(bench, batches, desk, None, asked(), clicked("v0", 1.0))
+    assert (json.loads(page[9])["run_name"], json.loads(page[9])["open_at"]) == ("a", 1.0)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("content", [*TABLES, *SPLITS])
+def test_an_export_is_what_the_command_line_writes(
+    batches: Batches, desk: Desk, reviewed: Reviewed, tmp_path: Path, content: str
+) -> None:
+    if content.endswith("dataset"):
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
+    without = {"dst": ["video_path", "cause"], "proassist": ["video_path", "cause", "updates"]}
+    form = TABLES.get(content) or SPLITS[content]
+    said, button = write(batches, desk, asked(run="a"), content, ["ann"], without.get(form, []))
+    assert said.value.startswith(f"⚠ test-{form}.zip holds 3 videos. Corrections in conflict")
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    common = ["--form", form, "--prefer", "ann", "--reviews", str(reviewed.store), "--out"]
+    out = tmp_path / "cli"
+    if content in TABLES:
+        assert export(["write", str(reviewed.runs / "a"), *common, str(out)]) == 1  # there is a conflict
+    else:
+        left = [part for name in without.get(form, []) for part in ("--without", name)]
+        name = {"proassist": "test.jsonl"}.get(form, "test.json")
+        assert export(["split", str(reviewed.split), *left, *common, str(out / name)]) == 1
+    written = files(tmp_path / "zip" / f"test-{form}")
+    assert written == files(out)
+    assert written
+
+
+def test_what_a_form_cannot_hold_is_refused_in_a_sentence(batches: Batches, desk: Desk) -> None:
+    said, button = write(batches, desk, asked(), "corrected split, as dst", [], [])
+    assert "cannot hold the file of the video" in said.value
+    assert button.interactive is False
+    assert "choose one from the list" in write(batches, desk, asked(), "../x", [], [])[0].value
+
+
+def test_documents_from_elan_become_corrections_and_others_are_refused(
+    batches: Batches, desk: Desk, tmp_path: Path
+) -> None:
+    _, button = write(batches, desk, asked(), "everything, as eaf", [], [])
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path)
+    document, noise = tmp_path / "test-eaf" / "v2.eaf", tmp_path / "noise.eaf"
+    text = document.read_text(encoding="utf-8").replace("Let's build the toy truck.", "Let us begin.")
+    document.write_text(text, encoding="utf-8")
+    noise.write_text("noise", encoding="utf-8")
+    paths = [str(document), str(noise)]
+    before = desk.store.read()
+    assert "write your name in Reviewer" in handlers.take_documents(desk, asked(), paths).value
+    assert "printable" in handlers.take_documents(desk, asked(typed="x" * 99), paths).value
+    assert desk.store.read() == before
+    said = handlers.take_documents(desk, asked(typed="cleo"), paths).value
+    kept = [action.correction for action in desk.store.read()[len(before) :]]
+    assert [(found.reviewer, found.text) for found in kept if found] == [("cleo", "Let us begin.")]
+    first, second = said.splitlines()
+    assert first == "v2.eaf: 1 correction is kept in the name of cleo."
+    assert second.startswith("noise.eaf cannot be read as an ELAN document")
+    assert str(tmp_path) not in said
+    assert handlers.take_documents(desk, asked(request=anybody(token="secret")), paths[:1]).value.endswith("of ann.")
+
+
+def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text("ann:a:b c \r\n\nZoé: x\n", encoding="utf-8")
+    assert read_users(path) == [("ann", "a:b c "), ("Zoé", " x")]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"ann:secret\nsecret\n", "line 2 is not written name:password"),
+        (b":secret\n", "line 1 is not"),
+        (b"ann:\n", "line 1 is not"),
+        (b"ann :secret\n", "line 1 is not"),
+        (b"ann:secret\nann:secret2\n", "line 2 names somebody for a second time"),
+        (b"\n", "names nobody"),
+        (b"ann:secret\xff\n", "no text in UTF-8"),
+    ],
+)
+def test_a_wrong_file_of_users_ends_with_2_and_one_line_without_passwords(
+    content: bytes, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "users").write_bytes(content)
+    assert serve(["--port", "7", "--host", "127.0.0.1", "--auth", str(tmp_path / "users")]) == 2
+    error = capsys.readouterr().err
+    assert problem in error
+    assert error.count("\n") == 1
+    assert "secret" not in error
+
+
+def test_a_store_that_cannot_be_opened_ends_with_2_and_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "noise.sqlite").write_bytes(b"noise " * 1000)
+    for store in (str(tmp_path / "noise.sqlite"), "sqlite+none://", str(tmp_path)):
+        assert serve(["--port", "7", "--reviews", store, "--data", str(tmp_path / "none.json")]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1

@@ -34,12 +34,10 @@ REMEMBERED = """(split, run, who, blind) => {
     return [split, run, who || kept.who || '', blind || kept.blind === 'yes'];
 }"""
 """Takes name and blindness over from the player, which keeps them in the browser."""
-REMEMBER = """(who, blind) => {
-    try {
-        localStorage['stepscope:reviewer'] = who.trim();
-        localStorage['stepscope:blind'] = blind ? 'yes' : 'no';
-    } catch {}
-}"""
+REMEMBER = """(value) => {{
+    try {{ localStorage['stepscope:{name}'] = {words}; }} catch {{}}
+}}"""
+"""Keeps what the player reads when it is opened."""
 
 
 def make_desk_tab(
@@ -191,7 +189,10 @@ def make_desk_tab(
     here.select(enter, asked, [*view, blind], js=REMEMBERED, **AT_ONCE)
     changes = [split.select, runs.select, blind.input, reviewer.submit, reviewer.blur, refresh.click]
     gr.on(changes, show, asked, list(view), **AT_ONCE)
-    gr.on([reviewer.blur, blind.input], None, [reviewer, blind], None, js=REMEMBER, api_visibility="private")
+    keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
+    keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
+    reviewer.blur(None, reviewer, None, js=keep_name, api_visibility="private")
+    blind.input(None, blind, None, js=keep_blind, api_visibility="private")
     videos.select(open_video, [live, *asked], [*player, rooms], **AT_ONCE)
     to_settle.select(open_event, [live, *asked], [*player, rooms], **AT_ONCE)
     writing: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}

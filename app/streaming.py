@@ -14,6 +14,7 @@ import gradio as gr
 
 from app.clips import Clip
 from app.desk.desk import Desk
+from app.desk.who import signed_in
 from app.handlers import Bench, read_task, read_threshold
 from app.reviews.desk import read_review
 from app.runs import Run
@@ -96,17 +97,21 @@ def rerun(bench: Bench, live: LiveRun | None, speak_threshold: float, update_thr
     return show_run(live.run, said, encode=bench.encode)
 
 
-def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.EventData) -> RunView:
-    """Show the run judged by the reference as corrected, or by the source's; conflicts leave the source."""
+def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.EventData, request: gr.Request) -> RunView:
+    """Show the run judged by the reference as corrected, or by the source's; conflicts leave the source.
+
+    A blind reviewer's own corrections count alone.
+    """
     run = live.run if live else None
     sample = desk.sample(run.clip.name) if run else None
     if run is None or sample is None or run.clip.sample is None:
         return say_only("There is no run with a reference to judge: press Run.", is_problem=True)
     if not event.corrected:
         return show_run(run, "Judged by the reference of the source.", encode=bench.encode)
-    corrections = read_review(desk.store, video_id=sample.video_id).corrections.get(sample.video_id, ())
+    only = (signed_in(request) or event.reviewer) if desk.is_blind or event.is_blind else None
+    corrections = read_review(desk.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
     corrected = apply_corrections(sample, corrections)
-    said = f"Judged by the corrected reference: {len(corrections)} corrections, {len(corrected.conflicts)} in conflict."
+    said = f"Judged by the corrected reference; corrections: {len(corrections)}, conflicts: {len(corrected.conflicts)}."
     return show_run(run, said, encode=bench.encode, corrected=corrected)
 
 

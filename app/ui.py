@@ -84,8 +84,8 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         thresholds = Thresholds(speak=speak, update=update)
         everything = [*clip_view, *run_view, *buttons]
 
-        def judge_against(live: Any, event: gr.EventData) -> Any:
-            return streaming.judge_against(bench, desk, live, event)
+        def judge_against(live: Any, event: gr.EventData, request: gr.Request) -> Any:
+            return streaming.judge_against(bench, desk, live, event, request)
 
         player.against(judge_against, live, list(run_view), **AT_ONCE)
 

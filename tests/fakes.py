@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -199,3 +201,9 @@ def counting(items: Iterator[FrameFeatures], seen: Callable[[int], None]) -> Ite
 def count_letters(texts: list[str]) -> np.ndarray:
     """Encode texts as counts of their characters: a text encoder in no time."""
     return np.array([[text.count(chr(code)) for code in range(32, 127)] for text in texts], float)
+
+
+def anybody(*, token: str = "", session: dict[str, Any] | None = None) -> Any:
+    """Return a request as Gradio hands it to server functions; with a token, of somebody who signed in as ann."""
+    page = SimpleNamespace(cookie_id="x", tokens={"secret": "ann"})
+    return SimpleNamespace(scope={"session": session or {}}, app=page, cookies={"access-token-x": token})

@@ -1,7 +1,7 @@
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from app.reviews.actions import Event
 from app.reviews.events import reference_event
 from app.reviews.store import open_store
 from eval.samples import Split
+from tests.fakes import anybody
 from tests.reviewed import EVIL, MOMENT, NAMES, SAMPLE
 
 EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text=EVIL)
@@ -21,12 +22,6 @@ EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, t
 def desk(tmp_path: Path) -> Iterator[Desk]:
     with open_store(tmp_path / "reviews.sqlite") as store:
         yield Desk(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
-
-
-def anybody(*, token: str = "", session: dict[str, Any] | None = None) -> Any:
-    """Return a request as Gradio hands it to server functions; with a token, of somebody who signed in as ann."""
-    page = SimpleNamespace(cookie_id="x", tokens={"secret": "ann"})
-    return SimpleNamespace(scope={"session": session or {}}, app=page, cookies={"access-token-x": token})
 
 
 def ask(desk: Desk, *actions: dict[str, Any], reviewer: str = "bob", request: Any = None, **more: Any) -> Answer:
@@ -143,9 +138,11 @@ def test_nothing_is_kept_without_a_name(desk: Desk) -> None:
 
 def test_who_signed_in_cannot_speak_for_another(desk: Desk) -> None:
     ask(desk, on_event("verdict", verdict="correct"), reviewer="bob", request=anybody(token="secret"))
-    login = {"oauth_info": {"userinfo": {"preferred_username": "cleo"}}}
+    login: dict[str, Any] = {"oauth_info": {"userinfo": {"preferred_username": "cleo"}, "expires_at": time.time() + 60}}
     ask(desk, {**on_event("note"), "action_id": "n"}, reviewer="bob", request=anybody(session=login))
-    assert [action.reviewer for action in desk.store.read()] == ["ann", "cleo"]
+    login["oauth_info"]["expires_at"] -= 120
+    ask(desk, {**on_event("note"), "action_id": "o"}, reviewer="bob", request=anybody(session=login))
+    assert [action.reviewer for action in desk.store.read()] == ["ann", "cleo", "bob"]
 
 
 def test_a_store_that_is_gone_is_told_and_nothing_is_called_kept(desk: Desk, tmp_path: Path) -> None:

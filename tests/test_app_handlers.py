@@ -28,7 +28,7 @@ from engine.video import Frame, probe
 from eval.corrections import Correction, name_turns
 from eval.samples import Split
 from tests.conftest import Uploads
-from tests.fakes import count_letters
+from tests.fakes import anybody, count_letters
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 
@@ -311,8 +311,9 @@ def test_a_run_too_large_to_keep_is_not_kept(bench: Bench, monkeypatch: pytest.M
 
 
 def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(bench: Bench, tmp_path: Path) -> None:
-    def judge(*, corrected: bool) -> tuple[str, dict[str, Any]]:
-        view = streaming.judge_against(bench, desk, live, cast(gr.EventData, SimpleNamespace(corrected=corrected)))
+    def judge(*, corrected: bool, is_blind: bool = False) -> tuple[str, dict[str, Any]]:
+        event = SimpleNamespace(corrected=corrected, reviewer="bob", is_blind=is_blind)
+        view = streaming.judge_against(bench, desk, live, cast(gr.EventData, event), anybody())
         return view.status.value, json.loads(view.player)
 
     clip = bench.demos.clips[0]
@@ -325,7 +326,7 @@ def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(bench: Bench,
         correction = Correction(reviewer="ann", kind="delete", turn=name)
         store.append(Action(kind="correction", reviewer="ann", video_id=clip.name, correction=correction))
         said, packed = judge(corrected=True)
-        assert said == "Judged by the corrected reference: 1 corrections, 0 in conflict."
+        assert said == "Judged by the corrected reference; corrections: 1, conflicts: 0."
         assert len(packed["references"]) == len(clip.sample.turns) - 1
         keys = [event["key"] for event in json.loads(last.player)["events"] if event["kind"] == "reference"]
         left = [event["key"] for event in packed["events"] if event["kind"] == "reference"]
@@ -333,13 +334,12 @@ def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(bench: Bench,
         said, packed = judge(corrected=False)
         assert "of the source" in said
         assert packed["references"] == json.loads(last.player)["references"]
+        said, packed = judge(corrected=True, is_blind=True)
+        assert "corrections: 0" in said
+        assert len(packed["references"]) == len(clip.sample.turns)
         live.run = None
-        assert (
-            "press Run"
-            in streaming.judge_against(
-                bench, desk, live, cast(gr.EventData, SimpleNamespace(corrected=True))
-            ).status.value
-        )
+        nothing = streaming.judge_against(bench, desk, live, cast(gr.EventData, SimpleNamespace()), anybody())
+        assert "press Run" in nothing.status.value
 
 
 def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(bench: Bench) -> None:

@@ -1,5 +1,7 @@
 """Who asks: the user of ``--auth``, the Hugging Face account on a Space, or whoever a typed name says."""
 
+import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ def signed_in(request: Any) -> str | None:
     raw = getattr(request, "request", None) or request
     login = raw.scope.get("session", {}).get("oauth_info") or {}
     name = login.get("userinfo", {}).get("preferred_username")
-    if name:
+    if name and login.get("expires_at", math.inf) > time.time():
         return str(name)
     page = raw.app
     cookies = (f"access-token-{page.cookie_id}", f"access-token-unsecure-{page.cookie_id}")

@@ -85,4 +85,4 @@ find("addedText").addEventListener("keydown", (event) => {
   if (event.key === "Escape") find("adding").hidden = true;
   if (event.key === "Enter") { event.stopPropagation(); finishAdding(); }
 });
-find("against").addEventListener("change", (event) => trigger("against", { corrected: event.target.checked }));
+find("against").addEventListener("change", (event) => trigger("against", { corrected: event.target.checked, reviewer: reviewer(), is_blind: review.isBlind }));

@@ -135,6 +135,7 @@ def show_run(
             run,
             judged,
             events=name_events(run.clip.name, outputs=run.outputs, references=names, judged=judged),
+            is_corrected=corrected is not None,
             open_at_s=open_at,
             other=beside,
         ),

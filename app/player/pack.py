@@ -29,6 +29,7 @@ def pack_run(
     judged: JudgedVideo | None = None,
     *,
     events: VideoEvents | None = None,
+    is_corrected: bool = False,
     open_at_s: float | None = None,
     other: tuple[Run, JudgedVideo | None] | None = None,
 ) -> str:
@@ -38,11 +39,13 @@ def pack_run(
         run: With any number of outputs.
         judged: Verdicts and failures; None for a run that goes on, or that has no reference.
         events: What reviewers can judge; None for a run that goes on.
+        is_corrected: Whether the reference is the corrected one.
         open_at_s: Where the player goes, in seconds; None leaves it where it is.
         other: A second run of the video, whose lanes stand below, with its verdicts.
     """
     packed = _pack(run, judged) | {
         "events": _events(events) if events else [],
+        "is_corrected": is_corrected,
         "open_at": open_at_s,
         "other": _pack(*other) if other is not None else None,
     }

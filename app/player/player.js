@@ -33,6 +33,7 @@ function draw() {
   transcript.draw(data);
   drawKinds();
   layOut();
+  find("against").checked = data.is_corrected;
   recall();
   if (data.events.length) send();
   if (data.open_at !== null) { screen.arriveAt(data.open_at); reveal(data.open_at); }

@@ -11,9 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium")
+NEEDS_CHROMIUM = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
+]
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -27,6 +32,15 @@ FLAGS = [
 ]
 START_S = 60.0
 STATUS = "#status textarea"
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    """Start Chromium without a window."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
 
 
 @contextmanager

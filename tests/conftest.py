@@ -11,8 +11,12 @@ import av
 import numpy as np
 import pytest
 import torch
+from playwright.sync_api import Browser
 
 from engine.h264 import write_h264
+from eval.worker import Work
+from tests.batches import copies, run_to_end, work_of, write_split
+from tests.browser import open_browser
 from tests.fakes import tiny_checkpoint
 
 torch.set_num_threads(1)  # the models here are tiny: more threads would only wait for one another
@@ -78,6 +82,35 @@ def demo_manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     manifest = folder / "test.json"
     manifest.write_text(json.dumps({"videos": videos}), encoding="utf-8")
     return manifest
+
+
+@pytest.fixture(scope="session")
+def six_videos(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a split of six videos, each longer than the one before."""
+    folder = tmp_path_factory.mktemp("six")
+    return write_split(folder, *copies(demo_manifest, folder, 6))
+
+
+@pytest.fixture(scope="session")
+def live_work(tiny_folder: Path) -> Work:
+    """Return the work of the tiny checkpoint, with the teacher-forced pass."""
+    return work_of(tiny_folder, live=True)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(six_videos: Path, live_work: Work, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the six videos without any trouble; what goes wrong elsewhere must change none of their tables."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = run_to_end(six_videos, live_work, out)
+    assert [event.record.error for event in done] == [""] * 6
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start a browser for the tests of one file: while it runs, no other event loop can."""
+    with open_browser() as chromium:
+        yield chromium
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """A video that was run and reviewed by two, with hostile texts where texts can be."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,24 +10,18 @@ from app.reviews.review import fold_actions
 from engine.records import FrameOutput
 from eval.corrections import Correction, name_turns
 from eval.samples import Sample, Turn
-from tests.strategies import STEPS
+from tests.strategies import BOAT
 
 EVIL = "=cmd|'/c calc'!A0 <script>alert(1)</script>\n\n--> ]]> \u202eevil\u202c \x07\x00 \ud83d &lt;"
-SAMPLE = Sample(
-    video_id="boat",
-    video_path=None,
-    fps=2.0,
-    num_frames=12,
-    goal="build the boat",
-    steps=STEPS,
+SAMPLE = replace(
+    BOAT,
     turns=(
-        Turn(time_s=0.0, role="assistant", text="Set down the hull.", cause="drop"),
+        replace(BOAT.turns[0], cause="drop"),
         Turn(time_s=1.0, role="update", text="S1->start"),
         Turn(time_s=3.0, role="update", text="S1->complete"),
         Turn(time_s=3.0, role="update", text="S2->start"),
         Turn(time_s=4.5, role="user", text=EVIL),
     ),
-    initial_state={},
 )
 NAMES = name_turns(SAMPLE.turns)
 MOMENT = Moment(run_digest="r1", model_digest="m1", speak_threshold=0.5, update_threshold=0.25, playhead_s=1.5)

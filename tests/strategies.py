@@ -1,4 +1,4 @@
-"""Made-up samples, texts and edits for hypothesis."""
+"""Made-up samples and texts: one to change by hand, and strategies for hypothesis."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -31,6 +31,21 @@ HOSTILE = (
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12))
 WORDS = TEXTS.filter(lambda text: bool(text.strip()))
 STEPS = (Step(id="S1", name="set down the hull"), Step(id="S2", name="hang the sail"))
+BOAT = Sample(
+    video_id="boat",
+    video_path=None,
+    fps=2.0,
+    num_frames=12,
+    goal="build the boat",
+    steps=STEPS,
+    turns=(
+        Turn(time_s=0.0, role="assistant", text="Set down the hull."),
+        Turn(time_s=1.0, role="user", text="What now?"),
+        Turn(time_s=2.5, role="user", text="Done?"),
+        Turn(time_s=2.5, role="assistant", text="Done."),
+    ),
+    initial_state={},
+)
 UPDATES = st.sampled_from([f"{step.id}->{change}" for step in STEPS for change in ("start", "complete")])
 
 

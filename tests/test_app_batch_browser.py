@@ -6,17 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tests.batches import copies, write_split
-from tests.browser import CHROMIUM, FLAGS, inspect, open_page, serve, wait_for_status
+from tests.browser import NEEDS_CHROMIUM, inspect, open_page, serve, wait_for_status
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
 STATUS = "#batch_status textarea"
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +35,6 @@ def address(
     manifest = write_split(folder, *videos).rename(folder / "test.json")
     with serve(data=manifest, checkpoint=tiny_folder, runs=runs, more=["--split", str(more)]) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

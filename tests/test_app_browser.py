@@ -7,31 +7,20 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.browser import CHROMIUM, FLAGS, inspect, open_page, rows, run, serve, upload, wait_for_status
+from tests.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, upload, wait_for_status
 from tests.conftest import Uploads
 
 HEVC = Path(__file__).parents[2] / "shared" / "data" / "videos" / "h265_video.mp4"
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
 def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from app.exports.__main__ import main as export
-from tests.browser import CHROMIUM, FLAGS, inspect, open_page, serve, wait_for_status
+from tests.browser import NEEDS_CHROMIUM, inspect, open_page, serve, wait_for_status
 from tests.desks import HOSTILE, Reviewed, write_reviewed
 
 STATUS = "#desk_status textarea"
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +28,6 @@ def address(tiny_folder: Path, reviewed: Reviewed) -> Iterator[str]:
     users.write_text("ann:open sesame\n", encoding="utf-8")
     with serve(data=reviewed.split, checkpoint=tiny_folder, runs=reviewed.runs, more=["--auth", str(users)]) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

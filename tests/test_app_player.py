@@ -7,20 +7,17 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from app.player.pack import pack_run
 from engine.h264 import write_h264
 from eval.decisions import count_decisions
 from eval.metrics import reference_frames
-from tests.browser import CHROMIUM, FLAGS, inspect, rows, serve_player
+from tests.browser import NEEDS_CHROMIUM, inspect, rows, serve_player
 from tests.conftest import moving_square
 from tests.played import HOSTILE, judge, make_run
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +37,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def window(folder: Path) -> Iterator[tuple[Browser, str]]:
-    with serve_player(folder) as address, sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium, address
-        chromium.close()
+def address(folder: Path) -> Iterator[str]:
+    with serve_player(folder) as url:
+        yield url
 
 
 @pytest.fixture
-def page(window: tuple[Browser, str]) -> Iterator[Page]:
+def page(browser: Browser, address: str) -> Iterator[Page]:
     """Open the player; nothing may be asked of another host, and no script may fail."""
-    browser, address = window
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     asked, wrong = list[str](), list[str]()
     page.on("request", lambda request: asked.append(request.url))

@@ -7,21 +7,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from app.reviews.actions import Action, Event, Verdict
 from app.reviews.desk import read_review
 from app.reviews.store import ReviewStore, open_store
 from engine.h264 import write_h264
 from eval.corrections import apply_corrections
-from tests.browser import CHROMIUM, FLAGS, free_port, inspect, rows, serve_player, start_player
+from tests.browser import NEEDS_CHROMIUM, free_port, inspect, rows, serve_player, start_player
 from tests.conftest import moving_square
 from tests.played import HOSTILE, judge, make_run, write_reviewed
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 def make_folder(folder: Path) -> Path:
@@ -30,14 +27,6 @@ def make_folder(folder: Path) -> Path:
     write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
     write_reviewed(folder / "a.json", run, judge(run))
     return folder
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +65,9 @@ def name_reviewer(page: Page, name: str) -> None:
 
 
 @pytest.fixture
-def page(chromium: Browser, address: str) -> Iterator[Page]:
+def page(browser: Browser, address: str) -> Iterator[Page]:
     """Open the player; nothing may be asked of another host, and no script may fail."""
-    page = open_player(chromium, address)
+    page = open_player(browser, address)
     asked, wrong = list[str](), list[str]()
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -245,9 +234,9 @@ def test_two_reviewers_stand_side_by_side_unless_blind(page: Page, store: Review
     }.items()
 
 
-def test_what_was_shown_as_saved_outlives_a_kill_and_the_rest_is_sent_again(chromium: Browser, tmp_path: Path) -> None:
+def test_what_was_shown_as_saved_outlives_a_kill_and_the_rest_is_sent_again(browser: Browser, tmp_path: Path) -> None:
     folder, port = make_folder(tmp_path), free_port()
-    laptop = chromium.new_context(viewport={"width": 1440, "height": 900})
+    laptop = browser.new_context(viewport={"width": 1440, "height": 900})
     server = start_player(folder, port=port)
     try:
         page = open_player(laptop, f"http://127.0.0.1:{port}", reviewer="gil")

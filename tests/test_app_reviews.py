@@ -23,8 +23,7 @@ from engine.records import FrameOutput
 from eval.corrections import Correction, TurnName, name_turns
 from eval.failures import Failure, JudgedVideo
 from eval.samples import Turn
-from tests.strategies import few
-from tests.test_eval_forms import BOAT
+from tests.strategies import BOAT, few
 
 HULL, SAIL, FLAG = (
     Event(video_id="boat", kind="generated", role="assistant", time_s=time_s, text=text)

@@ -14,28 +14,9 @@ from eval.batch import VideoDone, run_batch
 from eval.progress import Progress
 from eval.samples import read_split
 from eval.worker import Work
-from tests.batches import copies, run_to_end, tables, work_of, write_scores, write_split
+from tests.batches import run_to_end, tables, write_scores
 
 NUM_VIDEOS = 6
-
-
-@pytest.fixture(scope="module")
-def split(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("split")
-    return write_split(folder, *copies(demo_manifest, folder, NUM_VIDEOS))
-
-
-@pytest.fixture(scope="module")
-def work(tiny_folder: Path) -> Work:
-    return work_of(tiny_folder, live=True)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(split: Path, work: Work, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("undisturbed") / "run"
-    done = run_to_end(split, work, out)
-    assert [event.record.error for event in done] == [""] * NUM_VIDEOS
-    return out
 
 
 def busy(event: VideoDone | Progress) -> dict[str, int]:
@@ -45,9 +26,9 @@ def busy(event: VideoDone | Progress) -> dict[str, int]:
 
 
 def test_a_batch_writes_every_video_longest_first_and_tells_how_far_it_is(
-    split: Path, work: Work, tmp_path: Path
+    six_videos: Path, live_work: Work, tmp_path: Path
 ) -> None:
-    events = list(run_batch(read_split(split), work, out=tmp_path / "run", devices="cpu:2"))
+    events = list(run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="cpu:2"))
     done = [event.record.video_id for event in events if isinstance(event, VideoDone)]
     progress = [event for event in events if isinstance(event, Progress)]
     assert sorted(done) == [f"v{index}" for index in range(NUM_VIDEOS)]
@@ -61,62 +42,62 @@ def test_a_batch_writes_every_video_longest_first_and_tells_how_far_it_is(
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(
-    split: Path, work: Work, undisturbed: Path, tmp_path: Path
+    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
     killed: dict[str, int] = {}
-    for event in run_batch(read_split(split), work, out=tmp_path / "run", devices="cpu:2"):
+    for event in run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="cpu:2"):
         for video_id, pid in busy(event).items():
             if len(killed) < 2 and video_id not in killed and pid not in killed.values():
                 os.kill(pid, signal.SIGKILL)
                 killed[video_id] = pid
-    write_scores(split, tmp_path / "run")
+    write_scores(six_videos, tmp_path / "run")
     assert len(killed) == 2
     assert tables(tmp_path / "run") == tables(undisturbed)
 
 
 def test_a_video_whose_worker_dies_twice_has_failed_with_the_reason(
-    split: Path, work: Work, undisturbed: Path, tmp_path: Path
+    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    for event in run_batch(read_split(split), work, out=out, devices="cpu:2"):
+    for event in run_batch(read_split(six_videos), live_work, out=out, devices="cpu:2"):
         if "v3" in busy(event):
             os.kill(busy(event)["v3"], signal.SIGKILL)
-    write_scores(split, out)
+    write_scores(six_videos, out)
     errors = {row["video_id"]: row["error"] for row in tables(out)["videos"]}
     assert (
         errors.pop("v3") == "the process that ran it died 2 times: signal 9 (Killed; out of memory, or killed by hand)"
     )
     assert set(errors.values()) == {""}
-    done = run_to_end(split, work, out, resume=True)
+    done = run_to_end(six_videos, live_work, out, resume=True)
     assert [event.record.video_id for event in done if not event.is_kept] == ["v3"]
     assert tables(out) == tables(undisturbed)
 
 
-def run_in_a_process(split: Path, work: Work, out: Path) -> None:
-    for _ in run_batch(read_split(split), work, out=out, devices="cpu:2", resume=True):
+def run_in_a_process(six_videos: Path, live_work: Work, out: Path) -> None:
+    for _ in run_batch(read_split(six_videos), live_work, out=out, devices="cpu:2", resume=True):
         pass
 
 
-def kill_parent_and_resume(split: Path, work: Work, out: Path, *, after_s: float) -> int:
+def kill_parent_and_resume(six_videos: Path, live_work: Work, out: Path, *, after_s: float) -> int:
     """Kill the parent of a batch some time after its folder is there; resume, and return how many videos were kept."""
-    parent = get_context("forkserver").Process(target=run_in_a_process, args=(split, work, out))
+    parent = get_context("forkserver").Process(target=run_in_a_process, args=(six_videos, live_work, out))
     parent.start()
     while not (out / "run.json").exists():
         time.sleep(0.01)
     time.sleep(after_s)
     parent.kill()
     parent.join()
-    return sum(event.is_kept for event in run_to_end(split, work, out, resume=True))
+    return sum(event.is_kept for event in run_to_end(six_videos, live_work, out, resume=True))
 
 
 @pytest.mark.slow
 def test_a_parent_that_is_killed_loses_nothing_that_was_finished(
-    split: Path, work: Work, undisturbed: Path, tmp_path: Path
+    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
     chance = random.Random(1)
     for number in range(2):
         out = tmp_path / f"run{number}"
-        kill_parent_and_resume(split, work, out, after_s=chance.uniform(0, 2))
+        kill_parent_and_resume(six_videos, live_work, out, after_s=chance.uniform(0, 2))
         assert tables(out) == tables(undisturbed)
         assert not list(out.glob(".*.part"))
 
@@ -124,26 +105,26 @@ def test_a_parent_that_is_killed_loses_nothing_that_was_finished(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_kills_at_random_moments_change_no_table(
-    split: Path, work: Work, undisturbed: Path, tmp_path: Path, seed: int
+    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
-    kept = kill_parent_and_resume(split, work, tmp_path / "parent", after_s=chance.uniform(0, 4))
+    kept = kill_parent_and_resume(six_videos, live_work, tmp_path / "parent", after_s=chance.uniform(0, 4))
     assert 0 <= kept <= NUM_VIDEOS
     assert tables(tmp_path / "parent") == tables(undisturbed)
     due_s, began = chance.uniform(0, 3), time.monotonic()
-    for event in run_batch(read_split(split), work, out=tmp_path / "worker", devices="cpu:2"):
+    for event in run_batch(read_split(six_videos), live_work, out=tmp_path / "worker", devices="cpu:2"):
         if busy(event) and due_s < time.monotonic() - began:
             os.kill(chance.choice([*busy(event).values()]), signal.SIGKILL)
             due_s = float("inf")
-    write_scores(split, tmp_path / "worker")
+    write_scores(six_videos, tmp_path / "worker")
     assert tables(tmp_path / "worker") == tables(undisturbed)
 
 
 def test_closing_a_batch_ends_its_processes_and_keeps_what_is_finished(
-    split: Path, work: Work, undisturbed: Path, tmp_path: Path
+    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
     pids = set[int]()
-    with closing(run_batch(read_split(split), work, out=tmp_path / "run", devices="cpu:2")) as events:
+    with closing(run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="cpu:2")) as events:
         for event in events:
             if isinstance(event, VideoDone):
                 break
@@ -153,6 +134,6 @@ def test_closing_a_batch_ends_its_processes_and_keeps_what_is_finished(
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     assert sorted(path.suffix for path in (tmp_path / "run").iterdir()) == [".json", ".json", ".jsonl"]
-    done = run_to_end(split, work, tmp_path / "run", resume=True)
+    done = run_to_end(six_videos, live_work, tmp_path / "run", resume=True)
     assert sum(event.is_kept for event in done) == 1
     assert tables(tmp_path / "run") == tables(undisturbed)

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from eval.corrections import Conflict, Correction, CorrectionKind, TurnName, Wish, apply_corrections, name_turns
 from eval.samples import Sample, Turn
-from tests.strategies import few, samples
-from tests.test_eval_forms import BOAT
+from tests.strategies import BOAT, few, samples
 
 GO = Turn(time_s=1.0, role="assistant", text="Go.")
 START = Turn(time_s=1.0, role="update", text="S2->start")

@@ -9,23 +9,8 @@ from hypothesis import strategies as st
 from engine.records import Step
 from eval.forms import FORMS, Form, write_samples
 from eval.samples import Sample, Turn, read_samples
-from tests.strategies import STEPS, few, samples
+from tests.strategies import BOAT, few, samples
 
-BOAT = Sample(
-    video_id="boat",
-    video_path=None,
-    fps=2.0,
-    num_frames=12,
-    goal="build the boat",
-    steps=STEPS,
-    turns=(
-        Turn(time_s=0.0, role="assistant", text="Set down the hull."),
-        Turn(time_s=1.0, role="user", text="What now?"),
-        Turn(time_s=2.5, role="user", text="Done?"),
-        Turn(time_s=2.5, role="assistant", text="Done."),
-    ),
-    initial_state={},
-)
 UPDATED = replace(
     BOAT,
     turns=(Turn(time_s=0.5, role="update", text="S1->start"), *BOAT.turns[1:]),

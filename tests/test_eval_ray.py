@@ -18,7 +18,7 @@ from eval.cluster import join_cluster
 from eval.progress import Progress
 from eval.samples import read_split
 from eval.worker import Work
-from tests.batches import copies, run_to_end, tables, work_of, write_scores, write_split
+from tests.batches import run_to_end, tables, write_scores
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 pytestmark = [
@@ -29,24 +29,6 @@ pytestmark = [
 NUM_VIDEOS = 6
 ROOT = Path(__file__).parent.parent
 SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
-
-
-@pytest.fixture(scope="module")
-def split(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("split")
-    return write_split(folder, *copies(demo_manifest, folder, NUM_VIDEOS))
-
-
-@pytest.fixture(scope="module")
-def work(tiny_folder: Path) -> Work:
-    return work_of(tiny_folder, live=True)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(split: Path, work: Work, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("undisturbed") / "run"
-    run_to_end(split, work, out, devices="cpu:1")
-    return out
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +85,10 @@ def has_ended() -> bool:
 
 
 def test_a_node_that_is_lost_in_the_middle_changes_no_table(
-    cluster: Any, second_node: Any, split: Path, work: Work, undisturbed: Path, tmp_path: Path
+    cluster: Any, second_node: Any, six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
     events, is_lost, begun, names = [], False, list[str](), set[str]()
-    for event in run_batch(read_split(split), work, out=tmp_path / "run", devices="ray"):
+    for event in run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="ray"):
         events.append(event)
         if isinstance(event, Progress):
             begun += [station.video_id for station in event.stations if station.video_id]
@@ -121,21 +103,21 @@ def test_a_node_that_is_lost_in_the_middle_changes_no_table(
     last = events[-1]
     assert isinstance(last, Progress)
     assert (last.num_finished, last.num_done, last.stations) == (NUM_VIDEOS, last.num_frames, ())
-    write_scores(split, tmp_path / "run")
+    write_scores(six_videos, tmp_path / "run")
     assert figures(tmp_path / "run") == figures(undisturbed)
     assert not ray.is_initialized()
 
 
 def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
-    cluster: Any, split: Path, work: Work, undisturbed: Path, tmp_path: Path
+    cluster: Any, six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
     out, killed = tmp_path / "run", set[int]()
-    for event in run_batch(read_split(split), work, out=out, devices="ray"):
+    for event in run_batch(read_split(six_videos), live_work, out=out, devices="ray"):
         if "v5" in at_hand(event):
             for pid in set(actor_pids()) - killed:
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
-    write_scores(split, out)
+    write_scores(six_videos, out)
     errors = {row["video_id"]: row["error"] for row in tables(out)["videos"]}
     error = errors.pop("v5")
     assert error.startswith(
@@ -144,34 +126,34 @@ def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
     assert "\n" not in error
     assert len(killed) == 2
     assert set(errors.values()) == {""}
-    done = run_to_end(split, work, out, devices="ray", resume=True)
+    done = run_to_end(six_videos, live_work, out, devices="ray", resume=True)
     assert [event.record.video_id for event in done if not event.is_kept] == ["v5"]
     assert figures(out) == figures(undisturbed)
 
 
 def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
-    cluster: Any, split: Path, work: Work, undisturbed: Path, tmp_path: Path
+    cluster: Any, six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with closing(run_batch(read_split(split), work, out=tmp_path / "run", devices="ray")) as events:
+    with closing(run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="ray")) as events:
         for event in events:
             if isinstance(event, VideoDone):
                 break
         assert actor_pids()
     assert has_ended()
     assert signal.getsignal(signal.SIGTERM) == before
-    done = run_to_end(split, work, tmp_path / "run", devices="ray", resume=True)
+    done = run_to_end(six_videos, live_work, tmp_path / "run", devices="ray", resume=True)
     assert sum(event.is_kept for event in done) == 1
     assert figures(tmp_path / "run") == figures(undisturbed)
 
 
 def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
-    cluster: Any, split: Path, work: Work, tmp_path: Path
+    cluster: Any, six_videos: Path, live_work: Work, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "eval", "run", str(split), "--out", str(out), "--devices", "ray"]
+    command = [sys.executable, "-m", "eval", "run", str(six_videos), "--out", str(out), "--devices", "ray"]
     process = subprocess.Popen(
-        [*command, "--checkpoint", work.checkpoint], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*command, "--checkpoint", live_work.checkpoint], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     until = time.monotonic() + 60
     while not list(out.glob("*.record.json")) and process.poll() is None and time.monotonic() < until:
@@ -183,9 +165,9 @@ def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
     assert has_ended()
 
 
-def test_a_checkpoint_that_no_node_can_load_ends_the_run(cluster: Any, split: Path, work: Work, tmp_path: Path) -> None:
+def test_a_checkpoint_that_no_node_can_load_ends_the_run(cluster: Any, six_videos: Path, tmp_path: Path) -> None:
     with join_cluster("ray") as joined:
         lost = Work(checkpoint=str(tmp_path / "nowhere"))
-        events = joined.run_videos(read_split(split).samples, lost, joined.places())
+        events = joined.run_videos(read_split(six_videos).samples, lost, joined.places())
         with pytest.raises(EngineError, match="nowhere"):
             list(events)

@@ -12,8 +12,9 @@ from typing import Final
 import cv2
 import numpy as np
 
+from assets.poses import HandPose, PartPose, hand_at, part_at
 from assets.recipes import Colour
-from assets.scene import HandPose, Look, Part, PartPose, Scene, hand_at, part_at
+from assets.scene import Look, Part, Scene
 from assets.script import Place
 from assets.shapes import (
     Canvas,

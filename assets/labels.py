@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from assets.poses import hand_at, part_at
 from assets.recipes import NOUNS
-from assets.scene import Scene, hand_at, part_at
+from assets.scene import Scene
 from assets.script import Place
 from assets.shapes import WORLD_WIDTH
 

@@ -2,18 +2,18 @@
 
 ``make_scene`` is deterministic in its arguments on any machine. Difficulty has one knob per cause that can be
 named; what a knob spoils carries its name. Lengths lie between 40 and 60 s: the pauses are scaled until they do.
-Positions are those of ``assets.recipes``. Nothing here draws or writes text; see ``draw`` and ``annotate``.
+Positions are those of ``assets.recipes``. Where things are at an instant says
+``assets.poses``; ``draw`` draws, ``annotate`` writes.
 """
 
 import math
-from bisect import bisect_right
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
 
 from assets.recipes import NATURAL_COLOURS, NOUNS, PALETTE, TRAINED_FAMILIES, Colour, PartSpec, find_recipe, mix_parts
-from assets.script import FALL_S, Cause, Event, HandKey, Place, Plan, Script, Span, Spell, State, play
+from assets.script import Cause, Event, HandKey, Place, Plan, Script, Span, Spell, play
 from engine.records import Step
 
 FPS: Final = 2.0
@@ -112,24 +112,6 @@ class Scene:
     def num_frames(self) -> int:
         """Sampled frames at 2 fps."""
         return round(self.duration_s * FPS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartPose:
-    """Where a part is at one instant."""
-
-    at: Place
-    state: State
-    hand: int | None
-    """The hand that holds it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandPose:
-    """Where a hand is at one instant; a part it holds has its middle there."""
-
-    at: Place
-    is_closed: bool
 
 
 def make_scene(
@@ -278,32 +260,3 @@ def _make_look(rng: np.random.Generator, difficulty: Difficulty) -> Look:
         noise=float(rng.uniform(0.5, 1.5)) + 8.0 * difficulty.noise * float(rng.random()),
         flicker_hz=float(rng.uniform(0.3, 0.8)),
     )
-
-
-def hand_at(scene: Scene, hand: int, time_s: float) -> HandPose | None:
-    """Return where a hand is, or None when the scene has no such hand."""
-    keys = scene.hands[hand]
-    if not keys:
-        return None
-    index = bisect_right(keys, time_s, key=lambda key: key.time_s)
-    before = keys[max(index - 1, 0)]
-    if index == 0 or index == len(keys):
-        return HandPose(at=before.at, is_closed=before.is_closed)
-    after = keys[index]
-    share = (time_s - before.time_s) / (after.time_s - before.time_s)
-    at = before.at.toward(after.at, share * share * (3 - 2 * share))
-    return HandPose(at=at, is_closed=before.is_closed)
-
-
-def part_at(scene: Scene, part: Part, time_s: float) -> PartPose:
-    """Return where a part is; a held one is where its hand is, a dropped one may still be falling."""
-    index = bisect_right(part.spans, time_s, key=lambda span: span.start_s)
-    span = part.spans[max(index - 1, 0)]
-    at = span.at
-    if span.hand is not None:
-        pose = hand_at(scene, span.hand, time_s)
-        assert pose is not None
-        at = pose.at
-    elif span.fell_from is not None:
-        at = span.fell_from.toward(span.at, min(1.0, (time_s - span.start_s) / FALL_S) ** 2)
-    return PartPose(at=at, state=span.state, hand=span.hand)

@@ -10,8 +10,9 @@ from assets.annotate import USER_GAP_S, annotate, prompt_state
 from assets.draw import draw_frame
 from assets.labels import HAND_STATES, PART_STATES, frame_labels
 from assets.phrases import QUESTIONS
+from assets.poses import hand_at, part_at
 from assets.recipes import FAMILIES, NOUNS, RECIPES
-from assets.scene import Difficulty, Scene, hand_at, make_scene, part_at
+from assets.scene import Difficulty, Scene, make_scene
 from assets.shapes import DRAWINGS
 from engine.dialogue import apply_update, initial_state
 

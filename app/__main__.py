@@ -29,8 +29,9 @@ from app.ui import build_page
 from engine.checkpoint import load_model
 from engine.errors import EngineError
 from eval.encoders import EMBEDDED, load_encoder
-from eval.samples import Split, read_split
+from eval.samples import Split
 from eval.scoring import ScoreSettings
+from eval.splits import read_split
 from eval.worker import Work
 
 ASSETS = Path(__file__).parent.parent / "assets"

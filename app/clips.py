@@ -13,7 +13,8 @@ from pathlib import Path
 from app.words import clock
 from engine.errors import VideoError
 from engine.video import EPSILON_S, probe
-from eval.samples import Sample, Split, read_samples, read_split
+from eval.samples import Sample, Split
+from eval.splits import read_samples, read_split
 
 UPLOAD_FPS = 2.0
 """Sampled frames per second of an upload; the bundled checkpoint was trained at this rate."""

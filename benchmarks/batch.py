@@ -19,8 +19,8 @@ from engine.h264 import write_h264
 from eval.batch import run_batch
 from eval.encoders import EMBEDDED, load_encoder
 from eval.progress import Progress
-from eval.samples import read_split
 from eval.scoring import ScoreSettings
+from eval.splits import read_split
 from eval.worker import Work
 
 BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"

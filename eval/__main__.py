@@ -29,8 +29,9 @@ from eval.preview import PREVIEWED, preview, read_traces
 from eval.progress import Progress
 from eval.registry import to_markdown
 from eval.runs import RunFolder, claim
-from eval.samples import Split, read_split
+from eval.samples import Split
 from eval.scoring import ScoredRun, ScoreSettings, score_run, write_tables
+from eval.splits import read_split
 from eval.sweep import SweepProgress, run_sweep
 from eval.sweep_files import claim_sweep, read_sweep, write_sweep
 from eval.table import format_scores

@@ -1,4 +1,4 @@
-"""Writes samples in the three forms that ``eval.samples`` reads, so that they load again unchanged, or not at all.
+"""Writes samples in the three forms that ``eval.splits`` reads, so that they load again unchanged, or not at all.
 
 Every record is read back before a file is written. What a form cannot hold is a ``ValueError`` that says what: the
 published forms know neither a turn's ``cause`` nor the video's file, and ProAssist's no state updates and no time but
@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args
 
 from engine.dialogue import apply_update, initial_state, parse_update
 from engine.records import write_whole
-from eval.samples import Sample, Turn, read_published, turn_frame, turn_order
+from eval.samples import Sample, Turn, turn_frame, turn_order
+from eval.splits import read_published
 
 Form = Literal["manifest", "dst", "proassist"]
 Detail = Literal["video_path", "cause", "updates"]

@@ -1,35 +1,18 @@
-"""Samples: a video with its task and its reference dialogue.
+"""Samples: a video with its task and its reference dialogue, and the split that it belongs to.
 
-Reads three forms, told apart by content. Our own manifest is one JSON object per split: ``{"videos": [...]}``, each
-video with the fields of ``Sample`` (``video_path`` relative to the manifest, turns in seconds). Published clips, DST
-(``eval.dst_clips``) or ProAssist (``eval.proassist``), come as one JSON object, a list, or JSON lines. Nothing is
-dropped silently: what cannot be used is a ``ValueError`` that names file, record, field and cure (``read_samples``), or
-an entry of the split that says so (``read_split``).
+Records only; ``eval.splits`` reads them from files.
 """
 
-import json
-import math
-import warnings
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal
 
-from engine.dialogue import initial_state, parse_update
 from engine.records import Step, UserTurn
-from eval.dst_clips import read_clip
-from eval.fields import Fields, show_value
-from eval.proassist import read_dialogue
-from eval.published import PublishedClip
 
 Role = Literal["update", "user", "assistant"]
-_ORDER: dict[str, int] = {"update": 0, "user": 1, "assistant": 2}
-_FORMS = (
-    'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips) or with "conversation" and '
-    '"metadata" (ProAssist dialogues)'
-)
-
-
+ROLE_ORDER: Mapping[str, int] = {"update": 0, "user": 1, "assistant": 2}
+"""How turns of one time follow one another."""
 EPSILON = 1e-6  # of a frame: 0.7 s * 10 fps is 6.999...
 
 
@@ -99,10 +82,6 @@ class Split:
         return tuple(entry for entry in self.entries if isinstance(entry, Sample))
 
 
-class SampleWarning(UserWarning):
-    """Turns that lie outside their video were left out of a sample."""
-
-
 def turn_frame(time_s: float, fps: float) -> int:
     """Return the frame of a turn, ``floor(time_s * fps)``, whatever rounding does to the product."""
     return int(time_s * fps + EPSILON)
@@ -110,200 +89,4 @@ def turn_frame(time_s: float, fps: float) -> int:
 
 def turn_order(turn: Turn) -> tuple[float, int]:
     """Return what turns are sorted by: their time; at one time updates, user, assistant."""
-    return turn.time_s, _ORDER[turn.role]
-
-
-def read_samples(path: str | Path, *, strict: bool = True) -> list[Sample]:
-    """Read all samples of a file in any of the three forms; published turns become relative to their clip.
-
-    Raises ``ValueError`` naming file, record, field and cure. Turns outside their video are such an error; with
-    ``strict=False`` they are left out, and each sample that loses some gives one ``SampleWarning`` that lists them.
-    """
-    source = Path(path)
-    samples: dict[str, Sample] = {}
-    for record in _read_records(source):
-        sample = _read_sample(record, source, strict=strict, taken=samples.keys())
-        samples[sample.video_id] = sample
-    return list(samples.values())
-
-
-def read_split(path: str | Path) -> Split:
-    """Read what can be read of a split, and say of every other record why it cannot.
-
-    Raises ``ValueError`` when the file as a whole is none of the three forms.
-    """
-    source = Path(path)
-    entries: dict[str, Sample | BadRecord] = {}
-    for record in _read_records(source):
-        try:
-            sample = _read_sample(record, source, strict=True, taken=entries.keys())
-            entries[sample.video_id] = sample
-        except ValueError as error:
-            names = (record.video_id, record.name, f"{record.name}, record {record.number}")
-            video_id = next(name for name in names if name is not None and name not in entries)
-            entries[video_id] = BadRecord(video_id=video_id, reason=str(error))
-    return Split(path=source, entries=tuple(entries.values()))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Record:
-    """One sample as it stands in the file."""
-
-    name: str
-    """What messages call it."""
-    number: int
-    """Its place in the file."""
-    value: object = None
-    """Its JSON value."""
-    video_id: str | None = None
-    """Its name, if it has one."""
-    is_listed: bool = False
-    """Whether it stands in a manifest; if not, it is a published clip."""
-    problem: str = ""
-    """Why it is no JSON."""
-
-
-def _read_sample(record: _Record, source: Path, *, strict: bool, taken: Container[str]) -> Sample:
-    """Read one record; its errors and warnings name file and record."""
-    place = f"{source}, {record.name}"
-    if record.problem:
-        raise ValueError(f"{place}: {record.problem}; write one JSON object a line")
-    try:
-        clip = None if record.is_listed else _read_published(record.value)
-        sample = _place(clip) if clip else _sample(record.value, source.parent)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        reason = f"the field {error} is missing" if isinstance(error, KeyError) else error
-        raise ValueError(f"{place}: {reason}") from error
-    outside = [turn for turn in sample.turns if not 0 <= turn.time_s * sample.fps < sample.num_frames]
-    if outside:
-        listed = f"{place}: {_describe(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
-        if strict:
-            raise ValueError(f"{listed}; mend the times, or read with strict=False to leave such turns out")
-        warnings.warn(f"{listed}; left out", SampleWarning, stacklevel=3)
-        sample = replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
-    if sample.video_id in taken:
-        raise ValueError(f"{place}: two videos have one video_id, {sample.video_id}; name each differently")
-    return sample
-
-
-def _read_records(source: Path) -> list[_Record]:
-    try:
-        text = source.read_text(encoding="utf-8")
-        lines = _parse_lines(text)
-        content = None if lines else json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{source} cannot be read as JSON or JSON lines: {error}") from error
-    if lines:
-        return lines
-    if isinstance(content, dict) and isinstance(content.get("videos"), list):
-        videos = enumerate(content["videos"])
-        return [_record(value, number, field="video_id", is_listed=True) for number, value in videos]
-    clips = content if isinstance(content, list) else [content]
-    if not clips:
-        raise ValueError(f"{source} is an empty list; {_FORMS}")
-    return [_record(value, number, field="video_uid") for number, value in enumerate(clips)]
-
-
-def _parse_lines(text: str) -> list[_Record]:
-    """Parse JSON lines; nothing when the text is no such file: fewer than two lines, or the first is no object."""
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    records: list[_Record] = []
-    for number, line in lines if len(lines) > 1 else []:
-        value, problem = None, ""
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            problem = str(error)
-        if not records and not isinstance(value, dict):
-            return []
-        records.append(_Record(name=f"line {number}", number=number, value=value, problem=problem))
-    return records
-
-
-def _record(value: object, number: int, *, field: str, is_listed: bool = False) -> _Record:
-    found = value.get(field) if isinstance(value, dict) else None
-    video_id = found if isinstance(found, str) and found else None
-    name = f"video number {number}" if video_id is None else f"video {video_id}"
-    return _Record(name=name, number=number, value=value, video_id=video_id, is_listed=is_listed)
-
-
-def _describe(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str:
-    turns = ", ".join(f"the time {start_s + turn.time_s:g} of the {turn.role} turn {turn.text!r}" for turn in outside)
-    begins = f", which begins at {start_s:g} s" if start_s else ""
-    return f"{turns} lies outside the video of {sample.num_frames / sample.fps:g} s{begins}"
-
-
-def read_published(value: object) -> Sample:
-    """Read one published record, as it stands between braces. Raises ``ValueError`` naming the field."""
-    return _place(_read_published(value))
-
-
-def _read_published(value: object) -> PublishedClip:
-    if not isinstance(value, dict):
-        raise ValueError(f"a record must be a JSON object; {_FORMS}")
-    fields = Fields(record=value)
-    if fields.has("dst") or fields.has("inferred_goal"):
-        return read_clip(fields)
-    if fields.has("conversation"):
-        return read_dialogue(fields)
-    raise ValueError(f"is of no known form; {_FORMS}")
-
-
-def _place(clip: PublishedClip) -> Sample:
-    """Place a clip's turns in the clip, in order."""
-    turns = sorted(clip.turns, key=lambda turn: (turn.time_s, _ORDER[turn.role]))
-    return Sample(
-        video_id=clip.extent.video_id,
-        video_path=None,
-        fps=clip.extent.fps,
-        num_frames=clip.extent.num_frames,
-        goal=clip.goal,
-        steps=clip.steps,
-        turns=tuple(Turn(time_s=clip.clip_time_s(turn), role=turn.role, text=turn.text) for turn in turns),
-        initial_state=dict(clip.initial_state),
-    )
-
-
-def _sample(record: Any, folder: Path) -> Sample:
-    if not isinstance(record, dict):
-        raise ValueError("a video must be a JSON object")
-    fps, num_frames = _positive("fps", record["fps"]), int(_positive("num_frames", record["num_frames"]))
-    steps = tuple(Step(id=_text("id", step["id"]), name=_text("name", step["name"])) for step in record["steps"])
-    states = record.get("initial_state") or {}
-    if not isinstance(states, dict):
-        raise ValueError(f"initial_state must be an object, step: state; got {show_value(states)}")
-    initial_state(steps, states)
-    turns = [_turn(turn) for turn in record["turns"]]
-    video_path = record.get("video_path")
-    return Sample(
-        video_id=_text("video_id", record["video_id"]),
-        video_path=None if video_path is None else folder / _text("video_path", video_path),
-        fps=fps,
-        num_frames=num_frames,
-        goal=_text("goal", record["goal"]),
-        steps=steps,
-        turns=tuple(sorted(turns, key=turn_order)),
-        initial_state=dict(states),
-    )
-
-
-def _turn(record: dict[str, Any]) -> Turn:
-    time_s, role, text = float(record["time_s"]), record["role"], _text("text", record["text"])
-    if role not in get_args(Role):
-        raise ValueError(f"role must be one of {', '.join(get_args(Role))}; got {show_value(role)}")
-    if role == "update" and parse_update(text) is None:
-        raise ValueError(f"the update {text!r} must be written as S3->start or S3->complete")
-    cause = record.get("cause")
-    return Turn(time_s=time_s, role=role, text=text, cause=None if cause is None else _text("cause", cause))
-
-
-def _text(field: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{field} must be text; got {show_value(value)}")
-    return value
-
-
-def _positive(field: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{field} must be a positive number; got {show_value(value)}")
-    return float(value)
+    return turn.time_s, ROLE_ORDER[turn.role]

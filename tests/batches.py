@@ -14,8 +14,8 @@ from eval.batch import VideoDone, run_batch
 from eval.grid import Grid
 from eval.nlg import TextScorer
 from eval.runs import RunFolder
-from eval.samples import read_split
 from eval.scoring import ScoreSettings, score_run, write_tables
+from eval.splits import read_split
 from eval.sweep import SweepProgress, run_sweep
 from eval.worker import Work
 from tests.fakes import count_letters

@@ -13,7 +13,7 @@ from app.reviews.store import open_store
 from engine.records import FrameOutput
 from eval.corrections import Correction, name_turns
 from eval.runs import RunFolder, VideoRecord, write_settings
-from eval.samples import read_samples
+from eval.splits import read_samples
 from tests.batches import copies
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"

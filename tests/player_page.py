@@ -17,7 +17,7 @@ from app.palette import CSS
 from app.player.player import CSS as PLAYER_CSS
 from app.player.player import make_player
 from app.reviews.store import open_store
-from eval.samples import read_split
+from eval.splits import read_split
 
 
 def main(folder: Path, port: int) -> None:

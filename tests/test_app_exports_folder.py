@@ -14,7 +14,8 @@ from app.reviews.store import ReviewStore, open_store
 from eval.corrections import Correction
 from eval.forms import write_samples
 from eval.runs import RunFolder, VideoRecord, write_settings
-from eval.samples import Sample, read_samples
+from eval.samples import Sample
+from eval.splits import read_samples
 from tests.reviewed import NAMES, SAMPLE, output
 
 UNRUN = replace(SAMPLE, video_id="../car =1", turns=SAMPLE.turns[:1])

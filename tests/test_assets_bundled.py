@@ -19,7 +19,8 @@ from engine.records import FrameOutput
 from engine.stream import Streamer
 from engine.video import probe, read_frames
 from engine.vision import FrameFeatures, encode
-from eval.samples import Sample, read_samples
+from eval.samples import Sample
+from eval.splits import read_samples
 
 ASSETS = Path(__file__).parent.parent / "assets"
 SAMPLES = {sample.video_id: sample for sample in read_samples(ASSETS / "demo" / "test.json")}

@@ -12,7 +12,7 @@ import pytest
 
 from eval.batch import VideoDone, run_batch
 from eval.progress import Progress
-from eval.samples import read_split
+from eval.splits import read_split
 from eval.worker import Work
 from tests.batches import run_to_end, tables, write_scores
 

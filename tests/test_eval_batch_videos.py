@@ -23,7 +23,8 @@ from eval.__main__ import main
 from eval.batch import find_places, run_batch
 from eval.crew import Place
 from eval.progress import Progress, Station
-from eval.samples import BadRecord, read_samples, read_split
+from eval.samples import BadRecord
+from eval.splits import read_samples, read_split
 from eval.worker import run_sample
 from tests.batches import copies, run_to_end, tables, work_of, write_split
 from tests.conftest import Uploads

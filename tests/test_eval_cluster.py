@@ -7,7 +7,7 @@ import pytest
 
 from eval.batch import run_batch
 from eval.cluster import is_cluster
-from eval.samples import read_split
+from eval.splits import read_split
 from tests.batches import work_of
 
 

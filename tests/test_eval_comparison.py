@@ -7,7 +7,7 @@ import pytest
 from engine.checkpoint import load_model
 from eval.comparison import compare_runs
 from eval.runs import RunFolder, claim
-from eval.samples import read_split
+from eval.splits import read_split
 from eval.worker import run_sample
 from tests.batches import SCORING, copies, work_of, write_split
 from tests.fakes import count_letters

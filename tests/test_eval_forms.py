@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from engine.records import Step
 from eval.forms import FORMS, Form, write_samples
-from eval.samples import Sample, Turn, read_samples
+from eval.samples import Sample, Turn
+from eval.splits import read_samples
 from tests.strategies import BOAT, few, samples
 
 UPDATED = replace(

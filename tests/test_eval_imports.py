@@ -14,7 +14,7 @@ from eval.decisions import count_decisions, summarize_decisions
 from eval.imports import NO_FILE, import_results
 from eval.metrics import score_video, summarize
 from eval.runs import RunFolder
-from eval.samples import read_split
+from eval.splits import read_split
 from tests.batches import write_split
 from tests.fakes import count_letters
 from tests.shared_data import shared

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.records import Step, UserTurn
-from eval.samples import Turn, read_samples
+from eval.samples import Turn
+from eval.splits import read_samples
 
 VIDEO: dict[str, Any] = {
     "video_id": "a",

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from engine.dialogue import apply_update, initial_state
 from engine.records import Step
 from eval.published import Extent, PublishedClip, PublishedTurn
-from eval.samples import Sample, SampleWarning, Turn, read_samples
+from eval.samples import Sample, Turn
+from eval.splits import SampleWarning, read_samples
 from tests.shared_data import shared
 
 CLIP: dict[str, Any] = {

@@ -26,7 +26,7 @@ from eval.grid import SWEPT, Grid, GridPoint, GridScores, find_best, read_axis
 from eval.metrics import VideoCounts, score_counts, score_video
 from eval.preview import PREVIEWED, HeadTrace, count_thresholds, preview, read_traces
 from eval.runs import RunFolder, claim
-from eval.samples import read_split
+from eval.splits import read_split
 from eval.sweep import score_sweep
 from eval.sweep_files import SweepFolder, read_sweep
 from eval.worker import Work, embed_sample, run_sample, task_of

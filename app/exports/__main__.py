@@ -17,7 +17,8 @@ from engine.errors import EngineError
 from eval.corrections import CorrectedSample, TurnName
 from eval.forms import FORMS, write_samples
 from eval.runs import RunFolder
-from eval.samples import Sample, read_samples
+from eval.samples import Sample
+from eval.splits import read_samples
 
 STORE = Path("runs") / "reviews.sqlite"
 

@@ -55,9 +55,9 @@ class Uploads:
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a tiny random checkpoint."""
+    """Return the folder of a tiny random checkpoint, which says little whenever it speaks."""
     folder = tmp_path_factory.mktemp("checkpoint")
-    tiny_checkpoint(folder)
+    tiny_checkpoint(folder, is_terse=True)
     return folder
 
 

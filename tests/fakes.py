@@ -177,9 +177,13 @@ def tiny_model(*, pooling: Pooling = "mean", feature_dim: int | None = None, see
     return model
 
 
-def tiny_checkpoint(folder: Path, *, pooling: Pooling = "mean", seed: int = 0) -> Checkpoint:
-    """Save a tiny random model and load it again."""
-    save_model(folder, tiny_model(pooling=pooling, seed=seed), train_tokenizer(TEXTS), dtype=torch.float32)
+def tiny_checkpoint(folder: Path, *, pooling: Pooling = "mean", seed: int = 0, is_terse: bool = False) -> Checkpoint:
+    """Save a tiny random model and load it again; a terse one ends its texts after a few words, not at the limit."""
+    model = tiny_model(pooling=pooling, seed=seed)
+    if is_terse:
+        with torch.no_grad():
+            model.vlm.get_input_embeddings().weight[1] *= 3  # <eos>: a longer embedding is likelier to come
+    save_model(folder, model, train_tokenizer(TEXTS), dtype=torch.float32)
     return load_model(folder, device="cpu")
 
 

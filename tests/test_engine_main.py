@@ -13,14 +13,13 @@ from engine.__main__ import main
 from engine.h264 import write_h264
 from engine.records import read_outputs
 from engine.video import VideoWarning
-from tests.fakes import tiny_checkpoint
 
 REAL_VIDEOS = Path(__file__).parent.parent.parent / "shared" / "data" / "videos"
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_checkpoint(tmp_path_factory.mktemp("tiny")).folder
+def checkpoint(tiny_folder: Path) -> Path:
+    return tiny_folder
 
 
 @pytest.fixture(scope="module")

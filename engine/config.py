@@ -3,6 +3,7 @@
 Thresholds are used exactly as set. Lengths are in tokens unless the name says otherwise.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,6 +12,11 @@ import yaml
 
 DecisionPolicy = Literal["heads", "silent-token", "not-talk"]
 IllegalUpdates = Literal["apply", "refuse"]
+_KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
+    float: ((float, int), "a number"),
+    int: ((int,), "a whole number"),
+    bool: ((bool,), "true or false"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +61,11 @@ class StreamConfig:
     """Seed of the sampling."""
 
     def __post_init__(self) -> None:
-        """Check every range."""
+        """Check every kind and range."""
+        for field in fields(self):
+            kind, what = _KINDS.get(field.type, ((str,), "text"))
+            value = getattr(self, field.name)
+            _require(isinstance(value, kind) and (bool in kind or not isinstance(value, bool)), field.name, value, what)
         for name in ("speak_threshold", "update_threshold"):
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "within [0, 1]")
         for name in ("fps", "temperature", "top_p"):
@@ -117,7 +127,4 @@ def read_config(path: Path, **overrides: Any) -> StreamConfig:
     if not isinstance(values, dict) or not set(values) <= known:
         odd = sorted(map(str, set(values) - known)) if isinstance(values, dict) else "not a mapping"
         raise ValueError(f"{path} must map settings of StreamConfig to values; found {odd}")
-    try:
-        return StreamConfig(**{**values, **overrides})
-    except TypeError as error:
-        raise ValueError(f"{path} holds a value of the wrong type: {error}") from error
+    return StreamConfig(**{**values, **overrides})

@@ -102,6 +102,12 @@ def test_settings_that_are_none_are_one_line(tmp_path: Path, text: str) -> None:
         read_config(tmp_path / "s.yaml")
 
 
+def test_a_setting_of_the_wrong_kind_names_the_key_the_kind_and_what_was_found(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("lookahead: fast\n")
+    with pytest.raises(ValueError, match=r"^lookahead must be a whole number; got 'fast'$"):
+        read_config(tmp_path / "s.yaml")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -113,12 +119,19 @@ def test_settings_that_are_none_are_one_line(tmp_path: Path, text: str) -> None:
         ("lookahead", 0),
         ("max_updates_per_frame", 0),
         ("decision_policy", "guess"),
+        ("fps", "fast"),
+        ("fps", True),
+        ("temperature", None),
+        ("lookahead", 2.5),
+        ("seed", "lucky"),
+        ("do_sample", "no"),
+        ("decision_policy", ["heads"]),
         ("illegal_updates", "maybe"),
         ("reserved_seq_len", 10),
         ("max_seq_len", 512),
     ],
 )
-def test_a_setting_out_of_range_names_itself(name: str, value: object) -> None:
+def test_a_setting_out_of_range_or_of_another_kind_names_itself(name: str, value: object) -> None:
     expected = "reserved_seq_len" if name == "max_seq_len" else name
     with pytest.raises(ValueError, match=f"^{expected} must be"):
         StreamConfig(**{name: value})  # type: ignore[arg-type]

@@ -7,8 +7,9 @@ import argparse
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import Field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import torch
 from tqdm import tqdm
@@ -32,6 +33,26 @@ from engine.vision import FrameFeatures, encode
 T = TypeVar("T")
 BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
 SPLIT = BUNDLED.parent / "demo" / "test.json"
+SETTINGS = {
+    "fps": "frames sampled per second of video; above the video's own rate its pictures repeat",
+    "speak_threshold": "the assistant speaks when the probability exceeds this",
+    "update_threshold": "the assistant updates the state when the probability exceeds this",
+    "decision_policy": "where the probabilities come from",
+    "max_updates_per_frame": "at most so many updates at one frame",
+    "illegal_updates": "whether an update that skips, repeats or goes backwards changes the state",
+    "max_new_tokens": "longest response, in tokens",
+    "max_update_tokens": "longest update, in tokens",
+    "max_seq_len": "longest context, in tokens",
+    "reserved_seq_len": "tokens of it kept for the turn at hand",
+    "prefill_frames": "frames fed together at the start",
+    "lookahead": "frames fed together afterwards, at most; changes the speed alone",
+    "draft_tokens": "tokens guessed and verified in one pass, at most; changes the speed alone",
+    "do_sample": "sample the next token instead of taking the likeliest",
+    "temperature": "divides the logits when sampling",
+    "top_p": "sample from the smallest set of tokens that holds this probability mass",
+    "seed": "of the sampling",
+}
+"""What ``run --help`` says of each setting of a stream."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -82,7 +103,9 @@ def encode_video(options: argparse.Namespace) -> None:
 
 
 def fine_tune(options: argparse.Namespace) -> None:
-    """Train heads and text model on annotated clips."""
+    """Train heads and text model on annotated clips, into a folder of its own."""
+    if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
+        raise ValueError(f"--out {options.out} is not empty; name a new folder, so that no two checkpoints mix")
     checkpoint = _checkpoint(options)
     clips = read_clips(options.clips, checkpoint, fps=options.fps)
     config = TrainConfig(
@@ -166,6 +189,18 @@ def _config(options: argparse.Namespace) -> StreamConfig:
     return read_config(options.config, **fields) if options.config else StreamConfig(**fields)
 
 
+def _add_setting(command: argparse.ArgumentParser, setting: Field[Any], about: str) -> None:
+    """Add the option of a setting; what is not given is left to the file, then to ``StreamConfig``."""
+    option = f"--{setting.name.replace('_', '-')}"
+    if setting.type is bool:
+        command.add_argument(option, action="store_true", default=None, help=about)
+        return
+    kinds: dict[str, Any] = {"choices": get_args(setting.type)}
+    if setting.type in (int, float):
+        kinds = {"type": setting.type, "metavar": "N" if setting.type is int else "X"}
+    command.add_argument(option, help=f"{about} (default: {setting.default})", **kinds)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m engine", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -173,51 +208,51 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
     model.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
     model.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")
-    model.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
-    model.add_argument("--dtype", default="auto", help="auto, float32, float16, bfloat16")
+    model.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: %(default)s)")
+    model.add_argument("--dtype", default="auto", help="auto, float32, float16, bfloat16 (default: %(default)s)")
 
     command = commands.add_parser("run", parents=[model], help="stream a video")
     command.set_defaults(command=run)
-    command.add_argument("video", type=Path)
+    command.add_argument("video", type=Path, help="the video file")
     command.add_argument("--out", type=Path, required=True, help="JSON lines, one FrameOutput each")
     command.add_argument("--goal", default="", help="what is being made")
     command.add_argument("--steps", type=Path, help="text file with a step a line, such as 'S1: attach the wheel'")
     command.add_argument("--user", action="append", default=[], metavar="'SECONDS: WORDS'", help="a user turn")
     command.add_argument("--features", type=Path, help="feature file of the video, instead of encoding it")
     command.add_argument("--config", type=Path, help="YAML file of stream settings; options win")
-    for name in ("fps", "speak-threshold", "update-threshold", "temperature", "top-p"):
-        command.add_argument(f"--{name}", type=float)
-    for name in (
-        "lookahead",
-        "draft-tokens",
-        "prefill-frames",
-        "max-updates-per-frame",
-        "max-new-tokens",
-        "max-update-tokens",
-    ):
-        command.add_argument(f"--{name}", type=int)
-    for name in ("max-seq-len", "reserved-seq-len", "seed"):
-        command.add_argument(f"--{name}", type=int)
-    command.add_argument("--decision-policy", choices=("heads", "silent-token", "not-talk"))
-    command.add_argument("--illegal-updates", choices=("apply", "refuse"))
-    command.add_argument("--do-sample", action="store_true", default=None)
+    for name, about in SETTINGS.items():
+        _add_setting(command, StreamConfig.__dataclass_fields__[name], about)
 
     command = commands.add_parser("encode", parents=[model], help="write a video's frame features")
     command.set_defaults(command=encode_video)
-    command.add_argument("video", type=Path)
+    command.add_argument("video", type=Path, help="the video file")
     command.add_argument("--out", type=Path, required=True, help="the .safetensors file to write")
-    command.add_argument("--fps", type=float, default=2.0)
+    command.add_argument("--fps", type=float, default=2.0, help=f"{SETTINGS['fps']} (default: %(default)s)")
 
     command = commands.add_parser("train", parents=[model], help="fine-tune on annotated clips")
     command.set_defaults(command=fine_tune)
     command.add_argument("clips", type=Path, help="JSON lines of clips; see engine/clips.py")
-    command.add_argument("--out", type=Path, required=True, help="folder of the new checkpoint")
-    command.add_argument("--fps", type=float, default=2.0)
-    command.add_argument("--num-steps", type=int, default=1000)
-    command.add_argument("--batch-size", type=int, default=8)
-    command.add_argument("--learning-rate", type=float, default=1e-4)
-    command.add_argument("--negative-rate", type=float, default=1.0, help="share of silent frames that is counted")
-    command.add_argument("--seed", type=int, default=0)
+    command.add_argument(
+        "--out", type=Path, required=True, help="folder of the new checkpoint; it must be new or empty"
+    )
+    command.add_argument(
+        "--fps",
+        type=float,
+        default=2.0,
+        help="frames per second at which the features were encoded (default: %(default)s)",
+    )
+    command.add_argument("--num-steps", type=int, default=1000, help="optimiser steps (default: %(default)s)")
+    command.add_argument("--batch-size", type=int, default=8, help="clips in one step (default: %(default)s)")
+    command.add_argument(
+        "--learning-rate", type=float, default=1e-4, help="peak of the one-cycle schedule (default: %(default)s)"
+    )
+    command.add_argument(
+        "--negative-rate",
+        type=float,
+        default=1.0,
+        help="share of the silent frames that is counted, in (0, 1] (default: %(default)s)",
+    )
+    command.add_argument("--seed", type=int, default=0, help="of the order and the sub-sampling (default: %(default)s)")
 
     command = commands.add_parser("bench", parents=[model], help="measure how fast a split streams")
     command.set_defaults(command=bench)

@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine.__main__ import main
+from engine.__main__ import SETTINGS, main
+from engine.config import StreamConfig
 from engine.h264 import write_h264
 from engine.records import read_outputs
 from engine.video import VideoWarning
@@ -65,7 +67,9 @@ def test_features_stand_in_for_the_video(checkpoint: Path, video: Path, tmp_path
     assert [output.speak_prob for output in a] == pytest.approx([output.speak_prob for output in b], abs=0.01)
 
 
-def test_training_on_clips_writes_a_checkpoint_that_runs(checkpoint: Path, video: Path, tmp_path: Path) -> None:
+def test_training_on_clips_writes_a_checkpoint_that_runs_and_never_into_one_that_is_there(
+    checkpoint: Path, video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     common = ["--checkpoint", str(checkpoint), "--device", "cpu"]
     main(["encode", str(video), "--out", str(tmp_path / "f.safetensors"), *common])
     clip = {
@@ -79,6 +83,10 @@ def test_training_on_clips_writes_a_checkpoint_that_runs(checkpoint: Path, video
     assert main(arguments) == 0
     out = tmp_path / "run.jsonl"
     assert main(["run", str(video), "--out", str(out), "--checkpoint", str(tmp_path / "new"), "--device", "cpu"]) == 0
+    written = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    assert main(arguments) == 2
+    assert f"--out {tmp_path / 'new'} is not empty; name a new folder" in capfd.readouterr().err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()} == written
 
 
 @pytest.mark.parametrize(
@@ -102,6 +110,20 @@ def test_wrong_use_is_one_line_and_exit_code_2(
     line = next(line for line in capfd.readouterr().err.splitlines() if line.startswith("error: "))
     assert reason in line
     assert not (tmp_path / "run.jsonl").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "encode", "train", "bench"])
+def test_every_option_is_explained(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    lines = capsys.readouterr().out.partition("positional arguments:")[2].splitlines()
+    for line, after in pairwise([*lines, ""]):
+        is_entry = line.startswith("  ") and line[2] != " "
+        assert not is_entry or "  " in line.strip() or after.startswith(" " * 24), f"{line} has no explanation"
+
+
+def test_every_setting_of_a_stream_is_an_option() -> None:
+    assert set(SETTINGS) == {field.name for field in fields(StreamConfig)}
 
 
 def test_a_killed_run_leaves_no_half_file(checkpoint: Path, video: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from engine.errors import CheckpointError
 from engine.records import Step
+from engine.texts import plain
 
 UPDATE_TOKEN = "[DST]"
 RESPONSE_TOKEN = "[ASST]"
@@ -104,4 +105,4 @@ class Prompt:
         return self._ids(before) + self.words(text) + self._ids(after)
 
     def _ids(self, text: str, **options: bool) -> tuple[int, ...]:
-        return tuple(self.tokenizer(text, add_special_tokens=False, **options)["input_ids"]) if text else ()
+        return tuple(self.tokenizer(plain(text), add_special_tokens=False, **options)["input_ids"]) if text else ()

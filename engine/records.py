@@ -14,6 +14,8 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
+from engine.texts import to_json
+
 _MAY_BE_UNKNOWN = ("speak_prob", "update_prob", "latency_ms")
 
 
@@ -70,7 +72,7 @@ class FrameOutput:
         for name in _MAY_BE_UNKNOWN:
             if math.isnan(record[name]):
                 record[name] = None
-        return json.dumps(record, ensure_ascii=False, allow_nan=False)
+        return to_json(record)
 
     @classmethod
     def from_json(cls, line: str) -> "FrameOutput":

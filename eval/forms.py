@@ -7,7 +7,6 @@ that begins at frame 0, under its name here.
 """
 
 import json
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -16,13 +15,13 @@ from typing import Any, Literal, get_args
 
 from engine.dialogue import apply_update, initial_state, parse_update
 from engine.records import write_whole
+from engine.texts import to_json
 from eval.samples import Sample, Turn, turn_frame, turn_order
 from eval.splits import read_published
 
 Form = Literal["manifest", "dst", "proassist"]
 Detail = Literal["video_path", "cause", "updates"]
 FORMS: tuple[Form, ...] = get_args(Form)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _FIELDS = ("video_id", "video_path", "fps", "num_frames", "goal", "steps", "initial_state")
 
 
@@ -40,11 +39,11 @@ def write_samples(path: Path, samples: Sequence[Sample], *, form: Form, without:
     _check(samples)
     kept = [_without(sample, without) for sample in samples]
     if form == "manifest":
-        text = _to_json({"videos": [_listed(sample, path.resolve().parent) for sample in kept]}, indent=1)
+        text = to_json({"videos": [_listed(sample, path.resolve().parent) for sample in kept]}, indent=1)
     else:
         records = [_published(sample, form) for sample in kept]
-        lines = ",\n".join(_to_json(record) for record in records)
-        text = f"[{lines}]" if form == "dst" else "\n".join(_to_json(record) for record in records)
+        lines = ",\n".join(to_json(record) for record in records)
+        text = f"[{lines}]" if form == "dst" else "\n".join(to_json(record) for record in records)
     with write_whole(path) as file:
         file.write(text + "\n")
 
@@ -103,7 +102,7 @@ def _published(sample: Sample, form: Form) -> dict[str, Any]:
         _refuse(sample, form, "state updates", has_updates or bool(sample.initial_state), "updates")
     record = _dst_clip(sample) if form == "dst" else _dialogue(sample)
     try:
-        read = read_published(json.loads(_to_json(record)))
+        read = read_published(json.loads(to_json(record)))
     except ValueError as error:
         raise ValueError(f"video {sample.video_id} does not fit the form {form}: {error}") from error
     for name in _FIELDS:
@@ -194,9 +193,3 @@ def _dialogue_turns(sample: Sample) -> Iterator[dict[str, Any]]:
             yield {"role": turn.role, "content": turn.text, "time": turn.time_s}
     if sample.num_frames > seen:
         yield {"role": "frames", "start": seen, "end": sample.num_frames}
-
-
-def _to_json(content: object, *, indent: int | None = None) -> str:
-    """Return JSON that UTF-8 can hold: half a surrogate pair, which a text may have, is escaped."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent)
-    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

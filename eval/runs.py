@@ -57,7 +57,7 @@ class VideoRecord:
 
     def to_json(self) -> str:
         """Return the record as JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "VideoRecord":
@@ -183,10 +183,11 @@ def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _file_name(video_id: str) -> str:
-    name = quote(video_id, safe=" ")
+    name = quote(video_id, safe=" ", errors="surrogatepass")
     if len(name) <= _LONGEST_NAME:
         return name
-    return f"{name[: _LONGEST_NAME - 17]}~{hashlib.sha256(video_id.encode()).hexdigest()[:16]}"
+    digest = hashlib.sha256(video_id.encode(errors="surrogatepass")).hexdigest()
+    return f"{name[: _LONGEST_NAME - 17]}~{digest[:16]}"
 
 
 def _check(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> None:

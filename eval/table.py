@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.records import write_whole
+from engine.texts import plain, to_json
 from eval.bootstrap import NO_INTERVAL, Interval
 from eval.registry import GROUPS, METRICS, Metric
 
@@ -42,8 +42,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, str | float]]) -> None:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON, whole or not at all; nan becomes null."""
     with write_whole(path) as file:
-        json.dump(_without_nan(content), file, indent=1, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
+        file.write(to_json(_without_nan(content), indent=1) + "\n")
 
 
 def write_columns(path: Path) -> None:
@@ -95,7 +94,7 @@ def _between(interval: Interval, metric: Metric) -> str:
 
 def _cell(value: str | float) -> str:
     if isinstance(value, str):
-        return harmless(value)
+        return harmless(plain(value))
     return "" if math.isnan(value) else repr(value)
 
 

@@ -23,6 +23,7 @@ from eval.__main__ import main
 from eval.batch import find_places, run_batch
 from eval.crew import Place
 from eval.progress import Progress, Station
+from eval.runs import RunFolder
 from eval.samples import BadRecord
 from eval.splits import read_samples, read_split
 from eval.worker import run_sample
@@ -162,6 +163,21 @@ def test_a_user_turn_behind_the_end_is_remarked_and_other_warnings_are_shown(
         result = run_sample(checkpoint, work_of(tiny_folder), sample, device="cpu", on_frame=grumble)
     assert result.record.remark == "the user turn at 15 s lies behind the end and was not fed"
     assert {str(warning.message) for warning in shown} == {"about something else"}
+
+
+def test_half_a_surrogate_pair_in_every_text_stops_nothing(
+    demo_manifest: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    (video,) = copies(demo_manifest, tmp_path, 1)
+    half = "\ud83d"
+    video |= {"video_id": half, "goal": half, "steps": [{"id": f"S1{half}", "name": half}]}
+    video["turns"] = [{"time_s": 1.0, "role": role, "text": f"Go {half}"} for role in ("user", "assistant")]
+    out, split = tmp_path / "run", write_split(tmp_path, video)
+    (done,) = run_to_end(split, work_of(tiny_folder), out, devices="cpu:1")
+    assert (done.record.video_id, done.record.error) == (half, "")
+    (output, *_) = RunFolder(out).outputs(half)
+    assert output.dst_state == {f"S1{half}": "not_started"}
+    assert [row["video_id"] for row in tables(out)["videos"]] == ["?"]
 
 
 def test_a_model_whose_probabilities_are_nan_fails_the_video(

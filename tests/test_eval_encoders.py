@@ -12,6 +12,7 @@ def test_equal_texts_have_one_embedding_in_whatever_company(monkeypatch: pytest.
     assert among.shape == (3, 384)
     assert (among[1] == alone[0]).all()
     assert (among[1] == among[2]).all()
+    assert (encode(["Turn \ud83d"]) == encode(["Turn ?"])).all(), "half a surrogate pair"
     monkeypatch.setattr(encoders, "MOST_KEPT", 2)
     assert np.allclose(encode(["a", "b", "Now put on the roof."])[2], alone[0], atol=1e-5), "forgotten, and made again"
 

@@ -158,7 +158,7 @@ def test_what_a_killed_program_left_half_is_removed(finished: Path) -> None:
 
 
 def test_any_name_of_a_video_is_a_file_name(tmp_path: Path) -> None:
-    names = ["組" * 200, "組" * 201, "../up", "a" * 300, ".", "run"]
+    names = ["組" * 200, "組" * 201, "../up", "a" * 300, ".", "run", "\ud83d", "\ud83c" * 200]
     for name in names:
         RunFolder(tmp_path).keep(replace(RECORD, video_id=name), outputs(1, response=name))
     assert [RunFolder(tmp_path).outputs(name)[0].response for name in names] == names

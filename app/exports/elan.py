@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 from app.exports.spans import Span, list_spans, split_lanes
 from app.exports.tabulate import ReviewedVideo, tabulate
 from engine.records import write_whole
+from engine.texts import plain
 
 _SIGNS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
 _VISIBLE = str.maketrans(_SIGNS | dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd"))
@@ -57,7 +58,7 @@ def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -
 
 def visible(text: str) -> str:
     """Return a text with signs for the characters that XML forbids."""
-    return text.encode("utf-8", "replace").decode().translate(_VISIBLE)
+    return plain(text).translate(_VISIBLE)
 
 
 def _unused(name: str, names: Collection[str]) -> str:

@@ -11,6 +11,7 @@ from app.exports.rows import CorrectionRow, PredictionRow, ReferenceRow, StateRo
 from app.reviews.review import Review
 from engine.dialogue import initial_state
 from engine.records import FrameOutput, Step
+from engine.texts import plain
 from eval.corrections import CorrectedSample, apply_corrections
 from eval.dst import reference_states
 from eval.samples import Sample, Turn
@@ -57,21 +58,17 @@ def tabulate(videos: Iterable[ReviewedVideo]) -> Tables:
     )
 
 
-def _plain(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
 def _predictions(video: ReviewedVideo) -> Iterator[PredictionRow]:
     for output in video.outputs:
         texts = [("update", text) for text in output.updates]
         texts += [("assistant", output.response)] if output.response else []
         for role, text in texts:
             yield PredictionRow(
-                video_id=_plain(video.video_id),
+                video_id=plain(video.video_id),
                 frame_index=output.frame_index,
                 time_s=output.time_s,
                 role=role,
-                text=_plain(text),
+                text=plain(text),
                 speak_prob=output.speak_prob,
                 update_prob=output.update_prob,
             )
@@ -89,12 +86,12 @@ def _references(video: ReviewedVideo) -> Iterator[ReferenceRow]:
 
 def _reference(video: ReviewedVideo, layer: str, turn: Turn, reviewers: tuple[str, ...]) -> ReferenceRow:
     return ReferenceRow(
-        video_id=_plain(video.video_id),
+        video_id=plain(video.video_id),
         layer=layer,
         time_s=turn.time_s,
         role=turn.role,
-        text=_plain(turn.text),
-        cause=_plain(turn.cause or ""),
+        text=plain(turn.text),
+        cause=plain(turn.cause or ""),
         reviewers=reviewers,
     )
 
@@ -125,10 +122,10 @@ def _bands(
         ends = [time_s for time_s, _ in starts[1:]]
         for (start_s, value), end_s in zip(starts, [*ends, max(video.duration_s, starts[-1][0])], strict=True):
             yield StateRow(
-                video_id=_plain(video.video_id),
+                video_id=plain(video.video_id),
                 source=source,
-                step_id=_plain(step.id),
-                step_name=_plain(step.name),
+                step_id=plain(step.id),
+                step_name=plain(step.name),
                 start_s=start_s,
                 end_s=end_s,
                 state=value,
@@ -144,19 +141,19 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
             assert said.action is not None  # the fold made this opinion from an action
             moment = said.action.moment
             yield VerdictRow(
-                video_id=_plain(video.video_id),
+                video_id=plain(video.video_id),
                 event_key=event.key,
                 event_kind=event.kind,
                 event_role=event.role,
                 event_time_s=event.time_s,
-                event_text=_plain(event.text),
+                event_text=plain(event.text),
                 reviewer=said.reviewer,
                 verdict=said.verdict or "",
-                tags=tuple(_plain(tag) for tag in said.tags),
-                note=_plain(said.note),
+                tags=tuple(plain(tag) for tag in said.tags),
+                note=plain(said.note),
                 at=said.action.at.isoformat(),
-                run_digest=_plain(moment.run_digest),
-                model_digest=_plain(moment.model_digest),
+                run_digest=plain(moment.run_digest),
+                model_digest=plain(moment.model_digest),
                 speak_threshold=moment.speak_threshold,
                 update_threshold=moment.update_threshold,
                 playhead_s=moment.playhead_s,
@@ -166,13 +163,13 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
 def _corrections(video: ReviewedVideo) -> Iterator[CorrectionRow]:
     for correction in video.review.corrections.get(video.video_id, ()):
         yield CorrectionRow(
-            video_id=_plain(video.video_id),
+            video_id=plain(video.video_id),
             reviewer=correction.reviewer,
             kind=correction.kind,
             role=correction.turn.role,
             time_s=correction.turn.time_s,
-            text=_plain(correction.turn.text),
+            text=plain(correction.turn.text),
             number=correction.turn.number,
-            new_text=_plain(correction.text or ""),
+            new_text=plain(correction.text or ""),
             new_time_s=correction.time_s,
         )

@@ -158,10 +158,12 @@ def corpus_metrics(
     dist_func_power: float = 1.5,
     semantic_threshold: float = 0.5,
     zero_cost: ZeroCost = "keep",
+    score_texts: Callable[[Sequence[str], Sequence[str]], dict[str, float]] = score_text,
 ) -> dict[str, float]:
     """Score videos given as generated and reference texts per frame, ``""`` = silent, with the published keys.
 
-    ``match_window`` is in frames; see ``eval.matching.find_match`` for the other arguments.
+    ``match_window`` is in frames; ``score_texts`` may be the ``score`` of an open ``TextScorer``, so that none is
+    started; see ``eval.matching.find_match`` for the other arguments.
 
     **Source**: ProAssist, ``StreamEvaluator.compute_metrics``.
     """
@@ -182,7 +184,7 @@ def corpus_metrics(
         rows.append(count_turns(match, fps=fps, semantic_threshold=semantic_threshold))
         references += [ref[pair.ref_frame] for pair in pairs]
         hypotheses += [gen[pair.gen_frame] for pair in pairs]
-    return _turn_scores(Pool(rows, TurnCounts).total(), score_text(references, hypotheses))
+    return _turn_scores(Pool(rows, TurnCounts).total(), score_texts(references, hypotheses))
 
 
 def _turn_scores(counts: TurnCounts, texts: dict[str, float]) -> dict[str, float]:

@@ -27,7 +27,7 @@ from eval.runs import RunFolder
 from eval.samples import BadRecord
 from eval.splits import read_samples, read_split
 from eval.worker import run_sample
-from tests.batches import copies, run_to_end, tables, work_of, write_split
+from tests.batches import copies, no_java, run_to_end, tables, work_of, write_split
 from tests.conftest import Uploads
 from tests.fakes import random_frames
 
@@ -81,8 +81,13 @@ def test_a_broken_line_and_a_second_video_of_one_name_are_entries_of_their_own(t
 
 
 def test_the_rest_is_scored_and_the_four_are_named_with_exit_code_1(
-    bad_split: Path, tiny_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    bad_split: Path,
+    tiny_folder: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("eval.__main__.TextScorer", no_java)
     out = tmp_path / "run"
     options = ["--out", str(out), "--checkpoint", str(tiny_folder), "--devices", "cpu:2"]
     assert main(["run", str(bad_split), *options]) == 1
@@ -258,7 +263,17 @@ def test_a_signal_keeps_the_finished_videos_and_says_how_to_go_on(
 ) -> None:
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 6))
     options = ["--out", str(tmp_path / "run"), "--checkpoint", str(tiny_folder), "--devices", "cpu:1"]
-    program = [sys.executable, "-m", "eval", "run", str(split), *options, "--live", "--features", str(tmp_path / "f")]
+    program = [
+        sys.executable,
+        "-m",
+        "tests.eval_command",
+        "run",
+        str(split),
+        *options,
+        "--live",
+        "--features",
+        str(tmp_path / "f"),
+    ]
     process = subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     while not list(tmp_path.glob("run/*.record.json")) and process.poll() is None:
         time.sleep(0.005)

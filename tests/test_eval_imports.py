@@ -15,7 +15,7 @@ from eval.imports import NO_FILE, import_results
 from eval.metrics import score_video, summarize
 from eval.runs import RunFolder
 from eval.splits import read_split
-from tests.batches import write_split
+from tests.batches import no_java, write_split
 from tests.fakes import count_letters
 from tests.shared_data import shared
 
@@ -191,8 +191,9 @@ def test_real_references_said_by_a_proassist_file_are_all_matched(tmp_path: Path
 
 
 def test_the_command_line_imports_scores_and_names_what_is_missing(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("eval.__main__.TextScorer", no_java)
     split = write_split(tmp_path, video("boat"), video("car"))
     for name, content in (("a", videollm()), ("b", videollm()), ("c", 7)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))

@@ -5,17 +5,15 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from engine.records import FrameOutput, Step, read_outputs
 from eval.__main__ import main
-from eval.metrics import VideoCounts, corpus_metrics, reference_frames, score_video, summarize
+from eval.metrics import VideoCounts, reference_frames, score_video, summarize
 from eval.registry import METRICS
 from eval.samples import Sample, Turn, turn_frame
 from eval.table import harmless, write_csv, write_json
 from tests.fakes import count_letters
-from tests.shared_data import shared
 
 SAMPLE = Sample(
     video_id="a",
@@ -84,22 +82,6 @@ def test_the_frame_of_a_turn_is_the_floor_and_rounding_does_not_move_it() -> Non
     assert [turn_frame(time_s, 2.0) for time_s in (0.0, 0.49, 0.5, 0.99)] == [0, 0, 1, 1]
     assert turn_frame(0.7, 10.0) == 7  # 0.7 * 10 is 6.999... in floating point
     assert reference_frames(SAMPLE, "update") == [2, 4]
-
-
-def test_all_published_scores_come_out() -> None:
-    golden = json.loads(shared("golden/corpus_metrics.json").read_text(encoding="utf-8"))
-    videos = [
-        tuple([dict(video[name]).get(frame, "") for frame in range(video["num_frames"])] for name in ("gen", "ref"))
-        for video in golden["videos"]
-    ]
-    settings = {name: golden[name] for name in ("fps", "dist_func_factor", "dist_func_power", "semantic_threshold")}
-    scores = corpus_metrics(
-        videos,  # type: ignore[arg-type]
-        encode=lambda texts: np.array([golden["embeddings"][text] for text in texts]),
-        match_window=tuple(golden["match_window"]),
-        **settings,
-    )
-    assert scores == pytest.approx(golden["expected"], abs=1e-5)
 
 
 def test_undefined_is_an_empty_cell_and_null(tmp_path: Path) -> None:

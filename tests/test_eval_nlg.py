@@ -14,6 +14,7 @@ import pytest
 
 from eval.counts import Pool
 from eval.java import NUM_STATISTICS, JavaError, Meteor, tokenize
+from eval.metrics import corpus_metrics
 from eval.nlg import TextCounts, TextPairs, TextScorer, score_text
 from tests.shared_data import shared
 
@@ -74,6 +75,23 @@ def test_golden_figures_of_the_published_scorer_are_met(scorer: TextScorer) -> N
         assert list(scores) == NAMES
         assert scores == pytest.approx(case["expected"], abs=1e-5)
     assert scorer.problem is None
+
+
+def test_all_published_scores_come_out(scorer: TextScorer) -> None:
+    golden = json.loads(shared("golden/corpus_metrics.json").read_text(encoding="utf-8"))
+    videos = [
+        tuple([dict(video[name]).get(frame, "") for frame in range(video["num_frames"])] for name in ("gen", "ref"))
+        for video in golden["videos"]
+    ]
+    settings = {name: golden[name] for name in ("fps", "dist_func_factor", "dist_func_power", "semantic_threshold")}
+    scores = corpus_metrics(
+        videos,  # type: ignore[arg-type]
+        encode=lambda texts: np.array([golden["embeddings"][text] for text in texts]),
+        match_window=tuple(golden["match_window"]),
+        score_texts=scorer.score,
+        **settings,
+    )
+    assert scores == pytest.approx(golden["expected"], abs=1e-5)
 
 
 def test_bleu_is_the_geometric_mean_of_clipped_precisions_times_the_brevity_penalty(scorer: TextScorer) -> None:

@@ -21,6 +21,7 @@ from eval.worker import Work
 from tests.fakes import count_letters
 
 MEASURED = {"wall_s", "peak_memory_mb", "in_time_share", "frames_per_s"}
+SHORT = StreamConfig(lookahead=8, max_new_tokens=8, max_update_tokens=6, max_updates_per_frame=2)
 NO_JAVA = Path("/nowhere/java")
 SCORING = ScoreSettings(text_encoder="letters")
 
@@ -44,7 +45,7 @@ def copies(demo_manifest: Path, folder: Path, number: int) -> list[dict[str, Any
 
 def work_of(checkpoint: Path, **changes: Any) -> Work:
     """Return the work of the tests: a tiny checkpoint and short responses."""
-    return Work(checkpoint=str(checkpoint), config=StreamConfig(lookahead=8, max_new_tokens=24), **changes)
+    return Work(checkpoint=str(checkpoint), config=SHORT, **changes)
 
 
 def run_to_end(split: Path, work: Work, out: Path, **options: Any) -> list[VideoDone]:

@@ -34,18 +34,32 @@ HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 
 @pytest.fixture
 def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
-    split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 3))
+    return serve(write_split(tmp_path, *copies(demo_manifest, tmp_path, 3)), tiny_folder, tmp_path / "runs")
+
+
+@pytest.fixture(scope="module")
+def finished(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
+    """Run three videos as ``a``, and once more as ``silent``; tests may look at them, and run others."""
+    folder = tmp_path_factory.mktemp("finished")
+    batches = serve(write_split(folder, *copies(demo_manifest, folder, 3)), tiny_folder, folder / "runs")
+    for name, speak in (("a", 0.0), ("silent", 1.0)):
+        start(batches, name=name, speak=speak)
+        wait_for(batches, name, "done")
+    return batches
+
+
+def serve(split: Path, checkpoint: Path, runs: Path) -> Batches:
     return Batches(
         jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [split]),
-        runs=tmp_path / "runs",
-        work=work_of(tiny_folder),
+        runs=runs,
+        work=work_of(checkpoint),
         takes_paths=True,
     )
 
 
 def start(batches: Batches, **changes: Any) -> BatchView:
-    form = {"split": "split", "checkpoint": "", "speak": 0.5, "update": 0.5, "devices": "cpu:1", "name": "a"}
+    form = {"split": "split", "checkpoint": "", "speak": 0.0, "update": 0.5, "devices": "cpu:1", "name": "a"}
     return handlers.start(batches, **{**form, **changes}, order="as in the split")
 
 
@@ -187,11 +201,10 @@ def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: Batches, tm
     assert str(view.videos[0][-1]).startswith("failed: ")
 
 
-def test_a_folder_of_another_run_is_refused(batches: Batches) -> None:
-    start(batches)
-    wait_for(batches, "a", "done")
-    start(batches, speak=0.9)
-    assert "holds a run with another speak_threshold" in wait_for(batches, "a", "failed").problem
+def test_a_folder_of_another_run_is_refused(finished: Batches) -> None:
+    later = replace(finished, jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java))
+    start(later, speak=0.9)
+    assert "holds a run with another speak_threshold" in wait_for(later, "a", "failed").problem
 
 
 ROWS: list[dict[str, str | float]] = [
@@ -243,40 +256,38 @@ def test_a_table_with_more_or_fewer_columns_is_shown(tmp_path: Path) -> None:
     assert [row[0] for row in video_table(rows, "most missed")] == ["a", "b", "c"]
 
 
-@pytest.fixture
-def bench(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Bench:
+@pytest.fixture(scope="module")
+def bench(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(
         checkpoint=load_model(tiny_folder, device="cpu"),
         demos=read_demos(demo_manifest),
-        copies=DisplayCopies(tmp_path),
+        copies=DisplayCopies(tmp_path_factory.mktemp("copies")),
         encode=count_letters,
         max_duration_s=600,
     )
 
 
-def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, batches: Batches) -> None:
-    for name, speak in (("talks", 0.0), ("silent", 1.0)):
-        start(batches, name=name, speak=speak)
-        wait_for(batches, name, "done")
-    assert comparing.others(batches, "talks", "talks").choices == [("silent", "silent")]
-    view = comparing.compare(bench, batches, "talks", "silent", "only B")
-    assert view.said.startswith("A is talks, B is silent; 3 videos.")
+def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, finished: Batches) -> None:
+    batches = finished
+    assert comparing.others(batches, "a", "a").choices == [("silent", "silent")]
+    view = comparing.compare(bench, batches, "a", "silent", "only B")
+    assert view.said.startswith("A is a, B is silent; 3 videos.")
     assert "missing_rate" in view.scores
     assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
     assert {row[2] for row in view.turns} == {"only B"}
     chosen = comparing.choose_turns(batches, view.compared, "both")
-    assert chosen == comparing.compare(bench, batches, "talks", "silent", "both").turns
+    assert chosen == comparing.compare(bench, batches, "a", "silent", "both").turns
     assert (chosen != view.turns, comparing.choose_turns(batches, None, "both")) == (True, [])
     event: Any = SimpleNamespace(row_value=view.turns[0])
     shown = json.loads(saved.open_turn(bench, batches, None, view.compared, event)[9])
-    assert (shown["run_name"], shown["other"]["run_name"]) == ("talks", "silent")
+    assert (shown["run_name"], shown["other"]["run_name"]) == ("a", "silent")
     assert shown["open_at"] == view.turns[0][1]
     event = SimpleNamespace(row_value=view.videos[1])
     shown = json.loads(saved.open_both(bench, batches, None, view.compared, event)[9])
-    assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", "talks", "silent")
+    assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", "a", "silent")
     assert shown["open_at"] is not None
-    assert comparing.compare(bench, batches, "talks", "talks", "both").said.startswith("choose two runs")
-    assert "no such run" in comparing.compare(bench, batches, "talks", "../x", "both").said
+    assert comparing.compare(bench, batches, "a", "a", "both").said.startswith("choose two runs")
+    assert "no such run" in comparing.compare(bench, batches, "a", "../x", "both").said
 
 
 def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
@@ -303,9 +314,8 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert sweeping.preview_sweep(batches, "nothing", metric, 5).said.startswith("choose a run")
 
 
-def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, batches: Batches) -> None:
-    start(batches)
-    wait_for(batches, "a", "done")
+def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, finished: Batches) -> None:
+    batches = finished
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
     page = saved.open_video(bench, batches, None, "a", event)
     clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])

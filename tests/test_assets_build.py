@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import PreTrainedTokenizerBase
 
 from assets.align import align_connector
 from assets.build import BuildConfig, build_checkpoint, corpus, permute_ids, training_clip
@@ -20,6 +21,11 @@ from engine.images import Normalization, normalize_images
 from engine.prompt import Prompt
 from engine.records import FrameOutput
 from engine.train import IGNORED, Losses
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerBase:
+    return train_tokenizer(corpus())
 
 
 def test_frames_match_nearest_first_and_each_once() -> None:
@@ -82,8 +88,8 @@ def test_permuted_ids_keep_names_and_order_and_follow_the_turns() -> None:
         assert after.text == (f"{new[step_id]}->{transition}" if before.role == "update" else before.text)
 
 
-def test_lookups_get_harder_when_they_are_mastered() -> None:
-    lookups = Lookups(Prompt(train_tokenizer(corpus())), batch_size=3, seed=0)
+def test_lookups_get_harder_when_they_are_mastered(tokenizer: PreTrainedTokenizerBase) -> None:
+    lookups = Lookups(Prompt(tokenizer), batch_size=3, seed=0)
     zero, one = (Losses(text=torch.tensor(loss), speak=torch.tensor(0), update=torch.tensor(0)) for loss in (0.0, 1.0))
     for _ in range(50):
         lookups.observe(one)
@@ -94,8 +100,8 @@ def test_lookups_get_harder_when_they_are_mastered() -> None:
 
 
 @pytest.mark.parametrize("level", range(len(LEVELS)))
-def test_a_lookup_asks_for_the_id_of_the_noun_that_is_held(level: int) -> None:
-    prompt = Prompt(train_tokenizer(corpus()))
+def test_a_lookup_asks_for_the_id_of_the_noun_that_is_held(tokenizer: PreTrainedTokenizerBase, level: int) -> None:
+    prompt = Prompt(tokenizer)
     lookups = Lookups(prompt, batch_size=1, seed=level)
     lookups.level = level
     for _ in range(20):
@@ -112,16 +118,14 @@ def test_a_lookup_asks_for_the_id_of_the_noun_that_is_held(level: int) -> None:
             assert sequence.targets[place + 1 : place + 4] == [IGNORED, id_token, IGNORED]
 
 
-def test_nouns_are_single_tokens_and_each_frame_is_its_own() -> None:
-    tokenizer = train_tokenizer(corpus())
+def test_nouns_are_single_tokens_and_each_frame_is_its_own(tokenizer: PreTrainedTokenizerBase) -> None:
     model, prompt = build_tiny(tokenizer, seed=0), Prompt(tokenizer)
     with torch.no_grad():
         embedded = embed_nouns(model, prompt, torch.arange(len(NOUNS)))
     assert len({tuple(row.tolist()) for row in embedded}) == len(NOUNS)
 
 
-def test_an_aligned_connector_shows_the_noun_that_is_held() -> None:
-    tokenizer = train_tokenizer(corpus())
+def test_an_aligned_connector_shows_the_noun_that_is_held(tokenizer: PreTrainedTokenizerBase) -> None:
     model, prompt = build_tiny(tokenizer, seed=0), Prompt(tokenizer)
     random = torch.Generator().manual_seed(0)
     held = torch.randint(0, 5, (400, 2), generator=random)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 CHROMIUM = Path("/usr/bin/chromium")
 NEEDS_CHROMIUM = [
@@ -101,7 +102,11 @@ def open_page(page: Page, address: str) -> None:
 def wait_for_status(page: Page, pattern: str, *, timeout_s: float = 30, status: str = STATUS) -> str:
     """Wait until a status line matches a pattern; return it."""
     matches = "([selector, pattern]) => RegExp(pattern).test(document.querySelector(selector)?.value ?? '')"
-    page.wait_for_function(matches, arg=[status, pattern], timeout=1000 * timeout_s)
+    try:
+        page.wait_for_function(matches, arg=[status, pattern], timeout=1000 * timeout_s)
+    except PlaywrightTimeout as error:
+        said = page.evaluate("(selector) => document.querySelector(selector)?.value", status)
+        raise AssertionError(f"{status} says {said!r} instead of {pattern!r}") from error
     return page.input_value(status)
 
 

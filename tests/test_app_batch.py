@@ -153,6 +153,21 @@ def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_ro
     wait_for(batches, "c", "cancelled")
 
 
+def test_an_answer_that_a_click_has_overtaken_is_put_right(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = endless(monkeypatch)
+    start(batches)
+    wait_for(batches, "a", "running")
+    seen = start(batches, name="b").seen
+    handlers.cancel(batches, "b", "as in the split")
+    late = handlers.tick(batches, seen, "b", "as in the split")  # asked for before a was chosen, comes after it
+    assert "b was cancelled" in late.status.value
+    assert "value" not in late.runs.constructor_args
+    view = handlers.tick(batches, late.seen, "a", "as in the split")
+    assert (view.seen.name, view.status.value[:3]) == ("a", "a: ")
+    assert handlers.tick(batches, view.seen, "a", "most missed").seen.order == "most missed"
+    go_on.set()
+
+
 def test_a_run_under_way_cannot_be_started_twice(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = endless(monkeypatch)
     start(batches)

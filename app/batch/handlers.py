@@ -152,15 +152,19 @@ def show(batches: Batches, name: str | None, order: str) -> BatchView:
 
 
 def tick(batches: Batches, seen: Seen, name: str | None, order: str) -> BatchView:
-    """Show what has changed since the window was told last."""
+    """Show what has changed since the window was told last, or all when it was told of another run.
+
+    Which run is chosen stays: an answer that a click has overtaken would take the window back, and is put right by the
+    next one.
+    """
     job = batches.jobs.find(name) if name is not None else None
     now = _seen(name, job, order)
-    if job is None or now == seen:
-        return SAME if job is None or job.is_over else SAME._replace(**_moving(batches, job))
+    if name is None or (now == seen and (job is None or job.is_over)):
+        return SAME
     is_much = abs(now.num_rows - seen.num_rows) >= max(1, seen.num_rows // 50)
-    if now.state == seen.state and not is_much:
+    if job is not None and now._replace(num_rows=seen.num_rows) == seen and not is_much:
         return SAME._replace(**_moving(batches, job))
-    return show(batches, name, order)
+    return show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.names()))
 
 
 def _downloads(folder: Path | None) -> dict[str, Any]:

@@ -58,11 +58,13 @@ def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(
 def test_a_video_whose_worker_dies_twice_has_failed_with_the_reason(
     six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "run"
+    out, killed = tmp_path / "run", set[int]()
     for event in run_batch(read_split(six_videos), live_work, out=out, devices="cpu:2"):
-        if "v3" in busy(event):
-            os.kill(busy(event)["v3"], signal.SIGKILL)
+        for pid in {pid for video_id, pid in busy(event).items() if video_id == "v3"} - killed:
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
     write_scores(six_videos, out)
+    assert len(killed) == 2
     errors = {row["video_id"]: row["error"] for row in tables(out)["videos"]}
     assert (
         errors.pop("v3") == "the process that ran it died 2 times: signal 9 (Killed; out of memory, or killed by hand)"

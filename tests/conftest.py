@@ -11,6 +11,7 @@ import av
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from playwright.sync_api import Browser
 
 from engine.h264 import write_h264
@@ -19,6 +20,8 @@ from tests.batches import copies, run_to_end, work_of, write_split
 from tests.browser import open_browser
 from tests.fakes import tiny_checkpoint
 
+settings.register_profile("stepscope", deadline=None)  # a busy machine is no failure
+settings.load_profile("stepscope")
 torch.set_num_threads(1)  # the models here are tiny: more threads would only wait for one another
 STEPS = [
     {"id": "S1", "name": "attach the wheel"},

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from engine.records import Step
 from eval.samples import Sample, Turn, turn_order
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 HOSTILE = (
     "=cmd|'/c calc'!A0",
     "+1",

@@ -83,7 +83,7 @@ def test_hostile_texts_are_kept_as_they_were_typed(where: str) -> None:
     with open_store(where) as store:
 
         @given(st.one_of(TEXTS, st.text(min_size=1)))
-        @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+        @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
         def keeps(note: str) -> None:
             action = store.append(judge(note=note))
             assert store.read(after=(action.number or 0) - 1) == (action,)

@@ -29,7 +29,7 @@ scenes = st.builds(
     difficulties | st.just(STORM) | st.just(CALM),
     st.booleans(),
 )
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 
 
 def causes_of(scene: Scene) -> set[str]:
@@ -125,7 +125,7 @@ def test_permuted_ids_are_unique_and_change_nothing_else(seed: int, difficulty: 
     assert replace(permuted, steps=plain.steps) == plain
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seeds, difficulties)
 def test_the_same_seed_gives_the_same_scene_turns_and_pixels(seed: int, difficulty: Difficulty) -> None:
     one, two = (make_scene(seed, difficulty=difficulty) for _ in range(2))

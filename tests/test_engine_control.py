@@ -143,7 +143,7 @@ any_turns = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     turns=any_turns,
     num_frames=st.integers(0, 60),
@@ -198,7 +198,7 @@ def again(
     return runner.drive(steering.run()), steering
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     turns=any_turns,
     num_frames=st.integers(0, 60),

@@ -40,7 +40,7 @@ def stream_many(streamer: Streamer, videos: list[Video], *, rows: int) -> dict[s
     return outputs
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lengths=st.lists(st.integers(0, 45), min_size=2, max_size=5),
     rows=st.integers(2, 4),

@@ -122,7 +122,7 @@ def test_looking_ahead_changes_nothing(checkpoint: Checkpoint, lookahead: int) -
     assert any(output.response is not None for output in one)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 0.6), lookahead=st.integers(2, 40), max_seq_len=st.integers(240, 500))
 def test_looking_ahead_changes_nothing_whatever_triggers(
     checkpoint: Checkpoint, share: float, lookahead: int, max_seq_len: int

@@ -191,7 +191,7 @@ def brute_force(
     return {result for result, total in results.items() if total < float("inf") and total <= least + 1e-6}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     frames=st.lists(st.tuples(st.sampled_from(("", *EXACT)), st.sampled_from(("", *EXACT))), min_size=1, max_size=6),
     window=st.tuples(st.integers(-3, 0), st.integers(0, 3)),

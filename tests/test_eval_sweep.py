@@ -206,7 +206,7 @@ def same(out: Path, other: Path) -> bool:
     return (out / "sweep.csv").read_text(encoding="utf-8") == (other / "sweep.csv").read_text(encoding="utf-8")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     probs=st.lists(st.integers(0, 10), min_size=1, max_size=40),
     expected=st.sets(st.integers(0, 39), max_size=12),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from engine.config import StreamConfig
 from engine.errors import EngineError
 from eval.batch import VideoDone, run_batch
 from eval.cluster import join_cluster
@@ -19,6 +20,7 @@ from eval.progress import Progress
 from eval.splits import read_split
 from eval.worker import Work
 from tests.batches import run_to_end, tables, write_scores
+from tests.fakes import tiny_checkpoint
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 pytestmark = [
@@ -29,6 +31,22 @@ pytestmark = [
 NUM_VIDEOS = 6
 ROOT = Path(__file__).parent.parent
 SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+
+
+@pytest.fixture(scope="module")
+def slow_work(tmp_path_factory: pytest.TempPathFactory) -> Work:
+    """Return work that is met under way: frame by frame, by a model that does not come to an end of its words."""
+    folder = tmp_path_factory.mktemp("wordy")
+    tiny_checkpoint(folder)
+    return Work(checkpoint=str(folder), config=StreamConfig(lookahead=1, max_new_tokens=24), live=True)
+
+
+@pytest.fixture(scope="module")
+def calm(six_videos: Path, slow_work: Work, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the six videos without a cluster and without any trouble."""
+    out = tmp_path_factory.mktemp("calm") / "run"
+    run_to_end(six_videos, slow_work, out)
+    return out
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +103,10 @@ def has_ended() -> bool:
 
 
 def test_a_node_that_is_lost_in_the_middle_changes_no_table(
-    cluster: Any, second_node: Any, six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
+    cluster: Any, second_node: Any, six_videos: Path, slow_work: Work, calm: Path, tmp_path: Path
 ) -> None:
     events, is_lost, begun, names = [], False, list[str](), set[str]()
-    for event in run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="ray"):
+    for event in run_batch(read_split(six_videos), slow_work, out=tmp_path / "run", devices="ray"):
         events.append(event)
         if isinstance(event, Progress):
             begun += [station.video_id for station in event.stations if station.video_id]
@@ -104,15 +122,15 @@ def test_a_node_that_is_lost_in_the_middle_changes_no_table(
     assert isinstance(last, Progress)
     assert (last.num_finished, last.num_done, last.stations) == (NUM_VIDEOS, last.num_frames, ())
     write_scores(six_videos, tmp_path / "run")
-    assert figures(tmp_path / "run") == figures(undisturbed)
+    assert figures(tmp_path / "run") == figures(calm)
     assert not ray.is_initialized()
 
 
 def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
-    cluster: Any, six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
+    cluster: Any, six_videos: Path, slow_work: Work, calm: Path, tmp_path: Path
 ) -> None:
     out, killed = tmp_path / "run", set[int]()
-    for event in run_batch(read_split(six_videos), live_work, out=out, devices="ray"):
+    for event in run_batch(read_split(six_videos), slow_work, out=out, devices="ray"):
         if "v5" in at_hand(event):
             for pid in set(actor_pids()) - killed:
                 os.kill(pid, signal.SIGKILL)
@@ -126,34 +144,34 @@ def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
     assert "\n" not in error
     assert len(killed) == 2
     assert set(errors.values()) == {""}
-    done = run_to_end(six_videos, live_work, out, devices="ray", resume=True)
+    done = run_to_end(six_videos, slow_work, out, devices="ray", resume=True)
     assert [event.record.video_id for event in done if not event.is_kept] == ["v5"]
-    assert figures(out) == figures(undisturbed)
+    assert figures(out) == figures(calm)
 
 
 def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
-    cluster: Any, six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
+    cluster: Any, six_videos: Path, slow_work: Work, calm: Path, tmp_path: Path
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with closing(run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="ray")) as events:
+    with closing(run_batch(read_split(six_videos), slow_work, out=tmp_path / "run", devices="ray")) as events:
         for event in events:
             if isinstance(event, VideoDone):
                 break
         assert actor_pids()
     assert has_ended()
     assert signal.getsignal(signal.SIGTERM) == before
-    done = run_to_end(six_videos, live_work, tmp_path / "run", devices="ray", resume=True)
+    done = run_to_end(six_videos, slow_work, tmp_path / "run", devices="ray", resume=True)
     assert sum(event.is_kept for event in done) == 1
-    assert figures(tmp_path / "run") == figures(undisturbed)
+    assert figures(tmp_path / "run") == figures(calm)
 
 
 def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
-    cluster: Any, six_videos: Path, live_work: Work, tmp_path: Path
+    cluster: Any, six_videos: Path, slow_work: Work, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "eval", "run", str(six_videos), "--out", str(out), "--devices", "ray"]
     process = subprocess.Popen(
-        [*command, "--checkpoint", live_work.checkpoint], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*command, "--checkpoint", slow_work.checkpoint], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     until = time.monotonic() + 60
     while not list(out.glob("*.record.json")) and process.poll() is None and time.monotonic() < until:

@@ -13,6 +13,7 @@ from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.control import Task
+from engine.graphs import graph_pool
 from engine.model import StreamingModel
 from engine.prompt import Prompt
 from engine.records import Step
@@ -85,7 +86,8 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
     for head in (model.speaking_decision_head, model.dst_update_head):
         head.float()
     model.eval().requires_grad_(requires_grad=False)
-    return replace(bundled, name=f"{shape}, random weights", model=model, prompt=prompt)
+    graphs = bundled.graphs and graph_pool(model)
+    return replace(bundled, name=f"{shape}, random weights", model=model, prompt=prompt, graphs=graphs)
 
 
 def forced_bench(

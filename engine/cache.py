@@ -10,57 +10,54 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 
-class _Layer(DynamicLayer):
-    """One layer's keys and values: views of the filled part of two buffers."""
+class Layer(DynamicLayer):
+    """One layer's keys and values: the filled part of two buffers.
 
-    def __init__(self) -> None:
+    Args:
+        buffers: Where they are kept, each ``[1, heads, capacity, width]``; none to make and grow its own.
+    """
+
+    def __init__(self, buffers: tuple[Tensor, Tensor] | None = None) -> None:
         super().__init__()
-        self._buffers: tuple[Tensor, Tensor] | None = None
+        self.length = 0
+        self._buffers, self._is_fixed = buffers, buffers is not None
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Append keys and values ``[1, heads, L, width]`` and return all that are held."""
-        length = self.get_seq_length()
-        needed = length + key_states.shape[-2]
+        needed = self.length + key_states.shape[-2]
         if self._buffers is None or needed > self._buffers[0].shape[-2]:
-            self._grow(key_states, value_states, length=length, capacity=max(256, 2 * needed))
+            assert not self._is_fixed, "a context never outgrows max_seq_len"
+            self._grow(key_states, value_states, capacity=max(256, 2 * needed))
         assert self._buffers is not None
         for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
-            buffer[..., length:needed, :] = new
-        self._show(needed)
-        return self.keys, self.values
+            buffer[..., self.length : needed, :] = new
+        self.length, self.is_initialized = needed, True
+        keys, values = (buffer[..., :needed, :] for buffer in self._buffers)
+        return keys, values
 
-    def cut(self, length: int) -> None:
-        """Forget everything after ``length`` tokens."""
-        if self._buffers is not None:
-            self._show(length)
+    def get_seq_length(self) -> int:
+        """Return the tokens held."""
+        return self.length
 
-    def copy(self) -> "_Layer":
-        """Return a layer of the same contents that shares no memory."""
-        twin = _Layer()
-        if self._buffers is not None:
-            length = self.get_seq_length()
-            twin._buffers = (self._buffers[0].clone(), self._buffers[1].clone())
-            twin._show(length)
-        return twin
+    def copy_to(self, other: "Layer") -> None:
+        """Append what is held to another layer, which shares no memory with this one."""
+        if self._buffers is not None and self.length:
+            keys, values = (buffer[..., : self.length, :] for buffer in self._buffers)
+            other.update(keys, values)
 
-    def _grow(self, keys: Tensor, values: Tensor, *, length: int, capacity: int) -> None:
+    def _grow(self, keys: Tensor, values: Tensor, *, capacity: int) -> None:
         new = tuple(x.new_empty((*x.shape[:-2], capacity, x.shape[-1])) for x in (keys, values))
         if self._buffers is not None:
             for old, buffer in zip(self._buffers, new, strict=True):
-                buffer[..., :length, :] = old[..., :length, :]
+                buffer[..., : self.length, :] = old[..., : self.length, :]
         self._buffers = (new[0], new[1])
-
-    def _show(self, length: int) -> None:
-        assert self._buffers is not None
-        self.keys, self.values = (buffer[..., :length, :] for buffer in self._buffers)
-        self.is_initialized = True
 
 
 class KVCache(Cache):
     """Keys and values of the tokens fed so far."""
 
     def __init__(self, num_layers: int) -> None:
-        super().__init__(layers=[_Layer() for _ in range(num_layers)])
+        super().__init__(layers=[Layer() for _ in range(num_layers)])
 
     @property
     def length(self) -> int:
@@ -73,10 +70,19 @@ class KVCache(Cache):
             raise ValueError(f"the cache holds {self.length} tokens and cannot be cropped to {length}")
         if length < self.length:
             for layer in self.layers:
-                layer.cut(length)
+                layer.length = length
+
+    def detached(self) -> "KVCache":
+        """Return what may be kept when its stream has ended."""
+        return self
 
     def fork(self) -> "KVCache":
         """Return a cache with the same contents that goes its own way."""
-        twin = KVCache(0)
-        twin.layers = [layer.copy() for layer in self.layers]
+        twin = KVCache(len(self.layers))
+        self.copy_to(twin)
         return twin
+
+    def copy_to(self, other: "KVCache") -> None:
+        """Append all tokens to another cache."""
+        for layer, twin in zip(self.layers, other.layers, strict=True):
+            layer.copy_to(twin)

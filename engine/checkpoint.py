@@ -25,6 +25,7 @@ from transformers import (
 )
 
 from engine.errors import CheckpointError
+from engine.graphs import GraphPool, GraphSetting, graph_pool
 from engine.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads, write_tensors
 from engine.images import Normalization
 from engine.model import StreamingModel
@@ -50,6 +51,8 @@ class Checkpoint:
     """How its images are normalised."""
     silent_id: int | None = None
     """The token that means silence, for the token policies."""
+    graphs: GraphPool | None = None
+    """What captures the model's passes as CUDA graphs; None to stream without."""
 
     @cached_property
     def encoder_digest(self) -> str:
@@ -93,6 +96,7 @@ def load_model(
     dtype: str = "auto",
     heads: str | Path | None = None,
     allow_untrained_heads: bool = False,
+    graphs: GraphSetting = "auto",
 ) -> Checkpoint:
     """Load a checkpoint from a folder or from the hub.
 
@@ -102,10 +106,12 @@ def load_model(
         dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
         heads: Heads file, if not ``heads.safetensors`` in the folder.
         allow_untrained_heads: Go on with random heads when there is no heads file.
+        graphs: Whether passes are captured as CUDA graphs: ``on``, ``off``, or ``auto`` for where it can be. The
+            results are the same.
 
     Raises:
         CheckpointError: Anything missing, damaged, unsafe or of another shape.
-        ValueError: A device or dtype that is not there.
+        ValueError: A device or dtype that is not there, or graphs that are ``on`` where they cannot be.
     """
     target = pick_device(device)
     number_format = pick_dtype(dtype, target)
@@ -120,13 +126,15 @@ def load_model(
         raise CheckpointError(
             f"{folder}: the tokenizer's <image> is not the model's image token; they belong to two models"
         )
+    model = model.to(target).eval().requires_grad_(requires_grad=False)
     return Checkpoint(
         name=str(path_or_id),
         folder=folder,
-        model=model.to(target).eval().requires_grad_(requires_grad=False),
+        model=model,
         prompt=prompt,
         normalization=_read_normalization(folder),
         silent_id=_silent_id(tokenizer, settings.get("silent_token")),
+        graphs=graph_pool(model, graphs),
     )
 
 

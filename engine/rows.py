@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
+from engine.attention import attend, rotate, split_heads
 from engine.cache import KVCache
 from engine.model import StreamingModel
 
@@ -37,43 +37,23 @@ def forward_rows(
     read = torch.tensor([end + at for end, row in zip(ends, read_at, strict=False) for at in row], device=hidden.device)
     for number, layer in enumerate(text.layers):
         attention, normed = layer.self_attn, layer.input_layernorm(hidden)
-        keys = _rotate(_heads(attention.k_proj(normed), attention.head_dim), cos, sin)
-        values = _heads(attention.v_proj(normed), attention.head_dim)
+        keys = rotate(split_heads(attention.k_proj(normed), attention.head_dim), cos, sin)
+        values = split_heads(attention.v_proj(normed), attention.head_dim)
         if number == len(text.layers) - 1:
             hidden, normed, cos, sin = hidden[read], normed[read], cos[read], sin[read]
             masks = [mask[list(row)] for mask, row in zip(masks, read_at, strict=True)]
-        query = _rotate(_heads(attention.q_proj(normed), attention.head_dim), cos, sin)
+        query = rotate(split_heads(attention.q_proj(normed), attention.head_dim), cos, sin)
         news = zip(keys.split(lengths, dim=1), values.split(lengths, dim=1), strict=True)
         pasts = [cache.layers[number].update(k[None], v[None]) for cache, (k, v) in zip(caches, news, strict=True)]
         queries = query.split([len(mask) for mask in masks], dim=1)
         attended = [
-            _attend(row, k[0], v[0], mask=mask, scale=attention.scaling)
+            attend(row[None], k, v, bias=mask.repeat(len(row) // k.shape[1], 1)[None, None], scale=attention.scaling)[0]
             for row, (k, v), mask in zip(queries, pasts, masks, strict=True)
         ]
         hidden = hidden + attention.o_proj(torch.cat(attended))
         hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
     normed_hidden: Tensor = text.norm(hidden)
     return normed_hidden
-
-
-def _heads(projected: Tensor, width: int) -> Tensor:
-    """Split ``[N, heads * width]`` into ``[heads, N, width]``."""
-    return projected.view(len(projected), -1, width).transpose(0, 1)
-
-
-def _rotate(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn ``[heads, N, width]`` by the angles of the positions, halves as pairs, as the text model does."""
-    half = states.shape[-1] // 2
-    return states * cos + torch.cat((-states[..., half:], states[..., :half]), dim=-1) * sin
-
-
-def _attend(query: Tensor, keys: Tensor, values: Tensor, *, mask: Tensor, scale: float) -> Tensor:
-    """Attend with queries ``[heads, L, width]``; heads that share keys are laid one behind the other. ``[L, D]``."""
-    heads, length, width = query.shape
-    groups = heads // len(keys)
-    folded = query.reshape(1, len(keys), groups * length, width)
-    attended = scaled_dot_product_attention(folded, keys[None], values[None], mask.repeat(groups, 1), scale=scale)
-    return attended.view(heads, length, width).transpose(0, 1).reshape(length, -1)
 
 
 def _mask(start: int, length: int, like: Tensor) -> Tensor:

@@ -16,9 +16,11 @@ from engine.config import StreamConfig
 from engine.decide import Decision, read_decisions
 from engine.errors import FeatureError
 from engine.generate import TokenPicker
+from engine.graphs import Graphs, has_nan
 from engine.model import StreamingModel
 from engine.requests import Frames, Image, Pass, Piece, Reading
 from engine.rows import forward_rows
+from engine.static import Inputs, Reads
 from engine.vision import FrameFeatures
 
 
@@ -45,6 +47,7 @@ class Runner:
         cache: KVCache | None = None,
     ) -> None:
         self.model, self.config, self.silent_id = model, config, silent_id
+        self.reads = Reads(policy=config.decision_policy, silent_id=silent_id, never=never)
         self.picker = TokenPicker(config, never=never)
         self.cache = cache or KVCache(model.num_layers)
         self._are_kept = isinstance(frames, Sequence)
@@ -62,45 +65,63 @@ class Runner:
 
     def run(self, request: Pass) -> Reading:
         """Run one pass."""
-        return run_together([self], [self.embed(request.feed)], [request])[0]
+        return run_together([self], [self.look_up(request.feed)], [request])[0]
 
-    @torch.inference_mode()
-    def embed(self, feed: tuple[Piece, ...]) -> Tensor:
-        """Embed token ids and images in order: ``[L, D]``. Raises ``FeatureError`` for features of another shape."""
-        model = self.model
-        ids = torch.tensor([piece for piece in feed if isinstance(piece, int)], device=model.device)
-        tokens = model.embed_tokens(ids.long())
+    def look_up(self, feed: tuple[Piece, ...]) -> Inputs:
+        """Return token ids and frames' features in order. Raises ``FeatureError`` for features of another shape."""
         first = self._waiting[0].index if self._waiting else 0
-        images = self._checked([self._waiting[p.frame_index - first] for p in feed if isinstance(p, Image)])
-        if not images:
-            return tokens
-        embedded = iter(model.embed_frames(torch.stack(images)))
-        rows = iter(tokens.split(1))
-        return torch.cat([next(embedded) if isinstance(piece, Image) else next(rows) for piece in feed])
+        return [self._checked(self._waiting[p.frame_index - first]) if isinstance(p, Image) else p for p in feed]
 
-    def _checked(self, frames: list[FrameFeatures]) -> list[Tensor]:
+    def _checked(self, frame: FrameFeatures) -> Tensor:
         shape = (self.model.tokens_per_frame, self.model.feature_dim)
-        for frame in frames:
-            if frame.features.shape != shape:
-                raise FeatureError(
-                    f"frame {frame.index} has features {list(frame.features.shape)}, but this checkpoint takes "
-                    f"{list(shape)}; encode the video with this checkpoint"
-                )
-        return [frame.features for frame in frames]
+        if frame.features.shape != shape:
+            raise FeatureError(
+                f"frame {frame.index} has features {list(frame.features.shape)}, but this checkpoint takes "
+                f"{list(shape)}; encode the video with this checkpoint"
+            )
+        return frame.features
 
 
 @torch.inference_mode()
-def run_together(runners: Sequence[Runner], inputs: Sequence[Tensor], requests: Sequence[Pass]) -> list[Reading]:
+def run_together(
+    runners: Sequence[Runner], inputs: Sequence[Inputs], requests: Sequence[Pass], *, graphs: Graphs | None = None
+) -> list[Reading]:
     """Run the passes of several streams of one model and policy as one.
 
     Args:
         runners: The streams' runners.
-        inputs: What each feeds, embedded: ``[L_i, D]``.
+        inputs: What each feeds.
         requests: Their passes.
+        graphs: What runs them if it can, where the streams' caches are in its arena.
     """
-    model = runners[0].model
     for runner, request in zip(runners, requests, strict=True):
         runner.cache.crop_to(request.keep)
+    if graphs is not None:
+        caches, reads = [runner.cache for runner in runners], runners[0].reads
+        readings = graphs.run(inputs, caches, requests, reads=reads)
+        if readings is not None:
+            for runner, reading in zip(runners, readings, strict=True):
+                if has_nan(reading):
+                    runner.cache = runner.cache.detached()  # from here on it runs without
+            return readings
+    return _run_freely(runners, [_embed(runners[0].model, fed) for fed in inputs], requests)
+
+
+def _embed(model: StreamingModel, inputs: Inputs) -> Tensor:
+    """Embed token ids and frames in order: ``[L, D]``."""
+    tokens = model.embed_tokens(
+        torch.tensor([fed for fed in inputs if isinstance(fed, int)], device=model.device).long()
+    )
+    images = [fed for fed in inputs if not isinstance(fed, int)]
+    if not images:
+        return tokens
+    embedded, rows = iter(model.embed_frames(torch.stack(images))), iter(tokens.split(1))
+    return torch.cat([next(rows) if isinstance(fed, int) else next(embedded) for fed in inputs])
+
+
+def _run_freely(runners: Sequence[Runner], inputs: Sequence[Tensor], requests: Sequence[Pass]) -> list[Reading]:
+    """Run passes of any shape; ``inputs`` are embedded."""
+    model = runners[0].model
     read_at = [sorted({*request.decide_at, *request.pick_at}) for request in requests]
     if len(runners) == 1:
         hidden = model(inputs[0][None], runners[0].cache)[0, read_at[0]]

@@ -2,10 +2,9 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-
-from torch import Tensor
 
 from engine.ahead import Trace
 from engine.cache import KVCache
@@ -14,10 +13,12 @@ from engine.config import StreamConfig
 from engine.control import Steering, Task
 from engine.draft import Sayings
 from engine.errors import EngineError
+from engine.graphs import Graphs
 from engine.guess import Past
 from engine.records import FrameOutput
 from engine.requests import Answer, Control, Frames, Pass, PassCounts, Reading
 from engine.runner import Runner, run_together
+from engine.static import Inputs
 from engine.vision import FrameFeatures
 
 
@@ -100,12 +101,16 @@ class Streamer:
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1; got {rows}")
-        waiting = iter(videos)
+        pool = self.checkpoint.graphs
+        with nullcontext() if pool is None else pool.lend(self.config, rows=rows) as graphs:
+            yield from self._run_many(iter(videos), rows, graphs)
+
+    def _run_many(self, waiting: Iterator[Video], rows: int, graphs: Graphs | None) -> Generator[Streamed]:
         streams: list[_Stream] = []
         try:
             while True:
                 while len(streams) < rows and (video := next(waiting, None)) is not None:
-                    streams.append(_Stream(self, video))
+                    streams.append(_Stream(self, video, graphs))
                     self._running.append(streams[-1])
                     yield from streams[-1].advance(None)
                     if streams[-1].request is None:
@@ -113,7 +118,7 @@ class Streamer:
                 if not streams:
                     return
                 self._passes += 1
-                for stream, reading in zip(streams, _run_together(streams), strict=True):
+                for stream, reading in zip(streams, _run_together(streams, graphs), strict=True):
                     yield from stream.advance(reading)
                     if stream.request is None:
                         self._end(stream)
@@ -138,20 +143,21 @@ class Streamer:
 class _Stream:
     """One video on its way: its control and runner, the pass that it waits for, and the time that its passes took."""
 
-    def __init__(self, streamer: Streamer, video: Video) -> None:
+    def __init__(self, streamer: Streamer, video: Video, graphs: Graphs | None) -> None:
         self.video = video
         self.source = video.frames if isinstance(video.frames, Sequence) else iter(video.frames)
         self.request: Pass | None = None
-        self.inputs: Tensor | None = None
+        self.inputs: Inputs | None = None
         self._checkpoint, self._sayings = streamer.checkpoint, streamer.sayings
         self._config = streamer.config if video.fps is None else replace(streamer.config, fps=video.fps)
+        self._slot = graphs.arena.take(video.cache) if graphs else None
         self.runner = Runner(
             self._checkpoint.model,
             self._config,
             frames=self.source,
             never=self._checkpoint.prompt.never_generated,
             silent_id=self._checkpoint.silent_id,
-            cache=video.cache,
+            cache=self._slot or video.cache,
         )
         self._steering: Steering | None = None
         self._steps = self._steer()
@@ -170,7 +176,7 @@ class _Stream:
             while True:
                 step = self._steps.send(answer)
                 if isinstance(step, Pass):
-                    self.inputs, self.request = self.runner.embed(step.feed), step
+                    self.inputs, self.request = self.runner.look_up(step.feed), step
                     return
                 answer = self.runner.times(step) if isinstance(step, Frames) else None
                 if isinstance(step, FrameOutput):
@@ -179,7 +185,7 @@ class _Stream:
             if self._steering is None or not self.video.is_traced:
                 yield Streamed(video_id=self.video.video_id)
             else:
-                trace, cache = self._steering.ahead.trace, self.runner.cache
+                trace, cache = self._steering.ahead.trace, self.runner.cache.detached()
                 yield Streamed(video_id=self.video.video_id, trace=trace, cache=cache)
         except (EngineError, ValueError) as error:
             yield Streamed(video_id=self.video.video_id, error=error)
@@ -193,8 +199,10 @@ class _Stream:
             self._first_token_ms.setdefault(self.request.frames[0], round(elapsed_ms, 3))
 
     def close(self) -> None:
-        """End the stream and close its frames."""
+        """End the stream, close its frames and give back its place."""
         self._steps.close()
+        if self._slot is not None:
+            self._slot.arena.give_back(self._slot)
         if isinstance(self.source, Generator):
             self.source.close()
 
@@ -218,12 +226,12 @@ class _Stream:
         )
 
 
-def _run_together(streams: Sequence[_Stream]) -> list[Reading]:
+def _run_together(streams: Sequence[_Stream], graphs: Graphs | None) -> list[Reading]:
     """Run the passes that the streams wait for as one; its time is shared equally."""
     began = time.perf_counter()
     inputs = [stream.inputs for stream in streams if stream.inputs is not None]
     requests = [stream.request for stream in streams if stream.request is not None]
-    readings = run_together([stream.runner for stream in streams], inputs, requests)
+    readings = run_together([stream.runner for stream in streams], inputs, requests, graphs=graphs)
     elapsed_ms = (time.perf_counter() - began) * 1000
     for stream in streams:
         stream.spend(elapsed_ms / len(streams))

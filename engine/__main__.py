@@ -16,7 +16,17 @@ from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
 from engine.arch import SHAPES, forced_bench, random_checkpoint
-from engine.bench import HEADING, format_row, measure, modes, read_videos, to_json
+from engine.bench import (
+    HEADING,
+    NEAR,
+    as_float32,
+    decide_in_float32,
+    format_row,
+    measure,
+    modes,
+    read_videos,
+    to_json,
+)
 from engine.checkpoint import Checkpoint, load_model, save_model
 from engine.clips import batches, read_clips
 from engine.config import StreamConfig, read_config
@@ -24,6 +34,7 @@ from engine.control import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
 from engine.features import feature_info, read_features, write_features
+from engine.graphs import GraphSetting
 from engine.records import Step, write_outputs
 from engine.stream import Streamer
 from engine.train import TrainConfig, train
@@ -137,14 +148,23 @@ def bench(options: argparse.Namespace) -> None:
         checkpoint, videos, config = forced.checkpoint, list(forced.videos), forced.config
     else:
         videos = read_videos(options.split, checkpoint)
-    threads = torch.get_num_threads()
-    print(f"{checkpoint.name} on {checkpoint.model.device}, {threads} threads; {len(videos)} videos, encoded before")
+    told, model, threads = None, checkpoint.model, torch.get_num_threads()
+    dtype = str(model.dtype).removeprefix("torch.")
+    print(f"{checkpoint.name} in {dtype} on {model.device}, {threads} threads; {len(videos)} videos, encoded before")
+    if model.dtype != torch.float32:
+        exact = as_float32(checkpoint) if options.arch else _checkpoint(options, dtype="float32")
+        same = videos if options.arch else read_videos(options.split, exact)
+        told = decide_in_float32(exact, same, config, rows=options.rows)
+        del exact, same
+        print(f"compared with float32; a close decision is one within {NEAR} of its threshold there")
     print(HEADING)
     rows = []
-    for row in measure(checkpoint, videos, modes(config, rows=options.rows), repeats=options.repeats):
+    table = modes(config, rows=options.rows, graphs=checkpoint.graphs is not None)
+    for row in measure(checkpoint, videos, table, repeats=options.repeats, told=told):
         rows.append(row)
         print(format_row(row), flush=True)
-    print(to_json(rows, checkpoint=checkpoint.name, device=str(checkpoint.model.device), threads=threads))
+    settings = {"device": str(model.device), "threads": threads, "dtype": dtype, "near": NEAR}
+    print(to_json(rows, checkpoint=checkpoint.name, compared_with="float32" if told else table[0].name, **settings))
 
 
 def _read_steps(path: Path) -> tuple[Step, ...]:
@@ -173,13 +193,14 @@ def _progress(items: Iterable[T], total: int | None) -> Iterator[T]:
     return iter(tqdm(items, total=total, unit="frame", dynamic_ncols=True, smoothing=0))
 
 
-def _checkpoint(options: argparse.Namespace) -> Checkpoint:
+def _checkpoint(options: argparse.Namespace, *, dtype: str | None = None) -> Checkpoint:
     return load_model(
         options.checkpoint,
         device=options.device,
-        dtype=options.dtype,
+        dtype=dtype or options.dtype,
         heads=options.heads,
         allow_untrained_heads=options.allow_untrained_heads,
+        graphs=options.graphs,
     )
 
 
@@ -210,6 +231,9 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")
     model.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: %(default)s)")
     model.add_argument("--dtype", default="auto", help="auto, float32, float16, bfloat16 (default: %(default)s)")
+    model.add_argument(
+        "--graphs", choices=get_args(GraphSetting), default="auto", help="CUDA graphs (default: %(default)s)"
+    )
 
     command = commands.add_parser("run", parents=[model], help="stream a video")
     command.set_defaults(command=run)

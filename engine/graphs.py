@@ -30,6 +30,8 @@ Step = Callable[[], Tensor]
 Capture = Callable[[StaticStep], Step]
 _MOST_TOKENS = 4096
 """Tokens of a pass, padding included, beyond which the device is busy enough without a graph."""
+_ALIGNED = 64
+"""Contexts end at a multiple of so many tokens, as attention's kernels like them."""
 _CAPTURED_AT = 2
 """A shape is captured when it comes for the second time; the first run makes the libraries ready for it."""
 
@@ -53,7 +55,7 @@ class CudaGraphs:
                 step()
             torch.cuda.current_stream().wait_stream(side)
             # only this thread's mistakes count: another may be encoding frames
-            with torch.cuda.graph(graph, pool=self._memory, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool=self._memory, stream=side, capture_error_mode="thread_local"):
                 output = step()
 
         def replay() -> Tensor:
@@ -176,7 +178,7 @@ class GraphPool:
                     return graphs
             self._idle.clear()
         try:
-            return Graphs(self, rows=rows, capacity=capacity)
+            return Graphs(self, rows=rows, capacity=-(-capacity // _ALIGNED) * _ALIGNED)
         except RuntimeError as error:  # torch.OutOfMemoryError is one
             _warn(f"there is no room for the caches of {rows} streams ({_first_line(error)})")
             return None

@@ -57,6 +57,16 @@ def test_what_is_sent_again_is_kept_once(desk: Desk) -> None:
     assert reply["refused"] == {"1": "there is nothing to undo"}
 
 
+def test_an_undo_of_what_was_refused_takes_back_nothing_else(desk: Desk) -> None:
+    ask(desk, on_event("verdict", verdict="correct"))
+    wrong = {**correcting("text", 4, text=" "), "action_id": "w"}
+    reply = ask(desk, wrong, {"kind": "undo", "target": "w", "action_id": "u"})
+    assert reply["refused"]["u"] == "there is nothing to undo"
+    assert reply["state"]["opinions"][EVENT.key][0]["verdict"] == "correct"
+    ask(desk, {"kind": "undo", "target": "0", "action_id": "v"})
+    assert ask(desk)["state"]["opinions"] == {}
+
+
 def test_corrections_are_a_layer_that_names_every_turn(desk: Desk) -> None:
     ask(desk, correcting("boundary", 2, time_s=3.5), correcting("delete", 0), correcting("text", 4, text="Which?"))
     added = {"role": "assistant", "time_s": 5.0, "text": "Done.", "number": 0}

@@ -97,8 +97,8 @@ def go_to(page: Page, kind: str, text: str) -> dict[str, Any]:
     page.keyboard.press("Home")
     page.wait_for_timeout(100)
     for _ in range(60):
-        event: dict[str, Any] = inspect(page)["event"]
-        if event["kind"] == kind and event["text"].startswith(text):
+        event: dict[str, Any] | None = inspect(page)["event"]
+        if event and event["kind"] == kind and event["text"].startswith(text):
             return event
         page.keyboard.press("w")
         page.wait_for_timeout(60)
@@ -107,10 +107,12 @@ def go_to(page: Page, kind: str, text: str) -> dict[str, Any]:
 
 def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> None:
     page.keyboard.press("1")
+    assert "no event here" in inspect(page)["said"]
+    page.keyboard.press("w")
+    page.keyboard.press("1")
     assert "Type your name" in inspect(page)["said"]
     page.keyboard.type("ann")
     page.keyboard.press("Enter")
-    page.keyboard.press("Home")
     num_events = len(json.loads((page_folder(store) / "a.json").read_text(encoding="utf-8"))["events"])
     verdicts = page.evaluate("[...document.querySelectorAll('.ss-verdict')].map((button) => button.dataset.verdict)")
     seen = list[str]()
@@ -142,7 +144,7 @@ def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> Non
     page.keyboard.press("Enter")
     page.keyboard.press("m")
     page.keyboard.type(HOSTILE[:80])
-    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
     wait_until_saved(page)
     (said,) = next(found.opinions for found in read_review(store).events if found.event.key == key)
     assert (said.tags, said.note) == (("dark", "odd"), HOSTILE[:80])
@@ -215,6 +217,27 @@ def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: Revi
     page.wait_for_function("document.querySelector('#let_go textarea').value.includes('corrected')")
 
 
+def test_only_what_is_chosen_is_stepped_through(page: Page) -> None:
+    name_reviewer(page, "hal")
+    page.keyboard.press("Home")
+    page.select_option(".ss-scope", "failures")
+    page.wait_for_timeout(100)
+    assert inspect(page)["event"] is None  # nothing has failed yet
+    page.keyboard.press("1")
+    assert "no event here" in inspect(page)["said"]
+    seen = list[tuple[str, str]]()
+    for _ in range(60):
+        page.keyboard.press("w")
+        page.wait_for_timeout(60)
+        event = inspect(page)["event"]
+        if (event["kind"], event["text"]) in seen:
+            break
+        seen.append((event["kind"], event["text"]))
+    assert ("reference", "S1->complete") not in seen  # it was met
+    assert {kind for kind, _ in seen} == {"generated", "update", "reference", "state"}
+    assert "No event after" in inspect(page)["said"]
+
+
 def test_two_reviewers_stand_side_by_side_unless_blind(page: Page, store: ReviewStore) -> None:
     name_reviewer(page, "dan")
     event = go_to(page, "generated", "Now the wheel")
@@ -240,7 +263,7 @@ def test_what_was_shown_as_saved_outlives_a_kill_and_the_rest_is_sent_again(brow
     server = start_player(folder, port=port)
     try:
         page = open_player(laptop, f"http://127.0.0.1:{port}", reviewer="gil")
-        page.keyboard.press("Home")
+        page.keyboard.press("w")
         judged = [inspect(page)["event"]["key"]]
         press(page, "1")
         kill(server)

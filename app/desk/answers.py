@@ -74,7 +74,8 @@ def _keep(desk: Desk, asked: Mapping[str, Any], *, reviewer: str | None, video_i
         raise ValueError(f"what is said of one event must stay below {MOST_LETTERS} letters")
     kind, action_id = asked.get("kind"), str(asked["action_id"])
     if kind in _TAKES_BACK:
-        done = _TAKES_BACK[kind](desk.store, reviewer=reviewer, video_id=video_id, action_id=action_id)
+        target = None if asked.get("target") is None else str(asked["target"])
+        done = _TAKES_BACK[kind](desk.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
         if done is None:
             raise ValueError(f"there is nothing to {kind}")
         return _event_key(done)

@@ -19,7 +19,7 @@ const KEYS = [
 const REVIEW_KEYS = [
   ["1 2 3 4 5 6 7", "verdict1 verdict2 verdict3 verdict4 verdict5 verdict6 verdict7", `verdict: ${props.verdicts.join(", ")}`],
   ["Q W U", "previousEvent nextEvent nextUnreviewed", "previous, next event, next without your verdict"],
-  ["G M", "tags note", "tags, note of the event; Enter or Esc ends"],
+  ["G M", "tags note", "tags, note of the event; Enter or Esc ends, Shift and Enter is a new line"],
   ["Z X", "undo redo", "undo, redo what you said"],
   ["E D A", "editText deleteTurn addTurn", "correct the reference: its text, delete or bring back, add at the playhead"],
   ["V B", "earlier later", "correct the reference: one frame earlier, later"],
@@ -90,8 +90,8 @@ const acts = {
   nextUnreviewed: () => goToUnreviewed(),
   tags: () => { openTab("review"); find("tags").focus(); },
   note: () => { openTab("review"); find("note").focus(); },
-  undo: () => give("undo", {}),
-  redo: () => give("redo", {}),
+  undo: () => takeBack("undo"),
+  redo: () => takeBack("redo"),
   editText,
   deleteTurn,
   addTurn,
@@ -208,6 +208,7 @@ function showHelp() {
   const bands = "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, below the model.";
   dialog.replaceChildren(node("h3", "", "Keys"), table, node("h3", "", "Signs"), signs, node("p", "ss-dim", bands), close);
   dialog.showModal();
+  dialog.scrollTop = 0;
 }
 
 root.addEventListener("click", (event) => {

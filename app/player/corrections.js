@@ -66,23 +66,26 @@ function drawCorrection(event) {
   find("when").textContent = `${turn.time.toFixed(2)} s`;
   find("delete").textContent = turn.isDeleted ? "bring back (D)" : "delete (D)";
   const original = turn.is_added ? "added" : turn.isDeleted ? "deleted" : [turn.text !== turn.name.text && `was “${turn.name.text}”`, turn.time !== turn.name.time_s && `was at ${turn.name.time_s.toFixed(2)} s`].filter(Boolean).join(", ");
-  find("original").textContent = [original, turn.reviewers?.length ? `by ${turn.reviewers.join(", ")}` : ""].filter(Boolean).join(", ");
+  find("original").textContent =  [original, turn.reviewers?.length ? `by ${turn.reviewers.join(", ")}` : ""].filter(Boolean).join(", ");
   find("together").parentElement.hidden = turn.role !== "update";
 }
+
+function judgeAgainst() { trigger("against", { corrected: review.wantsCorrected, reviewer: reviewer(), is_blind: review.isBlind }); }
 
 // The lane of the corrected reference: every turn where it stands now, and what was deleted where it stood.
 function layerTurns() {
   if (!layer()) return [];
   const isChanged = (turn) => turn.is_added || turn.reviewers.length > 0;
+  const torn = new Set(layer().conflicts.map((found) => found.key));
   return [
-    ...layer().turns.map((turn) => ({ ...turn, look: isChanged(turn) ? "changed" : "same" })),
+    ...layer().turns.map((turn) => ({ ...turn, isTorn: torn.has(turn.key), look: isChanged(turn) ? "changed" : "same" })),
     ...layer().deleted.map((turn) => ({ ...turn, look: "deleted" })),
   ].sort((a, b) => a.time - b.time);
 }
 
-find("edited").addEventListener("change", (event) => withCorrectable((turn) => correct(turn.role === "update" ? "update" : "text", turn.name, { text: event.target.value })));
+find("edited").addEventListener("change", (event) => withCorrectable((turn) => correct(turn.role === "update" ? "update" : "text", turn.name, { text: event.target.value.trim() })));
 find("addedText").addEventListener("keydown", (event) => {
   if (event.key === "Escape") find("adding").hidden = true;
   if (event.key === "Enter") { event.stopPropagation(); finishAdding(); }
 });
-find("against").addEventListener("change", (event) => trigger("against", { corrected: event.target.checked, reviewer: reviewer(), is_blind: review.isBlind }));
+find("against").addEventListener("change", (event) => { review.wantsCorrected = event.target.checked; judgeAgainst(); });

@@ -41,6 +41,7 @@ function ready(data) {
   data.wanted = data.references.filter((turn) => turn.role === "assistant");
   data.differences = data.steps.map((_, step) => differences(data, step));
   data.rows = transcriptRows(data);
+  data.judged = data.layer = [];
   return data;
 }
 

@@ -36,6 +36,7 @@ class Lanes {
       add("links", LINKS);
     }
     add("said", 20, {label: data.other ? "A assistant" : "assistant"});
+    if (data.isReviewing) add("judged", 13, {label: "judged"});
     top += 6;
     const height = data.steps.length > 8 ? 14 : 19;
     data.steps.forEach((step, number) => add("step", height, {label: `${step.id} ${step.name}`, step: number}));
@@ -163,8 +164,21 @@ class Lanes {
       pen.fillStyle = pen.strokeStyle = colours[turn.look];
       pen.lineWidth = 1.8;
       if (turn.look === "deleted") cross(pen, x, y); else marks[turn.role](pen, x, y);
+      if (turn.isTorn) { pen.strokeStyle = this.colours.missed; pen.strokeRect(x - 7, y - 7, 14, 14); }
       if (Math.abs(from - x) > 4) line(pen, from, y, x, y);
       pen.lineWidth = 1;
+    }
+  }
+
+  // Events: a ring without a verdict, a dot with "correct", a triangle with another.
+  paint_judged(pen, row, data) {
+    let before = "";
+    for (const event of data.judged) {
+      const x = this.x(event.time), y = row.top + 6, kind = event.verdict === null ? "none" : event.verdict === "correct" ? "correct" : "other";
+      if (x < GUTTER - 8 || x > this.width || before === `${Math.round(x)}${kind}`) continue;
+      before = `${Math.round(x)}${kind}`;
+      pen.fillStyle = pen.strokeStyle = {none: this.colours.reference, correct: this.colours.matched, other: this.colours.mismatched}[kind];
+      if (kind === "other") triangle(pen, x, y); else if (kind === "correct") dot(pen, x, y); else { pen.beginPath(); pen.arc(x, y, 2.6, 0, 7); pen.stroke(); }
     }
   }
 

@@ -28,16 +28,19 @@ function draw() {
     shown.isLooping = false;
     cursor = null;
   }
-  if (!isSame) { review.state = null; review.current = null; }
+  if (!isSame) { review.state = review.current = null; review.wantsCorrected = false; }
   screen.caption(data, screen.captions);
   transcript.draw(data);
   drawKinds();
   layOut();
-  find("against").checked = data.is_corrected;
+  if (review.wantsCorrected && !data.is_corrected && data.is_finished) judgeAgainst(); // it is the run that is new
+  find("against").checked = review.wantsCorrected;
   recall();
   if (data.events.length) send();
   if (data.open_at !== null) { screen.arriveAt(data.open_at); reveal(data.open_at); }
   else if (!isSame) openLinkedMoment();
+  const opened = review.events.find((event) => event.key === data.open_event);
+  if (opened) { openTab("review"); goToEvent(opened); }
 }
 
 function clear() {
@@ -52,6 +55,7 @@ function clear() {
 function layOut() {
   if (!data || !canvas.parentElement.clientWidth) return;
   data.layer = layerTurns();
+  data.isReviewing = tab === "review" && data.events.length > 0;
   data.hasLayer = data.layer.length > 0 && (tab === "review" || data.layer.some((turn) => turn.look !== "same"));
   lanes.resize(canvas.parentElement.clientWidth, lanes.arrange(data));
   canvas.setAttribute("aria-valuemax", data.duration_s.toFixed(1));

@@ -8,7 +8,7 @@ const SCOPES = {
 };
 const outbox = new Outbox();
 const review = {
-  state: null, events: [], mine: new Map(), moves: new Map(), current: null, wanted: null, scope: "all", // what is said, and of what
+  state: null, events: [], mine: new Map(), moves: new Map(), current: null, wanted: null, scope: "all", wantsCorrected: false, // what is said, and of what
   isBlind: remembered("blind") === "yes", signedIn: null, // who says it
   isAsking: false, isAgain: false, saved: "", problem: "", timer: 0, // what became of it
 };
@@ -31,13 +31,17 @@ function recall() {
     if (mine) review.mine.set(key, mine);
   }
   review.moves.clear();
-  for (const action of outbox.all()) {
+  const waiting = outbox.all(), undone = new Set();
+  for (const { kind, target } of waiting) if (kind === "undo") undone.add(target); else if (kind === "redo") undone.delete(target);
+  for (const action of waiting.filter(({ action_id }) => !undone.has(action_id))) {
     if (action.correction?.time_s !== undefined) review.moves.set(JSON.stringify(action.correction.turn), action.correction.time_s);
     if (!action.event || action.reviewer !== who || action.video_id !== data.name) continue;
     const given = { verdict: { verdict: action.verdict }, tags: { tags: action.tags }, note: { note: action.note } }[action.kind];
     review.mine.set(action.event.key, { ...opinion(action.event.key), ...given, isWaiting: true });
   }
+  data.judged = review.events.map((event) => ({ time: eventTime(event), ...opinion(event.key) }));
   transcript.mark(data, opinion);
+  askPaint();
   drawReview();
 }
 
@@ -63,13 +67,26 @@ function give(kind, more) {
     },
   });
   recall();
+  if (review.problem) say("Not saved yet: kept in this browser, and sent when the server answers.");
   send();
 }
 
 function giveToEvent(kind, more) {
   const event = currentEvent();
-  if (!event) return say("There is no event here to judge.");
+  if (!event) return say("There is no event here to judge: W goes to the next one.");
   give(kind, { event: { key: event.key, kind: event.kind, role: event.role, time_s: event.time, text: event.text, number: event.number }, ...more });
+}
+
+// Takes back, or brings back. What waits in the outbox is named, so that nothing else is meant should it be refused.
+function takeBack(kind) {
+  const mine = outbox.all().filter((action) => action.reviewer === reviewer() && action.video_id === data.name);
+  const done = [], undone = [];
+  for (const action of mine) {
+    if (action.kind === "undo") undone.push(...(action.target ? done.splice(done.indexOf(action.target), 1) : []));
+    else if (action.kind === "redo") done.push(...(action.target ? undone.splice(undone.indexOf(action.target), 1) : []));
+    else done.push(action.action_id);
+  }
+  give(kind, { target: (kind === "undo" ? done : undone).at(-1) ?? null });
 }
 
 function giveVerdict(verdict) {
@@ -130,7 +147,7 @@ function hear(video, reply) {
     const isNew = "layer" in reply.state;
     review.state = { layer: layer(), ...reply.state };
     recall();
-    if (isNew) layOut();
+    if (isNew) layOut(); else askPaint();
     if (review.wanted) goToEvent(review.events.find((event) => event.key === review.wanted));
     review.wanted = null;
   }
@@ -148,31 +165,38 @@ function goToEvent(event) {
   drawReview();
 }
 
+function isInScope(event) { return SCOPES[review.scope](event); }
+
+// Where the list of events is now: at the chosen one, else at the playhead.
+function place() {
+  const at = review.events.findIndex((event) => event.key === review.current);
+  return at >= 0 ? at : review.events.filter((event) => eventTime(event) <= screen.time).length - 0.5;
+}
+
 function stepEvent(by) {
-  const all = review.events.filter(SCOPES[review.scope]);
-  const now = currentEvent(), at = now ? all.findIndex((event) => event.key === now.key) : -1;
-  const next = at >= 0 ? all[at + by] : by > 0 ? all.find((event) => eventTime(event) > screen.time) : all.findLast((event) => eventTime(event) < screen.time);
+  const at = place();
+  const next = by > 0 ? review.events.find((event, number) => number > at && isInScope(event)) : review.events.findLast((event, number) => number < at && isInScope(event));
   if (!next) return say(`No event ${by > 0 ? "after" : "before"} this one.`);
   goToEvent(next);
 }
 
 function goToUnreviewed(given = "") {
-  const all = review.events.filter(SCOPES[review.scope]);
-  const start = all.findIndex((event) => event.key === review.current) + 1;
-  const next = [...all.slice(start), ...all.slice(0, start)].find((event) => opinion(event.key).verdict === null);
+  const at = place(), left = review.events.map((event, number) => ({ event, number })).filter(({ event }) => isInScope(event) && opinion(event.key).verdict === null);
+  const next = left.find(({ number }) => number > at) ?? left[0];
   if (!next) return say(`${given ? `“${given}”. ` : ""}Every event has your verdict.`);
-  goToEvent(next);
+  goToEvent(next.event);
   if (given) say(`“${given}”; the next one is here.`);
 }
 
-// The event under the playhead: the chosen one while the playhead stays on it, else the last that has begun.
+// The event under the playhead: the chosen one while the playhead stays on it, else the first of those that began last.
 function followEvent(time) {
-  const all = review.events, now = currentEvent();
+  const now = currentEvent();
   if (now && Math.abs(eventTime(now) - time) < 0.5 / data.fps) return;
-  const begun = all.filter((event) => eventTime(event) <= time + 1e-4);
-  const last = begun.findLast(SCOPES[review.scope]) ?? begun.at(-1) ?? all[0];
-  if (last?.key === review.current) return;
-  review.current = last?.key ?? null;
+  const begun = review.events.filter((event) => isInScope(event) && eventTime(event) <= time + 1e-4);
+  const latest = Math.max(...begun.map(eventTime));
+  const key = begun.find((event) => eventTime(event) > latest - 1e-3)?.key ?? null;
+  if (key === review.current) return;
+  review.current = key;
   drawReview();
 }
 
@@ -187,7 +211,13 @@ function drawReview() {
   find("blind").checked = review.isBlind;
   const event = currentEvent(), said = event ? opinion(event.key) : NOTHING_SAID;
   drawEvent(find("event"), event);
-  for (const button of find("verdicts").children) button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
+  if (panel.dataset.event !== (event?.key ?? "")) panel.scrollTop = 0;
+  panel.dataset.event = event?.key ?? "";
+  for (const button of find("verdicts").querySelectorAll(".ss-verdict")) {
+    button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
+    button.disabled = !event;
+  }
+  for (const option of find("scope").options) option.disabled = !data.has_reference && ["failures", "reference"].includes(option.value);
   for (const [name, value] of [["tags", said.tags.join(", ")], ["note", said.note]]) {
     const box = find(name);
     box.disabled = !event;
@@ -199,7 +229,7 @@ function drawReview() {
 }
 
 function drawSaved() {
-  const counted = review.events.filter(SCOPES[review.scope]), who = reviewer();
+  const counted = review.events.filter(isInScope), who = reviewer();
   const done = who ? counted.filter((event) => opinion(event.key).verdict !== null).length : 0;
   find("done").textContent = `${done} of ${counted.length} judged`;
   const waiting = outbox.keys.length, box = find("saved");
@@ -211,9 +241,9 @@ function drawSaved() {
 
 function drawEvent(box, event) {
   if (!event) return box.replaceChildren(node("span", "ss-dim", "No event here."));
-  const names = { generated: "● said", update: "◆ updated", state: "▨ wrong state of", reference: { update: "◇ reference", user: "▹ user", assistant: "○ reference" }[event.role] };
+  const names = { generated: "model said", update: "model updated", state: "wrong state of", reference: { update: "reference update", user: "user", assistant: "reference" }[event.role] };
   const turn = event.turn === null ? null : data.turns[event.turn];
-  const parts = [node("b", "", `${clockText(eventTime(event))} ${names[event.kind]}`), " ", node("span", "ss-quote", event.text)];
+  const parts = [node("b", "", `${clockText(eventTime(event))} ${names[event.kind]}`), " ", node("span", "", correctedTurn(event)?.text ?? event.text)];
   const found = turn?.failure ?? (data.references[event.reference]?.is_missed ? "missed" : null);
   if (found) parts.push(node("span", "ss-tag", `${KINDS[found] ?? ""} ${found}`));
   if (turn?.link !== null && turn?.link !== undefined && data.references[turn.link].text !== event.text) parts.push(quoted("reference", data.references[turn.link].text));
@@ -230,7 +260,7 @@ function drawOthers(box, event) {
   }));
 }
 
-find("verdicts").append(...props.verdicts.map((verdict, number) => {
+find("verdicts").prepend(...props.verdicts.map((verdict, number) => {
   const button = node("button", "ss-verdict");
   button.type = "button";
   button.dataset.verdict = verdict;
@@ -241,12 +271,18 @@ find("verdicts").append(...props.verdicts.map((verdict, number) => {
 find("who").value = remembered("reviewer");
 find("who").addEventListener("change", () => { remember("reviewer", find("who").value.trim()); recall(); send(); });
 find("blind").addEventListener("change", (event) => { review.isBlind = event.target.checked; remember("blind", review.isBlind ? "yes" : "no"); send(); });
-find("scope").addEventListener("change", (event) => { review.scope = event.target.value; drawReview(); });
+find("scope").addEventListener("change", (event) => {
+  review.scope = event.target.value;
+  if (!data) return;
+  if (currentEvent() && !isInScope(currentEvent())) review.current = null;
+  followEvent(screen.time);
+  layOut();
+  drawReview();
+});
 find("tags").addEventListener("change", (event) => giveToEvent("tags", { tags: event.target.value.split(",").map((tag) => tag.trim()).filter(Boolean) }));
 find("note").addEventListener("change", (event) => giveToEvent("note", { note: event.target.value }));
 find("review").addEventListener("keydown", (event) => {
-  const isLine = event.target.matches("input") || event.key === "Enter" && (event.ctrlKey || event.metaKey);
-  if (event.key !== "Escape" && !(event.key === "Enter" && isLine)) return;
+  if (!event.target.matches("input, textarea") || event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)) return;
   event.preventDefault();
   event.target.blur();
   canvas.focus({ preventScroll: true });

@@ -3,6 +3,7 @@
 Undo and redo return when they are on disk; what they return is what may be shown as done.
 """
 
+from typing import Literal
 from uuid import uuid4
 
 from app.reviews.actions import Action
@@ -15,22 +16,40 @@ def read_review(store: ReviewStore, *, video_id: str | None = None, only: str | 
     return fold_actions(store.read(video_id=video_id), only=only)
 
 
-def undo(store: ReviewStore, *, reviewer: str, video_id: str, action_id: str | None = None) -> Action | None:
+def undo(
+    store: ReviewStore, *, reviewer: str, video_id: str, action_id: str | None = None, target: str | None = None
+) -> Action | None:
     """Take back the reviewer's last action in a video that counts, and return that one; None when there is none.
 
-    With an ``action_id`` that is in the store already, nothing is done: it was asked for twice.
+    Args:
+        store: Where the actions are.
+        reviewer: Whose.
+        video_id: In which video.
+        action_id: The undo's own name; with one that is in the store already nothing is done: it was asked for twice.
+        target: Takes back this action and no other.
     """
-    target = find_undo(store.read(video_id=video_id), reviewer=reviewer, video_id=video_id)
-    if target is not None:
-        name = action_id or uuid4().hex
-        store.append(Action(kind="undo", reviewer=reviewer, video_id=video_id, target=target.action_id, action_id=name))
-    return target
+    return _move("undo", store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
 
 
-def redo(store: ReviewStore, *, reviewer: str, video_id: str, action_id: str | None = None) -> Action | None:
+def redo(
+    store: ReviewStore, *, reviewer: str, video_id: str, action_id: str | None = None, target: str | None = None
+) -> Action | None:
     """Bring back what was taken back last, and return it; None when there is nothing. As ``undo`` otherwise."""
-    target = find_redo(store.read(video_id=video_id), reviewer=reviewer, video_id=video_id)
-    if target is not None:
+    return _move("redo", store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
+
+
+def _move(
+    kind: Literal["undo", "redo"],
+    store: ReviewStore,
+    *,
+    reviewer: str,
+    video_id: str,
+    action_id: str | None,
+    target: str | None,
+) -> Action | None:
+    find = {"undo": find_undo, "redo": find_redo}[kind]
+    found = find(store.read(video_id=video_id), reviewer=reviewer, video_id=video_id, target=target)
+    if found is not None:
         name = action_id or uuid4().hex
-        store.append(Action(kind="redo", reviewer=reviewer, video_id=video_id, target=target.action_id, action_id=name))
-    return target
+        store.append(Action(kind=kind, reviewer=reviewer, video_id=video_id, target=found.action_id, action_id=name))
+    return found

@@ -99,16 +99,14 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
     )
 
 
-def find_undo(actions: Iterable[Action], *, reviewer: str, video_id: str) -> Action | None:
-    """Return the action that an undo would take back; None when there is none."""
-    done = _histories(actions)[reviewer, video_id].done
-    return done[-1] if done else None
+def find_undo(actions: Iterable[Action], *, reviewer: str, video_id: str, target: str | None = None) -> Action | None:
+    """Return the action that an undo would take back, the ``target`` alone if there is one; None when there is none."""
+    return _last(_histories(actions)[reviewer, video_id].done, target)
 
 
-def find_redo(actions: Iterable[Action], *, reviewer: str, video_id: str) -> Action | None:
-    """Return the action that a redo would bring back; None when there is none."""
-    undone = _histories(actions)[reviewer, video_id].undone
-    return undone[-1] if undone else None
+def find_redo(actions: Iterable[Action], *, reviewer: str, video_id: str, target: str | None = None) -> Action | None:
+    """Return the action that a redo would bring back, the ``target`` alone if there is one; None when there is none."""
+    return _last(_histories(actions)[reviewer, video_id].undone, target)
 
 
 def measure_progress(review: Review, events: Sequence[Event], *, reviewer: str) -> Progress:
@@ -162,6 +160,10 @@ def _histories(actions: Iterable[Action]) -> defaultdict[tuple[str, str], _Histo
             history.done.append(action)
             history.undone.clear()
     return histories
+
+
+def _last(actions: Sequence[Action], target: str | None) -> Action | None:
+    return next((action for action in reversed(actions) if target in (None, action.action_id)), None)
 
 
 def _move(target: str | None, source: list[Action], sink: list[Action]) -> None:

@@ -2,8 +2,9 @@
 
 A turn is named by what it says in the source (role, time, text), so that a correction outlives a re-run, an export and
 another order of turns; a turn that is added is named by the form in which it was added. Of one reviewer the last word
-counts. Where reviewers want different things the source stands and the conflict is listed, unless ``prefer`` says whose
-word counts. A correction that does not fit the sample any more is listed too: nothing is dropped silently.
+counts. Where reviewers want different things the source stands and the conflict is listed, unless ``prefer`` names one
+of them, whose word settles it. A correction that does not fit the sample any more is listed too: nothing is dropped
+silently.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -110,7 +111,7 @@ class CorrectedSample:
     deleted: tuple[int, ...]
     """Positions in the source's ``Sample.turns`` of what was taken out."""
     conflicts: tuple[Conflict, ...]
-    """What reviewers do not agree on; there the source stands, unless one was preferred."""
+    """What reviewers do not agree on and no preferred one settles; there the source stands."""
     unusable: tuple[Unusable, ...]
     """What does not fit the sample."""
 
@@ -165,7 +166,7 @@ def apply_corrections(
         sample=replace(sample, turns=tuple(result.turn for result in turns)),
         turns=turns,
         deleted=tuple(result for result in results if isinstance(result, int)),
-        conflicts=tuple(conflict for place in places.values() for conflict in place.conflicts()),
+        conflicts=tuple(conflict for place in places.values() for conflict in place.conflicts(prefer)),
         unusable=tuple(unusable),
     )
 
@@ -196,9 +197,12 @@ class _Place:
         for aspect, wishes in self.wishes.items():
             yield aspect, {who: value for who, value in wishes.items() if aspect == "presence" or who not in gone}
 
-    def conflicts(self) -> Iterator[Conflict]:
-        for aspect, wishes in self.standing():
-            if len(set(wishes.values())) > 1:
+    def conflicts(self, prefer: Sequence[str]) -> Iterator[Conflict]:
+        standing = dict(self.standing())
+        if _choose(standing["presence"], prefer) == "delete":
+            return  # nothing of it is left to differ on
+        for aspect, wishes in standing.items():
+            if len(set(wishes.values())) > 1 and _choose(wishes, prefer) is None:
                 listed = tuple(Wish(reviewer=who, value=value) for who, value in sorted(wishes.items()))
                 yield Conflict(turn=self.name, aspect=aspect, wishes=listed)
 

@@ -212,12 +212,12 @@ def test_an_export_is_what_the_command_line_writes(
     without = {"dst": ["video_path", "cause"], "proassist": ["video_path", "cause", "updates"]}
     form = TABLES.get(content) or SPLITS[content]
     said, button = write(batches, desk, asked(run="a"), content, ["ann"], without.get(form, []))
-    assert said.value.startswith(f"⚠ test-{form}.zip holds 3 videos. Corrections in conflict")
+    assert said.value.startswith(f"⚠ test-{form}.zip holds 3 videos. Corrections that do not fit any more")
     zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
     common = ["--form", form, "--prefer", "ann", "--reviews", str(reviewed.store), "--out"]
     out = tmp_path / "cli"
     if content in TABLES:
-        assert export(["write", str(reviewed.runs / "a"), *common, str(out)]) == 1  # there is a conflict
+        assert export(["write", str(reviewed.runs / "a"), *common, str(out)]) == 1  # a correction does not fit
     else:
         left = [part for name in without.get(form, []) for part in ("--without", name)]
         name = {"proassist": "test.jsonl"}.get(form, "test.json")

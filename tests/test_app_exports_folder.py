@@ -137,8 +137,14 @@ def test_the_command_line_goes_once_round(
         "conflict: boat, assistant at 0 s 'Set down the hull.', its text: ann: 'Lay down the hull.', "
         "bob: 'Drop the hull.'\n"
     )
-    assert main(["split", "split.json", "--out", "corrected.json", "--prefer", "bob"]) == 1
+    assert main(["split", "split.json", "--out", "corrected.json", "--prefer", "bob"]) == 0
+    assert capsys.readouterr().err == ""
     assert read_samples(tmp_path / "corrected.json")[0].turns[0].text == "Drop the hull."
+    for command in (["split", "split.json"], ["write", "run", "--form", "json"]):
+        assert main([*command, "--out", "none", "--prefer", "bob", "--prefer", "Bob"]) == 2
+        said = "error: --prefer Bob: no correction is theirs; there are those of ann, bob\n"
+        assert capsys.readouterr().err == said
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,8 +83,23 @@ def test_where_reviewers_differ_the_source_stands_and_both_are_shown() -> None:
     wishes = (Wish(reviewer="ann", value="Hers."), Wish(reviewer="bob", value="His."))
     assert result.conflicts == (Conflict(turn=corrections[0].turn, aspect="text", wishes=wishes),)
     assert replace(GO, time_s=1.5, text="His.") in corrected(*corrections, prefer=("eve", "bob", "ann"))
-    assert apply_corrections(SAMPLE, corrections, prefer=("bob",)).conflicts == result.conflicts
+    assert apply_corrections(SAMPLE, corrections, prefer=("eve",)).conflicts == result.conflicts
     assert apply_corrections(SAMPLE, [*corrections, correct("text", by="bob", text="Hers.")]).conflicts == ()
+
+
+def test_a_preferred_reviewer_settles_the_conflicts_that_she_takes_part_in_and_no_others() -> None:
+    texts = [correct("text", text="Hers."), correct("text", by="bob", text="His.")]
+    times = [correct("time", by="bob", time_s=1.5), correct("time", by="eve", time_s=3.0)]
+
+    def aspects(*edits: Correction, prefer: tuple[str, ...]) -> list[str]:
+        return [conflict.aspect for conflict in apply_corrections(SAMPLE, edits, prefer=prefer).conflicts]
+
+    assert aspects(*texts, *times, prefer=()) == ["text", "time"]
+    assert aspects(*texts, *times, prefer=("ann",)) == ["time"]
+    assert aspects(*texts, *times, prefer=("bob",)) == []
+    gone = correct("delete", by="zoe")
+    assert aspects(*texts, *times, gone, prefer=()) == ["text", "time", "presence"]
+    assert aspects(*texts, *times, gone, prefer=("zoe",)) == []
 
 
 def test_a_deletion_against_an_edit_is_a_conflict() -> None:

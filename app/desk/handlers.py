@@ -159,16 +159,15 @@ def export(
             yield say(sentence(error), is_problem=True), gr.DownloadButton("Download", value=None, interactive=False)
             return
         label = f"Download {written.path.name}"
-        yield _export_words(written, review, prefer), gr.DownloadButton(label, value=written.path, interactive=True)
+        yield _export_words(written, review), gr.DownloadButton(label, value=written.path, interactive=True)
 
 
-def _export_words(written: Export, review: Review, prefer: Sequence[str]) -> Any:
+def _export_words(written: Export, review: Review) -> Any:
     said = [f"{written.path.name} holds {written.num_videos} videos."]
     if review.only is not None:
         said.append(f"Only what {review.only} did is in it.")
     if written.num_conflicts:
-        who = f", unless {' or '.join(prefer)} wanted something" if prefer else ""
-        said.append(f"Corrections in conflict, where the source stands{who}: {written.num_conflicts}.")
+        said.append(f"Corrections in conflict, where the source stands: {written.num_conflicts}.")
     if written.num_unusable:
         said.append(f"Corrections that do not fit any more and are left out: {written.num_unusable}.")
     return say(" ".join(said), is_problem=bool(written.num_conflicts or written.num_unusable))

@@ -31,7 +31,7 @@ class Export:
     num_videos: int
     """Videos in it."""
     num_conflicts: int
-    """Corrections that reviewers differ on; there the source stands, unless one was preferred."""
+    """Corrections that reviewers differ on and no preferred one settles; there the source stands."""
     num_unusable: int
     """Corrections that do not fit the source any more."""
 

@@ -37,7 +37,7 @@ def write(options: argparse.Namespace) -> int:
     """Write predictions, references, states, verdicts and corrections of a run."""
     run = RunFolder(options.run)
     split = options.split or _split_of(run)
-    review = _read_review(options.reviews)
+    review = _read_review(options.reviews, prefer=options.prefer)
     videos = gather_videos(read_samples(split), review=review, run=run, prefer=options.prefer)
     name = options.split_name or re.sub(r"\W", "_", split.stem)
     write_export(options.out, videos, form=options.form, split=name)
@@ -47,9 +47,8 @@ def write(options: argparse.Namespace) -> int:
 
 def split(options: argparse.Namespace) -> int:
     """Write the references of a split as corrected."""
-    corrected = correct_samples(
-        read_samples(options.split), review=_read_review(options.reviews), prefer=options.prefer
-    )
+    review = _read_review(options.reviews, prefer=options.prefer)
+    corrected = correct_samples(read_samples(options.split), review=review, prefer=options.prefer)
     write_samples(options.out, [found.sample for found in corrected], form=options.form, without=options.without)
     print(f"{len(corrected)} videos: {options.out}")
     return _tell(corrected)
@@ -84,10 +83,22 @@ def _split_of(run: RunFolder) -> Path:
     return Path(settings["split"])
 
 
-def _read_review(where: str | None) -> Review:
-    """Return the present state of a store. Without a name the usual one may be missing: nothing was said yet."""
-    if where is None and not STORE.exists():
-        return fold_actions([])
+def _read_review(where: str | None, *, prefer: Sequence[str] = ()) -> Review:
+    """Return the present state of a store. Without a name the usual one may be missing: nothing was said yet.
+
+    Raises ``ValueError`` for somebody to ``prefer`` who corrected nothing.
+    """
+    review = fold_actions([]) if where is None and not STORE.exists() else _read_store(where)
+    known = sorted({correction.reviewer for found in review.corrections.values() for correction in found})
+    for name in prefer:
+        if name not in known:
+            raise ValueError(
+                f"--prefer {name}: no correction is theirs; there are those of {', '.join(known) or 'nobody'}"
+            )
+    return review
+
+
+def _read_store(where: str | None) -> Review:
     if where is not None and "://" not in where and not Path(where).exists():
         raise ValueError(f"there is no store of reviews at {where}; look at --reviews")
     with open_store(where or STORE) as store:

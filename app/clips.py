@@ -4,6 +4,7 @@ Both become a ``Clip``. A manifest that cannot be read is no end of the page: it
 sentence that says why. An upload that cannot be streamed is refused with a ``VideoError``.
 """
 
+import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,6 +39,13 @@ class Clip:
     """Task and reference dialogue of a bundled video."""
     is_bundled: bool = False
     """Whether a link can name it: uploads are gone with their window."""
+    content_digest: str = ""
+    """What tells uploads of one file name apart: 8 hex characters of the content; empty for a video of a split."""
+
+    @property
+    def video_id(self) -> str:
+        """What reviews call it: the video's id in its split, or the upload's file name with its content's digest."""
+        return f"{self.name} {self.content_digest}" if self.content_digest else self.name
 
     @property
     def video_fps(self) -> float:
@@ -102,7 +110,16 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
             "cut it, or start the page with a larger --max-minutes"
         )
     num_frames = max(1, math.ceil((duration_s - EPSILON_S) * UPLOAD_FPS))
-    return Clip(name=path.name, path=path, fps=UPLOAD_FPS, num_frames=num_frames, duration_s=duration_s)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:8]
+    return Clip(
+        name=path.name,
+        path=path,
+        fps=UPLOAD_FPS,
+        num_frames=num_frames,
+        duration_s=duration_s,
+        content_digest=digest,
+    )
 
 
 def clip_of(sample: Sample, path: Path, *, is_bundled: bool) -> Clip:

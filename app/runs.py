@@ -39,7 +39,7 @@ class Run:
     @property
     def digest(self) -> str:
         """What the outputs follow from, checkpoint, video, task and settings, as 12 characters."""
-        source = [self.model_digest, self.clip.name, asdict(self.task), asdict(self.config)]
+        source = [self.model_digest, self.clip.video_id, asdict(self.task), asdict(self.config)]
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 

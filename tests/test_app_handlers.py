@@ -1,6 +1,8 @@
 import base64
 import itertools
 import json
+import re
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -108,6 +110,24 @@ def test_an_upload_clears_the_task_of_a_bundled_video_but_not_the_users(bench: B
     assert ClipView(*handlers.accept_upload(bench, None, before, good)[:7]).goal == ""
     again = ClipView(*handlers.accept_upload(bench, None, None, good)[:7])
     assert isinstance(again.goal, dict), "a skip"
+
+
+def test_uploads_of_one_file_name_share_their_reviews_only_if_they_are_one_video(
+    bench: Bench, uploads: Uploads, tmp_path: Path
+) -> None:
+    videos = [bench.demos.clips[0].path, uploads.foreign, bench.demos.clips[0].path]
+    ids = []
+    for number, video in enumerate(videos):
+        path = tmp_path / str(number) / "mine.mp4"
+        path.parent.mkdir()
+        shutil.copy(video, path)
+        clip, _ = upload(bench, path)
+        assert clip is not None
+        assert clip.name == "mine.mp4"
+        ids.append(clip.video_id)
+    assert ids[0] == ids[2] != ids[1]
+    assert re.fullmatch(r"mine\.mp4 [0-9a-f]{8}", ids[0])
+    assert [clip.video_id for clip in bench.demos.clips] == [clip.name for clip in bench.demos.clips]
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_a_dataset_folder_has_a_configuration_per_table_that_holds_something(tmp
 
 def test_without_pyarrow_a_dataset_folder_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataset, "pyarrow", None)
-    with pytest.raises(EngineError, match=r"needs the package pyarrow: pip install 'stepscope\[parquet\]'"):
+    with pytest.raises(EngineError, match=r"needs the package pyarrow: pip install '\.\[parquet\]'"):
         write_dataset(tmp_path, {})
 
 

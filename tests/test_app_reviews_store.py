@@ -241,6 +241,12 @@ def test_what_is_no_store_is_one_clear_sentence(tmp_path: Path) -> None:
         open_store("nodatabase://host/x")
 
 
+def test_a_driver_that_is_missing_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match=r"needs the package psycopg; for PostgreSQL: pip install '\.\[postgres\]'$"):
+        open_store("postgresql://ann@host/reviews")
+
+
 def test_a_password_is_not_told(tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(StoreError) as caught:

@@ -45,7 +45,7 @@ def write_dataset(folder: Path, splits: Mapping[str, Tables]) -> None:
     and ``EngineError`` without ``pyarrow``.
     """
     if pyarrow is None:
-        raise EngineError("a datasets folder needs the package pyarrow: pip install 'stepscope[parquet]'")
+        raise EngineError("a datasets folder needs the package pyarrow: pip install '.[parquet]'")
     for split in splits:
         if not re.fullmatch(r"\w+(\.\w+)*", split):
             raise ValueError(f"a split is named by letters, digits and underscores, such as test; got {split!r}")

@@ -105,8 +105,8 @@ def _create(url: URL) -> Engine:
         engine = create_engine(url, connect_args={"timeout": WAIT_S})
     except ImportError as error:
         raise StoreError(
-            f"the store {url.render_as_string()} needs the package {error.name}; for PostgreSQL: pip install "
-            "'stepscope[postgres]'"
+            f"the store {url.render_as_string()} needs the package {error.name}; for PostgreSQL: "
+            "pip install '.[postgres]'"
         ) from error
 
     @event.listens_for(engine, "connect")

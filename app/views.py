@@ -110,13 +110,14 @@ def show_run(
     is_problem: bool = False,
     other: Run | None = None,
     open_at: float | Literal["worst"] | None = None,
+    open_event: str | None = None,
     corrected: CorrectedSample | None = None,
 ) -> RunView:
     """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's.
 
-    The player goes to ``open_at``, in seconds or to the start of the seconds that hold most failures, and has the lanes
-    of the ``other`` run of the video, whose failures count as well, below those of this one. With ``corrected`` it is
-    judged against that reference.
+    The player goes to ``open_at``, in seconds or to the start of the seconds that hold most failures, there to the
+    event of the key ``open_event``, and has the lanes of the ``other`` run of the video, whose failures count as well,
+    below those of this one. With ``corrected`` it is judged against that reference.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
@@ -137,6 +138,7 @@ def show_run(
             events=name_events(run.clip.name, outputs=run.outputs, references=names, judged=judged),
             is_corrected=corrected is not None,
             open_at_s=open_at,
+            open_event=open_event,
             other=beside,
         ),
         scores=draw_scores(run, encode),

@@ -173,9 +173,18 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(bench: Bench, bat
     clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
     shown = json.loads(run_view.player)
     assert (shown["name"], shown["open_at"], shown["turns"], len(shown["references"])) == ("v0", 2.0, [], 5)
+    assert shown["open_event"] is None  # of a row that is settled by now
     assert len(shown["events"]) == 5
     assert (clip_view.chosen, Path(clip_view.video).name, buttons.live) == ("v0", "v0.mp4", None)
     assert page[16].selected == "player"
+    for row in handlers.show(batches, desk, asked()).to_settle:  # two of them at one time
+        page = handlers.open_event(bench, batches, desk, None, asked(), clicked(*row))
+        shown = json.loads(page[9])
+        events = {event["key"]: event["text"] for event in shown["events"]}
+        assert shown["open_event"] is not None
+        assert events.get(shown["open_event"], "Something older.") == row[4]
+        page = handlers.open_event(bench, batches, desk, None, asked(run="a"), clicked(*row))
+        assert json.loads(page[9])["open_event"] == shown["open_event"]
     page = handlers.open_event(bench, batches, desk, None, asked(run="a"), clicked("v0", 2.0))
     shown = json.loads(page[9])
     assert (shown["run_name"], shown["open_at"]) == ("a", 2.0)

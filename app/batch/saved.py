@@ -49,8 +49,12 @@ def open_moment(
     *,
     names: tuple[str | None, ...],
     open_at: float | Literal["worst"],
+    open_event: str | None = None,
 ) -> Page:
-    """Show a moment of a video of one run, or of two, in the player; returns what ``open_video`` does."""
+    """Show a moment of a video of one run, or of two, in the player; returns what ``open_video`` does.
+
+    With the key ``open_event`` it is that event which is shown there.
+    """
     try:
         saved, *rest = [read_saved(bench, batches, name or "", video_id) for name in names]
         video = bench.copies.find_or_convert(saved.clip.path)
@@ -60,12 +64,21 @@ def open_moment(
     where = "at its worst moment" if open_at == "worst" else f"at {clock(open_at, digits=1)}"
     length = clock(saved.clip.duration_s)
     status = f"{saved.clip.name} in the run {runs}, {length}, {where}. Press N for the next failure."
-    run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, other=rest[0] if rest else None)
+    run_view = show_run(
+        saved,
+        status,
+        encode=bench.encode,
+        open_at=open_at,
+        open_event=open_event,
+        other=rest[0] if rest else None,
+    )
     return _show(live, saved, str(video), run_view, now=LiveRun(run=saved))
 
 
-def open_reference(bench: Bench, live: LiveRun | None, sample: Sample | None, *, open_at: float) -> Page:
-    """Show a moment of a video's reference, without a run, in the player; returns what ``open_video`` does."""
+def open_reference(
+    bench: Bench, live: LiveRun | None, sample: Sample | None, *, open_at: float, open_event: str | None = None
+) -> Page:
+    """Show a moment of a video's reference, without a run, in the player; as ``open_moment`` otherwise."""
     try:
         if sample is None or sample.video_path is None:
             raise ValueError(f"{sample.video_id if sample else 'what was clicked'} has no video in its split")
@@ -75,7 +88,7 @@ def open_reference(bench: Bench, live: LiveRun | None, sample: Sample | None, *,
         return _refuse(error)
     length = clock(run.clip.duration_s)
     status = f"{run.clip.name}, {length}, its reference alone at {clock(open_at, digits=1)}. Press Run for a run."
-    run_view = show_run(run, status, encode=bench.encode, open_at=open_at)
+    run_view = show_run(run, status, encode=bench.encode, open_at=open_at, open_event=open_event)
     return _show(live, run, str(video), run_view, now=None)
 
 

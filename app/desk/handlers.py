@@ -18,9 +18,9 @@ from app.desk.summary import (
     Progress,
     draw_agreement,
     draw_progress,
+    list_unsettled,
     measure_split,
     said_at,
-    settle_rows,
     summarize,
     video_rows,
 )
@@ -88,7 +88,7 @@ def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
     except (EngineError, ValueError) as error:
         problem = say(sentence(error), is_problem=True)
         return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[])
-    settling = settle_rows(found)
+    settling = [unsettled.row for unsettled in list_unsettled(found)]
     others = sorted({wish.reviewer for wishes in found.review.corrections.values() for wish in wishes})
     progress = measure_split(found)
     said = _progress_words(asked, progress, num_videos=len(found.events), num_settling=len(settling))
@@ -121,15 +121,16 @@ def open_video(
 def open_event(
     bench: Bench, batches: Batches, desk: Desk, live: LiveRun | None, asked: Asked, event: gr.SelectData
 ) -> Page:
-    """Show what is to be settled in the player, at its time, in the chosen run or in the one that was judged.
+    """Show the event that is to be settled in the player, in the chosen run or in the one that was judged.
 
     Returns what ``app.batch.saved.open_video`` does.
     """
     video_id, time_s = str(event.row_value[0]), float(event.row_value[1])
-    name = asked.run or _judged_run(bench, batches, desk, asked, video_id, time_s)
+    key = _clicked_event(desk, asked, [video_id, time_s, *map(str, event.row_value[2:])])
+    name = asked.run or _judged_run(bench, batches, desk, asked, video_id, time_s, key=key)
     if name:
-        return saved.open_moment(bench, batches, live, video_id, names=(name,), open_at=time_s)
-    return saved.open_reference(bench, live, desk.sample(video_id), open_at=time_s)
+        return saved.open_moment(bench, batches, live, video_id, names=(name,), open_at=time_s, open_event=key)
+    return saved.open_reference(bench, live, desk.sample(video_id), open_at=time_s, open_event=key)
 
 
 def export(
@@ -223,10 +224,21 @@ def _run_choices(batches: Batches, asked: Asked) -> Any:
     return gr.Dropdown(choices=choices, value=asked.run if asked.run in names else NO_RUN)
 
 
-def _judged_run(bench: Bench, batches: Batches, desk: Desk, asked: Asked, video_id: str, time_s: float) -> str | None:
-    """Return the run that was played when the events of this time were judged, if it is still there."""
+def _clicked_event(desk: Desk, asked: Asked, cells: list[str | float]) -> str | None:
+    """Return the key of the event of a row; None when it was settled since it was shown."""
+    try:
+        found = summarize(_split(desk, asked).samples, _read(desk, asked)[1])
+    except (EngineError, ValueError):
+        return None
+    return next((each.event.key for each in list_unsettled(found) if each.row == cells), None)
+
+
+def _judged_run(
+    bench: Bench, batches: Batches, desk: Desk, asked: Asked, video_id: str, time_s: float, *, key: str | None
+) -> str | None:
+    """Return the run that was played when this event, or another of this time, was judged, if it is still there."""
     _, review = _read(desk, asked)
-    said = [opinion for found in said_at(review, video_id, time_s) for opinion in found.opinions]
+    said = [opinion for found in said_at(review, video_id, time_s, key=key) for opinion in found.opinions]
     digests = {opinion.action.moment.run_digest for opinion in said if opinion.action is not None} - {""}
     for name in batches.names() if digests else ():
         try:

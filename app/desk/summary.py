@@ -13,9 +13,9 @@ from typing import Final
 
 from app.exports.folder import correct_samples
 from app.reviews.actions import Event
-from app.reviews.events import name_events
+from app.reviews.events import name_events, reference_event
 from app.reviews.review import EventReview, Review, review_agreement, review_disagreements
-from eval.corrections import CorrectedSample, TurnName, name_turns
+from eval.corrections import CorrectedSample, name_turns
 from eval.runs import RunFolder
 from eval.samples import Sample
 
@@ -58,6 +58,24 @@ class Progress:
     """Events there are."""
     num_judged: Mapping[str, int]
     """Those with a verdict, by reviewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """Something that reviewers have to settle."""
+
+    event: Event
+    """What it is about."""
+    what: str
+    """Of which kind it is, in words."""
+    said: str
+    """Who says what."""
+
+    @property
+    def row(self) -> list[str | float]:
+        """The cells of ``SETTLE_HEADERS``."""
+        event = self.event
+        return _plain([event.video_id, event.time_s, self.what, _of(event), event.text, self.said])
 
 
 def summarize(samples: Iterable[Sample], review: Review, *, run: RunFolder | None = None) -> SplitReview:
@@ -118,21 +136,24 @@ def video_rows(found: SplitReview) -> Cells:
     return [_plain(row) for row in rows]
 
 
-def settle_rows(found: SplitReview) -> Cells:
-    """Return what reviewers have to settle, with the cells of ``SETTLE_HEADERS``, by video and time."""
-    rows: Cells = []
+def list_unsettled(found: SplitReview) -> list[Unsettled]:
+    """Return what reviewers have to settle, by video and time."""
+    listed = []
     for event, differing in review_disagreements(found.review):
         said = ", ".join(f"{who}: {verdict}" for who, verdict in differing.verdicts.items())
-        rows.append([event.video_id, event.time_s, "verdicts differ", _of(event), event.text, said])
+        listed.append(Unsettled(event=event, what="verdicts differ", said=said))
     for corrected in found.corrected:
+        video_id = corrected.sample.video_id
         for conflict in corrected.conflicts:
+            event = reference_event(video_id, conflict.turn)
             wishes = ", ".join(f"{wish.reviewer}: {wish.value!r}" for wish in conflict.wishes)
-            rows.append([*_turn(corrected, "corrections differ", conflict.turn), f"{conflict.aspect}: {wishes}"])
+            listed.append(Unsettled(event=event, what="corrections differ", said=f"{conflict.aspect}: {wishes}"))
         for unusable in corrected.unusable:
-            turn, who = unusable.correction.turn, unusable.correction.reviewer
-            rows.append([*_turn(corrected, "does not fit any more", turn), f"{who}: {unusable.reason}"])
+            event = reference_event(video_id, unusable.correction.turn)
+            said = f"{unusable.correction.reviewer}: {unusable.reason}"
+            listed.append(Unsettled(event=event, what="does not fit any more", said=said))
     order = {video_id: number for number, video_id in enumerate(found.events)}
-    return [_plain(row) for row in sorted(rows, key=lambda row: (order[str(row[0])], float(row[1])))]
+    return sorted(listed, key=lambda unsettled: (order[unsettled.event.video_id], unsettled.event.time_s))
 
 
 def draw_agreement(found: SplitReview) -> str:
@@ -150,13 +171,14 @@ def draw_agreement(found: SplitReview) -> str:
     return f'<table class="agreement"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
-def said_at(review: Review, video_id: str, time_s: float) -> tuple[EventReview, ...]:
-    """Return what is said of the events of a video at a time."""
-    return tuple(
+def said_at(review: Review, video_id: str, time_s: float, *, key: str | None = None) -> tuple[EventReview, ...]:
+    """Return what is said of the events of a video at a time; of the one of a ``key`` alone, if anything is."""
+    there = tuple(
         found
         for found in review.events
         if found.event.video_id == video_id and math.isclose(found.event.time_s, time_s, abs_tol=0.0005)
     )
+    return tuple(found for found in there if found.event.key == key) or there
 
 
 def _judged(found: SplitReview) -> dict[str, Counter[str]]:
@@ -174,10 +196,6 @@ def _judged(found: SplitReview) -> dict[str, Counter[str]]:
 def _of(event: Event) -> str:
     kind = _KINDS[event.kind]
     return f"{kind}, {event.role}" if event.kind == "reference" else kind
-
-
-def _turn(corrected: CorrectedSample, what: str, turn: TurnName) -> list[str | float]:
-    return [corrected.sample.video_id, turn.time_s, what, f"reference, {turn.role}", turn.text]
 
 
 def _plain(row: list[str | float]) -> list[str | float]:

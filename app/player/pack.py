@@ -31,6 +31,7 @@ def pack_run(
     events: VideoEvents | None = None,
     is_corrected: bool = False,
     open_at_s: float | None = None,
+    open_event: str | None = None,
     other: tuple[Run, JudgedVideo | None] | None = None,
 ) -> str:
     """Return a run as JSON text for the player.
@@ -41,12 +42,14 @@ def pack_run(
         events: What reviewers can judge; None for a run that goes on.
         is_corrected: Whether the reference is the corrected one.
         open_at_s: Where the player goes, in seconds; None leaves it where it is.
+        open_event: Key of the event that is shown there; None for the one under the playhead.
         other: A second run of the video, whose lanes stand below, with its verdicts.
     """
     packed = _pack(run, judged) | {
         "events": _events(events) if events else [],
         "is_corrected": is_corrected,
         "open_at": open_at_s,
+        "open_event": open_event,
         "other": _pack(*other) if other is not None else None,
     }
     return json.dumps(packed, ensure_ascii=False)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from engine.dialogue import apply_update, initial_state, parse_update
 from engine.records import write_whole
@@ -22,7 +22,24 @@ from eval.splits import read_published
 Form = Literal["manifest", "dst", "proassist"]
 Detail = Literal["video_path", "cause", "updates"]
 FORMS: tuple[Form, ...] = get_args(Form)
+DETAILS: Final[dict[Detail, str]] = {
+    "video_path": "the video's file",
+    "cause": "what makes a turn hard",
+    "updates": "state updates",
+}
+"""What some form cannot hold and ``without`` leaves out, in words."""
 _FIELDS = ("video_id", "video_path", "fps", "num_frames", "goal", "steps", "initial_state")
+
+
+class UnheldError(ValueError):
+    """A form cannot hold something that may be left out."""
+
+    def __init__(self, problem: str, detail: Detail) -> None:
+        super().__init__(f"{problem}; name {detail!r} in 'without' to leave it out, or write a manifest")
+        self.problem = problem
+        """What cannot be held, of which video, without what to do."""
+        self.detail: Detail = detail
+        """What ``without`` calls it."""
 
 
 def write_samples(path: Path, samples: Sequence[Sample], *, form: Form, without: Collection[Detail] = ()) -> None:
@@ -34,7 +51,7 @@ def write_samples(path: Path, samples: Sequence[Sample], *, form: Form, without:
         form: Our manifest (one object), DST training clips (a list) or ProAssist's dialogues (JSON lines).
         without: What is left out because the form cannot hold it; ``updates`` includes the initial state.
 
-    Raises ``ValueError`` naming the video and what the form cannot hold.
+    Raises ``ValueError`` naming the video and what the form cannot hold, ``UnheldError`` when it may be left out.
     """
     _check(samples)
     kept = [_without(sample, without) for sample in samples]
@@ -95,11 +112,11 @@ def _listed(sample: Sample, folder: Path) -> dict[str, Any]:
 
 def _published(sample: Sample, form: Form) -> dict[str, Any]:
     """Return a published record that reads as this very sample."""
-    _refuse(sample, form, "the file of the video", sample.video_path is not None, "video_path")
-    _refuse(sample, form, "what makes a turn hard", any(turn.cause is not None for turn in sample.turns), "cause")
+    _refuse(sample, form, "video_path", is_there=sample.video_path is not None)
+    _refuse(sample, form, "cause", is_there=any(turn.cause is not None for turn in sample.turns))
     if form == "proassist":
         has_updates = any(turn.role == "update" for turn in sample.turns)
-        _refuse(sample, form, "state updates", has_updates or bool(sample.initial_state), "updates")
+        _refuse(sample, form, "updates", is_there=has_updates or bool(sample.initial_state))
     record = _dst_clip(sample) if form == "dst" else _dialogue(sample)
     try:
         read = read_published(json.loads(to_json(record)))
@@ -120,12 +137,9 @@ def _published(sample: Sample, form: Form) -> dict[str, Any]:
     return record
 
 
-def _refuse(sample: Sample, form: Form, what: str, is_there: bool, detail: Detail) -> None:
+def _refuse(sample: Sample, form: Form, detail: Detail, *, is_there: bool) -> None:
     if is_there:
-        raise ValueError(
-            f"video {sample.video_id}: the form {form} cannot hold {what}; name {detail!r} in 'without' to leave it "
-            "out, or write a manifest"
-        )
+        raise UnheldError(f"video {sample.video_id}: the form {form} cannot hold {DETAILS[detail]}", detail)
 
 
 def _dst_clip(sample: Sample) -> dict[str, Any]:

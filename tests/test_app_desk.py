@@ -238,7 +238,9 @@ def test_an_export_is_what_the_command_line_writes(
 
 def test_what_a_form_cannot_hold_is_refused_in_a_sentence(batches: Batches, desk: Desk) -> None:
     said, button = write(batches, desk, asked(), "corrected split, as dst", [], [])
-    assert "cannot hold the file of the video" in said.value
+    said_of_boxes = "v0: the form dst cannot hold the video's file; tick “the video's file” under “Leave out of a"
+    assert said_of_boxes in said.value
+    assert "without" not in said.value
     assert button.interactive is False
     assert "choose one from the list" in write(batches, desk, asked(), "../x", [], [])[0].value
 

@@ -20,6 +20,7 @@ from tests.reviewed import NAMES, SAMPLE, output
 
 UNRUN = replace(SAMPLE, video_id="../car =1", turns=SAMPLE.turns[:1])
 SAMPLES = (SAMPLE, UNRUN)
+BUNDLED = Path(__file__).parent.parent / "assets" / "demo" / "test.json"
 EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
 
 
@@ -168,6 +169,10 @@ def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: p
     [
         (["write", "nothing", "--form", "csv", "--out", "out"], "nothing holds no run of a split"),
         (["agreement", "--reviews", "nothing.sqlite"], "there is no store of reviews at nothing.sqlite"),
+        (
+            ["split", str(BUNDLED), "--out", "out.json", "--form", "dst"],
+            "the form dst cannot hold the video's file; give --without video_path, or --form manifest\n",
+        ),
         (["split", "nothing.json", "--out", "out.json"], "nothing.json cannot be read"),
     ],
 )

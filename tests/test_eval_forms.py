@@ -64,7 +64,7 @@ def test_a_manifest_finds_its_videos_again_wherever_it_lies(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("sample", "form", "reason"),
     [
-        (replace(BOAT, video_path=Path("a.mp4")), "dst", "form dst cannot hold the file of the video"),
+        (replace(BOAT, video_path=Path("a.mp4")), "dst", "form dst cannot hold the video's file"),
         (replace(BOAT, video_path=Path("a.mp4")), "proassist", "'video_path' in 'without'"),
         (replace(BOAT, turns=(replace(BOAT.turns[0], cause="drop"),)), "dst", "cannot hold what makes a turn hard"),
         (UPDATED, "proassist", "form proassist cannot hold state updates"),

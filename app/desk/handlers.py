@@ -32,7 +32,7 @@ from app.reviews.review import Review
 from app.views import LiveRun, Page, say
 from app.words import sentence
 from engine.errors import EngineError
-from eval.forms import Detail
+from eval.forms import DETAILS, Detail, UnheldError
 from eval.runs import RunFolder
 from eval.samples import Split
 
@@ -40,6 +40,8 @@ NO_RUN = ""
 """The choice of no run: the references alone."""
 NO_SPLIT = "there is no split to review; start the page with --split FILE"
 NO_NAME = "write your name in Reviewer"
+LEAVE_OUT = "Leave out of a corrected split"
+"""What the boxes of the export are called."""
 HIDDEN = '<p class="dim">Blind: what others say, and so agreement, is not shown.</p>'
 
 
@@ -157,10 +159,17 @@ def export(
                 without=tuple(without),
             )
         except (EngineError, ValueError, OSError) as error:
-            yield say(sentence(error), is_problem=True), gr.DownloadButton("Download", value=None, interactive=False)
+            yield say(_refusal(error), is_problem=True), gr.DownloadButton("Download", value=None, interactive=False)
             return
         label = f"Download {written.path.name}"
         yield _export_words(written, review), gr.DownloadButton(label, value=written.path, interactive=True)
+
+
+def _refusal(error: Exception) -> str:
+    """Say why nothing was written, and what to do in the page's words."""
+    if isinstance(error, UnheldError):
+        return sentence(f"{error.problem}; tick “{DETAILS[error.detail]}” under “{LEAVE_OUT}”, or export the manifest")
+    return sentence(error)
 
 
 def _export_words(written: Export, review: Review) -> Any:

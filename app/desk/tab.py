@@ -9,10 +9,11 @@ import gradio as gr
 from app.batch.batches import Batches
 from app.desk import handlers
 from app.desk.desk import Desk
-from app.desk.handlers import NO_RUN, Asked, DeskView
+from app.desk.handlers import LEAVE_OUT, NO_RUN, Asked, DeskView
 from app.desk.summary import SETTLE_HEADERS, VIDEO_HEADERS
 from app.desk.transfer import SPLITS, TABLES
 from app.handlers import Bench
+from eval.forms import DETAILS
 
 AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 LINE: Final[dict[str, Any]] = {
@@ -23,11 +24,6 @@ LINE: Final[dict[str, Any]] = {
     "max_lines": 6,
 }
 """A line that says something; names and errors in it stay text."""
-CAN_LEAVE_OUT: Final = [
-    ("the video's file", "video_path"),
-    ("what makes a turn hard", "cause"),
-    ("state updates", "updates"),
-]
 REMEMBERED = """(split, run, who, blind) => {
     let kept = {};
     try { kept = {who: localStorage['stepscope:reviewer'], blind: localStorage['stepscope:blind']}; } catch {}
@@ -116,8 +112,8 @@ def make_desk_tab(
                             elem_id="prefer",
                         )
                         without = gr.CheckboxGroup(
-                            CAN_LEAVE_OUT,
-                            label="Leave out of a corrected split",
+                            [(words, detail) for detail, words in DETAILS.items()],
+                            label=LEAVE_OUT,
                             info="dst and proassist cannot hold the first two, proassist none of the three",
                             elem_id="without",
                         )

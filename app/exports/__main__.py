@@ -15,7 +15,7 @@ from app.reviews.review import Review, fold_actions, review_agreement, review_di
 from app.reviews.store import open_store
 from engine.errors import EngineError
 from eval.corrections import CorrectedSample, TurnName
-from eval.forms import FORMS, write_samples
+from eval.forms import DETAILS, FORMS, UnheldError, write_samples
 from eval.runs import RunFolder
 from eval.samples import Sample
 from eval.splits import read_samples
@@ -28,6 +28,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.work(options))
+    except UnheldError as error:
+        print(f"error: {error.problem}; give --without {error.detail}, or --form manifest", file=sys.stderr)
+        return 2
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -145,9 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     corrected.add_argument("split", type=Path, help="file of the references")
     corrected.add_argument("--form", choices=FORMS, default="manifest")
     corrected.add_argument("--out", type=Path, required=True, help="file to write")
-    corrected.add_argument(
-        "--without", action="append", default=[], choices=("video_path", "cause", "updates"), help="what to leave out"
-    )
+    corrected.add_argument("--without", action="append", default=[], choices=DETAILS, help="what to leave out")
     corrected.set_defaults(work=split)
 
     imported = commands.add_parser("import", parents=[common], help=read_eaf.__doc__)

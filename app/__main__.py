@@ -24,7 +24,7 @@ from app.exports.__main__ import STORE
 from app.handlers import Bench
 from app.palette import CSS
 from app.player.player import CSS as PLAYER_CSS
-from app.reviews.store import open_store
+from app.reviews.store import check_place, open_store
 from app.ui import build_page
 from engine.checkpoint import load_model
 from engine.errors import EngineError
@@ -59,7 +59,7 @@ def serve(options: argparse.Namespace) -> None:
     _check_address(options.host, options.port)
     users = read_users(options.auth) if options.auth else None
     demos = read_demos(options.data)
-    where = options.reviews or options.runs / STORE.name
+    where = check_place(options.reviews) if options.reviews else options.runs / STORE.name
     with TemporaryDirectory(prefix="stepscope-display-") as folder, open_store(where) as store:
         checkpoint = load_model(
             options.checkpoint,

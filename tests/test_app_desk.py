@@ -302,8 +302,11 @@ def test_a_store_that_cannot_be_opened_ends_with_2_and_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "noise.sqlite").write_bytes(b"noise " * 1000)
-    for store in (str(tmp_path / "noise.sqlite"), "sqlite+none://", str(tmp_path)):
+    nowhere = tmp_path / "nope"
+    stores = (str(nowhere / "dir" / "r.sqlite"), f"sqlite:///{nowhere}/r.sqlite")
+    for store in (*stores, str(tmp_path / "noise.sqlite"), "sqlite+none://", str(tmp_path)):
         assert serve(["--port", "7", "--reviews", store, "--data", str(tmp_path / "none.json")]) == 2
         error = capsys.readouterr().err
-        assert error.startswith("error: ")
+        assert error.startswith("error: there is no folder" if store in stores else "error: ")
         assert error.count("\n") == 1
+        assert not nowhere.exists()

@@ -170,6 +170,10 @@ def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: p
         (["write", "nothing", "--form", "csv", "--out", "out"], "nothing holds no run of a split"),
         (["agreement", "--reviews", "nothing.sqlite"], "there is no store of reviews at nothing.sqlite"),
         (
+            ["import", "a.eaf", "--split", str(BUNDLED), "--reviewer", "ann", "--reviews", "nope/r.sqlite"],
+            "there is no folder nope for a store of reviews",
+        ),
+        (
             ["split", str(BUNDLED), "--out", "out.json", "--form", "dst"],
             "the form dst cannot hold the video's file; give --without video_path, or --form manifest\n",
         ),

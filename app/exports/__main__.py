@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, import_eaf, write_export
 from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
-from app.reviews.store import open_store
+from app.reviews.store import check_place, open_store
 from engine.errors import EngineError
 from eval.corrections import CorrectedSample, TurnName
 from eval.forms import DETAILS, FORMS, UnheldError, write_samples
@@ -60,7 +60,7 @@ def split(options: argparse.Namespace) -> int:
 def read_eaf(options: argparse.Namespace) -> int:
     """Keep what was changed in ELAN documents as corrections."""
     samples: Sequence[Sample] = read_samples(options.split)
-    with open_store(options.reviews or STORE) as store:
+    with open_store(check_place(options.reviews) if options.reviews else STORE) as store:
         for path in options.files:
             actions = import_eaf(path, samples=samples, store=store, reviewer=options.reviewer)
             print(f"{len(actions)} corrections: {path}")
@@ -104,7 +104,7 @@ def _read_review(where: str | None, *, prefer: Sequence[str] = ()) -> Review:
 def _read_store(where: str | None) -> Review:
     if where is not None and "://" not in where and not Path(where).exists():
         raise ValueError(f"there is no store of reviews at {where}; look at --reviews")
-    with open_store(where or STORE) as store:
+    with open_store(check_place(where) if where else STORE) as store:
         return fold_actions(store.read())
 
 

@@ -88,6 +88,17 @@ def open_store(where: str | Path) -> ReviewStore:
             raise
 
 
+def check_place(where: str) -> str:
+    """Return a store's place that somebody wrote. Raises ``ValueError`` for a file in a folder that is not there.
+
+    Such a folder would be made with an empty store in it, and a slip of the pen look like reviews that are lost.
+    """
+    url = _to_url(where)
+    if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).parent.is_dir():
+        raise ValueError(f"there is no folder {Path(url.database).parent} for a store of reviews; look at --reviews")
+    return where
+
+
 def _to_url(where: str | Path) -> URL:
     if isinstance(where, Path) or "://" not in where:
         return URL.create("sqlite", database=str(where))

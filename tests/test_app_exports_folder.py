@@ -90,7 +90,11 @@ def test_what_was_edited_in_elan_becomes_corrections_and_what_others_did_since_s
             (3.0, "S2->start"),
         ]
         assert [turn.time_s for turn in after.turns if turn.role == "user"] == [5.0]
-        import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
+        num_actions = len(store.read())
+        assert import_eaf(path, samples=SAMPLES, store=store, reviewer="bob") == ()
+        assert (current(store), len(store.read())) == (after, num_actions)
+        correct(store, Correction(reviewer="bob", kind="update", turn=NAMES[1], text="S1->complete"))
+        assert len(import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")) == 1  # it had been superseded
         assert current(store) == after
 
 

@@ -17,7 +17,7 @@ from app.exports.webvtt import write_webvtt
 from app.reviews.actions import Action, check_reviewer
 from app.reviews.review import Review, fold_actions
 from app.reviews.store import ReviewStore
-from eval.corrections import CorrectedSample, apply_corrections
+from eval.corrections import CorrectedSample, Correction, apply_corrections
 from eval.runs import RunFolder, output_path
 from eval.samples import Sample
 
@@ -87,9 +87,10 @@ def correct_samples(
 
 
 def import_eaf(path: Path, *, samples: Iterable[Sample], store: ReviewStore, reviewer: str) -> tuple[Action, ...]:
-    """Keep what a reviewer changed in a document as corrections, and return them; a second time leaves the same state.
+    """Keep what a reviewer changed in a document as corrections, and return them.
 
-    Only what differs from the document as it was exported counts, so corrections by others since then stand.
+    Only what differs from the document as it was exported counts, so corrections by others since then stand; what the
+    reviewer wants already is not kept again.
     Raises ``ValueError`` for a document that was not exported from this store and split, or that holds what no
     reference can.
     """
@@ -108,7 +109,16 @@ def import_eaf(path: Path, *, samples: Iterable[Sample], store: ReviewStore, rev
         reviewer=name,
         prefer=origin.prefer,
     )
-    return tuple(
-        store.append(Action(kind="correction", reviewer=name, video_id=sample.video_id, correction=correction))
-        for correction in corrections
-    )
+    now = list(fold_actions(actions).corrections.get(sample.video_id, ()))
+    kept = []
+    for correction in corrections:
+        if not _is_wanted(sample, correction, now):
+            now.append(correction)
+            action = Action(kind="correction", reviewer=name, video_id=sample.video_id, correction=correction)
+            kept.append(store.append(action))
+    return tuple(kept)
+
+
+def _is_wanted(sample: Sample, correction: Correction, now: list[Correction]) -> bool:
+    """Say whether a correction is among those that count, and not superseded by a later one."""
+    return correction in now and apply_corrections(sample, [*now, correction]) == apply_corrections(sample, now)

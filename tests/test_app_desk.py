@@ -28,6 +28,7 @@ from app.reviews.actions import Action, Event, Moment, Verdict
 from app.reviews.store import open_store
 from app.views import Buttons, ClipView, RunView
 from engine.checkpoint import load_model
+from eval.corrections import Correction, TurnName, name_turns
 from eval.runs import write_settings
 from tests.batches import SCORING, no_java, work_of
 from tests.desks import HOSTILE, Reviewed, anybody, write_reviewed
@@ -96,7 +97,7 @@ def test_progress_agreement_and_what_is_to_be_settled_are_those_of_the_split(bat
     assert "bob" not in words(view)
     verdicts = "correct 5, missed 2, unclear 1"
     assert view.videos == [
-        ["v0", 5, f"{HOSTILE} 4, ann 4", verdicts, 3, 1],
+        ["v0", 5, f"{HOSTILE} 4, ann 4", verdicts, 0, 1],
         [HOSTILE, 5, "", "", 0, 0],
         ["v2", 5, "", "", 0, 0],
     ]
@@ -112,6 +113,36 @@ def test_progress_agreement_and_what_is_to_be_settled_are_those_of_the_split(bat
     assert view.to_settle[2][5] == f"{HOSTILE}: unclear, ann: correct"
     assert "its source has changed" in view.to_settle[1][5]
     assert view.prefer.choices == [(HOSTILE, HOSTILE), ("ann", "ann")]
+
+
+def test_what_was_judged_besides_counts_as_an_event_of_its_video(batches: Batches, desk: Desk) -> None:
+    told: list[tuple[float, Verdict | None]] = [(1.0, "correct"), (1.5, None)]  # of a run; the second was taken back
+    for time_s, verdict in told:
+        event = Event(video_id="v0", kind="generated", role="assistant", time_s=time_s, text="Let's go.")
+        desk.store.append(Action(kind="verdict", reviewer="ann", video_id="v0", event=event, verdict=verdict))
+    view = handlers.show(batches, desk, asked())
+    assert view.status.value.startswith("test: 16 events (reference turns, and 1 judged besides) in 3 videos")
+    assert view.videos[0][:4] == ["v0", 6, f"{HOSTILE} 4, ann 5", "correct 6, missed 2, unclear 1"]
+    assert "5 of 16, 31%" in view.progress
+    view = handlers.show(batches, desk, asked(run="a"))  # which wrote it: 5 + 1 events of v0
+    assert view.status.value.startswith("test: 18 events (reference turns and what a wrote) in 3 videos")
+    assert view.videos[0][:3] == ["v0", 6, f"{HOSTILE} 4, ann 5"]
+
+
+def test_corrections_are_counted_by_the_turns_that_differ(batches: Batches, desk: Desk) -> None:
+    first, second, third, *_ = name_turns(batches.splits["test"].samples[2].turns)
+    new = TurnName(role="assistant", time_s=1.0, text="New.")
+    corrections = [
+        *(Correction(reviewer="ann", kind="time", turn=first, time_s=time_s) for time_s in (1.0, 1.5, 2.0)),
+        Correction(reviewer="ann", kind="text", turn=first, text="Begin."),
+        Correction(reviewer="ann", kind="time", turn=second, time_s=0.0),
+        Correction(reviewer="ann", kind="time", turn=second, time_s=second.time_s),  # moved back
+        Correction(reviewer="ann", kind="delete", turn=third),
+        Correction(reviewer="ann", kind="add", turn=new),
+    ]
+    for found in corrections:
+        desk.store.append(Action(kind="correction", reviewer="ann", video_id="v2", correction=found))
+    assert handlers.show(batches, desk, asked()).videos[2][4:] == [3, 0]  # one changed, one deleted, one added
 
 
 def test_names_in_markup_are_text(batches: Batches, desk: Desk) -> None:

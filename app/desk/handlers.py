@@ -261,6 +261,7 @@ def _judged_run(
 
 def _progress_words(asked: Asked, progress: Progress, *, num_videos: int, num_settling: int) -> str:
     of = "reference turns" if not asked.run else f"reference turns and what {asked.run} wrote"
+    of += f", and {progress.num_besides} judged besides" if progress.num_besides else ""
     return (
         f"{asked.split}: {progress.num_events} events ({of}) in {num_videos} videos"
         f"{f', {num_settling} to settle' if num_settling else ''}."

@@ -1,7 +1,8 @@
 """What the store says of one split: how far reviewers are, how far they agree, and what is to be settled.
 
-Events are the turns of the source's reference and, with a run, what it wrote; times of wrong state are left out, since
-they would have to be judged first. Texts and names are as they were typed: they go into cells of type ``str`` only.
+Events are the turns of the source's reference, with a run what it wrote, and whatever else has a verdict: what other
+runs wrote, times of wrong state. So every verdict that is counted is one on an event that is counted. Texts and names
+are as they were typed: they go into cells of type ``str`` only.
 """
 
 import math
@@ -22,6 +23,12 @@ from eval.samples import Sample
 NONE: Final = "\N{EN DASH}"
 """What stands for an undefined figure."""
 VIDEO_HEADERS: Final = ["Video", "Events", "Judged by", "Verdicts", "Corrections", "Conflicts"]
+COUNTED: Final = (
+    "Events: turns of the reference, what the chosen run wrote, and whatever else has a verdict. Judged by: how many "
+    "of them have the reviewer's verdict. Verdicts: those of all reviewers, by kind. Corrections: turns that are "
+    "changed, added or deleted. Conflicts: where reviewers want different things, so that the source stands."
+)
+"""What the columns of the videos count."""
 SETTLE_HEADERS: Final = ["Video", "Second", "To settle", "Of", "Text", "Who says what"]
 DEFINITIONS: Final = {
     "verdict": "All verdicts told apart, then each against all others: did reviewers give this one or another?",
@@ -43,7 +50,9 @@ class SplitReview:
     """What is said of the videos of a split."""
 
     events: Mapping[str, tuple[Event, ...]]
-    """What there is to judge, by video in the order of the split."""
+    """What there is to judge, and what was judged besides, by video in the order of the split."""
+    num_besides: int
+    """Events that were judged, though neither the references nor the run has them."""
     review: Review
     """The present state, of these videos only."""
     corrected: tuple[CorrectedSample, ...]
@@ -56,6 +65,8 @@ class Progress:
 
     num_events: int
     """Events there are."""
+    num_besides: int
+    """Those among them that neither the references nor the run has."""
     num_judged: Mapping[str, int]
     """Those with a verdict, by reviewer."""
 
@@ -81,18 +92,23 @@ class Unsettled:
 def summarize(samples: Iterable[Sample], review: Review, *, run: RunFolder | None = None) -> SplitReview:
     """Put together what is said of a split. Raises ``ValueError`` for outputs of the run that cannot be read."""
     listed = list(samples)
-    events = {}
+    events, num_besides = {}, 0
+    judged = _judged_events(review)
     for sample in listed:
         record = run.record(sample.video_id) if run else None
         outputs = run.outputs(sample.video_id) if run and record and not record.error else ()
         named = name_events(sample.video_id, outputs=outputs, references=name_turns(sample.turns))
-        events[sample.video_id] = named.ordered
+        known = {event.key for event in named.ordered}
+        besides = [event for key, event in judged.get(sample.video_id, {}).items() if key not in known]
+        events[sample.video_id] = (*named.ordered, *besides)
+        num_besides += len(besides)
     ours = replace(
         review,
         events=tuple(found for found in review.events if found.event.video_id in events),
         corrections={video_id: found for video_id, found in review.corrections.items() if video_id in events},
     )
-    return SplitReview(events=events, review=ours, corrected=correct_samples(listed, review=ours))
+    corrected = correct_samples(listed, review=ours)
+    return SplitReview(events=events, num_besides=num_besides, review=ours, corrected=corrected)
 
 
 def measure_split(found: SplitReview) -> Progress:
@@ -100,6 +116,7 @@ def measure_split(found: SplitReview) -> Progress:
     judged = _judged(found)
     return Progress(
         num_events=sum(len(events) for events in found.events.values()),
+        num_besides=found.num_besides,
         num_judged={who: sum(by_video.values()) for who, by_video in judged.items()},
     )
 
@@ -128,7 +145,7 @@ def video_rows(found: SplitReview) -> Cells:
             len(found.events[video_id]),
             ", ".join(f"{who} {by_video[video_id]}" for who, by_video in judged.items() if by_video[video_id]),
             ", ".join(f"{verdict} {count}" for verdict, count in verdicts[video_id].most_common()),
-            len(found.review.corrections.get(video_id, ())),
+            sum(bool(turn.reviewers) for turn in corrected.turns) + len(corrected.deleted),
             len(corrected.conflicts),
         ]
         for video_id, corrected in zip(found.events, found.corrected, strict=True)
@@ -183,14 +200,21 @@ def said_at(review: Review, video_id: str, time_s: float, *, key: str | None = N
 
 def _judged(found: SplitReview) -> dict[str, Counter[str]]:
     """Return by reviewer how many events of each video have a verdict."""
-    keys = {event.key for events in found.events.values() for event in events}
     judged: dict[str, Counter[str]] = {}
     for said in found.review.events:
-        is_listed = said.event.key in keys
         for opinion in said.opinions:
             count = judged.setdefault(opinion.reviewer, Counter())
-            count[said.event.video_id] += is_listed and opinion.verdict is not None
+            count[said.event.video_id] += opinion.verdict is not None
     return dict(sorted(judged.items()))
+
+
+def _judged_events(review: Review) -> dict[str, dict[str, Event]]:
+    """Return by video the events with a verdict, by key."""
+    judged: dict[str, dict[str, Event]] = {}
+    for said in review.events:
+        if any(opinion.verdict is not None for opinion in said.opinions):
+            judged.setdefault(said.event.video_id, {})[said.event.key] = said.event
+    return judged
 
 
 def _of(event: Event) -> str:

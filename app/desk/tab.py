@@ -10,7 +10,7 @@ from app.batch.batches import Batches
 from app.desk import handlers
 from app.desk.desk import Desk
 from app.desk.handlers import LEAVE_OUT, NO_RUN, Asked, DeskView
-from app.desk.summary import SETTLE_HEADERS, VIDEO_HEADERS
+from app.desk.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
 from app.desk.transfer import SPLITS, TABLES
 from app.handlers import Bench
 from eval.forms import DETAILS
@@ -88,6 +88,7 @@ def make_desk_tab(
                         column_widths=["19%", "8%", "23%", "30%", "11%", "9%"],
                         elem_id="reviewed_videos",
                     )
+                    gr.HTML(f'<p class="dim">{COUNTED}</p>', padding=False)
                 with gr.Tab("Agreement"):
                     agreement = gr.HTML(elem_id="agreement", padding=False)
                     to_settle = gr.Dataframe(

@@ -129,6 +129,35 @@ def test_what_was_judged_besides_counts_as_an_event_of_its_video(batches: Batche
     assert view.videos[0][:3] == ["v0", 6, f"{HOSTILE} 4, ann 5"]
 
 
+def test_what_is_said_of_uploads_is_shown_and_exported(
+    bench: Bench, batches: Batches, desk: Desk, tmp_path: Path
+) -> None:
+    upload = Event(video_id="mine.mp4 0123abcd", kind="generated", role="assistant", time_s=1.0, text="Hi.")
+    told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "missed")]
+    for who, verdict in told:
+        desk.store.append(Action(kind="verdict", reviewer=who, video_id=upload.video_id, event=upload, verdict=verdict))
+    question = asked(split=handlers.UNSPLIT)
+    view = handlers.show(batches, desk, question)
+    assert view.status.value == "Videos of no split: 1 judged events in 1 videos, 1 to settle."
+    assert view.videos == [[upload.video_id, 1, "ann 1, bob 1", "correct 1, missed 1", 0, 0]]
+    assert HOSTILE not in words(view)
+    assert figures(view.agreement, "all verdicts").startswith("1 0.000 ")
+    with pytest.warns(UserWarning, match="has no video in its split"):  # it is gone with its window
+        handlers.open_event(bench, batches, desk, None, question, clicked(*view.to_settle[0]))
+    for content in TABLES:
+        if not content.endswith("dataset"):
+            said, button = write(batches, desk, question, content, [], [])
+            assert said.value == f"uploads-{TABLES[content]}.zip holds 1 videos."
+            zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    tables = json.loads((tmp_path / "zip" / "uploads-json" / "review.json").read_text(encoding="utf-8"))
+    assert [(row["reviewer"], row["verdict"]) for row in tables["verdicts"]] == told
+    assert "no reference to correct" in write(batches, desk, question, "corrected split, as manifest", [], [])[0].value
+    assert "no reference to correct" in handlers.take_documents(desk, replace(question, typed="ann"), []).value
+    blind = handlers.show(batches, desk, replace(question, typed="ann", is_blind=True))
+    assert "bob" not in words(blind)
+    assert blind.videos == [[upload.video_id, 1, "ann 1", "correct 1", 0, 0]]
+
+
 def test_corrections_are_counted_by_the_turns_that_differ(batches: Batches, desk: Desk) -> None:
     first, second, third, *_ = name_turns(batches.splits["test"].samples[2].turns)
     new = TurnName(role="assistant", time_s=1.0, text="New.")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.reviews.review import Review
 from app.reviews.store import ReviewStore
 from eval.samples import Sample, Split
 
@@ -26,6 +27,11 @@ class Desk:
         """Return the source's reference of a video; None for an upload."""
         name = self.split_of(video_id)
         return _find(self.splits[name], video_id) if name else None
+
+    def list_unsplit(self, review: Review) -> tuple[str, ...]:
+        """Return the videos that something is said of and that are in no split, such as uploads, by name."""
+        spoken_of = {found.event.video_id for found in review.events}
+        return tuple(sorted(video_id for video_id in spoken_of if self.split_of(video_id) is None))
 
 
 def _find(split: Split, video_id: str) -> Sample | None:

@@ -16,16 +16,20 @@ from app.batch.batches import Batches
 from app.desk.desk import Desk
 from app.desk.summary import (
     Progress,
+    SplitReview,
     draw_agreement,
     draw_progress,
     list_unsettled,
     measure_split,
     said_at,
     summarize,
+    summarize_unsplit,
     video_rows,
 )
 from app.desk.transfer import Export, take_eaf, write_zip
 from app.desk.who import reviewer_of, signed_in
+from app.exports.folder import gather_videos
+from app.exports.tabulate import ReviewedVideo
 from app.handlers import Bench
 from app.reviews.desk import read_review
 from app.reviews.review import Review
@@ -38,6 +42,8 @@ from eval.samples import Split
 
 NO_RUN = ""
 """The choice of no run: the references alone."""
+UNSPLIT = ":uploads"
+"""The choice of what is in no split; no file is called so."""
 NO_SPLIT = "there is no split to review; start the page with --split FILE"
 NO_NAME = "write your name in Reviewer"
 LEAVE_OUT = "Leave out of a corrected split"
@@ -66,7 +72,7 @@ class Asked:
     """What the page asks about, and for whom."""
 
     split: str | None
-    """Name of the split."""
+    """Name of the split, or ``UNSPLIT``."""
     run: str | None
     """Name of a run of it; ``NO_RUN`` for the references alone."""
     typed: str
@@ -84,9 +90,8 @@ def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
         runs=_run_choices(batches, asked), reviewer=gr.skip() if name is None else gr.Textbox(name, interactive=False)
     )
     try:
-        split = _split(desk, asked)
         is_blind, review = _read(desk, asked)
-        found = summarize(split.samples, review, run=_run(batches, asked))
+        found = _summarize(desk, asked, review, run=_run(batches, asked))
     except (EngineError, ValueError) as error:
         problem = say(sentence(error), is_problem=True)
         return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[])
@@ -144,20 +149,12 @@ def export(
     """
     with TemporaryDirectory(prefix="stepscope-export-") as folder:
         try:
-            split = _split(desk, asked)
             _, review = _read(desk, asked)
             if review.only == "":
                 raise ValueError(f"in blind mode only your own reviews are exported: {NO_NAME}")
-            written = write_zip(
-                Path(folder),
-                split.samples,
-                content=content,
-                split=asked.split or "",
-                review=review,
-                run=_run(batches, asked),
-                prefer=tuple(prefer),
-                without=tuple(without),
-            )
+            videos = _gather(batches, desk, asked, review, prefer)
+            name = (asked.split or "").removeprefix(":")
+            written = write_zip(Path(folder), videos, content=content, split=name, without=tuple(without))
         except (EngineError, ValueError, OSError) as error:
             yield say(_refusal(error), is_problem=True), gr.DownloadButton("Download", value=None, interactive=False)
             return
@@ -205,10 +202,27 @@ def _read(desk: Desk, asked: Asked) -> tuple[bool, Review]:
 
 
 def _split(desk: Desk, asked: Asked) -> Split:
+    if asked.split == UNSPLIT:
+        raise ValueError("videos of no split have no reference to correct; choose the split of the document's video")
     split = desk.splits.get(asked.split or "")
     if split is None:
         raise ValueError(NO_SPLIT)
     return split
+
+
+def _summarize(desk: Desk, asked: Asked, review: Review, *, run: RunFolder | None = None) -> SplitReview:
+    if asked.split == UNSPLIT:
+        return summarize_unsplit(desk.list_unsplit(review), review)
+    return summarize(_split(desk, asked).samples, review, run=run)
+
+
+def _gather(
+    batches: Batches, desk: Desk, asked: Asked, review: Review, prefer: Sequence[str]
+) -> tuple[ReviewedVideo, ...]:
+    if asked.split == UNSPLIT:
+        names = desk.list_unsplit(review)
+        return tuple(ReviewedVideo(video_id=name, duration_s=0.0, review=review) for name in names)
+    return gather_videos(_split(desk, asked).samples, review=review, run=_run(batches, asked), prefer=prefer)
 
 
 def _run(batches: Batches, asked: Asked) -> RunFolder | None:
@@ -236,7 +250,7 @@ def _run_choices(batches: Batches, asked: Asked) -> Any:
 def _clicked_event(desk: Desk, asked: Asked, cells: list[str | float]) -> str | None:
     """Return the key of the event of a row; None when it was settled since it was shown."""
     try:
-        found = summarize(_split(desk, asked).samples, _read(desk, asked)[1])
+        found = _summarize(desk, asked, _read(desk, asked)[1])
     except (EngineError, ValueError):
         return None
     return next((each.event.key for each in list_unsettled(found) if each.row == cells), None)
@@ -260,6 +274,11 @@ def _judged_run(
 
 
 def _progress_words(asked: Asked, progress: Progress, *, num_videos: int, num_settling: int) -> str:
+    if asked.split == UNSPLIT:
+        return (
+            f"Videos of no split: {progress.num_events} judged events in {num_videos} videos"
+            f"{f', {num_settling} to settle' if num_settling else ''}."
+        )
     of = "reference turns" if not asked.run else f"reference turns and what {asked.run} wrote"
     of += f", and {progress.num_besides} judged besides" if progress.num_besides else ""
     return (

@@ -56,7 +56,7 @@ class SplitReview:
     review: Review
     """The present state, of these videos only."""
     corrected: tuple[CorrectedSample, ...]
-    """The references as corrected."""
+    """The references as corrected; none of videos that are in no split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +111,16 @@ def summarize(samples: Iterable[Sample], review: Review, *, run: RunFolder | Non
     return SplitReview(events=events, num_besides=num_besides, review=ours, corrected=corrected)
 
 
+def summarize_unsplit(video_ids: Iterable[str], review: Review) -> SplitReview:
+    """Put together what is said of videos that are in no split: their events are those that were judged."""
+    judged = _judged_events(review)
+    events = {video_id: tuple(judged.get(video_id, {}).values()) for video_id in video_ids}
+    ours = replace(
+        review, events=tuple(found for found in review.events if found.event.video_id in events), corrections={}
+    )
+    return SplitReview(events=events, num_besides=0, review=ours, corrected=())
+
+
 def measure_split(found: SplitReview) -> Progress:
     """Say how many events each reviewer has judged."""
     judged = _judged(found)
@@ -139,16 +149,17 @@ def video_rows(found: SplitReview) -> Cells:
     for said in found.review.events:
         given = [opinion.verdict for opinion in said.opinions if opinion.verdict is not None]
         verdicts[said.event.video_id].update(given)
+    corrected = {of_video.sample.video_id: of_video for of_video in found.corrected}
     rows: Cells = [
         [
             video_id,
             len(found.events[video_id]),
             ", ".join(f"{who} {by_video[video_id]}" for who, by_video in judged.items() if by_video[video_id]),
             ", ".join(f"{verdict} {count}" for verdict, count in verdicts[video_id].most_common()),
-            sum(bool(turn.reviewers) for turn in corrected.turns) + len(corrected.deleted),
-            len(corrected.conflicts),
+            _num_differing(corrected[video_id]) if video_id in corrected else 0,
+            len(corrected[video_id].conflicts) if video_id in corrected else 0,
         ]
-        for video_id, corrected in zip(found.events, found.corrected, strict=True)
+        for video_id in found.events
     ]
     return [_plain(row) for row in rows]
 
@@ -215,6 +226,11 @@ def _judged_events(review: Review) -> dict[str, dict[str, Event]]:
         if any(opinion.verdict is not None for opinion in said.opinions):
             judged.setdefault(said.event.video_id, {})[said.event.key] = said.event
     return judged
+
+
+def _num_differing(corrected: CorrectedSample) -> int:
+    """Return how many turns are changed, added or deleted."""
+    return sum(bool(turn.reviewers) for turn in corrected.turns) + len(corrected.deleted)
 
 
 def _of(event: Event) -> str:

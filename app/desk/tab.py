@@ -9,7 +9,7 @@ import gradio as gr
 from app.batch.batches import Batches
 from app.desk import handlers
 from app.desk.desk import Desk
-from app.desk.handlers import LEAVE_OUT, NO_RUN, Asked, DeskView
+from app.desk.handlers import LEAVE_OUT, NO_RUN, UNSPLIT, Asked, DeskView
 from app.desk.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
 from app.desk.transfer import SPLITS, TABLES
 from app.handlers import Bench
@@ -52,7 +52,13 @@ def make_desk_tab(
     """
     with gr.Row():
         with gr.Column(scale=3, min_width=300):
-            split = gr.Dropdown(list(desk.splits), label="Split", interactive=True, elem_id="reviewed_split")
+            split = gr.Dropdown(
+                [*((name, name) for name in desk.splits), ("uploads: in no split", UNSPLIT)],
+                value=next(iter(desk.splits), None),
+                label="Split",
+                interactive=True,
+                elem_id="reviewed_split",
+            )
             runs = gr.Dropdown(
                 [("none: references alone", NO_RUN)],
                 value=NO_RUN,

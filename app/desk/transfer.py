@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from app.exports.folder import EXPORT_FORMS, ExportForm, correct_samples, gather_videos, import_eaf, write_export
-from app.reviews.review import Review
+from app.exports.folder import EXPORT_FORMS, ExportForm, import_eaf, write_export
+from app.exports.tabulate import ReviewedVideo
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
 from eval.forms import FORMS, Detail, Form, write_samples
-from eval.runs import RunFolder
 from eval.samples import Sample
 
 TABLES: Final[dict[str, ExportForm]] = {f"everything, as {form}": form for form in EXPORT_FORMS}
@@ -38,25 +37,19 @@ class Export:
 
 def write_zip(
     folder: Path,
-    samples: Sequence[Sample],
+    videos: Sequence[ReviewedVideo],
     *,
     content: str,
     split: str,
-    review: Review,
-    run: RunFolder | None = None,
-    prefer: Sequence[str] = (),
     without: Sequence[Detail] = (),
 ) -> Export:
     """Write what ``python -m app.exports`` writes, and zip it.
 
     Args:
         folder: An empty one.
-        samples: The references of the split.
+        videos: What is known of the videos of the split.
         content: A name in ``TABLES`` or ``SPLITS``.
         split: What the split is called.
-        review: What reviewers say.
-        run: What the model did; None for the references alone.
-        prefer: Whose corrections count in a conflict, best first.
         without: What the corrected split leaves out; other content has it all.
 
     Raises ``ValueError`` for what the form cannot hold, and ``EngineError`` without a package that it needs.
@@ -67,17 +60,18 @@ def write_zip(
     name = re.sub(r"\W", "_", split)
     inside = folder / f"{name}-{form}"
     inside.mkdir()
-    corrected = correct_samples(samples, review=review, prefer=prefer)
+    corrected = [video.corrected for video in videos if video.corrected is not None]
     if content in SPLITS:
+        if len(corrected) < len(videos):
+            raise ValueError("videos of no split have no reference to correct; export everything of them")
         path = inside / f"{name}.{_ENDINGS[SPLITS[content]]}"
         write_samples(path, [found.sample for found in corrected], form=SPLITS[content], without=without)
     else:
-        videos = gather_videos(samples, review=review, run=run, prefer=prefer)
         write_export(inside, videos, form=TABLES[content], split=name)
     path = Path(shutil.make_archive(str(inside), "zip", root_dir=folder, base_dir=inside.name))
     return Export(
         path=path,
-        num_videos=len(corrected),
+        num_videos=len(videos),
         num_conflicts=sum(len(found.conflicts) for found in corrected),
         num_unusable=sum(len(found.unusable) for found in corrected),
     )

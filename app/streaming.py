@@ -103,7 +103,7 @@ def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.Even
     A blind reviewer's own corrections count alone.
     """
     run = live.run if live else None
-    sample = desk.sample(run.clip.name) if run else None
+    sample = desk.sample(run.clip.video_id) if run else None
     if run is None or sample is None or run.clip.sample is None:
         return say_only("There is no run with a reference to judge: press Run.", is_problem=True)
     if not event.corrected:

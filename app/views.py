@@ -135,7 +135,7 @@ def show_run(
         player=pack_run(
             run,
             judged,
-            events=name_events(run.clip.name, outputs=run.outputs, references=names, judged=judged),
+            events=name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged),
             is_corrected=corrected is not None,
             open_at_s=open_at,
             open_event=open_event,

@@ -91,7 +91,7 @@ def write_reviewed(path: Path, run: Run, judged: JudgedVideo) -> None:
     sample = run.clip.sample
     assert sample is not None
     names = name_turns(sample.turns)
-    events = name_events(run.clip.name, outputs=run.outputs, references=names, judged=judged)
+    events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
     path.write_text(pack_run(run, judged, events=events), encoding="utf-8")
     (path.parent / "reviews").mkdir()
     write_samples(path.parent / "reviews" / "split.json", [sample], form="manifest")

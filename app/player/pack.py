@@ -80,6 +80,7 @@ def _pack(run: Run, judged: JudgedVideo | None) -> Packed:
     missed = {failure.reference for failure in failures if failure.turn is None}
     return {
         "name": run.clip.name,
+        "video_id": run.clip.video_id,
         "run": run.digest,
         "model": run.model_digest,
         "run_name": run.name,

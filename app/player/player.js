@@ -18,7 +18,7 @@ function draw() {
   root.classList.toggle("ss-has-run", Boolean(data));
   find("empty").textContent = data ? "" : "Press Run: what the assistant says and believes appears here, on the video's clock.";
   if (!data) return clear();
-  const isSame = before?.name === data.name;
+  const isSame = before?.video_id === data.video_id;
   shown.isPreview = isStale = false;
   shown.thresholds = { ...data.thresholds };
   for (const name of ["previousFailure", "nextFailure"]) find("bar").querySelector(`[data-do=${name}]`).disabled = !data.has_reference;

@@ -35,7 +35,7 @@ function recall() {
   for (const { kind, target } of waiting) if (kind === "undo") undone.add(target); else if (kind === "redo") undone.delete(target);
   for (const action of waiting.filter(({ action_id }) => !undone.has(action_id))) {
     if (action.correction?.time_s !== undefined) review.moves.set(JSON.stringify(action.correction.turn), action.correction.time_s);
-    if (!action.event || action.reviewer !== who || action.video_id !== data.name) continue;
+    if (!action.event || action.reviewer !== who || action.video_id !== data.video_id) continue;
     const given = { verdict: { verdict: action.verdict }, tags: { tags: action.tags }, note: { note: action.note } }[action.kind];
     review.mine.set(action.event.key, { ...opinion(action.event.key), ...given, isWaiting: true });
   }
@@ -60,7 +60,7 @@ function give(kind, more) {
     return say("Who reviews? Type your name, press Enter, then go on.");
   }
   outbox.put({
-    action_id: newName(), kind, video_id: data.name, reviewer: reviewer(), ...more,
+    action_id: newName(), kind, video_id: data.video_id, reviewer: reviewer(), ...more,
     moment: {
       run_digest: data.run, model_digest: data.model, playhead_s: screen.time,
       speak_threshold: data.thresholds.speak, update_threshold: data.thresholds.update,
@@ -79,7 +79,7 @@ function giveToEvent(kind, more) {
 
 // Takes back, or brings back. What waits in the outbox is named, so that nothing else is meant should it be refused.
 function takeBack(kind) {
-  const mine = outbox.all().filter((action) => action.reviewer === reviewer() && action.video_id === data.name);
+  const mine = outbox.all().filter((action) => action.reviewer === reviewer() && action.video_id === data.video_id);
   const done = [], undone = [];
   for (const action of mine) {
     if (action.kind === "undo") undone.push(...(action.target ? done.splice(done.indexOf(action.target), 1) : []));
@@ -105,11 +105,11 @@ async function send() {
     do {
       review.isAgain = false;
       const waiting = outbox.all(), first = waiting[0];
-      const [video, who] = first ? [first.video_id, first.reviewer] : [data?.name, reviewer()];
+      const [video, who] = first ? [first.video_id, first.reviewer] : [data?.video_id, reviewer()];
       if (video === undefined) break;
       const actions = waiting.filter((action) => action.video_id === video && action.reviewer === who).slice(0, 100);
-      hear(video, await server.ask({ video_id: video, reviewer: who, is_blind: review.isBlind, has_layer: video === data?.name ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) }));
-      review.isAgain ||= outbox.keys.length > 0 && !review.problem || first && (video !== data?.name || who !== reviewer());
+      hear(video, await server.ask({ video_id: video, reviewer: who, is_blind: review.isBlind, has_layer: video === data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) }));
+      review.isAgain ||= outbox.keys.length > 0 && !review.problem || first && (video !== data?.video_id || who !== reviewer());
     } while (review.isAgain && !review.problem);
   } catch {
     review.problem = "the server does not answer";
@@ -135,7 +135,7 @@ function hear(video, reply) {
     outbox.remove(action_id);
     review.saved = new Date().toLocaleTimeString();
     const words = { undo: "Taken back.", redo: "Brought back.", correction: "Corrected: see the lane “corrected”." }[done?.kind];
-    if (!words || video !== data?.name) continue;
+    if (!words || video !== data?.video_id) continue;
     say(words);
     review.wanted = event;
   }
@@ -143,7 +143,7 @@ function hear(video, reply) {
     outbox.remove(id);
     say(`Not kept: ${reply.refused[id]}`);
   }
-  if (reply.state && video === data?.name) {
+  if (reply.state && video === data?.video_id) {
     const isNew = "layer" in reply.state;
     review.state = { layer: layer(), ...reply.state };
     recall();

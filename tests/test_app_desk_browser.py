@@ -70,7 +70,9 @@ def test_a_disagreement_opens_the_player_at_its_time(page: Page) -> None:
     enter(page, "Agreement")
     page.locator("#to_settle [data-testid^=cell]", has_text="verdicts differ").first.click()
     wait_for_status(page, "^v0, 0:06, its reference alone at 0:02.0")
-    page.wait_for_function("document.querySelector('#video video')?.currentTime === 2")
+    page.wait_for_function("Math.abs(document.querySelector('#video video')?.currentTime - 2) < 0.01")
+    page.wait_for_function("document.querySelector('.ss').inspect().event?.time === 2")
+    assert inspect(page)["tab"] == "review"
     assert inspect(page)["video"] == "v0"
 
 

@@ -200,6 +200,7 @@ def _review(page: Page) -> dict[str, float]:
     })""",
         NUM_VERDICTS,
     )
+    assert len(inspect(page)["opinions"]) == NUM_VERDICTS
     print(f"{'a verdict is kept':30} {1000 * verdict_s:8.0f} ms")
     return {"verdict_s": round(verdict_s, 3)}
 

@@ -150,40 +150,6 @@ class Lanes {
     this.paintTexts(pen, row, data.wanted, (turn) => (turn.is_missed ? [this.colours.missed, "✕", true] : [this.colours.reference, "●"]));
   }
 
-  // Turns of the corrected reference: words above, updates below; a line leads from where the source has them.
-  paint_corrected(pen, row, data) {
-    const colours = {same: this.colours.reference, changed: this.colours.active, deleted: this.colours.missed};
-    const marks = {assistant: dot, user: triangle, update: diamond};
-    let before = "";
-    for (const turn of data.layer) {
-      const [from, x, y] = [this.x(turn.name.time_s), this.x(turn.time), this.layerY(row, turn)];
-      if (Math.max(x, from) < GUTTER - 8 || Math.min(x, from) > this.width) continue;
-      const place = `${Math.round(x)} ${y}${turn.look}`;
-      if (place === before) continue; // nothing more would be seen
-      before = place;
-      pen.fillStyle = pen.strokeStyle = colours[turn.look];
-      pen.lineWidth = 1.8;
-      if (turn.look === "deleted") cross(pen, x, y); else marks[turn.role](pen, x, y);
-      if (turn.isTorn) { pen.strokeStyle = this.colours.missed; pen.strokeRect(x - 7, y - 7, 14, 14); }
-      if (Math.abs(from - x) > 4) line(pen, from, y, x, y);
-      pen.lineWidth = 1;
-    }
-  }
-
-  // Events: a ring without a verdict, a dot with "correct", a triangle with another.
-  paint_judged(pen, row, data) {
-    let before = "";
-    for (const event of data.judged) {
-      const x = this.x(event.time), y = row.top + 6, kind = event.verdict === null ? "none" : event.verdict === "correct" ? "correct" : "other";
-      if (x < GUTTER - 8 || x > this.width || before === `${Math.round(x)}${kind}`) continue;
-      before = `${Math.round(x)}${kind}`;
-      pen.fillStyle = pen.strokeStyle = {none: this.colours.reference, correct: this.colours.matched, other: this.colours.mismatched}[kind];
-      if (kind === "other") triangle(pen, x, y); else if (kind === "correct") dot(pen, x, y); else { pen.beginPath(); pen.arc(x, y, 2.6, 0, 7); pen.stroke(); }
-    }
-  }
-
-  layerY(row, turn) { return row.top + (turn.role === "update" ? 19 : 7); }
-
   paint_said(pen, row, data) {
     this.paintTexts(pen, row, data.said, (turn) => [this.colours[turn.verdict] ?? this.colours.speak, VERDICTS[turn.verdict] ?? "●"]);
   }
@@ -342,13 +308,6 @@ class Lanes {
     pen.setLineDash([]);
   }
 
-  // The turn of the corrected reference at a point; null for none.
-  layerTurn(data, row, x, y) {
-    const apart = (turn) => Math.abs(this.x(turn.time) - x);
-    const near = data.layer.filter((turn) => apart(turn) < 8 && Math.abs(this.layerY(row, turn) - y) < 8);
-    return near.sort((a, b) => apart(a) - apart(b))[0] ?? null;
-  }
-
   // The text of what lies under a point, for the tooltip; null for nothing.
   describe(data, x, y) {
     const row = this.rowAt(y);
@@ -357,10 +316,6 @@ class Lanes {
     if (x < GUTTER) return row.kind === "step" ? row.label : null;
     const time = this.time(x), frame = frameAt(data, time);
     const lists = {user: data.asked, reference: data.wanted, said: data.said};
-    if (row.kind === "corrected") {
-      const turn = this.layerTurn(data, row, x, y);
-      return turn && `${clockText(turn.time)}  ${turn.look === "deleted" ? "deleted: " : ""}${turn.text}`;
-    }
     if (lists[row.kind]) {
       const turn = lists[row.kind][countUpTo(lists[row.kind], this.time(x + 2), (item) => item.time) - 1];
       return turn && x - this.x(turn.time) < 260 ? `${clockText(turn.time)}  ${turn.text}` : null;
@@ -373,41 +328,4 @@ class Lanes {
     const words = (name) => data.state_words[stateAt(data.bands[name][row.step] ?? [], frame)] ?? "";
     return `${row.label}: ${words("model")}${data.has_reference ? `; reference ${words("reference")}` : ""}`;
   }
-}
-
-// Gives a canvas as many pixels as the screen has for it; a canvas that fits keeps what it has.
-function fitCanvas(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1, pixels = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== pixels[0] || canvas.height !== pixels[1]) [canvas.width, canvas.height] = pixels;
-  const pen = canvas.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  return pen;
-}
-
-function line(pen, x0, y0, x1, y1) { pen.beginPath(); pen.moveTo(x0, y0); pen.lineTo(x1, y1); pen.stroke(); }
-function dot(pen, x, y) { pen.beginPath(); pen.arc(x, y, 3.6, 0, 7); pen.fill(); }
-function cross(pen, x, y) { line(pen, x - 4, y - 4, x + 4, y + 4); line(pen, x - 4, y + 4, x + 4, y - 4); }
-function diamond(pen, x, y) { pen.beginPath(); for (const [dx, dy] of [[0, -5], [5, 0], [0, 5], [-5, 0]]) pen.lineTo(x + dx, y + dy); pen.fill(); }
-function triangle(pen, x, y) { pen.beginPath(); pen.moveTo(x, y - 5); pen.lineTo(x + 5, y + 4); pen.lineTo(x - 5, y + 4); pen.fill(); }
-
-function hatching(pen, colour) {
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = 6;
-  const small = tile.getContext("2d");
-  small.strokeStyle = colour;
-  small.lineWidth = 1.2;
-  line(small, -1, 7, 7, -1);
-  return pen.createPattern(tile, "repeat");
-}
-
-// Cuts a text to a width; never measures more than could ever fit.
-function fitted(pen, text, width) {
-  const short = text.slice(0, 80);
-  if (short.length === text.length && pen.measureText(short).width <= width) return short;
-  let low = 0, high = short.length;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (pen.measureText(`${short.slice(0, middle)}…`).width <= width) low = middle; else high = middle - 1;
-  }
-  return low ? `${short.slice(0, low)}…` : "";
 }

@@ -3,7 +3,7 @@
 const find = (name) => element.querySelector(`.ss-${name}`);
 const root = element.querySelector(".ss");
 const canvas = find("canvas"), map = find("map"), head = find("head"), tip = find("tip");
-const lanes = new Lanes(canvas);
+const lanes = new ReviewLanes(canvas);
 const screen = new Screen(`#${props.video_id} video`);
 const goTo = (time) => { seek(time); canvas.focus({ preventScroll: true }); };
 const transcript = new Transcript(find("rows"), goTo);

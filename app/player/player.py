@@ -15,7 +15,9 @@ from app.reviews.actions import VERDICTS
 HERE: Final = Path(__file__).parent
 SCRIPTS: Final = (
     "data.js",
+    "shapes.js",
     "lanes.js",
+    "review_lanes.js",
     "panels.js",
     "screen.js",
     "player.js",

@@ -8,7 +8,7 @@ const SCOPES = {
 };
 const outbox = new Outbox();
 const review = {
-  state: null, events: [], mine: new Map(), moves: new Map(), current: null, wanted: null, scope: "all", wantsCorrected: false, // what is said, and of what
+  state: null, events: [], mine: new Map(), turns: new Map(), current: null, wanted: null, scope: "all", wantsCorrected: false, // what is said, and of what
   isBlind: remembered("blind") === "yes", signedIn: null, // who says it
   isAsking: false, isAgain: false, saved: "", problem: "", timer: 0, // what became of it
 };
@@ -30,15 +30,16 @@ function recall() {
     const mine = said.find((opinion) => opinion.reviewer === who);
     if (mine) review.mine.set(key, mine);
   }
-  review.moves.clear();
+  const moves = new Map();
   const waiting = outbox.all(), undone = new Set();
   for (const { kind, target } of waiting) if (kind === "undo") undone.add(target); else if (kind === "redo") undone.delete(target);
   for (const action of waiting.filter(({ action_id }) => !undone.has(action_id))) {
-    if (action.correction?.time_s !== undefined) review.moves.set(JSON.stringify(action.correction.turn), action.correction.time_s);
+    if (action.correction?.time_s !== undefined) moves.set(JSON.stringify(action.correction.turn), action.correction.time_s);
     if (!action.event || action.reviewer !== who || action.video_id !== data.video_id) continue;
     const given = { verdict: { verdict: action.verdict }, tags: { tags: action.tags }, note: { note: action.note } }[action.kind];
     review.mine.set(action.event.key, { ...opinion(action.event.key), ...given, isWaiting: true });
   }
+  review.turns = new Map((layer()?.turns ?? []).map((turn) => [turn.key, moves.size ? { ...turn, time: moves.get(JSON.stringify(turn.name)) ?? turn.time } : turn]));
   data.judged = review.events.map((event) => ({ time: eventTime(event), ...opinion(event.key) }));
   transcript.mark(data, opinion);
   askPaint();
@@ -46,11 +47,8 @@ function recall() {
 }
 
 function opinion(key) { return review.mine.get(key) ?? NOTHING_SAID; }
-function correctedTurn(event) {
-  const turn = layer()?.turns.find((found) => found.key === event.key);
-  return turn ? { ...turn, time: review.moves.get(JSON.stringify(turn.name)) ?? turn.time } : null;
-}
-function eventTime(event) { return correctedTurn(event)?.time ?? event.time; }
+function correctedTurn(event) { return review.turns.get(event.key) ?? null; }
+function eventTime(event) { return review.turns.get(event.key)?.time ?? event.time; }
 function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
 
 function give(kind, more) {
@@ -193,7 +191,7 @@ function followEvent(time) {
   const now = currentEvent();
   if (now && Math.abs(eventTime(now) - time) < 0.5 / data.fps) return;
   const begun = review.events.filter((event) => isInScope(event) && eventTime(event) <= time + 1e-4);
-  const latest = Math.max(...begun.map(eventTime));
+  const latest = begun.reduce((most, event) => Math.max(most, eventTime(event)), -Infinity);
   const key = begun.find((event) => eventTime(event) > latest - 1e-3)?.key ?? null;
   if (key === review.current) return;
   review.current = key;

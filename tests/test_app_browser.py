@@ -157,3 +157,9 @@ def test_video_details_and_lanes_are_seen_together(page: Page) -> None:
         assert box is not None
         assert box["y"] >= 0
         assert box["y"] + box["height"] <= 900
+
+
+def test_the_reviewer_of_the_player_is_the_one_of_the_reviews_tab(page: Page) -> None:
+    page.evaluate("localStorage['stepscope:reviewer'] = 'Ada'")
+    page.get_by_role("tab", name="Reviews").click()
+    page.wait_for_function("document.querySelector('#reviewer input, #reviewer textarea')?.value === 'Ada'")

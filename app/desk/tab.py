@@ -12,6 +12,7 @@ from app.desk.desk import Desk
 from app.desk.handlers import LEAVE_OUT, NO_RUN, UNSPLIT, Asked, DeskView
 from app.desk.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
 from app.desk.transfer import SPLITS, TABLES
+from app.desk.who import signed_in
 from app.handlers import Bench
 from eval.forms import DETAILS
 
@@ -162,7 +163,9 @@ def make_desk_tab(
         return handlers.show(batches, desk, ask(split, run, typed, is_blind, request))
 
     def enter(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
-        return (*show(split, run, typed, is_blind, request), is_blind or desk.is_blind)
+        shown = show(split, run, typed, is_blind, request)
+        named = shown if signed_in(request) else shown._replace(reviewer=typed)
+        return (*named, is_blind or desk.is_blind)
 
     def open_video(
         live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request

@@ -29,6 +29,7 @@ function draw() {
     cursor = null;
   }
   if (!isSame) { review.state = review.current = null; review.wantsCorrected = false; }
+  if (!data.has_reference && ["failures", "reference"].includes(review.scope)) review.scope = find("scope").value = "all";
   screen.caption(data, screen.captions);
   transcript.draw(data);
   drawKinds();

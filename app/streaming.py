@@ -14,7 +14,7 @@ import gradio as gr
 
 from app.clips import Clip
 from app.desk.desk import Desk
-from app.desk.who import signed_in
+from app.desk.who import signed_in, typed_name
 from app.handlers import Bench, read_task, read_threshold
 from app.reviews.desk import read_review
 from app.runs import Run
@@ -108,7 +108,7 @@ def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.Even
         return say_only("There is no run with a reference to judge: press Run.", is_problem=True)
     if not event.corrected:
         return show_run(run, "Judged by the reference of the source.", encode=bench.encode)
-    only = (signed_in(request) or event.reviewer) if desk.is_blind or event.is_blind else None
+    only = (signed_in(request) or typed_name(event.reviewer)) if desk.is_blind or event.is_blind else None
     corrections = read_review(desk.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
     corrected = apply_corrections(sample, corrections)
     said = f"Judged by the corrected reference; corrections: {len(corrections)}, conflicts: {len(corrected.conflicts)}."

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.desk.desk import Desk
-from app.desk.who import reviewer_of, signed_in
+from app.desk.who import needs_login, reviewer_of, signed_in, typed_name
 from app.reviews.actions import Action
 from app.reviews.desk import read_review, redo, undo
 from app.reviews.events import reference_event
@@ -26,6 +26,7 @@ from eval.samples import Sample
 Answer = dict[str, Any]
 MOST_LETTERS = 50_000
 """Longest action, as JSON."""
+SIGN_IN = "sign in with Hugging Face, in the tab Reviews"
 _TAKES_BACK = {"undo": undo, "redo": redo}
 _read_action = TypeAdapter(Action).validate_python
 
@@ -47,7 +48,10 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
     reply: Answer = {"signed_in": name, "is_blind": desk.is_blind, "kept": [], "refused": {}, "state": None}
     try:
         video_id = str(asked["video_id"])
-        reviewer = reviewer_of(request, str(asked["reviewer"])) if name or asked["reviewer"] else None
+        typed = typed_name(str(asked["reviewer"]))
+        reviewer = reviewer_of(request, typed) if name or typed else None
+        if asked["actions"] and reviewer is None and needs_login():
+            raise ValueError(SIGN_IN)
         for action in asked["actions"]:
             action_id = str(action["action_id"])
             try:

@@ -1,6 +1,5 @@
 """The reviews tab's layout and wiring; what happens is in ``app.desk.handlers``."""
 
-import os
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from app.desk.desk import Desk
 from app.desk.handlers import LEAVE_OUT, NO_RUN, UNSPLIT, Asked, DeskView
 from app.desk.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
 from app.desk.transfer import SPLITS, TABLES
-from app.desk.who import signed_in
+from app.desk.who import needs_login, signed_in, typed_name
 from app.handlers import Bench
 from eval.forms import DETAILS
 
@@ -68,8 +67,14 @@ def make_desk_tab(
                 interactive=True,
                 elem_id="reviewed_run",
             )
-            reviewer = gr.Textbox(label="Reviewer", placeholder="your name", max_lines=1, elem_id="reviewer")
-            if os.environ.get("OAUTH_CLIENT_ID"):
+            reviewer = gr.Textbox(
+                label="Reviewer",
+                placeholder="your name",
+                interactive=not needs_login(),
+                max_lines=1,
+                elem_id="reviewer",
+            )
+            if needs_login():
                 gr.LoginButton()
             blind = gr.Checkbox(
                 desk.is_blind,
@@ -157,14 +162,14 @@ def make_desk_tab(
     asked = [split, runs, reviewer, blind]
 
     def ask(split: Any, run: Any, typed: Any, is_blind: Any, request: Any) -> Asked:
-        return Asked(split=split, run=run or None, typed=typed or "", is_blind=bool(is_blind), request=request)
+        return Asked(split=split, run=run or None, typed=typed_name(typed), is_blind=bool(is_blind), request=request)
 
     def show(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
         return handlers.show(batches, desk, ask(split, run, typed, is_blind, request))
 
     def enter(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
         shown = show(split, run, typed, is_blind, request)
-        named = shown if signed_in(request) else shown._replace(reviewer=typed)
+        named = shown if signed_in(request) else shown._replace(reviewer=typed_name(typed))
         return (*named, is_blind or desk.is_blind)
 
     def open_video(

@@ -1,6 +1,7 @@
 """Who asks: the user of ``--auth``, the Hugging Face account on a Space, or whoever a typed name says."""
 
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,22 @@ def signed_in(request: Any) -> str | None:
     return next((page.tokens[token] for token in map(raw.cookies.get, cookies) if token in page.tokens), None)
 
 
+def needs_login() -> bool:
+    """Whether this is a Space with OAuth: there a typed name is nobody's."""
+    return bool(os.environ.get("OAUTH_CLIENT_ID"))
+
+
+def typed_name(typed: str | None) -> str:
+    """Return a typed name where it counts; else an empty one."""
+    return "" if needs_login() else (typed or "").strip()
+
+
 def reviewer_of(request: Any, typed: str) -> str:
-    """Return in whose name an action is kept: who signed in, or the typed name.
+    """Return in whose name an action is kept: who signed in, or the typed name where nobody has to sign in.
 
     Raises ``ValueError`` for a name that cannot be shown.
     """
-    return check_reviewer(signed_in(request) or typed)
+    return check_reviewer(signed_in(request) or typed_name(typed))
 
 
 def read_users(path: Path) -> list[tuple[str, str]]:

@@ -115,9 +115,9 @@ def show_run(
 ) -> RunView:
     """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's.
 
-    The player goes to ``open_at``, in seconds or to the start of the seconds that hold most failures, there to the
-    event of the key ``open_event``, and has the lanes of the ``other`` run of the video, whose failures count as well,
-    below those of this one. With ``corrected`` it is judged against that reference.
+    The player goes to ``open_at``, in seconds or to the start of the seconds that hold most failures (the status says
+    whether there are any), there to the event of the key ``open_event``. It has the lanes of the ``other`` run of the
+    video, whose failures count as well, below those of this one. With ``corrected`` it is judged against that.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
@@ -127,6 +127,7 @@ def show_run(
     beside = (other, _judge(other, encode)) if other is not None else None
     if open_at == "worst":
         worst = worst_frame([of_run for of_run in (judged, beside and beside[1]) if of_run], fps=run.config.fps)
+        status += " It has no failure." if worst is None else " This is its worst moment; press N for the next failure."
         longest = max(run.outputs, other.outputs if other is not None else (), key=len)
         open_at = None if worst is None else longest[worst].time_s
     return RunView(

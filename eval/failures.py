@@ -4,6 +4,7 @@ Responses are matched as ``eval.turns`` does it and updates as ``eval.updates`` 
 those that the scores count. A pair that is right but further apart than ``LATE_S`` is early or late.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -108,7 +109,7 @@ def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:
     frames = sorted(failure.frame_index for judged in runs for failure in judged.failures)
     if not frames:
         return None
-    return max(frames, key=lambda first: sum(first <= frame < first + WORST_S * fps for frame in frames))
+    return max(frames, key=lambda first: bisect_left(frames, first + WORST_S * fps) - bisect_left(frames, first))
 
 
 def _frames_of(sample: Sample, role: str) -> dict[int, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.actions import Action, Event, Moment
-from app.reviews.review import fold_actions
+from app.reviews.review import Opinion, Review, fold_actions
 from engine.records import FrameOutput
 from eval.corrections import Correction, name_turns
 from eval.samples import Sample, Turn
@@ -62,3 +62,9 @@ def reviewed_video(*corrections: Correction, sample: Sample = SAMPLE) -> Reviewe
         sample=sample,
         review=fold_actions(actions),
     )
+
+
+def opinion(review: Review, event: Event, reviewer: str) -> Opinion:
+    """Return what a reviewer says of an event; an empty opinion where there is none."""
+    said = (said for found in review.events if found.event.key == event.key for said in found.opinions)
+    return next((one for one in said if one.reviewer == reviewer), Opinion(reviewer=reviewer))

@@ -20,7 +20,7 @@ from app.batch.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results,
 from app.clips import read_demos, read_splits
 from app.display import DisplayCopies
 from app.handlers import Bench
-from app.views import Buttons, ClipView, RunView
+from app.views import Buttons, ClipView, RunView, show_run
 from engine.checkpoint import load_model
 from eval.progress import Progress
 from eval.registry import find_metric
@@ -339,8 +339,15 @@ def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, finished: Batch
     assert (clip_view.clip.name, Path(clip_view.video).name) == ("v1", "v1.mp4")
     outputs = RunFolder(batches.runs / "a").outputs("v1")
     assert shown["open_at"] in {outputs[failure["frame"]].time_s for failure in shown["failures"]}
+    assert run_view.status.value.endswith("This is its worst moment; press N for the next failure.")
     assert buttons.live.run.outputs == outputs
     assert page[16].selected == "player"
+    still = replace(outputs[0], response=None, updates=(), dst_state=dict.fromkeys(outputs[0].dst_state, "not_started"))
+    bare = replace(clip_view.clip, sample=replace(buttons.live.run.clip.sample, turns=()))
+    silent = replace(buttons.live.run, outputs=[still], clip=bare)
+    without = show_run(silent, "v1.", encode=bench.encode, open_at="worst")
+    assert without.status.value == "v1. It has no failure."
+    assert json.loads(without.player)["open_at"] is None
     with pytest.raises(ValueError, match="there is no run"):
         saved.read_saved(bench, batches, "../a", "v1")
     with pytest.raises(ValueError, match="has no video"):

@@ -7,15 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.reviews.actions import MOST_NAME, VERDICTS, Action, Event, Verdict, check_reviewer
-from app.reviews.events import VideoEvents, name_events, reference_event, reference_name
+from app.reviews.events import VideoEvents, name_events, reference_event
 from app.reviews.review import (
-    Progress,
     Review,
     find_redo,
     find_undo,
-    find_unreviewed,
     fold_actions,
-    measure_progress,
     review_agreement,
     review_disagreements,
 )
@@ -23,6 +20,7 @@ from engine.records import FrameOutput
 from eval.corrections import Correction, TurnName, name_turns
 from eval.failures import Failure, JudgedVideo
 from eval.samples import Turn
+from tests.reviewed import opinion
 from tests.strategies import BOAT, few
 
 HULL, SAIL, FLAG = (
@@ -60,10 +58,10 @@ def test_two_reviewers_on_one_event_keep_both_and_of_one_the_last_counts() -> No
 def test_tags_a_note_and_a_verdict_stand_beside_one_another() -> None:
     tags, note = act(kind="tags", event=HULL, tags=("a", "b")), act(kind="note", event=HULL, note="odd")
     review = fold_actions([tags, note, judge(HULL, "correct"), act(kind="tags", event=HULL, tags=("b",))])
-    said = review.opinion(HULL, "ann")
+    said = opinion(review, HULL, "ann")
     assert (said.verdict, said.tags, said.note) == ("correct", ("b",), "odd")
-    assert review.opinion(HULL, "bob").verdict is None
-    assert review.opinion(SAIL, "ann").verdict is None
+    assert opinion(review, HULL, "bob").verdict is None
+    assert opinion(review, SAIL, "ann").verdict is None
 
 
 def test_blind_a_reviewer_sees_nothing_of_the_others() -> None:
@@ -144,19 +142,6 @@ def test_undo_and_redo_behave_as_in_an_editor(moves: list[str]) -> None:
     assert verdicts(fold_actions(actions)) == verdicts(fold_actions(past))
 
 
-def test_progress_counts_ones_own_verdicts_and_the_next_unreviewed_follows() -> None:
-    events = (HULL, SAIL, FLAG)
-    note = act(kind="note", event=SAIL, note="later")
-    review = fold_actions([judge(HULL, "correct"), note, judge(FLAG, "missed", by="bob"), judge(SAIL, None)])
-    assert measure_progress(review, events, reviewer="ann") == Progress(num_events=3, num_reviewed=1)
-    assert find_unreviewed(review, events, reviewer="ann", after=None) == SAIL
-    assert find_unreviewed(review, events, reviewer="ann", after=SAIL) == FLAG
-    assert find_unreviewed(review, events, reviewer="bob", after=FLAG) == HULL
-    assert find_unreviewed(review, events, reviewer="bob", after=replace(HULL, text="gone")) == HULL
-    done = fold_actions([judge(event, "correct") for event in events])
-    assert find_unreviewed(done, events, reviewer="ann", after=HULL) is None
-
-
 def test_agreement_and_disagreements_are_those_of_the_verdicts_that_count() -> None:
     wrong = judge(FLAG, "missed", by="bob")
     actions = [judge(event, "correct", by=by) for event in (HULL, SAIL, FLAG) for by in ("ann", "bob")]
@@ -214,10 +199,9 @@ def test_events_are_named_in_the_order_of_the_page_and_found_again_after_a_re_ru
     assert name_events("boat") == VideoEvents(written=(), references=(), states=())
 
 
-def test_a_reference_event_and_the_name_of_its_turn_are_one() -> None:
-    assert reference_name(reference_event("boat", NAME)) == NAME
-    with pytest.raises(ValueError, match="only a reference can be corrected; got an event of kind generated"):
-        reference_name(HULL)
+def test_a_reference_event_has_all_that_its_turn_is_known_by() -> None:
+    event = reference_event("boat", NAME)
+    assert (event.role, event.time_s, event.text, event.number) == (NAME.role, NAME.time_s, NAME.text, NAME.number)
 
 
 @pytest.mark.parametrize("name", ["ann", "Ann O'Neil", "=cmd()", "<script>", "\u05d0\u05d1", " ann "])

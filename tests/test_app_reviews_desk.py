@@ -7,7 +7,7 @@ from app.reviews.actions import Action, Event
 from app.reviews.desk import read_review, redo, undo
 from app.reviews.store import ReviewStore, open_store
 from eval.corrections import Correction
-from tests.reviewed import MOMENT, NAMES
+from tests.reviewed import MOMENT, NAMES, opinion
 
 EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
 
@@ -32,7 +32,7 @@ def test_what_a_reviewer_gives_is_there_and_undone_and_redone_one_by_one(store: 
     assert [action.number for action in given] == [1, 2, 3, 4]
     assert all(action.moment == MOMENT for action in store.read())
     review = read_review(store, video_id="boat")
-    said = review.opinion(EVENT, "ann")
+    said = opinion(review, EVENT, "ann")
     assert (said.verdict, said.tags, said.note) == ("unclear", ("odd",), "dark")
     assert review.corrections["boat"] == (delete,)
     assert [undo(store, reviewer="ann", video_id="boat") for _ in range(5)] == [*given[::-1], None]
@@ -46,11 +46,11 @@ def test_an_undo_that_is_asked_for_twice_takes_back_one(store: ReviewStore) -> N
         store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict=verdict))
     for _ in range(2):
         undo(store, reviewer="ann", video_id="boat", action_id="again")
-    assert read_review(store).opinion(EVENT, "ann").verdict == "correct"
+    assert opinion(read_review(store), EVENT, "ann").verdict == "correct"
 
 
 def test_a_blind_reviewer_sees_and_undoes_nothing_of_the_others(store: ReviewStore) -> None:
     store.append(Action(kind="verdict", reviewer="ann", video_id="boat", event=EVENT, verdict="correct"))
     assert read_review(store, only="bob").events == ()
     assert undo(store, reviewer="bob", video_id="boat") is None
-    assert read_review(store).opinion(EVENT, "ann").verdict == "correct"
+    assert opinion(read_review(store), EVENT, "ann").verdict == "correct"

@@ -20,8 +20,8 @@ from engine.static import StaticStep
 from engine.stream import Streamer, Video
 from engine.vision import FrameFeatures
 from tests.fakes import random_frames, tiny_checkpoint
-from tests.test_engine_many import stream_many, video
-from tests.test_engine_stream import SHORT, TASK, between, decided, probs
+from tests.test_engine_many import CASES, shares_of, stream_many, video
+from tests.test_engine_stream import SHORT, TASK, decided, probs
 
 
 def eagerly(step: StaticStep) -> Step:
@@ -62,26 +62,8 @@ def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
     assert torch.allclose(probs(outputs), probs(wanted), atol=1e-4)
 
 
-def shares_of(checkpoint: Checkpoint, videos: list[Video], share: float, **limits: Any) -> dict[str, Any]:
-    """Pick thresholds that a share of the videos' frames exceed in silence."""
-    silent = Streamer(checkpoint, StreamConfig(speak_threshold=1, update_threshold=1, **limits))
-    seen = [output for outputs in stream_many(silent, videos, rows=1).values() for output in outputs]
-    return {
-        "speak_threshold": between([output.speak_prob for output in seen], share),
-        "update_threshold": between([output.update_prob for output in seen], share),
-        **limits,
-    }
-
-
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    lengths=st.lists(st.integers(0, 45), min_size=1, max_size=5),
-    rows=st.integers(1, 4),
-    lookahead=st.integers(1, 64),
-    draft_tokens=st.sampled_from([0, 3, 24]),
-    share=st.sampled_from([0.0, 0.1, 0.4]),
-    max_seq_len=st.sampled_from([190, 260, 900]),
-)
+@given(**CASES)
 def test_static_shapes_give_what_each_video_gives_alone_frame_by_frame(
     checkpoint: Checkpoint,
     lengths: list[int],

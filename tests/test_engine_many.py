@@ -40,15 +40,30 @@ def stream_many(streamer: Streamer, videos: list[Video], *, rows: int) -> dict[s
     return outputs
 
 
+def shares_of(checkpoint: Checkpoint, videos: list[Video], share: float, **limits: Any) -> dict[str, Any]:
+    """Pick thresholds that a share of the videos' frames exceed in silence."""
+    silent = Streamer(checkpoint, StreamConfig(speak_threshold=1, update_threshold=1, **limits))
+    seen = [output for outputs in stream_many(silent, videos, rows=1).values() for output in outputs]
+    return {
+        "speak_threshold": between([output.speak_prob for output in seen], share),
+        "update_threshold": between([output.update_prob for output in seen], share),
+        **limits,
+    }
+
+
+CASES: dict[str, Any] = {
+    "lengths": st.lists(st.integers(0, 45), min_size=1, max_size=5),
+    "rows": st.integers(1, 4),
+    "lookahead": st.integers(1, 64),
+    "draft_tokens": st.sampled_from([0, 3, 24]),
+    "share": st.sampled_from([0.0, 0.1, 0.4]),
+    "max_seq_len": st.sampled_from([190, 260, 900]),
+}
+"""Videos, and ways to stream them, that must all give what each video gives alone."""
+
+
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    lengths=st.lists(st.integers(0, 45), min_size=2, max_size=5),
-    rows=st.integers(2, 4),
-    lookahead=st.integers(1, 64),
-    draft_tokens=st.sampled_from([0, 24]),
-    share=st.sampled_from([0.0, 0.1, 0.4]),
-    max_seq_len=st.sampled_from([190, 260, 900]),
-)
+@given(**CASES)
 def test_many_videos_at_once_give_what_each_gives_alone_frame_by_frame(
     checkpoint: Checkpoint,
     lengths: list[int],
@@ -59,16 +74,8 @@ def test_many_videos_at_once_give_what_each_gives_alone_frame_by_frame(
     max_seq_len: int,
 ) -> None:
     videos = [video(checkpoint, number, length) for number, length in enumerate(lengths)]
-    limits: dict[str, Any] = {**SHORT, "max_seq_len": max_seq_len}
-    silent = Streamer(checkpoint, StreamConfig(speak_threshold=1, update_threshold=1, **limits))
-    seen = [output for outputs in stream_many(silent, videos, rows=1).values() for output in outputs]
-    config = StreamConfig(
-        speak_threshold=between([output.speak_prob for output in seen], share),
-        update_threshold=between([output.update_prob for output in seen], share),
-        lookahead=lookahead,
-        draft_tokens=draft_tokens,
-        **limits,
-    )
+    limits = shares_of(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
+    config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
     together = stream_many(Streamer(checkpoint, config), videos, rows=rows)
     alone = Streamer(checkpoint, config.one_by_one())
     for one in videos:

@@ -61,9 +61,8 @@ def open_moment(
     except (EngineError, ValueError, OSError) as error:
         return _refuse(error)
     runs = " and ".join(run.name for run in (saved, *rest))
-    where = "at its worst moment" if open_at == "worst" else f"at {clock(open_at, digits=1)}"
-    length = clock(saved.clip.duration_s)
-    status = f"{saved.clip.name} in the run {runs}, {length}, {where}. Press N for the next failure."
+    where = "" if open_at == "worst" else f", at {clock(open_at, digits=1)}. Press N for the next failure"
+    status = f"{saved.clip.name} in the run {runs}, {clock(saved.clip.duration_s)}{where}."
     run_view = show_run(
         saved,
         status,

@@ -16,6 +16,7 @@ HERE: Final = Path(__file__).parent
 SCRIPTS: Final = (
     "data.js",
     "shapes.js",
+    "axis.js",
     "lanes.js",
     "review_lanes.js",
     "panels.js",

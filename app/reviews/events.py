@@ -85,13 +85,6 @@ def reference_event(video_id: str, name: TurnName) -> Event:
     )
 
 
-def reference_name(event: Event) -> TurnName:
-    """Return what a correction calls the reference turn of an event. Raises ``ValueError`` for another event."""
-    if event.kind != "reference":
-        raise ValueError(f"only a reference can be corrected; got an event of kind {event.kind}")
-    return TurnName(role=event.role, time_s=event.time_s, text=event.text, number=event.number)
-
-
 def _number(events: Iterable[Event]) -> tuple[Event, ...]:
     """Tell alike events apart."""
     seen = Counter[str]()

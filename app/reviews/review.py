@@ -53,23 +53,6 @@ class Review:
     only: str | None = None
     """Whose actions alone were looked at (blind mode); None for everybody's."""
 
-    def opinion(self, event: Event, reviewer: str) -> Opinion:
-        """Return what a reviewer says of an event; an empty opinion where there is none."""
-        for found in self.events:
-            if found.event.key == event.key:
-                return next((said for said in found.opinions if said.reviewer == reviewer), Opinion(reviewer=reviewer))
-        return Opinion(reviewer=reviewer)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a reviewer is."""
-
-    num_events: int
-    """Events there are."""
-    num_reviewed: int
-    """Events with a verdict by this reviewer."""
-
 
 def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Review:
     """Return the present state; with ``only`` as that reviewer sees it who must not see the others' (blind mode)."""
@@ -107,27 +90,6 @@ def find_undo(actions: Iterable[Action], *, reviewer: str, video_id: str, target
 def find_redo(actions: Iterable[Action], *, reviewer: str, video_id: str, target: str | None = None) -> Action | None:
     """Return the action that a redo would bring back, the ``target`` alone if there is one; None when there is none."""
     return _last(_histories(actions)[reviewer, video_id].undone, target)
-
-
-def measure_progress(review: Review, events: Sequence[Event], *, reviewer: str) -> Progress:
-    """Say how many of a video's, or a split's, events a reviewer has given a verdict on."""
-    done = _judged(review, reviewer)
-    return Progress(num_events=len(events), num_reviewed=sum(event.key in done for event in events))
-
-
-def find_unreviewed(review: Review, events: Sequence[Event], *, reviewer: str, after: Event | None) -> Event | None:
-    """Return the next event without a verdict by the reviewer, from the start again at the end; None when all have one.
-
-    Args:
-        review: The present state.
-        events: By time.
-        reviewer: Whose verdicts count.
-        after: Where to begin; None begins at the first.
-    """
-    done = _judged(review, reviewer)
-    keys = [event.key for event in events]
-    start = keys.index(after.key) + 1 if after is not None and after.key in keys else 0
-    return next((event for event in (*events[start:], *events[:start]) if event.key not in done), None)
 
 
 def review_agreement(review: Review) -> tuple[Agreement, ...]:
@@ -180,10 +142,6 @@ def _hear(said: Opinion, action: Action) -> Opinion:
     if action.kind == "tags":
         return replace(said, tags=action.tags, action=action)
     return replace(said, note=action.note, action=action)
-
-
-def _judged(review: Review, reviewer: str) -> set[str]:
-    return {rating.item for rating in _ratings(review) if rating.reviewer == reviewer}
 
 
 def _ratings(review: Review) -> list[Rating]:

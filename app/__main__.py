@@ -84,8 +84,7 @@ def serve(options: argparse.Namespace) -> None:
         )
         desk = Desk(store=store, splits=_reviewed(splits, options.data), is_blind=options.blind)
         videos = [sample.video_path for split in desk.splits.values() for sample in split.samples if sample.video_path]
-        backup = f"The store of reviews was migrated; a copy as it was is {store.backup}." if store.backup else ""
-        said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, backup]
+        said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, store.notice]
         print(*filter(None, said), sep="\n", flush=True)
         build_page(bench, batches, desk).launch(
             auth=users,

@@ -72,6 +72,13 @@ def test_an_action_comes_back_as_it_was_with_its_number(where: str) -> None:
         assert store.read(video_id="boat", after=1) == tuple(actions[2:])
 
 
+def test_an_empty_store_says_where_it_is_as_its_name_may_be_mistyped(tmp_path: Path) -> None:
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        assert store.notice == f"The store of reviews {tmp_path}/reviews.sqlite is empty."
+        store.append(judge())
+        assert store.notice == ""
+
+
 def test_an_action_that_is_sent_twice_is_kept_once(where: str) -> None:
     with open_store(where) as store:
         action = judge()
@@ -208,8 +215,9 @@ def test_a_copy_of_an_older_file_lies_beside_it(tmp_path: Path) -> None:
         store.append(judge())
     set_schema(str(path), *OLDER)
     with open_store(path) as store:
-        backup = store.backup
+        backup, notice = store.backup, store.notice
     assert backup is not None
+    assert notice == f"The store of reviews was migrated; a copy as it was is {backup}."
     assert (backup.parent, backup.name[:27]) == (tmp_path, "reviews.sqlite.schema-0001.")
     copy = sqlite3.connect(backup)
     assert copy.execute("SELECT version_num FROM review_schema").fetchone() == ("0001",)

@@ -30,6 +30,16 @@ class ReviewStore:
     backup: Path | None = None
     """The copy that was made because the store had an older schema."""
 
+    @property
+    def notice(self) -> str:
+        """What somebody should know before reviewing; empty when all is as usual."""
+        if self.backup is not None:
+            return f"The store of reviews was migrated; a copy as it was is {self.backup}."
+        with _translate(self.engine.url), self.engine.connect() as connection:
+            is_empty = connection.execute(select(ACTIONS.c.number).limit(1)).first() is None
+        place = self.engine.url.database if self.engine.dialect.name == "sqlite" else self.engine.url.render_as_string()
+        return f"The store of reviews {place} is empty." if is_empty else ""
+
     def append(self, action: Action) -> Action:
         """Keep an action for good and return it with its number; one that is there already is not kept twice.
 

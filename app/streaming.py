@@ -22,6 +22,7 @@ from app.views import UNCHANGED, LiveRun, RunView, say_only, show_run, show_runn
 from app.words import clock, sentence
 from engine.config import StreamConfig
 from engine.errors import EngineError, VideoError
+from engine.records import check_probs
 from engine.replay import Recording
 from engine.stream import Streamer
 from engine.video import Frame, VideoWarning, read_frames
@@ -126,7 +127,7 @@ def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
         outputs = Streamer(bench.checkpoint, run.config).run(features, run.task)
     began = shown = time.perf_counter()
     with closing(outputs):
-        for output in outputs:
+        for output in map(check_probs, outputs):
             if not live.is_wanted:
                 return
             live.run = run = replace(run, outputs=(*run.outputs, output))

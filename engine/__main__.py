@@ -35,7 +35,7 @@ from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
 from engine.features import feature_info, read_features, write_features
 from engine.graphs import GraphSetting
-from engine.records import Step, write_outputs
+from engine.records import Step, check_probs, write_outputs
 from engine.stream import Streamer
 from engine.train import TrainConfig, train
 from engine.video import probe, read_frames
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
         user_turns=tuple(parse_user_turn(text) for text in options.user),
     )
     outputs = Streamer(checkpoint, config).run(_frames(options, checkpoint, config), task)
-    count = write_outputs(options.out, _progress(outputs, _expected(options, config)))
+    count = write_outputs(options.out, map(check_probs, _progress(outputs, _expected(options, config))))
     print(f"{count} frames written to {options.out}")
     for turn in find_late_turns(task, fps=config.fps, num_frames=count):
         print(f"warning: the user turn at {turn.time_s:g} s lies behind the end and was not fed", file=sys.stderr)

@@ -14,6 +14,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
+from engine.errors import EngineError
 from engine.texts import to_json
 
 _MAY_BE_UNKNOWN = ("speak_prob", "update_prob", "latency_ms")
@@ -85,6 +86,16 @@ class FrameOutput:
             raise ValueError(f"a line of a run file must have the fields of FrameOutput; differs in {odd}")
         unknown = {name: math.nan for name in _MAY_BE_UNKNOWN if record[name] is None}
         return cls(**{**record, **unknown, "updates": tuple(record["updates"])})
+
+
+def check_probs(output: FrameOutput) -> FrameOutput:
+    """Return the output. Raises ``EngineError`` where the model gave the probability nan, and so decides nothing."""
+    if math.isnan(output.speak_prob) or math.isnan(output.update_prob):
+        raise EngineError(
+            f"frame {output.frame_index} has the probability nan: the weights are damaged, or their number format too "
+            "short; choose another checkpoint or dtype"
+        )
+    return output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

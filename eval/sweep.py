@@ -16,7 +16,7 @@ import torch
 
 from engine.checkpoint import Checkpoint, load_model
 from engine.errors import EngineError
-from engine.records import FrameOutput
+from engine.records import FrameOutput, check_probs
 from engine.replay import Recording
 from eval.batch import describe, find_places
 from eval.counts import Pool, Values
@@ -28,7 +28,7 @@ from eval.runs import digest_sample
 from eval.samples import BadRecord, Sample, Split
 from eval.scoring import NOT_RUN, ScoreSettings
 from eval.sweep_files import SweepFolder, SweptVideo, claim_sweep, write_sweep
-from eval.worker import Work, check_probs, embed_sample, task_of
+from eval.worker import Work, embed_sample, task_of
 
 _REPORT_S: Final = 0.25
 
@@ -167,8 +167,7 @@ def _sweep_video(
                 recording = Recording(checkpoint, embedded.frames, task=task_of(sample), config=config)
             else:
                 recording = recording.at(speak_threshold=speak, update_threshold=update)
-            for output in recording.run():
-                check_probs(output)
+            for _ in map(check_probs, recording.run()):
                 if tally.is_due():
                     yield tally.progress(sample.video_id, passes=recording.counts.passes)
             passes[place] = recording.counts.passes

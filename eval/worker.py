@@ -4,7 +4,6 @@ A damaged video is run as far as it goes, with a remark. With a folder for featu
 float16 and used from there, in the first run too, so that every run with the folder sees the same numbers.
 """
 
-import math
 import resource
 import sys
 import time
@@ -21,7 +20,7 @@ from engine.config import StreamConfig
 from engine.control import Task, find_late_turns
 from engine.errors import EngineError, VideoError
 from engine.features import feature_info, feature_path, read_features, read_remark, write_features
-from engine.records import FrameOutput
+from engine.records import FrameOutput, check_probs
 from engine.stream import Streamer
 from engine.video import VideoWarning, read_frames
 from engine.vision import FrameFeatures, encode
@@ -81,8 +80,8 @@ def run_sample(
         with _heard(remarks):
             began = time.perf_counter()
             outputs = []
-            for output in Streamer(checkpoint, config).run(_frames(checkpoint, work, sample, remarks), task):
-                check_probs(output)
+            frames = _frames(checkpoint, work, sample, remarks)
+            for output in map(check_probs, Streamer(checkpoint, config).run(frames, task)):
                 outputs.append(output)
                 on_frame(len(outputs))
             wall_s = time.perf_counter() - began
@@ -117,12 +116,6 @@ def embed_sample(checkpoint: Checkpoint, work: Work, sample: Sample) -> Embedded
 def task_of(sample: Sample) -> Task:
     """Return what a sample's video is streamed with."""
     return Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
-
-
-def check_probs(output: FrameOutput) -> None:
-    """Raise ``EngineError`` where a model gave the probability nan."""
-    if math.isnan(output.speak_prob) or math.isnan(output.update_prob):
-        raise EngineError(f"frame {output.frame_index} has the probability nan; choose another dtype")
 
 
 def _frames(checkpoint: Checkpoint, work: Work, sample: Sample, remarks: list[str]) -> Iterator[FrameFeatures]:

@@ -187,6 +187,14 @@ def tiny_checkpoint(folder: Path, *, pooling: Pooling = "mean", seed: int = 0, i
     return load_model(folder, device="cpu")
 
 
+def nan_checkpoint(folder: Path) -> Checkpoint:
+    """Save a tiny model whose probability of speaking is nan, as of one whose training went astray, and load it."""
+    model = tiny_model()
+    torch.nn.init.constant_(model.speaking_decision_head.weight, torch.nan)
+    save_model(folder, model, train_tokenizer(TEXTS), dtype=torch.float32)
+    return load_model(folder, device="cpu")
+
+
 def random_frames(checkpoint: Checkpoint, num_frames: int, *, seed: int = 0) -> Iterator[FrameFeatures]:
     """Make frames of random features."""
     random = torch.Generator().manual_seed(seed)

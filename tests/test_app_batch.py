@@ -17,16 +17,15 @@ from app.batch.batches import FEATURES, Batches
 from app.batch.handlers import BatchView, Seen
 from app.batch.jobs import Job, Jobs
 from app.batch.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results, video_table
-from app.clips import read_demos, read_splits
-from app.display import DisplayCopies
+from app.clips import read_splits
 from app.handlers import Bench
 from app.views import Buttons, ClipView, RunView, show_run
-from engine.checkpoint import load_model
 from eval.progress import Progress
 from eval.registry import find_metric
 from eval.runs import RunFolder
 from eval.samples import Split
 from tests.batches import SCORING, copies, no_java, work_of, write_split
+from tests.benches import make_bench
 from tests.fakes import count_letters
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
@@ -273,13 +272,7 @@ def test_a_table_with_more_or_fewer_columns_is_shown(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def bench(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(
-        checkpoint=load_model(tiny_folder, device="cpu"),
-        demos=read_demos(demo_manifest),
-        copies=DisplayCopies(tmp_path_factory.mktemp("copies")),
-        encode=count_letters,
-        max_duration_s=600,
-    )
+    return make_bench(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, finished: Batches) -> None:

@@ -16,22 +16,21 @@ from app.__main__ import main as serve
 from app.batch import saved
 from app.batch.batches import Batches
 from app.batch.jobs import Jobs
-from app.clips import read_demos, read_splits
+from app.clips import read_splits
 from app.desk import handlers
 from app.desk.desk import Desk
 from app.desk.handlers import Asked, DeskView
 from app.desk.transfer import SPLITS, TABLES
 from app.desk.who import read_users
-from app.display import DisplayCopies
 from app.exports.__main__ import main as export
 from app.handlers import Bench
 from app.reviews.actions import Action, Event, Moment, Verdict
 from app.reviews.store import open_store
 from app.views import Buttons, ClipView, RunView
-from engine.checkpoint import load_model
 from eval.corrections import Correction, TurnName, name_turns
 from eval.runs import write_settings
 from tests.batches import SCORING, no_java, work_of
+from tests.benches import make_bench
 from tests.desks import HOSTILE, Reviewed, anybody, write_reviewed
 from tests.fakes import count_letters
 
@@ -60,13 +59,7 @@ def desk(reviewed: Reviewed, batches: Batches) -> Iterator[Desk]:
 
 @pytest.fixture
 def bench(reviewed: Reviewed, tiny_folder: Path, tmp_path: Path) -> Bench:
-    return Bench(
-        checkpoint=load_model(tiny_folder, device="cpu"),
-        demos=read_demos(reviewed.split),
-        copies=DisplayCopies(tmp_path),
-        encode=count_letters,
-        max_duration_s=600,
-    )
+    return make_bench(tiny_folder, reviewed.split, tmp_path)
 
 
 def asked(**changes: Any) -> Asked:

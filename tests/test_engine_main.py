@@ -15,6 +15,7 @@ from engine.config import StreamConfig
 from engine.h264 import write_h264
 from engine.records import read_outputs
 from engine.video import VideoWarning
+from tests.fakes import nan_checkpoint
 
 REAL_VIDEOS = Path(__file__).parent.parent.parent / "shared" / "data" / "videos"
 
@@ -110,6 +111,15 @@ def test_wrong_use_is_one_line_and_exit_code_2(
     line = next(line for line in capfd.readouterr().err.splitlines() if line.startswith("error: "))
     assert reason in line
     assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_a_model_whose_probabilities_are_nan_writes_nothing(
+    video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, broken = tmp_path / "run.jsonl", nan_checkpoint(tmp_path / "broken").folder
+    assert main(["run", str(video), "--out", str(out), "--checkpoint", str(broken), "--device", "cpu"]) == 2
+    assert "error: frame 0 has the probability nan: the weights are damaged" in capfd.readouterr().err
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("command", ["run", "encode", "train", "bench"])

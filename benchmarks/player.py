@@ -4,7 +4,6 @@ Prints what it took and, as the last line, JSON. Needs Chromium and the developm
 """
 
 import json
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -206,4 +205,4 @@ def _review(page: Page) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

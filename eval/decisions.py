@@ -8,7 +8,6 @@ Counts pool over videos; whatever has no data is nan.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
@@ -149,8 +148,7 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
         "precision": share(counts.num_hits, counts.num_decided) if is_mixed else NAN,
         "recall": recall if is_mixed else NAN,
         "f1": share(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else NAN,
-        "average_precision": average_precision(counts.expected_probs, counts.other_probs),
-        "auroc": auroc(counts.expected_probs, counts.other_probs),
+        **rank_scores(counts.expected_probs, counts.other_probs),
         "brier": share(counts.squared_error_sum, counts.num_known),
         "ece": share(sum(errors), counts.num_known),
         "talk_ratio": share(counts.num_decided, counts.num_expected),
@@ -161,30 +159,24 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
     }
 
 
-def average_precision(expected: Values, other: Values) -> float:
-    """Return the mean over expected frames of the precision at their probability; nan unless there are frames of both.
+def rank_scores(expected: Values, other: Values) -> dict[str, float]:
+    """Return how well the probabilities tell expected frames from others; nan unless there are frames of both.
 
-    **Source**: ``average_precision_score`` of scikit-learn, which sorts all frames again at each call: 30 times
-    slower in a bootstrap.
+    ``average_precision`` is the mean over expected frames of the precision at their probability; ``auroc`` is how often
+    an expected frame has a higher probability than another, ties half, the Mann-Whitney statistic. **Source**:
+    ``average_precision_score`` and the area under ``roc_curve`` of scikit-learn, which sorts all frames again at each
+    call: 30 times slower in a bootstrap.
     """
     if not (expected.total and other.total):
-        return NAN
-    hits, alarms = (_at_least(values, expected.numbers) for values in (expected, other))
+        return {"average_precision": NAN, "auroc": NAN}
+    hits, _ = _reaching(expected, expected.numbers)
+    alarms, above = _reaching(other, expected.numbers)
     precisions = np.divide(hits, hits + alarms, out=np.zeros_like(hits), where=hits > 0)
-    return float((expected.weights * precisions).sum()) / expected.total
-
-
-def auroc(expected: Values, other: Values) -> float:
-    """Return how often an expected frame has a higher probability than another, ties half; nan unless there are both.
-
-    **Source**: the area under scikit-learn's ``roc_curve``, as the Mann-Whitney statistic.
-    """
-    if not (expected.total and other.total):
-        return NAN
-    at_least = _at_least(other, expected.numbers)
-    above = _at_least(other, expected.numbers, side="right")
-    below_or_half_tied = other.total - (at_least + above) / 2
-    return float((expected.weights * below_or_half_tied).sum()) / (expected.total * other.total)
+    below_or_half_tied = other.total - (alarms + above) / 2
+    return {
+        "average_precision": float((expected.weights * precisions).sum()) / expected.total,
+        "auroc": float((expected.weights * below_or_half_tied).sum()) / (expected.total * other.total),
+    }
 
 
 def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:
@@ -201,10 +193,13 @@ def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:
     )
 
 
-def _at_least(values: Values, edges: Numbers, side: Literal["left", "right"] = "left") -> Numbers:
-    """Return the weight of the values that reach each edge (``right``: that exceed it)."""
+def _reaching(values: Values, edges: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the weight of the values that reach each edge, and of those that exceed it."""
     below = np.append(0.0, values.weights.cumsum())
-    return np.asarray(below[-1] - below[np.searchsorted(values.numbers, edges, side=side)])
+    return (
+        below[-1] - below[np.searchsorted(values.numbers, edges, "left")],
+        below[-1] - below[np.searchsorted(values.numbers, edges, "right")],
+    )
 
 
 def _event_scores(counts: DecisionCounts) -> dict[str, float]:

@@ -94,6 +94,7 @@ def serve(options: argparse.Namespace) -> None:
                 *(str(path.resolve()) for path in (*(clip.path for clip in demos.clips), *videos)),
                 str(batches.runs),
             ],
+            blocked_paths=[str(path) for path in (*store.files, *filter(None, [options.auth]))],
             theme=gr.themes.Default(),
             css=CSS + PLAYER_CSS,
             footer_links=["settings"],

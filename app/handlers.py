@@ -23,6 +23,7 @@ from app.views import (
     Thresholds,
     say,
     say_only,
+    show_clip,
     show_nothing,
     show_run,
 )
@@ -61,19 +62,8 @@ def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:
         video = bench.copies.find_or_convert(clip.path)
     except (EngineError, ValueError) as error:
         return _without_clip(live, sentence(error), is_problem=True, task="")
-    sample = clip.sample
-    assert sample is not None
-    view = ClipView(
-        clip=clip,
-        video=str(video),
-        chosen=gr.skip(),
-        upload=None,
-        goal=sample.goal,
-        steps="\n".join(f"{step.id}: {step.name}" for step in sample.steps),
-        user_turns="\n".join(f"{turn.time_s:g}: {turn.text}" for turn in sample.user_turns),
-    )
     status = f"{clip.name}, {clock(clip.duration_s)}. Press Run. {bench.demos.notice}".strip()
-    return (*view, *show_nothing(status), *_ready(live))
+    return (*show_clip(clip, video, chosen=gr.skip()), *show_nothing(status), *_ready(live))
 
 
 def accept_upload(bench: Bench, live: LiveRun | None, before: Clip | None, upload: str | None) -> Page:
@@ -114,7 +104,11 @@ def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapp
         shown = choose_demo(bench, live, chosen)
         status = say(sentence(f"the link leads nowhere: {error}"), is_problem=True)
         return (*shown[: len(ClipView._fields)], status, *shown[len(ClipView._fields) + 1 :], *unchanged)
-    clip_view = ClipView(*choose_demo(bench, live, clip.name)[: len(ClipView._fields)])._replace(chosen=clip.name)
+    shown = choose_demo(bench, live, clip.name)
+    clip_view = ClipView(*shown[: len(ClipView._fields)])
+    if clip_view.clip is None:
+        return (*shown, *unchanged)
+    clip_view = clip_view._replace(chosen=clip.name)
     if "run" not in link:
         return (
             *clip_view,

@@ -38,8 +38,11 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """What the outputs follow from, checkpoint, video, task and settings, as 12 characters."""
-        source = [self.model_digest, self.clip.video_id, asdict(self.task), asdict(self.config)]
+        """What the outputs follow from, checkpoint, video, task and settings, as 12 characters.
+
+        How many frames are fed at once is no such setting: the outputs are the same.
+        """
+        source = [self.model_digest, self.clip.video_id, asdict(self.task), asdict(self.config.one_by_one())]
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 

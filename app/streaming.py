@@ -80,22 +80,31 @@ def stream(
 
 
 def rerun(bench: Bench, live: LiveRun | None, speak_threshold: float, update_threshold: float) -> RunView:
-    """Run a finished run again, exactly, with other thresholds."""
+    """Run a finished run again, exactly, with other thresholds; nothing once another video is shown."""
     if live is None or live.run is None or not live.run.is_finished:
         return say_only("There is no finished run to try other thresholds on: press Run.", is_problem=True)
-    speak, update = read_threshold(speak_threshold, "speak"), read_threshold(update_threshold, "update")
-    config = replace(live.run.config, speak_threshold=speak, update_threshold=update)
-    began = time.perf_counter()
-    if live.recording is not None:
-        live.recording = live.recording.at(speak_threshold=speak, update_threshold=update)
-        outputs = tuple(live.recording.run())
-    else:
-        frames = encode(bench.checkpoint, read_frames(live.run.clip.path, fps=config.fps))
-        outputs = tuple(Streamer(bench.checkpoint, config).run(frames, live.run.task))
-    live.run = replace(live.run, config=config, outputs=outputs)
-    wall_s = time.perf_counter() - began
+    run = live.run
+    try:
+        if run.model_digest != bench.checkpoint.digest:
+            raise ValueError("this run is of another checkpoint than the page's; press Run to run the video with that")
+        speak, update = read_threshold(speak_threshold, "speak"), read_threshold(update_threshold, "update")
+        config = replace(run.config, speak_threshold=speak, update_threshold=update)
+        began = time.perf_counter()
+        if live.recording is not None:
+            recording = live.recording.at(speak_threshold=speak, update_threshold=update)
+            outputs = tuple(map(check_probs, recording.run()))
+            live.recording = recording
+        else:
+            frames = encode(bench.checkpoint, read_frames(run.clip.path, fps=config.fps))
+            outputs = tuple(map(check_probs, Streamer(bench.checkpoint, config).run(frames, run.task)))
+        wall_s = time.perf_counter() - began
+    except (EngineError, ValueError) as error:
+        return say_only(sentence(error), is_problem=True)
+    if not live.is_wanted:
+        return UNCHANGED
+    live.run = replace(run, config=config, outputs=outputs, name="")
     said = f"Done: the same run with the new thresholds, {len(outputs)} frames in {wall_s:.1f} s."
-    return show_run(live.run, said, encode=bench.encode)
+    return show_run(live.run, said, encode=bench.encode, other=live.other)
 
 
 def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.EventData, request: gr.Request) -> RunView:
@@ -103,17 +112,17 @@ def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.Even
 
     A blind reviewer's own corrections count alone.
     """
-    run = live.run if live else None
+    run, other = (live.run, live.other) if live else (None, None)
     sample = desk.sample(run.clip.video_id) if run else None
     if run is None or sample is None or run.clip.sample is None:
         return say_only("There is no run with a reference to judge: press Run.", is_problem=True)
     if not event.corrected:
-        return show_run(run, "Judged by the reference of the source.", encode=bench.encode)
+        return show_run(run, "Judged by the reference of the source.", encode=bench.encode, other=other)
     only = (signed_in(request) or typed_name(event.reviewer)) if desk.is_blind or event.is_blind else None
     corrections = read_review(desk.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
     corrected = apply_corrections(sample, corrections)
     said = f"Judged by the corrected reference; corrections: {len(corrections)}, conflicts: {len(corrected.conflicts)}."
-    return show_run(run, said, encode=bench.encode, corrected=corrected)
+    return show_run(run, said, encode=bench.encode, corrected=corrected, other=other)
 
 
 def _stream(bench: Bench, live: LiveRun, run: Run) -> Generator[RunView]:
@@ -162,6 +171,6 @@ def _watched(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterat
         damages += [sentence(w.message) for w in caught if issubclass(w.category, VideoWarning)]
         if frame is None:
             return
-        if clip.sample is None and frame.time_s > max_duration_s:
+        if clip.content_digest and frame.time_s > max_duration_s:
             raise VideoError(f"{clip.path}: goes on after the limit of {clock(max_duration_s)}; cut it")
         yield frame

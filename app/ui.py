@@ -17,9 +17,8 @@ from app.desk.tab import make_desk_tab
 from app.handlers import Bench
 from app.player.player import make_player
 from app.views import Buttons, ClipView, RunView, Thresholds
+from app.wiring import AT_ONCE, LINE, MODEL
 
-MODEL: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
-"""For events that need the model: one at a time, the others wait in a queue."""
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
 PREVIEW = """(typed) => {{
@@ -31,8 +30,6 @@ PREVIEW = """(typed) => {{
 """Tells the player that a slider moves; the server hears of it from the player, once the slider is let go."""
 STALE = "() => { document.dispatchEvent(new CustomEvent('stepscope:stale')); }"
 """Tells the player that the task is no longer the one of the run that it shows."""
-AT_ONCE: dict[str, Any] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
-"""For events that never wait for another's end."""
 
 
 def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
@@ -65,9 +62,7 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
                     speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="speak_threshold")
                     update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="update_threshold")
                 with gr.Column(scale=11, min_width=640):
-                    status = gr.Textbox(
-                        show_label=False, container=False, interactive=False, lines=1, max_lines=4, elem_id="status"
-                    )
+                    status = gr.Textbox(**LINE, elem_id="status")
                     progress = gr.HTML(elem_id="progress", padding=False)
                     with gr.Column(elem_id="stage"):
                         video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
@@ -122,13 +117,21 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
                 batches,
                 live=live,
                 player=[*everything, *thresholds],
+                ends=ends,
                 rooms=rooms,
                 here=batch_tab,
                 elsewhere=[player_tab, desk_tab],
             )
         with desk_tab:
             make_desk_tab(
-                bench, batches, desk, live=live, player=[*everything, *thresholds], rooms=rooms, here=desk_tab
+                bench,
+                batches,
+                desk,
+                live=live,
+                player=[*everything, *thresholds],
+                ends=ends,
+                rooms=rooms,
+                here=desk_tab,
             )
         for name, slider in thresholds._asdict().items():
             slider.input(None, [slider], [slider], js=PREVIEW.format(name=name), api_visibility="private")

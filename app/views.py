@@ -4,8 +4,9 @@ Here records become component updates. Texts go into text boxes and the player; 
 """
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Event
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import gradio as gr
 
@@ -36,10 +37,19 @@ class LiveRun:
     """Whether it shall go on."""
     recording: Recording | None = None
     """The run as the engine keeps it, to try other thresholds on; None when it is too large to be kept."""
+    other: Run | None = None
+    """Another run of the video, whose lanes are shown below."""
     linked_digest: str | None = None
     """Digest of the run that a link asks for."""
     ended: Event = field(default_factory=Event)
     """Set when nothing more will come."""
+
+    @classmethod
+    def over(cls, run: Run, *, other: Run | None = None) -> Self:
+        """Return a run that has ended elsewhere."""
+        live = cls(run=run, other=other, is_started=True)
+        live.ended.set()
+        return live
 
     def stop(self) -> None:
         """Ask it to end, and wait until nothing more can come."""
@@ -92,6 +102,21 @@ Page = tuple[Any, ...]
 """Several views one after another."""
 
 
+def show_clip(clip: Clip, video: Path, *, chosen: Any) -> ClipView:
+    """Show a video of a split as the file ``video``, with the task of its reference, which must be there."""
+    sample = clip.sample
+    assert sample is not None
+    return ClipView(
+        clip=clip,
+        video=str(video),
+        chosen=chosen,
+        upload=None,
+        goal=sample.goal,
+        steps="\n".join(f"{step.id}: {step.name}" for step in sample.steps),
+        user_turns="\n".join(f"{str(turn.time_s).removesuffix('.0')}: {turn.text}" for turn in sample.user_turns),
+    )
+
+
 def say(text: str, *, is_problem: bool = False) -> Any:
     """Return the status line with a sentence in it."""
     return gr.Textbox(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
@@ -117,12 +142,13 @@ def show_run(
 
     The player goes to ``open_at``, in seconds or to the start of the seconds that hold most failures (the status says
     whether there are any), there to the event of the key ``open_event``. It has the lanes of the ``other`` run of the
-    video, whose failures count as well, below those of this one. With ``corrected`` it is judged against that.
+    video, whose failures count as well, below those of this one. With ``corrected`` both are judged against that.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
         run = replace(run, clip=replace(run.clip, sample=corrected.sample))
         names = tuple(turn.name for turn in corrected.turns)
+        other = other and replace(other, clip=replace(other.clip, sample=corrected.sample))
     judged = _judge(run, encode)
     beside = (other, _judge(other, encode)) if other is not None else None
     if open_at == "worst":

@@ -200,9 +200,12 @@ def test_a_wrong_entry_is_said_and_nothing_is_started(batches: Batches, changes:
     assert not batches.runs.exists()
 
 
-def test_a_page_for_others_runs_its_own_checkpoint_only(batches: Batches) -> None:
+def test_a_page_for_others_runs_its_own_checkpoint_on_what_it_offers(batches: Batches) -> None:
     view = start(replace(batches, takes_paths=False), checkpoint="somebody/else")
     assert view.status.value == "⚠ this page runs its own checkpoint only."
+    for devices in ("ray://10.0.0.1:10001", "cpu:1024"):
+        view = start(replace(batches, takes_paths=False), devices=devices)
+        assert view.status.value == "⚠ choose devices from the list: auto, cpu:1, cpu:2, cpu:4, cuda, cuda:0."
 
 
 def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: Batches, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from eval.corrections import Correction, TurnName, name_turns
 from eval.runs import write_settings
 from tests.batches import SCORING, no_java, work_of
 from tests.benches import make_bench
+from tests.browser import free_port
 from tests.desks import HOSTILE, Reviewed, anybody, write_reviewed
 from tests.fakes import count_letters
 
@@ -350,7 +351,7 @@ def test_a_wrong_file_of_users_ends_with_2_and_one_line_without_passwords(
     content: bytes, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "users").write_bytes(content)
-    assert serve(["--port", "7", "--host", "127.0.0.1", "--auth", str(tmp_path / "users")]) == 2
+    assert serve(["--port", str(free_port()), "--auth", str(tmp_path / "users")]) == 2
     error = capsys.readouterr().err
     assert problem in error
     assert error.count("\n") == 1
@@ -364,7 +365,7 @@ def test_a_store_that_cannot_be_opened_ends_with_2_and_one_line(
     nowhere = tmp_path / "nope"
     stores = (str(nowhere / "dir" / "r.sqlite"), f"sqlite:///{nowhere}/r.sqlite")
     for store in (*stores, str(tmp_path / "noise.sqlite"), "sqlite+none://", str(tmp_path)):
-        assert serve(["--port", "7", "--reviews", store, "--data", str(tmp_path / "none.json")]) == 2
+        assert serve(["--port", str(free_port()), "--reviews", store, "--data", str(tmp_path / "none.json")]) == 2
         error = capsys.readouterr().err
         assert error.startswith("error: there is no folder" if store in stores else "error: ")
         assert error.count("\n") == 1

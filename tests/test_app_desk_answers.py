@@ -52,9 +52,11 @@ def test_what_is_given_is_kept_whole_and_told(desk: Desk) -> None:
 def test_what_is_sent_again_is_kept_once(desk: Desk) -> None:
     for _ in range(2):
         reply = ask(desk, on_event("verdict", verdict="unclear"), {"kind": "undo"})
-        assert [kept["action_id"] for kept in reply["kept"]] in (["0", "1"], ["0"])
+        assert reply["kept"] == [{"action_id": name, "event": EVENT.key} for name in ("0", "1")]
     assert [action.kind for action in desk.store.read()] == ["verdict", "undo"]
-    assert reply["refused"] == {"1": "there is nothing to undo"}
+    assert reply["refused"] == {}
+    taken = ask(desk, {"kind": "undo", "action_id": "0"})
+    assert taken["refused"] == {"0": "there is nothing to undo"}  # the name is that of a verdict
 
 
 def test_an_undo_of_what_was_refused_takes_back_nothing_else(desk: Desk) -> None:
@@ -101,7 +103,8 @@ def test_reviewers_who_want_different_things_are_told(desk: Desk) -> None:
 
 def test_in_blind_mode_others_are_not_told(desk: Desk) -> None:
     ask(desk, on_event("verdict", verdict="correct"), correcting("delete", 0), reviewer="ann")
-    for told in (ask(desk, is_blind=True), ask(replace(desk, is_blind=True))):
+    blind = replace(desk, is_blind=True)
+    for told in (ask(desk, is_blind=True), ask(blind), ask(desk, is_blind=True, reviewer=""), ask(blind, reviewer="")):
         assert told["state"]["opinions"] == {}
         assert told["state"]["layer"]["deleted"] == []
     assert ask(desk)["state"]["opinions"] != {}
@@ -146,10 +149,13 @@ def test_nothing_is_kept_without_a_name(desk: Desk) -> None:
     assert desk.store.read() == ()
 
 
-def test_who_signed_in_cannot_speak_for_another(desk: Desk) -> None:
-    ask(desk, on_event("verdict", verdict="correct"), reviewer="bob", request=anybody(token="secret"))
+def test_who_signed_in_cannot_speak_for_another_and_what_that_one_gave_waits(desk: Desk) -> None:
+    waiting = ask(desk, on_event("verdict", verdict="correct"), reviewer="bob", request=anybody(token="secret"))
+    assert waiting["error"] == "this was given by bob, and you are signed in as ann; it waits for bob"
+    assert (waiting["kept"], waiting["refused"]) == ([], {})
+    ask(desk, on_event("verdict", verdict="correct"), reviewer="", request=anybody(token="secret"))
     login: dict[str, Any] = {"oauth_info": {"userinfo": {"preferred_username": "cleo"}, "expires_at": time.time() + 60}}
-    ask(desk, {**on_event("note"), "action_id": "n"}, reviewer="bob", request=anybody(session=login))
+    ask(desk, {**on_event("note"), "action_id": "n"}, reviewer="cleo", request=anybody(session=login))
     login["oauth_info"]["expires_at"] -= 120
     ask(desk, {**on_event("note"), "action_id": "o"}, reviewer="bob", request=anybody(session=login))
     assert [action.reviewer for action in desk.store.read()] == ["ann", "cleo", "bob"]

@@ -95,6 +95,13 @@ def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: Review
     assert {row["reviewer"] for row in rows} == {"ann", HOSTILE}
 
 
+def test_neither_passwords_nor_the_store_can_be_fetched(page: Page, address: str, reviewed: Reviewed) -> None:
+    for path in (reviewed.runs / "users", reviewed.store):
+        assert path.is_file()
+        assert page.request.get(f"{address}/gradio_api/file={path}").status == 403
+    assert page.request.get(f"{address}/gradio_api/file={reviewed.runs / 'a' / 'run.json'}").ok
+
+
 def test_blind_hides_the_others(page: Page) -> None:
     enter(page)
     page.check("#blind input")

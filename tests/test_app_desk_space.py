@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import urllib.error
 import urllib.request
 from base64 import b64encode
 from dataclasses import asdict
@@ -39,14 +40,14 @@ def get(address: str, path: str) -> Any:
 
 
 def judge(address: str, action_id: str, *, cookie: str) -> Any:
-    """Give a verdict in the name of bob, as the player's script does."""
+    """Give a verdict in the name of cleo, as the player's script does."""
     components = get(address, "/config")["components"]
     player = next(found["id"] for found in components if found["props"].get("elem_id") == "player")
     event = Event(video_id="truck-1", kind="generated", role="assistant", time_s=1.0, text="Now the wheel.")
     about = {key: value for key, value in asdict(event).items() if key != "video_id"}
     asked = {
         "video_id": event.video_id,
-        "reviewer": "bob",
+        "reviewer": "cleo",
         "is_blind": False,
         "has_layer": None,
         "actions": [{"action_id": action_id, "kind": "verdict", "verdict": "correct", "event": about}],
@@ -64,6 +65,7 @@ def test_who_signed_in_on_a_space_is_the_reviewer_and_a_forged_session_is_nobody
 ) -> None:
     for name, value in SPACE.items():
         monkeypatch.setenv(name, value)
+    (tmp_path / "shown.json").write_text("{}", encoding="utf-8")
     with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path) as address:
         values = [found["props"].get("value") for found in get(address, "/config")["components"]]
         assert "Sign in with Hugging Face" in values
@@ -71,5 +73,9 @@ def test_who_signed_in_on_a_space_is_the_reviewer_and_a_forged_session_is_nobody
         forged = judge(address, "b", cookie=session_of("cleo", secret="guessed"))
         assert (forged["signed_in"], forged["kept"]) == (None, [])
         assert "sign in with Hugging Face" in forged["error"]
+        for name in ("reviews.sqlite", "reviews.sqlite-wal"):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                get(address, f"/gradio_api/file={tmp_path / name}")
+        assert get(address, f"/gradio_api/file={tmp_path / 'shown.json'}") == {}
     with open_store(tmp_path / "reviews.sqlite") as store:
         assert [(action.action_id, action.reviewer) for action in store.read()] == [("a", "cleo")]

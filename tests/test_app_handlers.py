@@ -12,9 +12,10 @@ import pytest
 from app import handlers
 from app.__main__ import main
 from app.clips import Clip, read_demos
-from app.handlers import Bench
-from app.views import UNCHANGED, ClipView, LiveRun
+from app.handlers import Bench, read_task
+from app.views import UNCHANGED, ClipView, LiveRun, show_clip
 from engine.video import probe
+from eval.samples import Turn
 from tests.benches import make_bench, run_views, views
 from tests.conftest import Uploads
 
@@ -38,6 +39,17 @@ def test_a_bundled_video_fills_goal_steps_and_user_turns(bench: Bench) -> None:
     assert clip_view.steps == "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
     assert clip_view.user_turns == "3.5: What is next?"
     assert run_view.status.value == "truck-2, 0:06. Press Run."
+
+
+def test_the_task_is_filled_in_to_the_last_digit(bench: Bench) -> None:
+    clip = bench.demos.find("truck-2")
+    assert clip.sample is not None
+    turn = replace(clip.sample.user_turns[0], time_s=1234.56789)
+    sample = replace(clip.sample, turns=(Turn(time_s=turn.time_s, role="user", text=turn.text),), num_frames=9999)
+    view = show_clip(replace(clip, sample=sample, duration_s=5000.0), clip.path, chosen=None)
+    assert view.clip is not None
+    task = read_task(view.clip, goal=view.goal, steps=view.steps, user_turns=view.user_turns)
+    assert (task.goal, task.steps, task.user_turns) == (sample.goal, sample.steps, sample.user_turns)
 
 
 def test_a_missing_manifest_leaves_the_page_to_uploads(bench: Bench, tmp_path: Path, uploads: Uploads) -> None:

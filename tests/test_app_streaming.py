@@ -20,7 +20,7 @@ from app.handlers import Bench
 from app.reviews.actions import Action
 from app.reviews.store import open_store
 from app.runs import Run
-from app.views import LiveRun
+from app.views import UNCHANGED, LiveRun
 from engine.video import Frame
 from eval.corrections import Correction, name_turns
 from eval.samples import Split
@@ -151,6 +151,11 @@ def test_hostile_text_stays_text(bench: Bench) -> None:
     assert "<img" not in views[-1].progress + views[-1].scores
 
 
+def test_a_long_bundled_video_runs_with_other_steps_too(bench: Bench) -> None:
+    views = list(run_views(replace(bench, max_duration_s=1), bench.demos.find("truck-1"), LiveRun(), steps="A1: fry"))
+    assert views[-1].status.value.startswith("Done: 12 frames")
+
+
 def test_other_steps_than_the_references_are_not_held_against_it(bench: Bench) -> None:
     views = list(run_views(bench, bench.demos.find("truck-1"), LiveRun(), steps="A1: fry the egg"))
     assert json.loads(views[-1].player)["has_reference"] is False
@@ -170,6 +175,26 @@ def test_other_thresholds_run_again_exactly_as_from_the_start(bench: Bench) -> N
     live.recording = None  # too large to keep: the video is read again
     streaming.rerun(bench, live, 0.5, 0.5)
     assert decisions(live.run) == before
+
+
+def test_a_rerun_is_of_the_run_that_is_shown_and_of_the_pages_model(bench: Bench, tmp_path: Path) -> None:
+    clip, live = bench.demos.find("truck-1"), LiveRun()
+    list(run_views(bench, clip, live))
+    run = live.run
+    assert run is not None
+    foreign = LiveRun.over(replace(run, model_digest="another"))
+    said = streaming.rerun(bench, foreign, 0.0, 1.0).status.value
+    assert said.startswith("⚠ this run is of another checkpoint than the page's")
+    gone = LiveRun.over(replace(run, clip=replace(clip, path=tmp_path / "gone.mp4")))
+    assert "gone.mp4" in streaming.rerun(bench, gone, 0.0, 1.0).status.value
+    assert [live.run and live.run.outputs for live in (foreign, gone)] == [run.outputs] * 2
+    saved = LiveRun.over(replace(run, name="first"), other=replace(run, name="second"))
+    view = streaming.rerun(bench, saved, 0.0, 1.0)
+    shown = json.loads(view.player)
+    assert (shown["run_name"], shown["other"]["run_name"]) == ("", "second")
+    saved.stop()
+    assert streaming.rerun(bench, saved, 0.5, 0.5) == UNCHANGED
+    assert list(run_views(bench, clip, LiveRun.over(run))) == [UNCHANGED]  # Run was not pressed for it
 
 
 def test_a_run_that_was_stopped_is_not_run_again(bench: Bench) -> None:

@@ -60,6 +60,8 @@ class BatchView(NamedTuple):
     charts_json: Any
 
 
+DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
+"""What is offered; a page for this machine alone takes others as well."""
 SAME = BatchView(*(gr.skip() for _ in BatchView._fields))
 
 
@@ -94,6 +96,8 @@ def _make_job(
         if not batches.takes_paths:
             raise ValueError("this page runs its own checkpoint only")
         work = replace(work, checkpoint=checkpoint.strip(), heads=None)
+    if devices not in DEVICES and not batches.takes_paths:
+        raise ValueError(f"choose devices from the list: {', '.join(DEVICES)}")
     same = next((job.name for job in batches.jobs.under_way() if (job.split, job.work) == (chosen, work)), None)
     if same is None and not is_cluster(devices):  # whose nodes are not asked while somebody waits
         same = _find_same(batches, describe(chosen, work, find_places(devices)))

@@ -13,7 +13,7 @@ from app.batch.comparing import Compared
 from app.clips import clip_of
 from app.handlers import Bench
 from app.runs import Run
-from app.views import Buttons, ClipView, LiveRun, Page, RunView, Thresholds, show_run
+from app.views import Buttons, ClipView, LiveRun, Page, RunView, Thresholds, show_clip, show_run
 from app.words import clock, sentence
 from engine.config import StreamConfig
 from engine.control import Task
@@ -63,15 +63,9 @@ def open_moment(
     runs = " and ".join(run.name for run in (saved, *rest))
     where = "" if open_at == "worst" else f", at {clock(open_at, digits=1)}. Press N for the next failure"
     status = f"{saved.clip.name} in the run {runs}, {clock(saved.clip.duration_s)}{where}."
-    run_view = show_run(
-        saved,
-        status,
-        encode=bench.encode,
-        open_at=open_at,
-        open_event=open_event,
-        other=rest[0] if rest else None,
-    )
-    return _show(live, saved, str(video), run_view, now=LiveRun(run=saved))
+    now = LiveRun.over(saved, other=rest[0] if rest else None)
+    run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, open_event=open_event, other=now.other)
+    return _show(live, saved, video, run_view, now=now)
 
 
 def open_reference(
@@ -88,7 +82,7 @@ def open_reference(
     length = clock(run.clip.duration_s)
     status = f"{run.clip.name}, {length}, its reference alone at {clock(open_at, digits=1)}. Press Run for a run."
     run_view = show_run(run, status, encode=bench.encode, open_at=open_at, open_event=open_event)
-    return _show(live, run, str(video), run_view, now=None)
+    return _show(live, run, video, run_view, now=None)
 
 
 def _refuse(error: Exception) -> Page:
@@ -96,19 +90,10 @@ def _refuse(error: Exception) -> Page:
     return (gr.skip(),) * (len(ClipView._fields) + 4 + len(Buttons._fields) + 2 + 1)
 
 
-def _show(live: LiveRun | None, run: Run, video: str, run_view: RunView, *, now: LiveRun | None) -> Page:
+def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now: LiveRun | None) -> Page:
     if live is not None:
         live.stop()
-    clip, task = run.clip, run.task
-    clip_view = ClipView(
-        clip=clip,
-        video=video,
-        chosen=clip.name if clip.is_bundled else None,
-        upload=None,
-        goal=task.goal,
-        steps="\n".join(f"{step.id}: {step.name}" for step in task.steps),
-        user_turns="\n".join(f"{turn.time_s:g}: {turn.text}" for turn in task.user_turns),
-    )
+    clip_view = show_clip(run.clip, video, chosen=run.clip.name if run.clip.is_bundled else None)
     buttons = Buttons(live=now, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
     thresholds = Thresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
     return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))

@@ -1,6 +1,6 @@
 """The batch tab's layout and wiring; what happens is in ``app.batch.handlers``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,29 +14,25 @@ from app.batch.handlers import BatchView, Seen
 from app.batch.results import HEADERS, ORDERS, TABLES
 from app.batch.sweeping import SIZES, SweepView
 from app.handlers import Bench
+from app.wiring import AT_ONCE, LINE, MODEL
 from eval.grid import DEFAULT_METRICS
 from eval.preview import PREVIEWED
 
 EVERY_S: Final = 1.0
 """How often a window asks how far its run is, while the tab is open."""
-AT_ONCE: Final[dict[str, Any]] = {
-    "concurrency_limit": None,
-    "show_progress": "hidden",
-    "api_visibility": "private",
-}
-LINE: Final[dict[str, Any]] = {
-    "show_label": False,
-    "container": False,
-    "interactive": False,
-    "lines": 1,
-    "max_lines": 4,
-}
-"""A line that says something; names and errors in it stay text."""
 PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 300}
 
 
 def make_batch_tab(
-    bench: Bench, batches: Batches, *, live: Any, player: Sequence[Any], rooms: Any, here: Any, elsewhere: Sequence[Any]
+    bench: Bench,
+    batches: Batches,
+    *,
+    live: Any,
+    player: Sequence[Any],
+    ends: Mapping[str, Any],
+    rooms: Any,
+    here: Any,
+    elsewhere: Sequence[Any],
 ) -> None:
     """Lay out the tab, inside ``here``, and wire it.
 
@@ -45,6 +41,7 @@ def make_batch_tab(
         batches: Runs, splits and jobs.
         live: The window's own run, in the player.
         player: Outputs of the player, in the order of ``saved.open_video``.
+        ends: For events that show another video: what they cancel.
         rooms: The ``gr.Tabs``.
         here: The ``gr.Tab`` of this tab.
         elsewhere: The other ``gr.Tab`` components.
@@ -62,9 +59,9 @@ def make_batch_tab(
             speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="batch_speak")
             update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="batch_update")
             devices = gr.Dropdown(
-                ["auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0"],
+                handlers.DEVICES,
                 value="auto",
-                allow_custom_value=True,
+                allow_custom_value=batches.takes_paths,
                 label="Devices",
                 info="cpu:2 is two processes; cuda takes every GPU",
                 elem_id="devices",
@@ -211,16 +208,14 @@ def make_batch_tab(
         [runs, metric, size, devices],
         list(sweep),
         cancels=[previews],
-        concurrency_id="model",
-        concurrency_limit=1,
+        **MODEL,
         show_progress="hidden",
-        api_visibility="private",
     )
     apply.click(sweeping.apply_best, best, [speak, update, *player[-2:]], **AT_ONCE)
     comparison = CompareView(compared=held, said=said, scores=differences, videos=compared, turns=turns)
-    videos.select(open_video, [live, runs], [*player, rooms], **AT_ONCE)
-    compared.select(open_both, [live, held], [*player, rooms], **AT_ONCE)
-    turns.select(open_turn, [live, held], [*player, rooms], **AT_ONCE)
+    videos.select(open_video, [live, runs], [*player, rooms], **ends)
+    compared.select(open_both, [live, held], [*player, rooms], **ends)
+    turns.select(open_turn, [live, held], [*player, rooms], **ends)
     gr.on([compare_tab.select, runs.select], partial(comparing.others, batches), [runs, other], other, **AT_ONCE)
     gr.on(
         [other.select, runs.select],

@@ -41,15 +41,18 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
         request: Who asks.
 
     Returns:
-        ``kept`` and ``refused`` (name of an action to the reason), ``state``: what is said of the video, or None
-        where there is no reviewer yet. With ``error``, a sentence, nothing is known of the actions: send them again.
+        ``kept`` and ``refused`` (name of an action to the reason), ``state``: what is said of the video; blind, by the
+        reviewer alone. With ``error``, a sentence, nothing is known of the actions: send them again.
     """
     name = signed_in(request)
     reply: Answer = {"signed_in": name, "is_blind": desk.is_blind, "kept": [], "refused": {}, "state": None}
     try:
         video_id = str(asked["video_id"])
-        typed = typed_name(str(asked["reviewer"]))
+        giver = str(asked["reviewer"]).strip()
+        typed = typed_name(giver)
         reviewer = reviewer_of(request, typed) if name or typed else None
+        if asked["actions"] and name and giver not in ("", name):
+            raise ValueError(f"this was given by {giver}, and you are signed in as {name}; it waits for {giver}")
         if asked["actions"] and reviewer is None and needs_login():
             raise ValueError(SIGN_IN)
         for action in asked["actions"]:
@@ -60,7 +63,7 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
                 reply["refused"][action_id] = str(error)
             else:
                 reply["kept"].append({"action_id": action_id, "event": touched})
-        only = reviewer if desk.is_blind or asked["is_blind"] else None
+        only = (reviewer or "") if desk.is_blind or asked["is_blind"] else None
         review = read_review(desk.store, video_id=video_id, only=only)
         reply["state"] = _describe(desk, review, video_id, has_layer=asked["has_layer"])
     except (KeyError, TypeError, AttributeError) as error:

@@ -1,7 +1,7 @@
 """The reviews tab's layout and wiring; what happens is in ``app.desk.handlers``."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import gradio as gr
 
@@ -13,17 +13,9 @@ from app.desk.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
 from app.desk.transfer import SPLITS, TABLES
 from app.desk.who import needs_login, signed_in, typed_name
 from app.handlers import Bench
+from app.wiring import AT_ONCE, LINE
 from eval.forms import DETAILS
 
-AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
-LINE: Final[dict[str, Any]] = {
-    "show_label": False,
-    "container": False,
-    "interactive": False,
-    "lines": 1,
-    "max_lines": 6,
-}
-"""A line that says something; names and errors in it stay text."""
 REMEMBERED = """(split, run, who, blind) => {
     let kept = {};
     try { kept = {who: localStorage['stepscope:reviewer'], blind: localStorage['stepscope:blind']}; } catch {}
@@ -37,7 +29,15 @@ REMEMBER = """(value) => {{
 
 
 def make_desk_tab(
-    bench: Bench, batches: Batches, desk: Desk, *, live: Any, player: Sequence[Any], rooms: Any, here: Any
+    bench: Bench,
+    batches: Batches,
+    desk: Desk,
+    *,
+    live: Any,
+    player: Sequence[Any],
+    ends: Mapping[str, Any],
+    rooms: Any,
+    here: Any,
 ) -> None:
     """Lay out the tab, inside ``here``, and wire it.
 
@@ -47,6 +47,7 @@ def make_desk_tab(
         desk: The store and what is reviewed.
         live: The window's own run, in the player.
         player: Outputs of the player, in the order of ``app.batch.saved.open_video``.
+        ends: For events that show another video: what they cancel.
         rooms: The ``gr.Tabs``.
         here: The ``gr.Tab`` of this tab.
     """
@@ -204,8 +205,8 @@ def make_desk_tab(
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
     reviewer.blur(None, reviewer, None, js=keep_name, api_visibility="private")
     blind.input(None, blind, None, js=keep_blind, api_visibility="private")
-    videos.select(open_video, [live, *asked], [*player, rooms], **AT_ONCE)
-    to_settle.select(open_event, [live, *asked], [*player, rooms], **AT_ONCE)
+    videos.select(open_video, [live, *asked], [*player, rooms], **ends)
+    to_settle.select(open_event, [live, *asked], [*player, rooms], **ends)
     writing: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
     write.click(export, [*asked, content, prefer, without], [exported, download], **writing)
     documents.upload(take_documents, [*asked, documents], imported, **writing).then(show, asked, list(view), **AT_ONCE)

@@ -25,7 +25,7 @@ def undo(
         store: Where the actions are.
         reviewer: Whose.
         video_id: In which video.
-        action_id: The undo's own name; with one that is in the store already nothing is done: it was asked for twice.
+        action_id: The undo's own name; one that is in the store already was asked for twice, and says the same again.
         target: Takes back this action and no other.
     """
     return _move("undo", store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
@@ -47,8 +47,12 @@ def _move(
     action_id: str | None,
     target: str | None,
 ) -> Action | None:
+    actions = {action.action_id: action for action in store.read(video_id=video_id)}
+    if action_id in actions:
+        before = actions[action_id]
+        return actions.get(before.target or "") if (before.kind, before.reviewer) == (kind, reviewer) else None
     find = {"undo": find_undo, "redo": find_redo}[kind]
-    found = find(store.read(video_id=video_id), reviewer=reviewer, video_id=video_id, target=target)
+    found = find(actions.values(), reviewer=reviewer, video_id=video_id, target=target)
     if found is not None:
         name = action_id or uuid4().hex
         store.append(Action(kind=kind, reviewer=reviewer, video_id=video_id, target=found.action_id, action_id=name))

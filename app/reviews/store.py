@@ -5,6 +5,7 @@ commit), and its number is larger than that of every action that was there befor
 came after a number misses nothing. Any number of threads and processes may write at once; each waits for its turn.
 """
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +30,15 @@ class ReviewStore:
     """The database."""
     backup: Path | None = None
     """The copy that was made because the store had an older schema."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files with what reviewers said: an SQLite file, what is written beside it, and copies of older schemas."""
+        if self.engine.dialect.name != "sqlite" or not self.engine.url.database:
+            return ()
+        path = Path(self.engine.url.database).resolve()
+        beside = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal")]
+        return (*beside, *path.parent.glob(f"{glob.escape(path.name)}.*.bak"))
 
     @property
     def notice(self) -> str:

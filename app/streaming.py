@@ -16,7 +16,7 @@ from app.clips import Clip
 from app.desk.desk import Desk
 from app.desk.who import signed_in, typed_name
 from app.handlers import Bench, read_task, read_threshold
-from app.reviews.desk import read_review
+from app.reviews.history import read_review
 from app.runs import Run
 from app.views import UNCHANGED, LiveRun, RunView, say_only, show_run, show_running
 from app.words import clock, sentence

@@ -1,7 +1,10 @@
 """How times, states, turns and errors are written on the page."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+
+from eval.corrections import Wish
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
 STATE_DIFFERENCES: Final = {"behind": "behind the reference", "ahead": "ahead of the reference"}
@@ -21,3 +24,8 @@ def sentence(error: Exception | Warning | str) -> str:
     path, colon, rest = text.partition(": ")
     text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
     return text if text.endswith(".") else f"{text}."
+
+
+def tell_wishes(wishes: Iterable[Wish]) -> str:
+    """Write who wants what."""
+    return ", ".join(f"{wish.reviewer}: {wish.value!r}" for wish in wishes)

@@ -15,6 +15,7 @@ from eval.corrections import Correction, name_turns
 from eval.runs import RunFolder, VideoRecord, write_settings
 from eval.splits import read_samples
 from tests.batches import copies
+from tests.fakes import anybody
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
 SAID: dict[str, Sequence[Verdict]] = {
@@ -88,7 +89,6 @@ def fill(split: Path, where: Path) -> None:
             store.append(Action(kind="correction", reviewer=found.reviewer, video_id="v0", correction=found))
 
 
-def anybody(*, token: str = "") -> Any:
-    """Return a request as Gradio hands it to events; with the token ``secret``, of ann, who signed in."""
-    page = SimpleNamespace(cookie_id="x", tokens={"secret": "ann"})
-    return SimpleNamespace(request=SimpleNamespace(scope={}, app=page, cookies={"access-token-x": token}))
+def clicked_by(**who: Any) -> Any:
+    """Return a request as Gradio hands it to events, of whom ``tests.fakes.anybody`` says."""
+    return SimpleNamespace(request=anybody(**who))

@@ -32,7 +32,7 @@ from eval.runs import write_settings
 from tests.batches import SCORING, no_java, work_of
 from tests.benches import make_bench
 from tests.browser import free_port
-from tests.desks import HOSTILE, Reviewed, anybody, write_reviewed
+from tests.desks import HOSTILE, Reviewed, clicked_by, write_reviewed
 from tests.fakes import count_letters
 
 
@@ -64,7 +64,7 @@ def bench(reviewed: Reviewed, tiny_folder: Path, tmp_path: Path) -> Bench:
 
 
 def asked(**changes: Any) -> Asked:
-    question = {"split": "test", "run": None, "typed": "", "is_blind": False, "request": anybody()}
+    question = {"split": "test", "run": None, "typed": "", "is_blind": False, "request": clicked_by()}
     return Asked(**{**question, **changes})
 
 
@@ -207,7 +207,7 @@ def test_blind_shows_and_exports_nothing_of_the_others(batches: Batches, desk: D
 
 
 def test_who_signed_in_is_the_reviewer_whatever_is_typed(batches: Batches, desk: Desk) -> None:
-    view = handlers.show(batches, desk, asked(typed=HOSTILE, is_blind=True, request=anybody(token="secret")))
+    view = handlers.show(batches, desk, asked(typed=HOSTILE, is_blind=True, request=clicked_by(token="secret")))
     assert "only what ann did" in view.status.value
     assert (view.reviewer.value, view.reviewer.interactive) == ("ann", False)
     assert handlers.show(batches, desk, asked(typed="bob")).reviewer == gr.skip()
@@ -326,7 +326,7 @@ def test_documents_from_elan_become_corrections_and_others_are_refused(
     assert first == "v2.eaf: 1 correction is kept in the name of cleo."
     assert second.startswith("noise.eaf cannot be read as an ELAN document")
     assert str(tmp_path) not in said
-    assert handlers.take_documents(desk, asked(request=anybody(token="secret")), paths[:1]).value.endswith("of ann.")
+    assert handlers.take_documents(desk, asked(request=clicked_by(token="secret")), paths[:1]).value.endswith("of ann.")
 
 
 def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from app.reviews.actions import Action, Event, Verdict
-from app.reviews.desk import read_review
+from app.reviews.history import read_review
 from app.reviews.store import ReviewStore, open_store
 from engine.h264 import write_h264
 from eval.corrections import apply_corrections

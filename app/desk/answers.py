@@ -16,11 +16,12 @@ from pydantic import TypeAdapter, ValidationError
 from app.desk.desk import Desk
 from app.desk.who import needs_login, reviewer_of, signed_in, typed_name
 from app.reviews.actions import Action
-from app.reviews.desk import read_review, redo, undo
 from app.reviews.events import reference_event
+from app.reviews.history import read_review, redo, undo
 from app.reviews.review import Opinion, Review
+from app.words import tell_wishes
 from engine.errors import EngineError
-from eval.corrections import CorrectedSample, Correction, TurnName, Wish, apply_corrections, name_turns
+from eval.corrections import CorrectedSample, Correction, TurnName, apply_corrections, name_turns
 from eval.samples import Sample
 
 Answer = dict[str, Any]
@@ -159,7 +160,11 @@ def _layer(sample: Sample, corrected: CorrectedSample) -> Answer:
         "turns": turns,
         "deleted": [_named(video_id, name) for name in _gone(sample, corrected)],
         "conflicts": [
-            {"key": reference_event(video_id, found.turn).key, "aspect": found.aspect, "wishes": _wishes(found.wishes)}
+            {
+                "key": reference_event(video_id, found.turn).key,
+                "aspect": found.aspect,
+                "wishes": tell_wishes(found.wishes),
+            }
             for found in corrected.conflicts
         ],
         "unusable": [f"{found.correction.reviewer}: {found.reason}" for found in corrected.unusable],
@@ -175,7 +180,3 @@ def _gone(sample: Sample, corrected: CorrectedSample) -> Iterable[TurnName]:
     """Return the names of the turns that are deleted."""
     kept = {found.source for found in corrected.turns}
     return (name for number, name in enumerate(name_turns(sample.turns)) if number not in kept)
-
-
-def _wishes(wishes: Iterable[Wish]) -> str:
-    return ", ".join(f"{wish.reviewer}: {wish.value}" for wish in wishes)

@@ -31,7 +31,7 @@ from app.desk.who import reviewer_of, signed_in
 from app.exports.folder import gather_videos
 from app.exports.tabulate import ReviewedVideo
 from app.handlers import Bench
-from app.reviews.desk import read_review
+from app.reviews.history import read_review
 from app.reviews.review import Review
 from app.views import LiveRun, Page, say
 from app.words import sentence

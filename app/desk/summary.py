@@ -16,6 +16,7 @@ from app.exports.folder import correct_samples
 from app.reviews.actions import Event
 from app.reviews.events import name_events, reference_event
 from app.reviews.review import EventReview, Review, review_agreement, review_disagreements
+from app.words import tell_wishes
 from eval.corrections import CorrectedSample, name_turns
 from eval.runs import RunFolder
 from eval.samples import Sample
@@ -174,8 +175,8 @@ def list_unsettled(found: SplitReview) -> list[Unsettled]:
         video_id = corrected.sample.video_id
         for conflict in corrected.conflicts:
             event = reference_event(video_id, conflict.turn)
-            wishes = ", ".join(f"{wish.reviewer}: {wish.value!r}" for wish in conflict.wishes)
-            listed.append(Unsettled(event=event, what="corrections differ", said=f"{conflict.aspect}: {wishes}"))
+            said = f"{conflict.aspect}: {tell_wishes(conflict.wishes)}"
+            listed.append(Unsettled(event=event, what="corrections differ", said=said))
         for unusable in corrected.unusable:
             event = reference_event(video_id, unusable.correction.turn)
             said = f"{unusable.correction.reviewer}: {unusable.reason}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, import_eaf, write_export
 from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from app.reviews.store import check_place, open_store
+from app.words import tell_wishes
 from engine.errors import EngineError
 from eval.corrections import CorrectedSample, TurnName
 from eval.forms import DETAILS, FORMS, UnheldError, write_samples
@@ -114,7 +115,7 @@ def _tell(corrected: Sequence[CorrectedSample]) -> int:
     for found in corrected:
         video_id = found.sample.video_id
         for conflict in found.conflicts:
-            wishes = ", ".join(f"{wish.reviewer}: {wish.value!r}" for wish in conflict.wishes)
+            wishes = tell_wishes(conflict.wishes)
             lines.append(f"conflict: {video_id}, {_turn(conflict.turn)}, its {conflict.aspect}: {wishes}")
         for unusable in found.unusable:
             reviewer, turn = unusable.correction.reviewer, unusable.correction.turn

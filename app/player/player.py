@@ -29,7 +29,7 @@ SCRIPTS: Final = (
     "hands.js",
 )
 CSS: Final = (HERE / "player.css").read_text(encoding="utf-8")
-"""Style of the page around the player; colours are variables of ``app.palette``."""
+"""Style of the player; colours are variables of ``app.palette``."""
 
 
 def make_player(
@@ -43,7 +43,7 @@ def make_player(
         review: Answers what the script asks of the reviews (``app.desk.answers``); None leaves reviewing out.
 
     It has two events: ``thresholds``, both thresholds (``speak``, ``update``) once the hand that moved one lets go, and
-    ``against``, whether to judge by the corrected reference (``corrected``).
+    ``against``, whether to judge by the corrected reference (``corrected``), and who asks (``reviewer``, ``is_blind``).
     """
 
     def ask(asked: dict[str, Any], request: gr.Request) -> dict[str, Any]:

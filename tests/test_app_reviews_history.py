@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from app.reviews.actions import Action, Event
-from app.reviews.desk import read_review, redo, undo
+from app.reviews.history import read_review, redo, undo
 from app.reviews.store import ReviewStore, open_store
 from eval.corrections import Correction
 from tests.reviewed import MOMENT, NAMES, opinion

@@ -15,12 +15,12 @@ from typing import Protocol, cast
 
 from engine.ahead import Ahead, Fed, Read
 from engine.config import StreamConfig
-from engine.decide import Decision, triggers
+from engine.decide import Decision, triggers, triggers_update
 from engine.dialogue import apply_update, initial_state
 from engine.draft import Sayings
 from engine.errors import ContextError
 from engine.guess import Guesser, Past, Turn
-from engine.records import FrameOutput, Step, UserTurn
+from engine.records import FrameOutput, Step, UserTurn, turn_frame
 from engine.requests import Answer, Control, Frames, Image, PassCounts, Request
 
 _FIRST_WIDTH = 8
@@ -66,7 +66,7 @@ class Task:
 
 def find_late_turns(task: Task, *, fps: float, num_frames: int) -> tuple[UserTurn, ...]:
     """Return the user turns that lie behind the end of a video of ``num_frames`` frames, and so are never fed."""
-    return tuple(turn for turn in task.user_turns if int(turn.time_s * fps) >= num_frames)
+    return tuple(turn for turn in task.user_turns if turn_frame(turn.time_s, fps) >= num_frames)
 
 
 def control(task: Task, *, config: StreamConfig, script: Script, tokens_per_frame: int) -> Control:
@@ -116,7 +116,7 @@ class Steering:
         self.num_silent = 0
         self.user_ids: dict[int, tuple[int, ...]] = {}
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
-            frame = int(turn.time_s * config.fps)
+            frame = turn_frame(turn.time_s, config.fps)
             self.user_ids[frame] = self.user_ids.get(frame, ()) + script.user_turn(turn.text)
         self.guesser = Guesser(
             config,
@@ -218,22 +218,23 @@ class Steering:
 
     def turn(self, frame: int, decision: Decision) -> Generator[Request | FrameOutput, Answer, tuple[Turn, str | None]]:
         """Write the updates and the response that a decision triggers."""
-        speaks = self.fires(decision.speak_prob, self.config.speak_threshold)
+        config = self.config
+        speaks = triggers(decision.speak_prob, config.speak_threshold, policy=config.decision_policy)
         turn = Turn(frame=frame, speaks=speaks, state=self.state)
-        fires = self.fires(decision.update_prob, self.config.update_threshold)
+        fires = self.fires(decision)
         if fires or speaks:
-            self.num_silent, self.width = 0, min(self.config.lookahead, _FIRST_WIDTH)
+            self.num_silent, self.width = 0, min(config.lookahead, _FIRST_WIDTH)
             if self.guesser.drafts and (self.width > 1 or self.is_retold):
                 yield from self.look(frame + 1)
         while fires:
-            text = yield from self.write(turn, self.script.update_id, self.config.max_update_tokens)
-            self.state = dict(apply_update(self.state, text, illegal=self.config.illegal_updates).state)
+            text = yield from self.write(turn, self.script.update_id, config.max_update_tokens)
+            self.state = dict(apply_update(self.state, text, illegal=config.illegal_updates).state)
             turn = replace(turn, updates=(*turn.updates, text), state=self.state)
-            fires = len(turn.updates) < self.config.max_updates_per_frame and (yield from self.fires_again(turn))
+            fires = len(turn.updates) < config.max_updates_per_frame and (yield from self.fires_again(turn))
             self.guesser.updated(text, is_followed=fires)
         if not speaks:
             return turn, None
-        response = yield from self.write(turn, self.script.response_id, self.config.max_new_tokens)
+        response = yield from self.write(turn, self.script.response_id, config.max_new_tokens)
         self.guesser.said(response, turn=turn)
         return turn, response
 
@@ -259,11 +260,12 @@ class Steering:
         pieces[-1] = Fed(piece=self.pending[-1], decides=True)
         read = yield from self.feed(pieces, self.guesser.after_update(turn), frame=turn.frame)
         assert read.decision is not None
-        return self.fires(read.decision.update_prob, self.config.update_threshold)
+        return self.fires(read.decision)
 
-    def fires(self, prob: float, threshold: float) -> bool:
-        """Whether a probability triggers."""
-        return triggers(prob, threshold, policy=self.config.decision_policy)
+    def fires(self, decision: Decision) -> bool:
+        """Whether a decision triggers an update."""
+        config = self.config
+        return triggers_update(decision.update_prob, config.update_threshold, policy=config.decision_policy)
 
     @property
     def context_tokens(self) -> int:

@@ -32,6 +32,11 @@ def triggers(prob: float, threshold: float, *, policy: DecisionPolicy) -> bool:
     return prob >= threshold if policy == "not-talk" else prob > threshold
 
 
+def triggers_update(prob: float, threshold: float, *, policy: DecisionPolicy) -> bool:
+    """Whether a probability of an update triggers at a threshold: never with the token policies, which read none."""
+    return policy == "heads" and triggers(prob, threshold, policy=policy)
+
+
 def read_decisions(
     model: "StreamingModel", hidden: "Tensor", *, policy: DecisionPolicy, silent_id: int | None = None
 ) -> list[Decision]:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from engine.ahead import Ahead, Fed, Trace
 from engine.config import StreamConfig
-from engine.decide import triggers
+from engine.decide import triggers, triggers_update
 from engine.dialogue import apply_update
 from engine.draft import Drafter, Sayings, event_of
 from engine.records import FrameOutput, Step
@@ -130,7 +130,7 @@ class Guesser:
     def _retell(self, told: _Told) -> Generator[Fed, None, bool]:
         """Lay out what an earlier run wrote at a frame, if it is to be written now; return whether that is known."""
         script, config, output = self._script, self._config, told.output
-        fires = triggers(output.update_prob, config.update_threshold, policy=config.decision_policy)
+        fires = triggers_update(output.update_prob, config.update_threshold, policy=config.decision_policy)
         speaks = triggers(output.speak_prob, config.speak_threshold, policy=config.decision_policy)
         if (fires or speaks) and not self.drafts:
             return False
@@ -138,11 +138,24 @@ class Guesser:
             return False
         turns = [(script.update_id, ids) for ids in told.updates if fires]
         turns += [(script.response_id, told.response)] if speaks and told.response is not None else []
+        if not self._can_be_written(turns):
+            return False
         for opening, ids in turns:
             yield Fed(piece=opening, picks=True)
             yield from (Fed(piece=token, picks=True, is_draft=True) for token in ids)
             yield Fed(piece=script.eos_id, decides=opening == script.update_id, is_draft=True)
         return True
+
+    def _can_be_written(self, turns: Sequence[tuple[int, tuple[int, ...]]]) -> bool:
+        """Whether a frame may hold these turns: what an earlier run was allowed can be more."""
+        config, update_id = self._config, self._script.update_id
+        updates = [ids for opening, ids in turns if opening == update_id]
+        responses = [ids for opening, ids in turns if opening != update_id]
+        return (
+            len(updates) <= config.max_updates_per_frame
+            and all(len(ids) <= config.max_update_tokens for ids in updates)
+            and all(len(ids) <= config.max_new_tokens for ids in responses)
+        )
 
     def rest(self, turn: Turn, opening: int, ids: Sequence[int]) -> Iterator[Fed]:
         """Lay out the rest of an update or a response of which ``ids`` are written, and what comes after it."""

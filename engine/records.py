@@ -17,6 +17,7 @@ from typing import IO, Any
 from engine.errors import EngineError
 from engine.texts import to_json
 
+_EPSILON = 1e-6  # of a frame: 1.16 s * 25 fps is 28.999...
 _MAY_BE_UNKNOWN = ("speak_prob", "update_prob", "latency_ms")
 
 
@@ -38,6 +39,11 @@ class UserTurn:
     """Seconds from the start of the video."""
     text: str
     """The words."""
+
+
+def turn_frame(time_s: float, fps: float) -> int:
+    """Return the frame of a turn, ``floor(time_s * fps)``, whatever rounding does to the product."""
+    return int(time_s * fps + _EPSILON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ def shape_of(
     if width is None or rows * width > most:
         return None
     context = max(cache.length + length for cache, length in zip(caches, lengths, strict=True))
+    assert context <= arena.capacity, "a pass that leaves its slot would write into the next stream's"
     return Shape(
         tokens=min(_double(rows, sum(lengths)), rows * width),
         rows=rows,

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from engine.records import Step, UserTurn
+from engine.records import turn_frame as turn_frame
 
 Role = Literal["update", "user", "assistant"]
 ROLE_ORDER: Mapping[str, int] = {"update": 0, "user": 1, "assistant": 2}
 """How turns of one time follow one another."""
-EPSILON = 1e-6  # of a frame: 0.7 s * 10 fps is 6.999...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +80,6 @@ class Split:
     def samples(self) -> tuple[Sample, ...]:
         """The videos."""
         return tuple(entry for entry in self.entries if isinstance(entry, Sample))
-
-
-def turn_frame(time_s: float, fps: float) -> int:
-    """Return the frame of a turn, ``floor(time_s * fps)``, whatever rounding does to the product."""
-    return int(time_s * fps + EPSILON)
 
 
 def turn_order(turn: Turn) -> tuple[float, int]:

@@ -63,6 +63,8 @@ def test_a_user_turn_enters_before_the_image_of_its_frame() -> None:
 def test_user_turns_behind_the_end_are_found() -> None:
     turns = tuple(UserTurn(time_s=time_s, text="?") for time_s in (0.0, 2.4, 2.5, 9.0))
     assert find_late_turns(Task(user_turns=turns), fps=2.0, num_frames=5) == turns[2:]  # 5 frames end at 2.5 s
+    at_the_end = (UserTurn(time_s=4.1, text="?"),)  # 4.1 * 30 is 122.999... in floating point
+    assert find_late_turns(Task(user_turns=at_the_end), fps=30.0, num_frames=123) == at_the_end
 
 
 def test_several_updates_fall_on_one_frame_and_all_move_the_state() -> None:

@@ -80,7 +80,8 @@ def test_nothing_is_undefined_everywhere_but_in_the_counts() -> None:
 
 def test_the_frame_of_a_turn_is_the_floor_and_rounding_does_not_move_it() -> None:
     assert [turn_frame(time_s, 2.0) for time_s in (0.0, 0.49, 0.5, 0.99)] == [0, 0, 1, 1]
-    assert turn_frame(0.7, 10.0) == 7  # 0.7 * 10 is 6.999... in floating point
+    assert turn_frame(1.16, 25.0) == 29  # 1.16 * 25 is 28.999... in floating point
+    assert turn_frame(4.1, 30.0) == 123
     assert reference_frames(SAMPLE, "update") == [2, 4]
 
 

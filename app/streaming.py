@@ -5,7 +5,6 @@ met under way; what is shown is brought up to date at most five times a second.
 """
 
 import time
-import warnings
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -25,7 +24,7 @@ from engine.errors import EngineError, VideoError
 from engine.records import check_probs
 from engine.replay import Recording
 from engine.stream import Streamer
-from engine.video import Frame, VideoWarning, read_frames
+from engine.video import Frame, read_frames
 from engine.vision import encode
 from eval.corrections import apply_corrections
 
@@ -162,15 +161,8 @@ def _fits(bench: Bench, run: Run) -> bool:
 
 
 def _watched(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterator[Frame]:
-    """Read the frames; keep the warnings about a damaged file as sentences, refuse one that outruns its header."""
-    frames = read_frames(clip.path, fps=clip.fps)
-    while True:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", VideoWarning)
-            frame = next(frames, None)
-        damages += [sentence(w.message) for w in caught if issubclass(w.category, VideoWarning)]
-        if frame is None:
-            return
+    """Read the frames; keep what is said of a damaged file as a sentence, refuse one that outruns its header."""
+    for frame in read_frames(clip.path, fps=clip.fps, on_damage=lambda what: damages.append(sentence(what))):
         if clip.content_digest and frame.time_s > max_duration_s:
             raise VideoError(f"{clip.path}: goes on after the limit of {clock(max_duration_s)}; cut it")
         yield frame

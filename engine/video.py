@@ -82,18 +82,29 @@ class VideoInfo:
     """Whether Chromium plays the file and shows the video stream that ``read_frames`` reads."""
 
 
-def read_frames(path: str | Path, *, fps: float, size: tuple[int, int] | None = None) -> Iterator[Frame]:
+OnDamage = Callable[[str], None]
+"""Hears once, after the last frame, what is wrong with a damaged video."""
+
+
+def warn_of_damage(what: str) -> None:
+    """Give the ``VideoWarning``; who reads in a thread says instead what is to be called, for warnings are global."""
+    warnings.warn(what, VideoWarning, stacklevel=3)
+
+
+def read_frames(
+    path: str | Path, *, fps: float, size: tuple[int, int] | None = None, on_damage: OnDamage = warn_of_damage
+) -> Iterator[Frame]:
     """Sample a video at ``fps`` frames per second: frame ``i`` is the picture on display at ``i / fps`` seconds.
 
     Instants before the first picture take the first; a source slower than ``fps`` repeats pictures. ``size`` is
     (height, width) to resize to, with ``INTER_AREA``. Raises ``ValueError`` for a wrong rate or size,
-    ``VideoError`` for a file that gives no picture; warns once with ``VideoWarning`` after the frames of a damaged one.
+    ``VideoError`` for a file that gives no picture; calls ``on_damage`` once after the frames of a damaged one.
     """
     if not (math.isfinite(fps) and fps > 0):
         raise ValueError(f"fps must be positive and finite, not {fps}")
     if size is not None and min(size) < 1:
         raise ValueError(f"size must be (height, width) of at least 1 pixel each, not {size}")
-    return sample_track(find_track(Path(path)), fps=fps, size=size)
+    return sample_track(find_track(Path(path)), fps=fps, size=size, on_damage=on_damage)
 
 
 def probe(path: str | Path) -> VideoInfo:
@@ -117,11 +128,17 @@ def probe(path: str | Path) -> VideoInfo:
     )
 
 
-def show(track: Track, *, wants: Callable[[float, float], bool], decoders: Decoders = DECODERS) -> Iterator[Shown]:
+def show(
+    track: Track,
+    *,
+    wants: Callable[[float, float], bool],
+    decoders: Decoders = DECODERS,
+    on_damage: OnDamage = warn_of_damage,
+) -> Iterator[Shown]:
     """Decode the pictures for which ``wants(time_s, until_s)`` holds, one decoder taking over from another.
 
     ``wants`` is asked for every picture, again after a change of decoder, and must refuse what it has had.
-    Raises ``VideoError`` when nothing could be read; warns with ``VideoWarning`` at the end of a damaged file.
+    Raises ``VideoError`` when nothing could be read; calls ``on_damage`` at the end of a damaged file.
     """
     reached_s, is_damaged, reasons = 0.0, False, list[str]()
     for decode in decoders:
@@ -147,19 +164,24 @@ def show(track: Track, *, wants: Callable[[float, float], bool], decoders: Decod
         raise VideoError(f"{track.path}: no picture can be decoded ({what}); export or download the video again")
     if is_damaged:
         what = f"damaged, could be read up to {reached_s:.2f} s ({reasons[min(1, len(reasons) - 1)]})"
-        warnings.warn(f"{track.path}: {what}; export or download it again", VideoWarning, stacklevel=2)
+        on_damage(f"{track.path}: {what}; export or download it again")
 
 
 def sample_track(
-    track: Track, *, fps: float, size: tuple[int, int] | None, decoders: Decoders = DECODERS
+    track: Track,
+    *,
+    fps: float,
+    size: tuple[int, int] | None,
+    decoders: Decoders = DECODERS,
+    on_damage: OnDamage = warn_of_damage,
 ) -> Iterator[Frame]:
-    """Sample a track that has been found: the rest of ``read_frames``, with its errors and warnings."""
+    """Sample a track that has been found: the rest of ``read_frames``, with its errors."""
     index = 0
 
     def is_due(_: float, until_s: float) -> bool:
         return index / fps < until_s - EPSILON_S
 
-    for shown in show(track, wants=is_due, decoders=decoders):
+    for shown in show(track, wants=is_due, decoders=decoders, on_damage=on_damage):
         image = shown.image
         if size is not None and image.shape[:2] != size:
             image = cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA)

@@ -7,9 +7,7 @@ float16 and used from there, in the first run too, so that every run with the fo
 import resource
 import sys
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from engine.errors import EngineError, VideoError
 from engine.features import feature_info, feature_path, read_features, read_remark, write_features
 from engine.records import FrameOutput, check_probs
 from engine.stream import Streamer
-from engine.video import VideoWarning, read_frames
+from engine.video import read_frames
 from engine.vision import FrameFeatures, encode
 from eval.live import LiveCounts, count_live
 from eval.runs import VideoRecord, digest_sample
@@ -77,15 +75,14 @@ def run_sample(
     config = replace(work.config, fps=sample.fps)
     task = task_of(sample)
     try:
-        with _heard(remarks):
-            began = time.perf_counter()
-            outputs = []
-            frames = _frames(checkpoint, work, sample, remarks)
-            for output in map(check_probs, Streamer(checkpoint, config).run(frames, task)):
-                outputs.append(output)
-                on_frame(len(outputs))
-            wall_s = time.perf_counter() - began
-            live = _teacher_forced(checkpoint, work, config, sample) if work.live else None
+        began = time.perf_counter()
+        outputs = []
+        frames = _frames(checkpoint, work, sample, remarks)
+        for output in map(check_probs, Streamer(checkpoint, config).run(frames, task)):
+            outputs.append(output)
+            on_frame(len(outputs))
+        wall_s = time.perf_counter() - began
+        live = _teacher_forced(checkpoint, work, config, sample) if work.live else None
     except (EngineError, ValueError) as error:
         return VideoResult(record=VideoRecord(video_id=sample.video_id, source=source, device=device, error=str(error)))
     remarks += [
@@ -108,8 +105,7 @@ def run_sample(
 def embed_sample(checkpoint: Checkpoint, work: Work, sample: Sample) -> EmbeddedSample:
     """Decode and encode all of one sample's video, or take what is kept. Raises ``EngineError`` where that fails."""
     remarks = list[str]()
-    with _heard(remarks):
-        frames = tuple(_frames(checkpoint, work, sample, remarks))
+    frames = tuple(_frames(checkpoint, work, sample, remarks))
     return EmbeddedSample(frames=frames, remark="; ".join(dict.fromkeys(remarks)))
 
 
@@ -119,20 +115,25 @@ def task_of(sample: Sample) -> Task:
 
 
 def _frames(checkpoint: Checkpoint, work: Work, sample: Sample, remarks: list[str]) -> Iterator[FrameFeatures]:
-    """Decode and encode one sample's video, or take what is kept of it. Raises ``VideoError`` when it has none."""
+    """Decode and encode one sample's video, or take what is kept of it; ``remarks`` grow with what is odd about it.
+
+    Raises ``VideoError`` when it has none.
+    """
     video = sample.video_path
     if video is None:
         raise VideoError(f"{sample.video_id} names no video file; add video_path")
     if work.features is None:
-        return encode(checkpoint, read_frames(video, fps=sample.fps))
+        return encode(checkpoint, read_frames(video, fps=sample.fps, on_damage=remarks.append))
     if not video.is_file():
         raise VideoError(f"{video} is not there; mend video_path")
     info = feature_info(checkpoint, fps=sample.fps)
-    path = feature_path(work.features, video, info)
+    try:
+        path = feature_path(work.features, video, info)
+    except OSError as error:
+        raise VideoError(f"{video} cannot be read: {error.strerror or error}; check its permissions") from error
     if not path.exists():
         seen = list[str]()
-        with _heard(seen):
-            frames: Iterable[FrameFeatures] = list(encode(checkpoint, read_frames(video, fps=sample.fps)))
+        frames = list(encode(checkpoint, read_frames(video, fps=sample.fps, on_damage=seen.append)))
         write_features(path, frames, info, remark="; ".join(seen))
     remarks += [remark for remark in [read_remark(path)] if remark]
     return read_features(path, checkpoint, fps=sample.fps)
@@ -142,23 +143,6 @@ def _teacher_forced(checkpoint: Checkpoint, work: Work, config: StreamConfig, sa
     """Feed one sample's reference to the model and count its four scores."""
     turns = live_turns(checkpoint, config, sample, _frames(checkpoint, work, sample, []))
     return count_live(turns, fps=sample.fps, threshold=0)
-
-
-@contextmanager
-def _heard(remarks: list[str]) -> Iterator[None]:
-    """Collect warnings about the video, from the decoding thread too; others are shown as they were."""
-    show = warnings.showwarning
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", VideoWarning)
-
-        def hear(message, category, *place):  # type: ignore[no-untyped-def]
-            if issubclass(category, VideoWarning):
-                remarks.append(str(message))
-            else:
-                show(message, category, *place)
-
-        warnings.showwarning = hear
-        yield
 
 
 def _peak_memory_mb(device: torch.device) -> float:

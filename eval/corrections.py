@@ -45,7 +45,8 @@ class Correction:
     reviewer: str
     """Who."""
     kind: CorrectionKind
-    """New words, a new time, another update, a step boundary (all updates of one time move), a new turn, or none."""
+    """New words, a new time, another update, a step boundary (all updates of one time move, but for those that the
+    reviewer has deleted), a new turn, or none."""
     turn: TurnName
     """The turn as the source has it; of an addition the turn that is added."""
     text: str | None = None
@@ -184,6 +185,8 @@ class _Place:
 
     def wish(self, correction: Correction) -> None:
         reviewer = correction.reviewer
+        if correction.kind == "boundary" and self.wishes["presence"].get(reviewer) == "delete":
+            return  # the turns that are moved are those that stand for this reviewer
         self.wishes["presence"][reviewer] = "delete" if correction.kind == "delete" else "keep"
         if correction.text is not None and correction.kind in ("text", "update"):
             update = parse_update(correction.text) if correction.kind == "update" else None

@@ -72,6 +72,17 @@ def test_a_step_boundary_moves_all_updates_of_its_time_and_no_words() -> None:
     assert moved == (GO, replace(END, time_s=1.5), replace(START, time_s=1.5), ASK)
 
 
+def test_a_moved_boundary_does_not_bring_back_what_its_reviewer_deleted() -> None:
+    moved = corrected(correct("delete", END), correct("boundary", START, time_s=1.5))
+    assert moved == (GO, replace(START, time_s=1.5), ASK)
+    back = corrected(
+        correct("delete", END), correct("boundary", START, time_s=1.5), correct("update", END, text=END.text)
+    )
+    assert back == (END, GO, replace(START, time_s=1.5), ASK)
+    by_bob = [correct("delete", END), correct("boundary", START, by="bob", time_s=1.5)]
+    assert [conflict.aspect for conflict in apply_corrections(SAMPLE, by_bob).conflicts] == ["presence"]
+
+
 def test_the_last_word_of_one_reviewer_counts() -> None:
     assert corrected(correct("text", text="One."), correct("text", text="Two."))[2].text == "Two."
 

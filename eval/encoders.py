@@ -3,6 +3,7 @@
 The default, all-MiniLM-L6-v2, lies in a package and works offline; any other is a sentence-transformers name or folder.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -36,14 +37,17 @@ def load_encoder(name: str = EMBEDDED) -> TextEncoder:
         raise ValueError(f"the text encoder {name} cannot be loaded: {str(error).splitlines()[0]}") from error
 
     known: dict[str, np.ndarray] = {}
+    lock = threading.Lock()  # the page scores in several threads
 
     def encode(texts: list[str]) -> np.ndarray:
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        if len(known) + len(new) > MOST_KEPT:
-            known.clear()
-            new = list(dict.fromkeys(texts))
-        if new:
-            known.update(zip(new, model.encode([plain(text) for text in new], show_progress_bar=False), strict=True))
-        return np.array([known[text] for text in texts])
+        with lock:
+            new = [text for text in dict.fromkeys(texts) if text not in known]
+            if len(known) + len(new) > MOST_KEPT:
+                known.clear()
+                new = list(dict.fromkeys(texts))
+            if new:
+                made = model.encode([plain(text) for text in new], show_progress_bar=False)
+                known.update(zip(new, made, strict=True))
+            return np.array([known[text] for text in texts])
 
     return TextEncoder(name=name, encode=encode)

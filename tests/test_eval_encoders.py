@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,17 @@ def test_equal_texts_have_one_embedding_in_whatever_company(monkeypatch: pytest.
     assert (encode(["Turn \ud83d"]) == encode(["Turn ?"])).all(), "half a surrogate pair"
     monkeypatch.setattr(encoders, "MOST_KEPT", 2)
     assert np.allclose(encode(["a", "b", "Now put on the roof."])[2], alone[0], atol=1e-5), "forgotten, and made again"
+
+
+def test_several_threads_may_encode_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "MOST_KEPT", 4)
+    encode = load_encoder().encode
+
+    def work(name: str) -> bool:
+        return all(encode(["Good.", f"{name} {number}"]).shape == (2, 384) for number in range(30))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(work, "abcd"))
 
 
 def test_an_encoder_that_is_not_to_be_had_is_named() -> None:

@@ -2,8 +2,9 @@
 
 The video is the unit. Differences are B minus A of the pooled scores; their intervals come from a paired bootstrap,
 which draws both runs of a video or neither, and their p-values from a permutation test, which asks how often runs that
-were exchanged at random video by video lie as far apart. **Source**: Efron 1979; Fisher's permutation test, with the
-observed order counted among the drawn ones (Phipson and Smyth 2010), so that no p-value is 0.
+were exchanged at random video by video lie as far apart. **Source**: Efron 1979; Fisher's permutation test, exact where
+all orders can be tried (the observed one is among them), otherwise with the observed order counted beside those drawn
+(Phipson and Smyth 2010), so that no p-value is 0.
 """
 
 import math
@@ -76,14 +77,18 @@ def compare_scores(
         for weights in (resamples(num_videos, num_resamples=num_resamples, seed=seed) if num_videos > 1 else ())
     ]
     random = np.random.default_rng([seed, 1])
-    exchanged = [_subtract(*scores(kept, 1 - kept)) for kept in _exchanges(random, num_videos, num_resamples)]
+    exchanges = _all_orders(num_videos) if num_videos < math.log2(num_resamples + 1) else None
+    is_exact = exchanges is not None
+    exchanged = [
+        _subtract(*scores(kept, 1 - kept)) for kept in exchanges or _draw_orders(random, num_videos, num_resamples)
+    ]
     return {
         name: Difference(
             a=first[name],
             b=second[name],
             difference=observed[name],
             interval=middle_interval([row[name] for row in drawn]) if drawn else NO_INTERVAL,
-            p_value=_p_value(observed[name], [row[name] for row in exchanged]),
+            p_value=_p_value(observed[name], [row[name] for row in exchanged], is_exact=is_exact),
         )
         for name in first
     }
@@ -109,18 +114,20 @@ def _subtract(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float
     return {name: b[name] - a[name] for name in a}
 
 
-def _exchanges(random: np.random.Generator, num_videos: int, count: int) -> list[Numbers]:
-    """Draw which videos keep their order, ``[V]`` of 0 and 1; all orders where they are no more than ``count``."""
-    if num_videos < math.log2(count + 1):
-        numbers = np.arange(2**num_videos)
-        return [((numbers[row] >> np.arange(num_videos)) & 1).astype(float) for row in numbers]
+def _all_orders(num_videos: int) -> list[Numbers]:
+    """Return all ways to keep the order of some videos, ``[V]`` of 0 and 1."""
+    return [((number >> np.arange(num_videos)) & 1).astype(float) for number in range(2**num_videos)]
+
+
+def _draw_orders(random: np.random.Generator, num_videos: int, count: int) -> list[Numbers]:
+    """Draw which videos keep their order, ``[V]`` of 0 and 1."""
     return [random.integers(2, size=num_videos).astype(float) for _ in range(count)]
 
 
-def _p_value(observed: float, drawn: Sequence[float]) -> float:
+def _p_value(observed: float, exchanged: Sequence[float], *, is_exact: bool) -> float:
     if math.isnan(observed):
         return math.nan
     slack = 1e-12 + 1e-9 * abs(observed)  # sums in another order differ in their last bits
-    as_far = sum(abs(value) >= abs(observed) - slack for value in drawn if not math.isnan(value))
-    defined = sum(not math.isnan(value) for value in drawn)
-    return min(1.0, (1 + as_far) / (1 + defined))
+    as_far = sum(abs(value) >= abs(observed) - slack for value in exchanged if not math.isnan(value))
+    defined = sum(not math.isnan(value) for value in exchanged)
+    return as_far / defined if is_exact else (1 + as_far) / (1 + defined)

@@ -27,8 +27,13 @@ def test_three_videos_that_are_all_better_by_one_are_seen_by_hand() -> None:
     found = compare_scores(rows(1, 1, 1), rows(2, 2, 2), kind=Hits, score=score)["rate"]
     assert (found.a, found.b, found.difference) == (0.25, 0.5, 0.25)
     assert (found.interval.low, found.interval.high) == (0.25, 0.25)
-    # of the 8 exchanges that of all and that of none lie 0.25 apart; with the observed order (1 + 2) / (1 + 8)
-    assert found.p_value == pytest.approx(3 / 9)
+    # of the 8 exchanges that of all and that of none, the observed order, lie 0.25 apart
+    assert found.p_value == pytest.approx(2 / 8)
+
+
+def test_where_not_all_orders_can_be_tried_the_observed_one_counts_beside_those_drawn() -> None:
+    better = compare_scores(rows(*[1.0] * 20), rows(*[2.0] * 20), kind=Hits, score=score, num_resamples=99)["rate"]
+    assert better.p_value == pytest.approx(1 / 100)  # none of 99 drawn orders of 20 videos keeps or exchanges all
 
 
 def test_a_run_held_against_itself_differs_by_nothing() -> None:

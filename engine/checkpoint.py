@@ -149,6 +149,7 @@ def save_model(
     tokenizer: PreTrainedTokenizerBase,
     *,
     normalization: Normalization | None = None,
+    silent_id: int | None = None,
     dtype: torch.dtype = torch.float16,
 ) -> None:
     """Write a checkpoint folder that ``load_model`` reads: model and heads file, in ``dtype``."""
@@ -158,7 +159,8 @@ def save_model(
     if tied:
         state.pop("lm_head.weight", None)
     write_tensors(folder / "model.safetensors", state, {"format": "pt"})
-    save_heads(folder / HEADS_FILE, model)
+    silent_token = None if silent_id is None else tokenizer.convert_ids_to_tokens(silent_id)
+    save_heads(folder / HEADS_FILE, model, silent_token=silent_token)
     model.vlm.config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     values = normalization or Normalization()
@@ -250,7 +252,15 @@ def _three(values: Any) -> tuple[float, float, float]:
 
 
 def _silent_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | None:
-    return None if token is None else int(tokenizer.convert_tokens_to_ids(token))
+    if token is None:
+        return None
+    token_id = tokenizer.convert_tokens_to_ids(token)
+    if not isinstance(token_id, int) or token_id == tokenizer.unk_token_id:
+        raise CheckpointError(
+            f"the heads file names {token!r} as the token that means silence, which the tokenizer lacks; "
+            "the heads belong to another model"
+        )
+    return token_id
 
 
 def _digest(folder: Path, counts: Any) -> str:

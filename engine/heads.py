@@ -23,10 +23,11 @@ HEADS_FILE = "heads.safetensors"
 _TOKEN_ROWS = "token_embeddings"
 
 
-def save_heads(path: Path, model: StreamingModel) -> None:
-    """Write a heads file: the heads, the projector if there is one, and the pooling."""
+def save_heads(path: Path, model: StreamingModel, *, silent_token: str | None = None) -> None:
+    """Write a heads file: the heads, the projector if there is one, the pooling and the token that means silence."""
     state = {k: v for k, v in model.state_dict().items() if not k.startswith("vlm.")}
-    write_tensors(path, state, {"pooling": model.pooling})
+    settings = {"pooling": model.pooling} | ({} if silent_token is None else {"silent_token": silent_token})
+    write_tensors(path, state, settings)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoint import load_model, pick_device, pick_dtype
+from engine.checkpoint import load_model, pick_device, pick_dtype, save_model
 from engine.errors import CheckpointError
 from engine.heads import save_heads
 from tests.fakes import STEPS, tiny_checkpoint, tiny_model
@@ -175,6 +175,39 @@ def test_smolvlm2s_own_template_can_be_streamed(folder: Path) -> None:
     prompt = load_model(folder, device="cpu").prompt
     assert prompt.text(prompt.user_turn("Good.")) == "User: Good.<end_of_utterance>"
     assert prompt.text(prompt.schema(goal="", steps=(), state={})).startswith("<|im_start|>System: You are")
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("{{ raise_exception('only the user speaks') }}", "cannot be rendered: only the user speaks"),
+        ("{% for message in messages %}", "cannot be rendered"),
+        ("{% for message in messages %}{{ message['role'] }}{% endfor %}", "must write the text of the system once"),
+        ("{{ messages[0]['content'][0]['text'] }}", "must write the text of the user once"),
+        (
+            "{% for message in messages %}{{ message['content'][0]['text'] }}|{{ messages | length }}{% endfor %}",
+            "rewrites earlier messages",
+        ),
+    ],
+)
+def test_a_template_that_cannot_be_streamed_is_one_line(folder: Path, template: str, reason: str) -> None:
+    (folder / "chat_template.jinja").write_text(template)
+    with pytest.raises(CheckpointError, match=reason):
+        load_model(folder, device="cpu")
+
+
+def test_the_token_that_means_silence_comes_back_with_the_heads(folder: Path, tmp_path: Path) -> None:
+    save_heads(folder / "heads.safetensors", tiny_model(), silent_token="#")
+    checkpoint = load_model(folder, device="cpu")
+    assert checkpoint.silent_id == checkpoint.prompt.tokenizer.convert_tokens_to_ids("#")
+    save_model(tmp_path / "new", checkpoint.model, checkpoint.prompt.tokenizer, silent_id=checkpoint.silent_id)
+    assert load_model(tmp_path / "new", device="cpu").silent_id == checkpoint.silent_id
+
+
+def test_an_unknown_token_that_means_silence_is_refused(folder: Path) -> None:
+    save_heads(folder / "heads.safetensors", tiny_model(), silent_token="<hush>")
+    with pytest.raises(CheckpointError, match="'<hush>' as the token that means silence, which the tokenizer lacks"):
+        load_model(folder, device="cpu")
 
 
 def test_digests_tell_weights_apart_and_the_encoders_only_the_encoder(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 A line has ``features`` (a feature file, relative to the JSON lines file), ``goal``, ``steps`` (``[{id, name}]``),
 ``turns`` (``[{frame_index, role, text}]``) and, optionally, ``initial_state``. Nothing is skipped: what cannot be used
-is an error that names file, line and field.
+is an error that names file and line, and says what is wrong.
 """
 
 import json
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint import Checkpoint
-from engine.dialogue import parse_update
+from engine.dialogue import initial_state, parse_update
 from engine.features import read_features
 from engine.records import Step, numbered_lines
 from engine.train import TrainingClip, TrainingSequence, TrainingTurn, build_sequence
@@ -51,20 +51,39 @@ def read_clips(path: Path, checkpoint: Checkpoint, *, fps: float) -> list[Encode
 
 
 def _clip(record: dict[str, Any], features: Tensor) -> EncodedClip:
+    steps = tuple(Step(**step) for step in record["steps"])
+    for step in steps:
+        _check_text(step.id, "the id of a step")
+        _check_text(step.name, "the name of a step")
+    state = record.get("initial_state", {})
+    if not isinstance(state, dict):
+        raise ValueError(f"initial_state must be an object, step: state; got {state!r}")
+    initial_state(steps, state)
     turns = tuple(TrainingTurn(**turn) for turn in record["turns"])
     for turn in turns:
-        if turn.role not in _ROLES or not 0 <= turn.frame_index < len(features):
-            raise ValueError(f"the turn {turn} has an unknown role or lies outside the {len(features)} frames")
-        if turn.role == "update" and parse_update(turn.text) is None:
-            raise ValueError(f"the update {turn.text!r} must be written as S3->start or S3->complete")
-    clip = TrainingClip(
-        goal=record["goal"],
-        steps=tuple(Step(**step) for step in record["steps"]),
-        turns=turns,
-        num_frames=len(features),
-        initial_state=record.get("initial_state", {}),
-    )
+        _check_turn(turn, steps, num_frames=len(features))
+    _check_text(record["goal"], "goal")
+    clip = TrainingClip(goal=record["goal"], steps=steps, turns=turns, num_frames=len(features), initial_state=state)
     return EncodedClip(clip=clip, features=features)
+
+
+def _check_turn(turn: TrainingTurn, steps: Sequence[Step], *, num_frames: int) -> None:
+    if type(turn.frame_index) is not int:  # nor a bool
+        raise ValueError(f"frame_index must be a whole number; got {turn.frame_index!r}")
+    if turn.role not in _ROLES or not 0 <= turn.frame_index < num_frames:
+        raise ValueError(f"the turn {turn} has an unknown role or lies outside the {num_frames} frames")
+    _check_text(turn.text, "the text of a turn")
+    if turn.role != "update":
+        return
+    update, ids = parse_update(turn.text), [step.id for step in steps]
+    if update is None or update.step_id not in ids:
+        known = ", ".join(ids) or "no step"
+        raise ValueError(f"the update {turn.text!r} must be written as S3->start, or S3->complete, of one of {known}")
+
+
+def _check_text(value: object, what: str) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f"{what} must be text; got {value!r}")
 
 
 def batches(

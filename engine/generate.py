@@ -24,15 +24,12 @@ class TokenPicker:
     def pick_each(self, logits: Tensor) -> tuple[int, ...]:
         """Pick a token id at each of ``N`` positions, in order, from logits ``[N, V]``."""
         if self._config.do_sample:
-            return tuple(self.pick(row) for row in logits)
+            return tuple(self._sample(row) for row in logits)
         return tuple(self._allowed(logits).argmax(-1).tolist())
 
-    def pick(self, logits: Tensor) -> int:
-        """Pick one token id from logits ``[V]``."""
-        allowed = self._allowed(logits)
-        if not self._config.do_sample:
-            return int(allowed.argmax())
-        probs = torch.softmax(allowed.cpu().double() / self._config.temperature, dim=-1)
+    def _sample(self, logits: Tensor) -> int:
+        """Sample one token id from logits ``[V]``."""
+        probs = torch.softmax(self._allowed(logits).cpu().double() / self._config.temperature, dim=-1)
         return int(torch.multinomial(self._nucleus(probs), 1, generator=self._random))
 
     def _allowed(self, logits: Tensor) -> Tensor:

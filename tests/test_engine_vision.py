@@ -65,12 +65,13 @@ def test_frames_are_encoded_alone_as_in_a_batch(tmp_path: Path) -> None:
 
 def picked(logits: list[float], *, never: tuple[int, ...] = (), count: int = 200, **settings: float) -> set[int]:
     picker = TokenPicker(StreamConfig(do_sample=True, **settings), never=never)  # type: ignore[arg-type]
-    return {picker.pick(torch.tensor(logits)) for _ in range(count)}
+    return set(picker.pick_each(torch.tensor([logits] * count)))
 
 
 def test_greedy_takes_the_likeliest_that_is_allowed() -> None:
-    assert TokenPicker(StreamConfig()).pick(torch.tensor([0.1, 3.0, 2.0])) == 1
-    assert TokenPicker(StreamConfig(), never=(1,)).pick(torch.tensor([0.1, 3.0, 2.0])) == 2
+    logits = torch.tensor([[0.1, 3.0, 2.0], [4.0, 3.0, 2.0]])
+    assert TokenPicker(StreamConfig()).pick_each(logits) == (1, 0)
+    assert TokenPicker(StreamConfig(), never=(1,)).pick_each(logits) == (2, 0)
 
 
 def test_sampling_reaches_every_likely_token_and_never_a_forbidden_one() -> None:
@@ -90,6 +91,6 @@ def test_a_low_temperature_is_nearly_greedy() -> None:
 
 
 def test_picking_leaves_the_logits_alone() -> None:
-    logits = torch.tensor([1.0, 2.0])
-    TokenPicker(StreamConfig(), never=(1,)).pick(logits)
-    assert logits.tolist() == [1.0, 2.0]
+    logits = torch.tensor([[1.0, 2.0]])
+    TokenPicker(StreamConfig(), never=(1,)).pick_each(logits)
+    assert logits.tolist() == [[1.0, 2.0]]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
@@ -131,13 +132,28 @@ def fine_tune(options: argparse.Namespace) -> None:
     data = batches(clips, checkpoint, batch_size=options.batch_size, seed=options.seed)
     with tqdm(train(model, data, config=config), total=config.num_steps, unit="step") as bar:
         for losses in bar:
-            bar.set_postfix(text=f"{losses.text:.3f}", speak=f"{losses.speak:.3f}", update=f"{losses.update:.3f}")
-    save_model(options.out, model, checkpoint.prompt.tokenizer, normalization=checkpoint.normalization)
+            bar.set_postfix({name: _loss(getattr(losses, name)) for name in ("text", "speak", "update")})
+    save_model(
+        options.out,
+        model,
+        checkpoint.prompt.tokenizer,
+        normalization=checkpoint.normalization,
+        silent_id=checkpoint.silent_id,
+    )
     print(f"checkpoint written to {options.out}")
+
+
+def _loss(loss: Tensor) -> str:
+    """Write a loss; nan is that of a batch in which nothing of its kind is taught."""
+    return "-" if loss.isnan() else f"{loss:.3f}"
 
 
 def bench(options: argparse.Namespace) -> None:
     """Print how fast a split, or a random model of a published shape, streams in each mode; JSON last."""
+    for name in ("rows", "repeats", "threads", "frames", "videos"):
+        number = getattr(options, name)
+        if number is not None and number < 1:
+            raise ValueError(f"--{name} must be at least 1; got {number}")
     if options.threads:
         torch.set_num_threads(options.threads)
     checkpoint, config = _checkpoint(options), StreamConfig()

@@ -102,9 +102,12 @@ def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] 
     try:
         records = json.loads(manifest.read_text(encoding="utf-8"))["videos"]
         chosen = [record for record in records if only is None or record["video_id"] in only]
-        return [_video(record, manifest.parent, checkpoint) for record in chosen]
+        videos = [_video(record, manifest.parent, checkpoint) for record in chosen]
     except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{manifest} is not the manifest of a split: {error!r}") from error
+    if not videos:
+        raise ValueError(f"{manifest} holds no videos to stream")
+    return videos
 
 
 def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> Video:

@@ -97,8 +97,9 @@ def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | F
     ``crf`` is x264's quality, from 0 (lossless) to 51. Raises ``ValueError`` for no images, other shapes, odd
     sizes, a wrong rate or quality; ``VideoError`` when the encoder or the disk fails. ``path`` is untouched then.
     """
-    if not (math.isfinite(fps) and fps > 0):
-        raise ValueError(f"fps must be positive and finite, not {fps}")
+    rate = Fraction(fps).limit_denominator(1001) if math.isfinite(fps) else Fraction(0)
+    if rate <= 0:
+        raise ValueError(f"fps must be finite and at least 1/1001, not {fps}")
     if not 0 <= crf <= 51:
         raise ValueError(f"crf must be between 0 and 51, not {crf}")
     rest = iter(images)
@@ -108,7 +109,6 @@ def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | F
     if first.ndim != 3:
         raise ValueError(f"images must be uint8 [H, W, 3], not of shape {list(first.shape)}")
     height, width = first.shape[:2]
-    rate = Fraction(fps).limit_denominator(1001)
     with open_encoder(Path(path), height=height, width=width, fps=rate, crf=crf, preset="medium") as encoder:
         count = 0
         for image in itertools.chain([first], rest):

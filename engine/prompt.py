@@ -8,6 +8,7 @@ same calls. Texts are untrusted: a step named ``<image>`` becomes ordinary chara
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from engine.errors import CheckpointError
@@ -42,6 +43,15 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def _cut(rendered: str, text: str) -> tuple[str, str]:
+    """Return what a template writes before and after a text."""
+    if rendered.count(text) != 1:
+        who = "system" if text == _SYSTEM else "user"
+        raise CheckpointError(f"the chat template must write the text of the {who} once; it cannot be streamed")
+    before, _, after = rendered.partition(text)
+    return before, after
+
+
 class Prompt:
     """The pieces of a context as token ids, for one tokenizer with a chat template.
 
@@ -57,14 +67,13 @@ class Prompt:
         if not isinstance(eos_id, int):
             raise CheckpointError("the tokenizer has no end-of-turn token (eos_token); add one")
         self.eos_id = eos_id
-        before, self._after_system = self._render("system").split(_SYSTEM)
-        self._before_system = before
-        both = self._render("system", "user").split(_SYSTEM)[1]
+        self._before_system, self._after_system = _cut(self._render("system"), _SYSTEM)
+        _, both = _cut(self._render("system", "user"), _SYSTEM)
         if not both.startswith(self._after_system):
             raise CheckpointError(
                 "the chat template rewrites earlier messages when one is added; it cannot be streamed"
             )
-        self._before_user, self._after_user = both.removeprefix(self._after_system).split(_USER)
+        self._before_user, self._after_user = _cut(both.removeprefix(self._after_system), _USER)
 
     def schema(self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> tuple[int, ...]:
         """Return the ids of the system prompt."""
@@ -99,7 +108,10 @@ class Prompt:
         messages: list[dict[str, Any]] = [
             {"role": role, "content": [{"type": "text", "text": texts[role]}]} for role in roles
         ]
-        return str(self.tokenizer.apply_chat_template(messages, tokenize=False))
+        try:
+            return str(self.tokenizer.apply_chat_template(messages, tokenize=False))
+        except TemplateError as error:
+            raise CheckpointError(f"the chat template cannot be rendered: {error}; mend it") from error
 
     def _wrap(self, before: str, text: str, after: str) -> tuple[int, ...]:
         return self._ids(before) + self.words(text) + self._ids(after)

@@ -18,7 +18,7 @@ from tests.test_engine_stream import TASK
 
 
 def bench(*arguments: str) -> int:
-    return main(["bench", *arguments, "--device", "cpu", "--repeats", "1", "--threads", "1"])
+    return main(["bench", "--device", "cpu", "--repeats", "1", "--threads", "1", *arguments])
 
 
 def test_a_split_is_streamed_in_five_modes_and_the_last_line_is_json(
@@ -109,6 +109,20 @@ def test_graphs_without_a_gpu_are_refused_in_one_line(tiny_folder: Path, capsys:
     assert capsys.readouterr().err.splitlines()[-1] == (
         "error: graphs are on, but they need a CUDA device, and the model is on cpu; set them to auto"
     )
+
+
+@pytest.mark.parametrize("option", ["--rows", "--repeats", "--threads", "--frames", "--videos"])
+def test_a_number_below_1_is_wrong_use(option: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("--checkpoint", str(tiny_folder), "--arch", "tiny", option, "-1") == 2
+    assert f"error: {option} must be at least 1; got -1" in capsys.readouterr().err
+
+
+def test_a_split_without_videos_is_wrong_use(
+    tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "none.json").write_text('{"videos": []}')
+    assert bench(str(tmp_path / "none.json"), "--checkpoint", str(tiny_folder)) == 2
+    assert "none.json holds no videos to stream" in capsys.readouterr().err
 
 
 def test_another_file_is_no_split(tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

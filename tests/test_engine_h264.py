@@ -89,7 +89,7 @@ def test_images_that_do_not_fit_are_wrong_arguments_and_leave_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("fps", "crf"), [(0, 23), (-5, 23), (float("nan"), 23), (10, -1), (10, 52)])
+@pytest.mark.parametrize(("fps", "crf"), [(0, 23), (0.0004, 23), (-5, 23), (float("nan"), 23), (10, -1), (10, 52)])
 def test_rates_and_qualities_out_of_range_are_wrong_arguments(tmp_path: Path, fps: float, crf: int) -> None:
     with pytest.raises(ValueError, match="must be"):
         write_h264(tmp_path / "clip.mp4", [grey(0)], fps=fps, crf=crf)

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from engine.__main__ import SETTINGS, main
+from engine.checkpoint import load_model
 from engine.config import StreamConfig
 from engine.h264 import write_h264
+from engine.heads import save_heads
 from engine.records import read_outputs
 from engine.video import VideoWarning
-from tests.fakes import nan_checkpoint
+from tests.fakes import nan_checkpoint, tiny_model
 
 REAL_VIDEOS = Path(__file__).parent.parent.parent / "shared" / "data" / "videos"
 
@@ -88,6 +90,23 @@ def test_training_on_clips_writes_a_checkpoint_that_runs_and_never_into_one_that
     assert main(arguments) == 2
     assert f"--out {tmp_path / 'new'} is not empty; name a new folder" in capfd.readouterr().err
     assert {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()} == written
+
+
+def test_training_keeps_the_token_that_means_silence_and_shows_no_loss_where_nothing_is_taught(
+    checkpoint: Path, video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    save_heads(tmp_path / "heads.safetensors", tiny_model(), silent_token="#")
+    common = ["--checkpoint", str(checkpoint), "--heads", str(tmp_path / "heads.safetensors"), "--device", "cpu"]
+    main(["encode", str(video), "--out", str(tmp_path / "f.safetensors"), *common])
+    clip = {"features": "f.safetensors", "goal": "build", "steps": [], "turns": []}
+    (tmp_path / "clips.jsonl").write_text(json.dumps(clip) + "\n")
+    arguments = ["train", str(tmp_path / "clips.jsonl"), "--out", str(tmp_path / "new"), "--num-steps", "1", *common]
+    assert main(arguments) == 0
+    shown = capfd.readouterr().err
+    assert "text=-, speak=" in shown
+    assert "nan" not in shown
+    trained = load_model(tmp_path / "new", device="cpu")
+    assert trained.silent_id == trained.prompt.tokenizer.convert_tokens_to_ids("#")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Command line of the evaluation: ``run`` a split, ``sweep`` thresholds, ``import`` results, print all ``metrics``.
 
 Exit codes: 0 all well; 1 done, but some videos failed (each has its row); 2 wrong use, with one line why; 130 or 143
-stopped by Ctrl-C or SIGTERM: the finished videos are kept, and ``--resume`` goes on.
+stopped by Ctrl-C or SIGTERM: the finished videos are kept, and ``--resume`` goes on; an import is begun again.
 """
 
 import argparse
@@ -49,7 +49,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as stop:
         if getattr(options, "out", None):
-            print(f"stopped; finished videos are in {options.out}, --resume runs the rest", file=sys.stderr)
+            rest = f"finished videos are in {options.out}, --resume runs the rest"
+            if not hasattr(options, "resume"):
+                rest = f"{options.out} is not complete; remove it and import again"
+            print(f"stopped; {rest}", file=sys.stderr)
         return 143 if stop.args else 130
 
 
@@ -118,7 +121,7 @@ def _preview(split: Split, grid: Grid, options: argparse.Namespace) -> GridScore
     scores = preview(read_traces(options.preview, split), grid)
     if options.out is not None:
         settings = {"split": str(split.path.resolve()), "run": str(options.preview.resolve())}
-        with claim_sweep(options.out, settings):
+        with claim_sweep(options.out, settings, resume=options.resume):
             write_sweep(options.out, scores, settings)
     return scores
 

@@ -206,3 +206,15 @@ def test_the_command_line_imports_scores_and_names_what_is_missing(
         assert line in complaints
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["imported"] == files
     assert main(["import", *files, "--split", str(split), "--out", str(tmp_path / "run")]) == 2
+
+
+def test_an_import_that_is_stopped_is_begun_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eval.__main__.import_results", stop)
+    split, out = write_split(tmp_path, video("boat")), tmp_path / "run"
+    assert main(["import", "a.json", "--split", str(split), "--out", str(out)]) == 130
+    assert capfd.readouterr().err == f"stopped; {out} is not complete; remove it and import again\n"

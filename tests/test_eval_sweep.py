@@ -345,3 +345,6 @@ def test_the_command_previews(split: Path, run: Path, tmp_path: Path, capfd: pyt
     assert printed.count("best ") == 2
     scores = read_sweep(tmp_path / "out")
     assert (scores.is_exact, scores.metrics, len(scores.points)) == (False, PREVIEWED, 81)
+    assert main(options) == 2
+    assert "holds a sweep already; continue it with --resume" in capfd.readouterr().err
+    assert main([*options, "--resume"]) == 0

@@ -67,9 +67,10 @@ def compare_runs(
             continue
         both = [folder.outputs(sample.video_id) for folder in folders]
         rows, judged = [], []
-        for outputs, of_run in zip(both, counts, strict=True):
-            dataset, zero_cost = settings.dataset, settings.zero_cost
-            rows.append(score_video(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost).counts)
+        for folder, outputs, of_run in zip(folders, both, counts, strict=True):
+            dataset, zero_cost, illegal = settings.dataset, settings.zero_cost, folder.illegal_updates()
+            scored = score_video(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost, illegal=illegal)
+            rows.append(scored.counts)
             judged.append(judge_video(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost))
             of_run.append(rows[-1])
         reached = min(len(outputs) for outputs in both)

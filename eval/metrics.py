@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from engine.config import IllegalUpdates
 from engine.records import FrameOutput
 from eval.counts import Counts, Pool, Values, share
 from eval.decisions import DecisionCounts, count_decisions, summarize_decisions
@@ -44,7 +45,7 @@ class SystemCounts(Counts):
     num_timed_frames: int = 0
     """Frames of the videos whose wall time is known."""
     wall_s: float = 0.0
-    """Wall time of those videos: decoding, vision, model and writing."""
+    """Wall time of those videos: decoding, vision and model; of kept features, the model alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ def score_video(
     encode: Encode,
     dataset: str = "",
     zero_cost: ZeroCost = "keep",
+    illegal: IllegalUpdates = "apply",
     live: LiveCounts | None = None,
     wall_s: float | None = None,
 ) -> ScoredVideo:
@@ -99,6 +101,7 @@ def score_video(
         encode: Texts to embeddings ``[N, D]``.
         dataset: Name that chooses the match window; see ``eval.turns.MATCH_WINDOWS_S``.
         zero_cost: ``keep`` or ``drop`` matches that cost nothing; see ``eval.matching``.
+        illegal: What the run did with illegal updates.
         live: Counts of the teacher-forced pass, if there was one.
         wall_s: Seconds that the whole run of the video took, if known.
     """
@@ -111,7 +114,7 @@ def score_video(
             sample, "assistant", [(output.speak_prob, output.response is not None) for output in outputs]
         ),
         updating=_count_decisions(sample, "update", [(output.update_prob, bool(output.updates)) for output in outputs]),
-        dst=count_dst(outputs, sample),
+        dst=count_dst(outputs, sample, illegal=illegal),
         live=live or LiveCounts(),
         system=_count_times(sample, outputs, wall_s),
     )

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from engine.config import IllegalUpdates
 from engine.records import FrameOutput, read_outputs, write_outputs
 from eval.live import LiveCounts
 from eval.samples import Sample
@@ -43,7 +44,10 @@ class VideoRecord:
     num_frames: int = 0
     """Frames that were streamed."""
     wall_s: float | None = None
-    """Seconds of decoding, vision, model and writing, the teacher-forced pass not counted; None where not known."""
+    """Seconds of decoding, vision and model, the teacher-forced pass not counted; of kept features, of the model alone.
+
+    None where not known.
+    """
     device: str = ""
     """Where it ran."""
     peak_memory_mb: float | None = None
@@ -54,10 +58,6 @@ class VideoRecord:
     """Why it failed; empty when it is finished."""
     live: LiveCounts | None = None
     """Counts of the teacher-forced pass, if there was one."""
-
-    def to_json(self) -> str:
-        """Return the record as JSON."""
-        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "VideoRecord":
@@ -92,6 +92,11 @@ class RunFolder:
         if not isinstance(settings, dict):
             raise ValueError(f"{self.path / 'run.json'} is not an object; remove it")
         return settings
+
+    def illegal_updates(self) -> IllegalUpdates:
+        """Return what the run did with illegal updates; an imported one does not say."""
+        config = (self.settings() or {}).get("config")
+        return "refuse" if isinstance(config, dict) and config.get("illegal_updates") == "refuse" else "apply"
 
     def has_videos(self) -> bool:
         """Whether a video of this run is finished or failed."""

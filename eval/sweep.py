@@ -173,7 +173,7 @@ def _sweep_video(
             passes[place] = recording.counts.passes
             points[place] = runs.setdefault(_decided(recording.outputs), len(counts))
             if points[place] == len(counts):
-                counts.append(_count(sample, recording.outputs, scoring, encode))
+                counts.append(_count(sample, recording, scoring, encode))
             tally.add_run(passes[place])
             yield tally.progress(sample.video_id)
     except (EngineError, ValueError) as error:
@@ -188,9 +188,16 @@ def _sweep_video(
     )
 
 
-def _count(sample: Sample, outputs: Sequence[FrameOutput], scoring: ScoreSettings, encode: Encode) -> VideoCounts:
+def _count(sample: Sample, recording: Recording, scoring: ScoreSettings, encode: Encode) -> VideoCounts:
     """Count one run, all but what a sweep leaves out."""
-    scored = score_video(sample, outputs, encode=encode, dataset=scoring.dataset, zero_cost=scoring.zero_cost)
+    scored = score_video(
+        sample,
+        recording.outputs,
+        encode=encode,
+        dataset=scoring.dataset,
+        zero_cost=scoring.zero_cost,
+        illegal=recording.config.illegal_updates,
+    )
     counts = scored.counts
     return replace(
         counts,

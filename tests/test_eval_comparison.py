@@ -6,11 +6,13 @@ import pytest
 
 from engine.checkpoint import load_model
 from eval.comparison import compare_runs
-from eval.runs import RunFolder, claim
+from eval.runs import RunFolder, VideoRecord, claim, digest_sample
+from eval.scoring import score_run
 from eval.splits import read_split
 from eval.worker import run_sample
-from tests.batches import SCORING, copies, work_of, write_split
+from tests.batches import SCORING, copies, no_java, work_of, write_split
 from tests.fakes import count_letters
+from tests.test_eval_runs import outputs as silent_outputs
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,28 @@ def test_a_run_held_against_itself_has_no_difference(folder: Path) -> None:
     found = compare_runs(folder / "talks", folder / "talks", split, SCORING, encode=count_letters, num_resamples=20)
     assert {value.difference for value in found.differences.values()} == {0.0}
     assert all(video.count("only A") == video.count("only B") == 0 for video in found.videos)
+
+
+def test_illegal_updates_are_counted_as_the_run_took_them(tmp_path: Path) -> None:
+    steps = [{"id": "S1", "name": "hang the sail"}]
+    record = {"video_id": "boat", "fps": 2.0, "num_frames": 3, "goal": "build", "steps": steps, "turns": []}
+    split = read_split(write_split(tmp_path, record))
+    (sample,) = split.samples
+    states = {"apply": ("completed", "in_progress"), "refuse": ("not_started", "in_progress")}
+    for illegal, (first, second) in states.items():
+        silent = silent_outputs(3)
+        outputs = [
+            replace(silent[0], updates=("S1->complete",), dst_state={"S1": first}),
+            replace(silent[1], updates=("S1->start",), dst_state={"S1": second}),
+            replace(silent[2], dst_state={"S1": second}),
+        ]
+        with claim(tmp_path / illegal, {"config": {"illegal_updates": illegal}}) as run:
+            run.keep(VideoRecord(video_id="boat", source=digest_sample(sample), num_frames=3), outputs)
+    (video,) = compare_runs(tmp_path / "apply", tmp_path / "refuse", split, SCORING, encode=count_letters).videos
+    assert [scores["dst_illegal"] for scores in video.scores] == [2, 1]  # the skip; then the step back, if it counted
+    with no_java() as scorer:
+        refused = score_run(tmp_path / "refuse", split, SCORING, encode=count_letters, scorer=scorer)
+    assert refused.rows[0]["dst_illegal"] == 1
 
 
 def test_unfinished_videos_are_left_out_by_name(folder: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def finished(tmp_path: Path) -> Path:
 
 
 def test_a_record_comes_back_equal(finished: Path) -> None:
-    assert VideoRecord.from_json(RECORD.to_json()) == RECORD
+    assert VideoRecord.from_json(json.dumps(asdict(RECORD))) == RECORD
     folder = RunFolder(finished)
     assert folder.record(SAMPLE.video_id) == folder.finished(SAMPLE) == RECORD
     assert folder.outputs(SAMPLE.video_id) == tuple(outputs(3))

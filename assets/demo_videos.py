@@ -3,7 +3,7 @@
 The manifest is one JSON object per split: ``videos`` is a list of ``video_id``, ``video_path`` (relative to the
 manifest), ``fps``, ``num_frames``, ``goal``, ``steps`` (``[{id, name}]``), ``turns`` (``[{time_s, role, text,
 cause}]``, ``cause`` being what spoils the turn), ``initial_state``, and ``scene``, which draws the video again.
-``eval.samples`` reads it. The training split is too long for files: its manifest holds the scenes alone.
+``eval.splits`` reads it. The training split is too long for files: its manifest holds the scenes alone.
 """
 
 import json

@@ -33,14 +33,13 @@ _LYING_SHADOW: Final = (0.008, 0.014)
 _FADE_S: Final = 0.4
 """Time in which a spell of bad light or noise comes and goes."""
 _RAISED_SHADOW: Final = (0.02, 0.045)
+_SUPERSAMPLE: Final = 2
+"""Times as large as the frame, the drawing is before it is shrunk."""
 
 
-def draw_frame(scene: Scene, time_s: float, *, height: int, width: int, supersample: int = 2) -> Image:
-    """Return the frame at ``time_s`` as uint8 [height, width, 3] RGB.
-
-    ``supersample`` is how much larger the drawing is before it is shrunk.
-    """
-    size = (height * supersample, width * supersample)
+def draw_frame(scene: Scene, time_s: float, *, height: int, width: int) -> Image:
+    """Return the frame at ``time_s`` as uint8 [height, width, 3] RGB."""
+    size = (height * _SUPERSAMPLE, width * _SUPERSAMPLE)
     image = _draw_bench(scene.look, *size).copy()
     canvas = lay_canvas(image, zoom=scene.look.zoom, shift=scene.look.shift)
     poses = [(part, part_at(scene, part, time_s)) for part in scene.parts]
@@ -53,8 +52,7 @@ def draw_frame(scene: Scene, time_s: float, *, height: int, width: int, supersam
     _cast_shadow(canvas, scene.look, list(held.values()), hands, _RAISED_SHADOW)
     for hand, grip in hands:
         _draw_hand(canvas, scene.look, hand, grip, held.get(hand))
-    if supersample > 1:
-        image = np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+    image = np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
     return _expose(scene, time_s, image)
 
 

@@ -29,7 +29,6 @@ _WOOD: Final = Colour(134, 98, 66)
 _STEEL: Final = Colour(176, 182, 190)
 _GLASS: Final = Colour(186, 222, 240)
 _INK: Final = Colour(52, 50, 58)
-_LEAF: Final = Colour(92, 158, 82)
 _CREAM: Final = Colour(250, 244, 226)
 
 

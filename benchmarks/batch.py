@@ -1,7 +1,7 @@
 """A batch of many videos: memory of the process that leads it, and what a second process brings.
 
 ``python -m benchmarks.batch [VIDEOS]`` draws one video of 6 s, names it so many times (1,000), and runs the bundled
-checkpoint over it: 128 of them with one process and with two, then all with two, as the page does it.
+checkpoint over it: at most 128 of them with one process and with two, then all with two, as the page does it.
 """
 
 import json
@@ -33,7 +33,8 @@ def main(num_videos: int) -> None:
         folder = Path(name)
         split = _write_split(folder, num_videos)
         seconds = {devices: _time(folder, split, devices) for devices in ("cpu:1", "cpu:2")}
-        print(f"{NUM_TIMED} videos: {seconds['cpu:1']:.1f} s with one process, {seconds['cpu:2']:.1f} s with two")
+        num_timed = min(NUM_TIMED, num_videos)
+        print(f"{num_timed} videos: {seconds['cpu:1']:.1f} s with one process, {seconds['cpu:2']:.1f} s with two")
         print(f"speed-up {seconds['cpu:1'] / seconds['cpu:2']:.2f} on {os.cpu_count()} cores")
         jobs = Jobs(encode=load_encoder().encode, scoring=ScoreSettings(text_encoder=EMBEDDED))
         job = Job(folder=folder / "all", split=read_split(split), work=Work(checkpoint=str(BUNDLED)), devices="cpu:2")

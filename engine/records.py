@@ -104,20 +104,6 @@ def check_probs(output: FrameOutput) -> FrameOutput:
     return output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamResult:
-    """One video's finished run."""
-
-    video_id: str
-    """Name of the video."""
-    fps: float
-    """Sampled frames per second."""
-    outputs: tuple[FrameOutput, ...]
-    """One per sampled frame."""
-    wall_s: float
-    """Wall-clock seconds of the run."""
-
-
 @contextmanager
 def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` that takes its place, fsynced, when the block ends well.

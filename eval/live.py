@@ -1,8 +1,10 @@
 """VideoLLM-online's four scores of a teacher-forced conversation: LM-PPL, TimeDiff, Fluency, LM-Correctness.
 
 In terms of one turn: F learned frames, T response tokens, C leading greedy-correct tokens, and d, the frames by which
-the first decision to speak comes early (positive) or late (negative). Two traps of the definition, to be shown beside
-the numbers, are in ``CAVEATS``. Without data a score is nan; the published program says 1, 0, 1 and 1.
+the first decision to speak comes early (positive) or late (negative). Two traps of the definition stand beside the
+numbers (``eval.registry``): an answer that is never given in the last turn counts as perfectly timed, and nothing that
+the model does after it first speaks in a turn counts. Without data a score is nan; the published program says 1, 0, 1
+and 1.
 
 **Source**: ``stream_evaluate`` of VideoLLM-online (arXiv 2406.11816; commit e2c78ec), golden/live_metrics.json.
 """
@@ -12,11 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eval.counts import Counts, mean, share
-
-CAVEATS = (
-    "An answer that is never given in the last turn counts as perfectly timed.",
-    "Nothing that the model does after it first speaks in a turn counts.",
-)
 
 SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
 """The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""

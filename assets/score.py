@@ -19,7 +19,7 @@ from assets.scene import FPS, Difficulty, Scene, make_scene
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.control import Task
-from engine.dialogue import apply_update, initial_state
+from engine.dialogue import BEFORE_AND_AFTER, apply_update, initial_state
 from engine.records import FrameOutput, UserTurn
 from engine.stream import Streamer
 from engine.video import Frame, read_frames
@@ -27,7 +27,7 @@ from engine.vision import encode
 
 Baseline = Literal["silent", "random"]
 SCORE_SEED = 4_000_000
-_NEXT = {"not_started": "start", "in_progress": "complete"}
+_NEXT = {before: transition for transition, (before, _) in BEFORE_AND_AFTER.items()}
 TOLERANCE_FRAMES = 1
 
 

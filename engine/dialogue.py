@@ -18,10 +18,11 @@ StepState = Literal["not_started", "in_progress", "completed"]
 Verdict = Literal["legal", "illegal", "malformed"]
 
 STATES: tuple[StepState, ...] = ("not_started", "in_progress", "completed")
-_BEFORE_AND_AFTER: dict[str, tuple[StepState, StepState]] = {
+BEFORE_AND_AFTER: Mapping[str, tuple[StepState, StepState]] = {
     "start": ("not_started", "in_progress"),
     "complete": ("in_progress", "completed"),
 }
+"""Per transition, the state that it is legal in and the one that it leads to."""
 _STEP_LINE = re.compile(r"(?:-\s*)?([A-Za-z]+\d+)\s*[:.]\s*(\S.*)")
 _UPDATE = re.compile(r"\s*(\S+?)\s*->\s*(start|complete)\s*")
 
@@ -80,7 +81,7 @@ def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates
     update = parse_update(text)
     if update is None:
         return Change(state=dict(state), verdict="malformed")
-    before, after = _BEFORE_AND_AFTER[update.transition]
+    before, after = BEFORE_AND_AFTER[update.transition]
     is_legal = state.get(update.step_id) == before
     takes_effect = is_legal or (illegal == "apply" and update.step_id in state)
     changed = {**state, update.step_id: after} if takes_effect else dict(state)

@@ -14,7 +14,7 @@ from eval.failures import judge_video
 from eval.matching import Encode
 from eval.metrics import VideoCounts, score_counts, score_video
 from eval.registry import METRICS
-from eval.runs import RunFolder
+from eval.runs import RunFolder, why_missing
 from eval.samples import Sample, Split, turn_frame
 from eval.scoring import ScoreSettings
 
@@ -61,7 +61,7 @@ def compare_runs(
     videos: list[ComparedVideo] = []
     left_out: dict[str, str] = {}
     for sample in split.samples:
-        unfinished = [path.name for path, folder in zip((a, b), folders, strict=True) if not _is_there(folder, sample)]
+        unfinished = [path.name for path, folder in zip((a, b), folders, strict=True) if _is_missing(folder, sample)]
         if unfinished:
             left_out[sample.video_id] = f"not finished in {' and '.join(unfinished)}"
             continue
@@ -98,9 +98,8 @@ def compare_runs(
     )
 
 
-def _is_there(folder: RunFolder, sample: Sample) -> bool:
-    record = folder.record(sample.video_id)
-    return record is not None and not record.error
+def _is_missing(folder: RunFolder, sample: Sample) -> bool:
+    return bool(why_missing(sample, folder.record(sample.video_id)))
 
 
 def _references(sample: Sample, num_frames: int) -> Sequence[int]:

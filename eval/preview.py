@@ -18,7 +18,7 @@ from engine.config import DecisionPolicy
 from eval.decisions import TOLERANCES_S, DecisionCounts
 from eval.grid import SWEPT, Grid, GridPoint, GridScores
 from eval.metrics import VideoCounts, reference_frames, score_counts
-from eval.runs import RunFolder
+from eval.runs import RunFolder, why_missing
 from eval.samples import BadRecord, Sample, Split
 
 _LEADS: Final = ("_lead_mean_s", "_lead_median_s")
@@ -166,11 +166,9 @@ def _scores(counts: VideoCounts, prefix: str) -> dict[str, float]:
 
 def _read_video(run: RunFolder, entry: Sample | BadRecord) -> list[HeadTrace]:
     """Return the traces of speaking and of updating. Raises ``ValueError`` where there are none."""
-    if isinstance(entry, BadRecord):
-        raise ValueError(entry.reason)
-    record = run.record(entry.video_id)
-    if record is None or record.error:
-        raise ValueError("has not been run; continue the run" if record is None else record.error)
+    reason = why_missing(entry, run.record(entry.video_id))
+    if reason or isinstance(entry, BadRecord):
+        raise ValueError(reason)
     outputs = run.outputs(entry.video_id)
     return [
         _trace(entry, "assistant", [output.speak_prob for output in outputs]),

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from engine.config import IllegalUpdates
 from engine.records import FrameOutput, read_outputs, write_outputs
 from eval.live import LiveCounts
-from eval.samples import Sample
+from eval.samples import BadRecord, Sample
 from eval.table import write_json
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")
@@ -160,6 +160,21 @@ def claim(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> I
             rest.unlink(missing_ok=True)
         write_settings(path, settings)
         yield folder
+
+
+class Outcome(Protocol):
+    """What is known of a video that was run, once or at every point of a sweep."""
+
+    @property
+    def error(self) -> str:
+        """Why it failed; empty when it is finished."""
+
+
+def why_missing(entry: Sample | BadRecord, outcome: Outcome | None) -> str:
+    """Say why an entry of a split has no outputs; nothing when it has."""
+    if isinstance(entry, BadRecord):
+        return entry.reason
+    return "has not been run; continue the run" if outcome is None else outcome.error
 
 
 def other_settings(found: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:

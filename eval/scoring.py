@@ -18,11 +18,9 @@ from eval.matching import Encode, ZeroCost
 from eval.metrics import ScoredVideo, VideoCounts, count_texts, score_video
 from eval.nlg import TextScorer
 from eval.report import Report, make_report, video_scores
-from eval.runs import RunFolder, VideoRecord
-from eval.samples import BadRecord, Sample, Split
+from eval.runs import RunFolder, VideoRecord, why_missing
+from eval.samples import Split
 from eval.table import write_columns, write_csv, write_json
-
-NOT_RUN = "has not been run; continue the run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +126,6 @@ def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> N
 
 def _errors(split: Split, records: Mapping[str, VideoRecord | None]) -> Iterator[tuple[str, str]]:
     for entry in split.entries:
-        if isinstance(entry, BadRecord):
-            yield entry.video_id, entry.reason
-            continue
-        assert isinstance(entry, Sample)
-        record = records[entry.video_id]
-        if record is None or record.error:
-            yield entry.video_id, NOT_RUN if record is None else record.error
+        reason = why_missing(entry, records.get(entry.video_id))
+        if reason:
+            yield entry.video_id, reason

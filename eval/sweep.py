@@ -24,9 +24,9 @@ from eval.decisions import DecisionCounts
 from eval.grid import SWEPT, Grid, GridPoint, GridScores
 from eval.matching import Encode
 from eval.metrics import SystemCounts, VideoCounts, score_counts, score_video
-from eval.runs import digest_sample
-from eval.samples import BadRecord, Sample, Split
-from eval.scoring import NOT_RUN, ScoreSettings
+from eval.runs import digest_sample, why_missing
+from eval.samples import Sample, Split
+from eval.scoring import ScoreSettings
 from eval.sweep_files import SweepFolder, SweptVideo, claim_sweep, write_sweep
 from eval.worker import Work, embed_sample, task_of
 
@@ -123,11 +123,11 @@ def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
     """Score what a sweep folder holds of a split, finished or not; a video that is not finished is among the errors."""
     files, errors, rows = SweepFolder(folder), dict[str, str](), list[SweptVideo]()
     for entry in split.entries:
-        video = None if isinstance(entry, BadRecord) else files.video(entry.video_id)
-        if isinstance(entry, BadRecord) or video is None or video.error:
-            error = NOT_RUN if video is None else video.error
-            errors[entry.video_id] = entry.reason if isinstance(entry, BadRecord) else error
-        else:
+        video = files.video(entry.video_id)
+        reason = why_missing(entry, video)
+        if reason:
+            errors[entry.video_id] = reason
+        elif video is not None:
             rows.append(video)
     points = []
     for place, (speak, update) in enumerate(grid.pairs()):

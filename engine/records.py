@@ -43,7 +43,7 @@ class UserTurn:
 
 def turn_frame(time_s: float, fps: float) -> int:
     """Return the frame of a turn, ``floor(time_s * fps)``, whatever rounding does to the product."""
-    return int(time_s * fps + _EPSILON)
+    return math.floor(time_s * fps + _EPSILON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

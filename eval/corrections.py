@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from engine.dialogue import parse_update
-from eval.samples import Role, Sample, Turn, turn_order
+from eval.samples import Role, Sample, Turn, is_inside, turn_order
 
 CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete"]
 CORRECTION_KINDS: tuple[CorrectionKind, ...] = ("text", "time", "update", "boundary", "add", "delete")
@@ -261,6 +261,6 @@ def _check_text(sample: Sample, role: Role, text: str | None) -> None:
 
 
 def _check_time(sample: Sample, time_s: float | None) -> None:
-    if time_s is None or not 0 <= time_s * sample.fps < sample.num_frames:
+    if time_s is None or not is_inside(time_s, sample):
         end_s = sample.num_frames / sample.fps
         raise ValueError(f"a time must lie in the video, from 0 to below {end_s:g} s; got {time_s}")

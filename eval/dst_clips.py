@@ -10,17 +10,15 @@ step has the earliest state that the conversation tells: the first ``dst_state``
 nothing tells has not started. The system prompt is not read: published prompts contradict their own turns.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from engine.dialogue import STATES, initial_state, parse_update
-from engine.records import Step
+from engine.dialogue import BEFORE_AND_AFTER, STATES, initial_state, parse_update
+from engine.records import Step, turn_frame
 from eval.fields import Fields
 from eval.published import PublishedClip, PublishedTurn, read_extent
 
 _ROLES = ("DST_UPDATE", "user", "assistant", "system")
-_STATE_BEFORE = {"start": "not_started", "complete": "in_progress"}
 
 
 def read_clip(fields: Fields) -> PublishedClip:
@@ -38,12 +36,12 @@ def read_clip(fields: Fields) -> PublishedClip:
         if entry.read_choice("role", _ROLES) == "DST_UPDATE":
             updates = _read_updates(entry, ids)
             for step_id, transition in updates:
-                told.setdefault(step_id, _STATE_BEFORE[transition])
+                told.setdefault(step_id, BEFORE_AND_AFTER[transition][0])
             role, texts = "update", [f"{step_id}->{transition}" for step_id, transition in updates]
         else:
             role = "user" if entry.record["role"] == "user" else "assistant"
             texts = [entry.read_text("content")]
-        frame = math.floor(time_s * extent.fps)
+        frame = turn_frame(time_s, extent.fps)
         turns += [PublishedTurn(frame=frame, time_s=time_s, role=role, text=text) for text in texts]
     given = _initial_state(fields, ids)
     return PublishedClip(
@@ -78,7 +76,7 @@ def _read_updates(entry: Fields, ids: Sequence[str]) -> list[tuple[str, str]]:
     if not changes:
         raise entry.error("content", "must hold at least one update {id, transition}")
     return [
-        (change.read_choice("id", ids), change.read_choice("transition", list(_STATE_BEFORE))) for change in changes
+        (change.read_choice("id", ids), change.read_choice("transition", list(BEFORE_AND_AFTER))) for change in changes
     ]
 
 

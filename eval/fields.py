@@ -39,11 +39,11 @@ class Fields:
             return ValueError(f"{self.place}{name} is missing; it {rule}")
         return ValueError(f"{self.place}{name} {rule}; got {show_value(self.record[name])}")
 
-    def read_text(self, name: str) -> str:
+    def read_text(self, name: str, *, may_be_blank: bool = False) -> str:
         """Return text that is not blank: a blank turn would count as silence."""
         value = self.record.get(name)
-        if not isinstance(value, str) or not value.strip():
-            raise self.error(name, "must be text, not blank")
+        if not isinstance(value, str) or not (may_be_blank or value.strip()):
+            raise self.error(name, "must be text" if may_be_blank else "must be text, not blank")
         return value
 
     def read_choice(self, name: str, choices: Sequence[str]) -> str:
@@ -59,6 +59,10 @@ class Fields:
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
             raise self.error(name, f"must be a number from {least:g} to {most:g}")
         return float(value)
+
+    def read_fps(self) -> float:
+        """Return the frames per second."""
+        return self.read_number("fps", least=0.001, most=1000)
 
     def read_index(self, name: str) -> int:
         """Return a whole number that is not negative."""

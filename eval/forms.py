@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, get_args
 from engine.dialogue import apply_update, initial_state, parse_update
 from engine.records import write_whole
 from engine.texts import to_json
-from eval.samples import Sample, Turn, turn_frame, turn_order
+from eval.samples import Sample, Turn, is_inside, turn_frame, turn_order
 from eval.splits import read_published
 
 Form = Literal["manifest", "dst", "proassist"]
@@ -70,7 +70,7 @@ def _check(samples: Sequence[Sample]) -> None:
         raise ValueError("a split must hold at least one video")
     for sample in samples:
         for turn in sample.turns:
-            if not 0 <= turn.time_s * sample.fps < sample.num_frames:
+            if not is_inside(turn.time_s, sample):
                 raise ValueError(
                     f"video {sample.video_id}: the turn {turn.text!r} at {turn.time_s:g} s lies outside it"
                 )

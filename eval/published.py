@@ -5,12 +5,11 @@ carry absolute seconds. ``PublishedClip.clip_time_s`` is the one place where the
 fps from 0.001 to 1000.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.records import Step
+from engine.records import Step, turn_frame
 from eval.fields import Fields
 
 
@@ -65,21 +64,18 @@ class PublishedClip:
     def clip_time_s(self, turn: PublishedTurn) -> float:
         """Return seconds from the start of the clip.
 
-        ``floor(clip_time_s * fps)`` is exactly ``turn.frame - start_frame``: where rounding breaks that, the start
-        of the frame is returned. Rounded to microseconds, as 97.2 - 96.5 is 0.7000000000000028; in a clip that begins
-        with its video nothing is subtracted, and nothing rounded.
+        Its ``turn_frame`` is exactly ``turn.frame - start_frame``: where that is not so, the start of the frame is
+        returned. Rounded to microseconds, as 97.2 - 96.5 is 0.7000000000000028; in a clip that begins with its video
+        nothing is subtracted, and nothing rounded.
         """
         fps, frame = self.extent.fps, turn.frame - self.extent.start_frame
         time_s = round(turn.time_s - self.extent.start_s, 6) if self.extent.start_frame else turn.time_s
-        if math.floor(time_s * fps) == frame:
-            return time_s
-        time_s = frame / fps
-        return time_s if math.floor(time_s * fps) == frame else math.nextafter(time_s, math.inf)
+        return time_s if turn_frame(time_s, fps) == frame else frame / fps
 
 
 def read_extent(fields: Fields) -> Extent:
     """Read the fields that all published clips share. Raises ``ValueError`` naming the field."""
-    fps = fields.read_number("fps", least=0.001, most=1000)
+    fps = fields.read_fps()
     start_frame, end_frame = fields.read_index("start_frame_idx"), fields.read_index("end_frame_idx")
     if end_frame <= start_frame:
         raise fields.error("end_frame_idx", f"must be larger than start_frame_idx, {start_frame}")

@@ -3,6 +3,7 @@
 Records only; ``eval.splits`` reads them from files.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,11 @@ class Split:
     def samples(self) -> tuple[Sample, ...]:
         """The videos."""
         return tuple(entry for entry in self.entries if isinstance(entry, Sample))
+
+
+def is_inside(time_s: float, sample: Sample) -> bool:
+    """Whether a time lies in a sample's video: on one of its frames."""
+    return 0 <= time_s < math.inf and turn_frame(time_s, sample.fps) < sample.num_frames
 
 
 def turn_order(turn: Turn) -> tuple[float, int]:

@@ -8,20 +8,19 @@ is a ``ValueError`` that names file, record, field and cure (``read_samples``), 
 """
 
 import json
-import math
 import warnings
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from engine.dialogue import initial_state, parse_update
 from engine.records import Step
 from eval.dst_clips import read_clip
-from eval.fields import Fields, show_value
+from eval.fields import Fields
 from eval.proassist import read_dialogue
 from eval.published import PublishedClip
-from eval.samples import ROLE_ORDER, BadRecord, Role, Sample, Split, Turn, turn_order
+from eval.samples import ROLE_ORDER, BadRecord, Role, Sample, Split, Turn, is_inside, turn_order
 
 _FORMS = (
     'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips) or with "conversation" and '
@@ -91,10 +90,9 @@ def _read_sample(record: _Record, source: Path, *, strict: bool, taken: Containe
     try:
         clip = None if record.is_listed else _read_published(record.value)
         sample = _place(clip) if clip else _sample(record.value, source.parent)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        reason = f"the field {error} is missing" if isinstance(error, KeyError) else error
-        raise ValueError(f"{place}: {reason}") from error
-    outside = [turn for turn in sample.turns if not 0 <= turn.time_s * sample.fps < sample.num_frames]
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+    outside = [turn for turn in sample.turns if not is_inside(turn.time_s, sample)]
     if outside:
         listed = f"{place}: {_describe(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
         if strict:
@@ -184,46 +182,36 @@ def _place(clip: PublishedClip) -> Sample:
     )
 
 
-def _sample(record: Any, folder: Path) -> Sample:
-    if not isinstance(record, dict):
+def _sample(value: object, folder: Path) -> Sample:
+    if not isinstance(value, dict):
         raise ValueError("a video must be a JSON object")
-    fps, num_frames = _positive("fps", record["fps"]), int(_positive("num_frames", record["num_frames"]))
-    steps = tuple(Step(id=_text("id", step["id"]), name=_text("name", step["name"])) for step in record["steps"])
-    states = record.get("initial_state") or {}
-    if not isinstance(states, dict):
-        raise ValueError(f"initial_state must be an object, step: state; got {show_value(states)}")
-    initial_state(steps, states)
-    turns = [_turn(turn) for turn in record["turns"]]
-    video_path = record.get("video_path")
+    fields = Fields(record=value)
+    num_frames = fields.read_index("num_frames")
+    if num_frames < 1:
+        raise fields.error("num_frames", "must be at least 1")
+    steps = tuple(Step(id=step.read_text("id"), name=step.read_text("name")) for step in fields.read_parts("steps"))
+    states = fields.read_part("initial_state").record if fields.has("initial_state") else {}
+    given = {step_id: str(state) for step_id, state in states.items()}
+    initial_state(steps, given)
+    turns = [_turn(turn, [step.id for step in steps]) for turn in fields.read_parts("turns")]
     return Sample(
-        video_id=_text("video_id", record["video_id"]),
-        video_path=None if video_path is None else folder / _text("video_path", video_path),
-        fps=fps,
+        video_id=fields.read_text("video_id"),
+        video_path=folder / fields.read_text("video_path") if fields.has("video_path") else None,
+        fps=fields.read_fps(),
         num_frames=num_frames,
-        goal=_text("goal", record["goal"]),
+        goal=fields.read_text("goal", may_be_blank=True),
         steps=steps,
         turns=tuple(sorted(turns, key=turn_order)),
-        initial_state=dict(states),
+        initial_state=given,
     )
 
 
-def _turn(record: dict[str, Any]) -> Turn:
-    time_s, role, text = float(record["time_s"]), record["role"], _text("text", record["text"])
-    if role not in get_args(Role):
-        raise ValueError(f"role must be one of {', '.join(get_args(Role))}; got {show_value(role)}")
-    if role == "update" and parse_update(text) is None:
-        raise ValueError(f"the update {text!r} must be written as S3->start or S3->complete")
-    cause = record.get("cause")
-    return Turn(time_s=time_s, role=role, text=text, cause=None if cause is None else _text("cause", cause))
-
-
-def _text(field: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{field} must be text; got {show_value(value)}")
-    return value
-
-
-def _positive(field: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{field} must be a positive number; got {show_value(value)}")
-    return float(value)
+def _turn(fields: Fields, ids: Sequence[str]) -> Turn:
+    role: Role = fields.read_choice("role", get_args(Role))  # type: ignore[assignment]
+    text = fields.read_text("text")
+    update = parse_update(text) if role == "update" else None
+    if role == "update" and (update is None or update.step_id not in ids):
+        known = ", ".join(ids) or "no step"
+        raise fields.error("text", f"must be written as S3->start or S3->complete, of a step among {known}")
+    cause = fields.read_text("cause") if fields.has("cause") else None
+    return Turn(time_s=fields.read_number("time_s"), role=role, text=text, cause=cause)

@@ -69,7 +69,7 @@ def test_bundled_videos_without_a_file_are_counted_not_shown(demo_manifest: Path
     assert demos.clips == ()
     assert demos.notice.startswith("2 of 2 bundled videos have no file")
     manifest.write_text(json.dumps({"videos": [{"video_id": "x"}]}), encoding="utf-8")
-    assert "video x: the field 'fps' is missing" in read_demos(manifest).notice
+    assert "video x: num_frames is missing; it must be" in read_demos(manifest).notice
 
 
 def test_an_upload_clears_the_task_of_a_bundled_video_but_not_the_users(bench: Bench, uploads: Uploads) -> None:

@@ -52,7 +52,7 @@ def test_what_can_be_read_of_a_split_is_read_and_the_rest_is_named(bad_split: Pa
     assert [entry.video_id for entry in entries] == ["v0", "v2", "v3", "v4", "video number 4", "v1"]
     bad = [entry for entry in entries if isinstance(entry, BadRecord)]
     assert "lies outside the video of 6 s" in bad[0].reason
-    assert "split.json, video number 4: the field 'fps' is missing" in bad[1].reason
+    assert "split.json, video number 4: num_frames is missing; it must be" in bad[1].reason
     with pytest.raises(ValueError, match="lies outside the video"):
         read_samples(bad_split)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval.corrections import Conflict, Correction, CorrectionKind, TurnName, Wish, apply_corrections, name_turns
-from eval.samples import Sample, Turn
+from eval.samples import Sample, Turn, is_inside
 from tests.strategies import BOAT, few, samples
 
 GO = Turn(time_s=1.0, role="assistant", text="Go.")
@@ -81,6 +81,14 @@ def test_a_moved_boundary_does_not_bring_back_what_its_reviewer_deleted() -> Non
     assert back == (END, GO, replace(START, time_s=1.5), ASK)
     by_bob = [correct("delete", END), correct("boundary", START, by="bob", time_s=1.5)]
     assert [conflict.aspect for conflict in apply_corrections(SAMPLE, by_bob).conflicts] == ["presence"]
+
+
+@pytest.mark.parametrize("time_s", [-0.1, 1.16, float("inf"), float("nan")])
+def test_a_time_is_inside_where_it_is_on_a_frame_of_the_video(time_s: float) -> None:
+    sample = replace(SAMPLE, fps=25.0, num_frames=29)
+    assert is_inside(0.0, sample)
+    assert is_inside(1.15, sample)
+    assert not is_inside(time_s, sample)  # 1.16 s is on frame 29, though 1.16 * 25 is 28.999... in floating point
 
 
 def test_the_last_word_of_one_reviewer_counts() -> None:

@@ -82,6 +82,7 @@ def test_the_frame_of_a_turn_is_the_floor_and_rounding_does_not_move_it() -> Non
     assert [turn_frame(time_s, 2.0) for time_s in (0.0, 0.49, 0.5, 0.99)] == [0, 0, 1, 1]
     assert turn_frame(1.16, 25.0) == 29  # 1.16 * 25 is 28.999... in floating point
     assert turn_frame(4.1, 30.0) == 123
+    assert turn_frame(-0.1, 2.0) == -1
     assert reference_frames(SAMPLE, "update") == [2, 4]
 
 

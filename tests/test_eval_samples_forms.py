@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.dialogue import apply_update, initial_state
 from engine.records import Step
 from eval.published import Extent, PublishedClip, PublishedTurn
-from eval.samples import Sample, Turn
+from eval.samples import Sample, Turn, turn_frame
 from eval.splits import SampleWarning, read_samples
 from tests.shared_data import shared
 
@@ -199,6 +199,13 @@ def test_proassist_turns_stand_where_the_published_model_reads_them(tmp_path: Pa
     assert (sample.video_id, sample.goal, sample.num_frames) == ("v_clip0_talk_1", "make tea", 10)
 
 
+def test_the_frame_of_a_published_turn_is_the_one_that_rounding_does_not_move(tmp_path: Path) -> None:
+    spoken = {"role": "assistant", "content": "Now the sail.", "time": 4.1}  # 4.1 * 30 is 122.999... in floating point
+    clip = {**CLIP, "fps": 30, "start_frame_idx": 100, "end_frame_idx": 200, "conversation": [spoken]}
+    (sample,) = read_samples(write(tmp_path, clip))
+    assert [turn_frame(turn.time_s, 30.0) for turn in sample.turns] == [123 - 100]
+
+
 OTHER = {**CLIP, "clip_idx": 4}
 
 
@@ -314,6 +321,7 @@ def test_turns_outside_the_video_are_an_error_or_one_warning_that_lists_them(
 
 
 @example(fps=49.0, start_frame=0, frame=1, part=0.0)  # 1 / 49 * 49 = 0.9999999999999999
+@example(fps=30.0, start_frame=0, frame=123, part=0.0)  # 4.1 * 30 = 122.99999999999999
 @given(
     fps=st.floats(0.001, 1000),
     start_frame=st.integers(0, 2**31),
@@ -327,7 +335,7 @@ def test_the_relative_time_of_a_turn_names_exactly_its_frame(
     clip = PublishedClip(extent=extent, goal="x", steps=(), turns=(), initial_state={})
     time_s = (start_frame + frame + part) / fps
     turn = PublishedTurn(frame=start_frame + frame, time_s=time_s, role="user", text="x")
-    assert math.floor(clip.clip_time_s(turn) * fps) == frame
+    assert turn_frame(clip.clip_time_s(turn), fps) == frame
 
 
 anything = st.recursive(

@@ -1,32 +1,21 @@
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, Page
 
 from app.reviews.actions import Action, Event, Verdict
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore, open_store
-from engine.h264 import write_h264
 from eval.corrections import apply_corrections
-from tests.browser import NEEDS_CHROMIUM, free_port, inspect, rows, serve_player, start_player
-from tests.conftest import moving_square
-from tests.played import HOSTILE, judge, make_run, write_reviewed
+from tests.browser import NEEDS_CHROMIUM, free_port, inspect, serve_player, start_player
+from tests.played import HOSTILE, make_run
+from tests.reviewing import go_to, make_folder, name_reviewer, open_player, press, wait_until_saved, watched_player
 
 pytestmark = NEEDS_CHROMIUM
-
-
-def make_folder(folder: Path) -> Path:
-    """Write a video, its run and the split that it is from."""
-    run = make_run(folder)
-    write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
-    write_reviewed(folder / "a.json", run, judge(run))
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -46,63 +35,10 @@ def store(folder: Path) -> Iterator[ReviewStore]:
         yield opened
 
 
-def open_player(browser: Browser | BrowserContext, address: str, *, reviewer: str = "") -> Page:
-    page = browser.new_page()
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto(address)
-    page.wait_for_selector(".ss-row")
-    page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
-    if reviewer:
-        name_reviewer(page, reviewer)
-    return page
-
-
-def name_reviewer(page: Page, name: str) -> None:
-    page.click("[data-tab=review]")
-    page.fill(".ss-who", name)
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(300)
-
-
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """Open the player; nothing may be asked of another host, and no script may fail."""
-    page = open_player(browser, address)
-    asked, wrong = list[str](), list[str]()
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    yield page
-    page.close()
-    assert {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))} <= {"127.0.0.1"}
-    assert wrong == []
-
-
-def wait_until_saved(page: Page) -> dict[str, Any]:
-    page.wait_for_function(
-        "(() => { const seen = document.querySelector('.ss').inspect(); return seen.saved && !seen.waiting; })()"
-    )
-    page.wait_for_timeout(100)
-    return inspect(page)
-
-
-def press(page: Page, *keys: str) -> dict[str, Any]:
-    for key in keys:
-        page.keyboard.press(key)
-        page.wait_for_timeout(60)
-    return wait_until_saved(page)
-
-
-def go_to(page: Page, kind: str, text: str) -> dict[str, Any]:
-    """Step to an event by its keys."""
-    page.keyboard.press("Home")
-    page.wait_for_timeout(100)
-    for _ in range(60):
-        event: dict[str, Any] | None = inspect(page)["event"]
-        if event and event["kind"] == kind and event["text"].startswith(text):
-            return event
-        page.keyboard.press("w")
-        page.wait_for_timeout(60)
-    raise AssertionError(f"there is no event {kind} {text}")
+    with watched_player(browser, address) as page:
+        yield page
 
 
 def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> None:
@@ -151,8 +87,32 @@ def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> Non
     assert page.evaluate("window.hacked") is None
     page.keyboard.press("t")
     page.keyboard.press("t")
-    chips = page.evaluate("[...document.querySelectorAll('.ss-given kbd')].length")
-    assert chips >= len(rows(page))  # every row has a verdict: on what was said, on the reference, or on both
+    assert chips_by_row(page) == expected_chips(page_folder(store) / "a.json", seen)
+
+
+def chips_by_row(page: Page) -> list[list[str]]:
+    """Return the numbers of the verdicts beside each row of the transcript."""
+    script = """
+        [...document.querySelectorAll('.ss-row')]
+            .map((row) => [...row.querySelectorAll('kbd')].map((chip) => chip.textContent))"""
+    chips: list[list[str]] = page.evaluate(script)
+    return chips
+
+
+def expected_chips(packed: Path, judged: Sequence[str]) -> list[list[str]]:
+    """Return what stands beside the rows when the events got the verdicts 1 to 7 in turn."""
+    pack = json.loads(packed.read_text(encoding="utf-8"))
+    given = {key: str(number % 7 + 1) for number, key in enumerate(judged)}
+    written = {event["turn"]: given[event["key"]] for event in pack["events"] if event["turn"] is not None}
+    wanted = {event["reference"]: given[event["key"]] for event in pack["events"] if event["reference"] is not None}
+    ranks = {"update": 0, "user": 1, "assistant": 2}
+    rows = []  # of each: time, rank, and first the verdict on the reference, then that on what was written
+    for number, turn in enumerate(pack["turns"]):
+        chips = [] if turn["link"] is None else [wanted.pop(turn["link"])]
+        rows.append((turn["frame"] / pack["fps"], ranks[turn["role"]], [*chips, written[number]]))
+    for number, chip in wanted.items():
+        rows.append((pack["references"][number]["time"], ranks[pack["references"][number]["role"]], [chip]))
+    return [chips for _, _, chips in sorted(rows, key=lambda row: row[:2])]
 
 
 def page_folder(store: ReviewStore) -> Path:

@@ -2,7 +2,7 @@
 
 const LINKS = 12;
 const STATES = ["not_started", "in_progress", "completed"];
-const VERDICTS = {matched: "✓", mismatched: "≠", redundant: "+"};
+const MATCH_SIGNS = {matched: "✓", mismatched: "≠", redundant: "+"};
 
 class Lanes extends Axis {
   constructor(canvas) {
@@ -147,7 +147,7 @@ class Lanes extends Axis {
   }
 
   paint_said(pen, row, data) {
-    this.paintTexts(pen, row, data.said, (turn) => [this.colours[turn.verdict] ?? this.colours.speak, VERDICTS[turn.verdict] ?? "●"]);
+    this.paintTexts(pen, row, data.said, (turn) => [this.colours[turn.verdict] ?? this.colours.speak, MATCH_SIGNS[turn.verdict] ?? "●"]);
   }
 
   paintTexts(pen, row, turns, look) {

@@ -173,14 +173,17 @@ class Transcript {
     else if (reference && (!turn || reference.text !== turn.text)) {
       words.append(quoted(turn ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));
     }
-    box.append(node("span", "ss-time", clockText(row.time)), node("span", "ss-role", glyph), words, mark, node("span", "ss-given"));
+    box.append(node("span", "ss-time", clockText(row.time)), node("span", "", glyph), words, mark, node("span", "ss-given"));
     return box;
   }
 
   // Writes a reviewer's verdicts beside the rows: what is said of an event, by its key.
   mark(data, opinion) {
     const [ofTurn, ofReference] = [new Map(), new Map()];
-    for (const { key, turn, reference } of data.events) (turn === null ? ofReference : ofTurn).set(turn ?? reference, key);
+    for (const { key, turn, reference } of data.events) {
+      if (turn !== null) ofTurn.set(turn, key);
+      else if (reference !== null) ofReference.set(reference, key); // a time of wrong state has no row
+    }
     this.rows.forEach((row, number) => {
       const said = [ofReference.get(row.link), ofTurn.get(row.number)].map((key) => opinion(key)).filter((found) => found.verdict !== null);
       const words = said.map((found) => `${found.verdict}${found.isWaiting ? " (not saved yet)" : ""}`).join(", ");

@@ -110,5 +110,8 @@ def test_blind_hides_the_others(page: Page) -> None:
     page.get_by_role("tab", name="Agreement").click()
     assert "agreement, is not shown" in page.inner_text("#agreement")
     assert "verdicts differ" not in page.inner_text("#to_settle")
+    is_blind = "document.querySelector('.ss-blind').checked"
+    assert page.evaluate(is_blind)  # the player of this window too
     page.uncheck("#blind input")
     wait_for_status(page, "3 to settle[.]$", status=STATUS)
+    assert not page.evaluate(is_blind)

@@ -24,8 +24,9 @@ REMEMBERED = """(split, run, who, blind) => {
 """Takes name and blindness over from the player, which keeps them in the browser."""
 REMEMBER = """(value) => {{
     try {{ localStorage['stepscope:{name}'] = {words}; }} catch {{}}
+    document.dispatchEvent(new CustomEvent('stepscope:{name}', {{detail: {words}}}));
 }}"""
-"""Keeps what the player reads when it is opened."""
+"""Keeps what the player reads when it is opened, and tells the player of this window."""
 
 
 def make_desk_tab(

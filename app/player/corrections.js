@@ -1,6 +1,6 @@
 // Corrections of the reference, a layer over it: text, time, a new turn, or none.
 
-function correct(kind, turn, more = {}) { give("correction", { correction: { kind, turn, ...more } }); }
+function correct(kind, turn, more = {}) { return give("correction", { correction: { kind, turn, ...more } }); }
 
 // The reference turn that is corrected now: as it stands in the layer, deleted or not; null for another event.
 function correctable(event) {
@@ -43,10 +43,11 @@ function addTurn() {
 
 function finishAdding() {
   const text = find("addedText").value.trim(), role = find("addedRole").value;
+  if (!layer()) return;
   if (!text) return say("Write what is to be added.");
   const time_s = Math.round(data.times[frameAt(data, screen.time)] * 1000) / 1000;
   const alike = layer().turns.filter((turn) => turn.role === role && turn.name.text === text && Math.abs(turn.name.time_s - time_s) < 1e-3);
-  correct("add", { role, time_s, text, number: alike.length });
+  if (!correct("add", { role, time_s, text, number: alike.length })) return;
   find("addedText").value = "";
   find("adding").hidden = true;
   canvas.focus({ preventScroll: true });
@@ -61,8 +62,7 @@ function drawCorrection(event) {
   if (!turn) return;
   const words = find("edited");
   words.disabled = Boolean(turn.isDeleted);
-  if (document.activeElement !== words || words.dataset.event !== turn.key) words.value = turn.text;
-  words.dataset.event = turn.key;
+  fill(words, turn.key, turn.text);
   find("when").textContent = `${turn.time.toFixed(2)} s`;
   find("delete").textContent = turn.isDeleted ? "bring back (D)" : "delete (D)";
   const original = turn.is_added ? "added" : turn.isDeleted ? "deleted" : [turn.text !== turn.name.text && `was “${turn.name.text}”`, turn.time !== turn.name.time_s && `was at ${turn.name.time_s.toFixed(2)} s`].filter(Boolean).join(", ");
@@ -83,7 +83,7 @@ function layerTurns() {
   ].sort((a, b) => a.time - b.time);
 }
 
-find("edited").addEventListener("change", (event) => withCorrectable((turn) => correct(turn.role === "update" ? "update" : "text", turn.name, { text: event.target.value.trim() })));
+find("edited").addEventListener("change", (event) => giveTyped(event.target, (text) => withCorrectable((turn) => correct(turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }))));
 find("addedText").addEventListener("keydown", (event) => {
   if (event.key === "Escape") find("adding").hidden = true;
   if (event.key === "Enter") { event.stopPropagation(); finishAdding(); }

@@ -137,5 +137,5 @@ root.inspect = () => ({
     hits: shown.counts[name]?.hits.length, misses: shown.counts[name]?.misses.length, alarms: shown.counts[name]?.alarms.length,
   }])),
   said: find("said").textContent, rows: lanes.rows,
-  event: data ? currentEvent() : null, opinions: review.state?.opinions ?? {}, layer: data?.layer ?? [], waiting: outbox.keys.length, saved: review.saved,
+  event: data ? currentEvent() : null, opinions: review.state?.opinions ?? {}, layer: data?.layer ?? [], waiting: outbox.all().length, saved: review.saved,
 });

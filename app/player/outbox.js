@@ -1,6 +1,6 @@
 // What reviewers did, kept in this browser until the store has it: a closed laptop or a dead server loses nothing.
 
-const OUTBOX = "stepscope:outbox:", RETRY_MS = 3000;
+const OUTBOX = "stepscope:outbox:", RETRY_MS = 3000, REFUSED_MS = 30000;
 
 class Outbox {
   constructor() {
@@ -28,7 +28,7 @@ class Outbox {
     return this.keys.flatMap((key) => {
       try {
         const action = JSON.parse(this.memory.get(key) ?? this.storage.getItem(key));
-        return typeof action?.action_id === "string" && typeof action.video_id === "string" ? [{ ...action, key }] : [];
+        return [action?.action_id, action?.video_id, action?.reviewer].every((name) => typeof name === "string") ? [{ ...action, key }] : [];
       } catch { return []; }
     });
   }
@@ -52,4 +52,87 @@ function remembered(name, fallback = "") {
 
 function remember(name, value) {
   try { localStorage.setItem(`stepscope:${name}`, value); } catch { say("This browser forbids storage: names are forgotten when the window is closed."); }
+}
+
+function pairOf({ video_id, reviewer }) { return JSON.stringify([video_id, reviewer]); }
+function refusal(action) { return review.refusals.get(pairOf(action)) ?? ""; }
+
+// Sends what waits, one reviewer and video at a time, and hears what is said of the video that is shown. What the server
+// refuses of one reviewer and video waits, and holds up nothing of the others.
+async function send() {
+  if (!props.can_review) return;
+  if (review.isAsking) { review.isAgain = true; return; }
+  review.isAsking = true;
+  clearTimeout(review.timer);
+  try {
+    do {
+      review.isAgain = false;
+      const waiting = outbox.all(), first = waiting.find((action) => !refusal(action));
+      const [video, who] = first ? [first.video_id, first.reviewer] : [data?.video_id, reviewer()];
+      if (video === undefined) break;
+      const actions = first ? waiting.filter((action) => pairOf(action) === pairOf(first)).slice(0, 100) : [];
+      const reply = await server.ask({ video_id: video, reviewer: who, is_blind: review.isBlind, has_layer: video === data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) });
+      if (first && reply.error) review.refusals.set(pairOf(first), reply.error);
+      review.problem = first ? "" : reply.error ?? "";
+      hear(video, reply);
+      review.isAgain ||= outbox.all().some((action) => !refusal(action)) || first && (reply.error || video !== data?.video_id || who !== reviewer());
+    } while (review.isAgain && !review.problem);
+  } catch {
+    review.problem = "the server does not answer";
+  }
+  review.isAsking = false;
+  const left = outbox.all();
+  if (left.length && !listeners.signal.aborted) review.timer = setTimeout(sendAll, left.every(refusal) ? REFUSED_MS : RETRY_MS);
+  recall();
+}
+
+// Sends what was refused too: the reason may be gone.
+function sendAll() {
+  review.refusals.clear();
+  send();
+}
+
+function toSend({ key, reviewer, video_id, event, ...action }) {
+  if (!event) return action;
+  const { key: ofEvent, ...named } = event;
+  return { ...action, event: named };
+}
+
+function hear(video, reply) {
+  review.signedIn = reply.signed_in;
+  if (reply.is_blind) review.isBlind = true;
+  find("blind").disabled = reply.is_blind;
+  for (const { action_id, event } of reply.kept) {
+    const done = outbox.all().find((action) => action.action_id === action_id);
+    outbox.remove(action_id);
+    review.saved = new Date().toLocaleTimeString();
+    const words = { undo: "Taken back.", redo: "Brought back.", correction: "Corrected: see the lane “corrected”." }[done?.kind];
+    if (!words || video !== data?.video_id) continue;
+    say(words);
+    review.wanted = event;
+  }
+  for (const id in reply.refused) {
+    outbox.remove(id);
+    say(`Not kept: ${reply.refused[id]}`);
+  }
+  if (reply.state && video === data?.video_id) {
+    const isNew = "layer" in reply.state;
+    review.state = { layer: layer(), ...reply.state };
+    recall();
+    if (isNew) layOut(); else askPaint();
+    if (isNew && review.wantsCorrected && data.is_finished) judgeAgainst();
+    if (review.wanted && !typedBox()) goToEvent(review.events.find((event) => event.key === review.wanted));
+    review.wanted = null;
+  }
+}
+
+// What became of it, in words: of each reason how much waits for it.
+function savedWords() {
+  const counts = new Map();
+  for (const action of outbox.all()) {
+    const reason = refusal(action) ? `${action.reviewer}: ${refusal(action)}` : review.problem;
+    counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  }
+  const words = [...counts].map(([reason, count]) => (reason ? `${count} not saved: ${reason}. Kept in this browser and sent again.` : `saving ${count}…`));
+  return words.join(" ") || review.problem || (review.saved ? `saved ${review.saved}` : "");
 }

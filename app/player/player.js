@@ -13,12 +13,12 @@ const kinds = new Set(Object.keys(KINDS));
 let data = null, cursor = null, lastFrame = -1, lastTime = -1, tab = "rows", pending = 0, frameWidth = 0, isStale = false;
 
 function draw() {
-  const before = data;
-  data = props.value ? unpack(props.value) : null;
+  const next = props.value ? unpack(props.value) : null, isSame = data !== null && next?.video_id === data.video_id;
+  if (!isSame || ![...next.events, ...(layer()?.turns ?? [])].some(({ key }) => key === review.current)) typedBox()?.blur();
+  data = next;
   root.classList.toggle("ss-has-run", Boolean(data));
   find("empty").textContent = data ? "" : "Press Run: what the assistant says and believes appears here, on the video's clock.";
   if (!data) return clear();
-  const isSame = before?.video_id === data.video_id;
   shown.isPreview = isStale = false;
   shown.thresholds = { ...data.thresholds };
   for (const name of ["previousFailure", "nextFailure"]) find("bar").querySelector(`[data-do=${name}]`).disabled = !data.has_reference;
@@ -27,8 +27,8 @@ function draw() {
     shown.region = null;
     shown.isLooping = false;
     cursor = null;
+    forget();
   }
-  if (!isSame) { review.state = review.current = null; review.wantsCorrected = false; }
   if (!data.has_reference && ["failures", "reference"].includes(review.scope)) review.scope = find("scope").value = "all";
   screen.caption(data, screen.captions);
   transcript.draw(data);
@@ -47,6 +47,8 @@ function draw() {
 function clear() {
   cursor = null;
   isStale = false;
+  forget();
+  drawReview();
   head.style.visibility = "hidden";
   for (const name of ["now", "rows", "curves", "kinds", "counts"]) find(name).replaceChildren();
   lanes.context?.clearRect(0, 0, lanes.width, lanes.height);

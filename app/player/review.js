@@ -9,17 +9,19 @@ const SCOPES = {
 const outbox = new Outbox();
 const review = {
   state: null, events: [], mine: new Map(), turns: new Map(), current: null, wanted: null, scope: "all", wantsCorrected: false, // what is said, and of what
-  isBlind: remembered("blind") === "yes", signedIn: null, // who says it
-  isAsking: false, isAgain: false, saved: "", problem: "", timer: 0, // what became of it
+  name: nameOf(remembered("reviewer")) ?? "", isBlind: remembered("blind") === "yes", signedIn: null, // who says it
+  drafts: new Map(), // what was typed and not given, for want of a name
+  isAsking: false, isAgain: false, saved: "", problem: "", refusals: new Map(), timer: 0, // what became of it
 };
 const NOTHING_SAID = { verdict: null, tags: [], note: "" };
+const TYPED = ".ss-tags, .ss-note, .ss-edited";
 
-function reviewer() { return review.signedIn ?? find("who").value.trim(); }
+function reviewer() { return review.signedIn ?? review.name; }
 function layer() { return review.state?.layer ?? null; }
 
 // Brings together what the store says and what waits in the outbox: the events, and this reviewer's word on them.
 function recall() {
-  if (!data || !props.can_review) return;
+  if (!data || !props.can_review) return drawReview();
   const added = (layer()?.turns ?? []).filter((turn) => turn.is_added).map((turn) => ({
     ...turn.name, key: turn.key, kind: "reference", time: turn.name.time_s, turn: null, reference: null,
   }));
@@ -51,28 +53,68 @@ function correctedTurn(event) { return review.turns.get(event.key) ?? null; }
 function eventTime(event) { return review.turns.get(event.key)?.time ?? event.time; }
 function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
 
+// Forgets what was said of the video that was shown.
+function forget() {
+  review.state = review.current = review.wanted = null;
+  review.events = [];
+  review.mine.clear();
+  review.turns.clear();
+  review.wantsCorrected = false;
+  find("adding").hidden = true;
+}
+
+// A name as `check_reviewer` takes it: what Python prints, and blanks within; null for another.
+function nameOf(typed) {
+  const name = typed.trim();
+  return !name || [...name].length <= 80 && /^(?:[^\p{C}\p{Z}]| )+$/u.test(name) ? name : null;
+}
+
+function takeName(typed) {
+  const name = nameOf(typed);
+  if (name === null) say("This name is not taken: a reviewer's name is 1 to 80 printable characters.");
+  else if (name !== review.name) {
+    review.name = name;
+    say(name ? `You review as ${name}.` : "");
+    recall();
+    sendAll();
+  }
+  find("who").value = reviewer();
+}
+
+function takeBlind(isBlind) {
+  review.isBlind = isBlind;
+  drawReview();
+  send();
+}
+
+// Gives an action to the outbox; says whether it is there.
 function give(kind, more) {
+  if (!data) return false;
   if (!reviewer()) {
     openTab("review");
     find("who").focus();
-    return say("Who reviews? Type your name, press Enter, then go on.");
+    say("Who reviews? Type your name, press Enter, then go on.");
+    return false;
   }
-  outbox.put({
+  const action = {
     action_id: newName(), kind, video_id: data.video_id, reviewer: reviewer(), ...more,
     moment: {
       run_digest: data.run, model_digest: data.model, playhead_s: screen.time,
       speak_threshold: data.thresholds.speak, update_threshold: data.thresholds.update,
     },
-  });
+  };
+  outbox.put(action);
+  review.refusals.delete(pairOf(action));
   recall();
   if (review.problem) say("Not saved yet: kept in this browser, and sent when the server answers.");
   send();
+  return true;
 }
 
 function giveToEvent(kind, more) {
   const event = currentEvent();
   if (!event) return say("There is no event here to judge: W goes to the next one.");
-  give(kind, { event: { key: event.key, kind: event.kind, role: event.role, time_s: event.time, text: event.text, number: event.number }, ...more });
+  return give(kind, { event: { key: event.key, kind: event.kind, role: event.role, time_s: event.time, text: event.text, number: event.number }, ...more });
 }
 
 // Takes back, or brings back. What waits in the outbox is named, so that nothing else is meant should it be refused.
@@ -93,66 +135,23 @@ function giveVerdict(verdict) {
   if (event && reviewer()) goToUnreviewed(verdict);
 }
 
-// Sends what waits, one reviewer and video at a time, and hears what is said of the video that is shown.
-async function send() {
-  if (!props.can_review) return;
-  if (review.isAsking) { review.isAgain = true; return; }
-  review.isAsking = true;
-  clearTimeout(review.timer);
-  try {
-    do {
-      review.isAgain = false;
-      const waiting = outbox.all(), first = waiting[0];
-      const [video, who] = first ? [first.video_id, first.reviewer] : [data?.video_id, reviewer()];
-      if (video === undefined) break;
-      const actions = waiting.filter((action) => action.video_id === video && action.reviewer === who).slice(0, 100);
-      hear(video, await server.ask({ video_id: video, reviewer: who, is_blind: review.isBlind, has_layer: video === data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) }));
-      review.isAgain ||= outbox.keys.length > 0 && !review.problem || first && (video !== data?.video_id || who !== reviewer());
-    } while (review.isAgain && !review.problem);
-  } catch {
-    review.problem = "the server does not answer";
-  }
-  review.isAsking = false;
-  if (review.problem && outbox.keys.length) review.timer = setTimeout(send, RETRY_MS);
-  recall();
+function draftOf(box) { return `${box.className} ${box.dataset.event}`; }
+
+// Gives what was typed in a box. Without a reviewer's name it stays there: Enter gives it once there is one.
+function giveTyped(box, work) {
+  review.drafts.set(draftOf(box), box.value);
+  if (work(box.value) || reviewer()) review.drafts.delete(draftOf(box));
 }
 
-function toSend({ key, reviewer, video_id, event, ...action }) {
-  if (!event) return action;
-  const { key: ofEvent, ...named } = event;
-  return { ...action, event: named };
-}
-
-function hear(video, reply) {
-  review.problem = reply.error ?? "";
-  review.signedIn = reply.signed_in;
-  if (reply.is_blind) review.isBlind = true;
-  find("blind").disabled = reply.is_blind;
-  for (const { action_id, event } of reply.kept) {
-    const done = outbox.all().find((action) => action.action_id === action_id);
-    outbox.remove(action_id);
-    review.saved = new Date().toLocaleTimeString();
-    const words = { undo: "Taken back.", redo: "Brought back.", correction: "Corrected: see the lane “corrected”." }[done?.kind];
-    if (!words || video !== data?.video_id) continue;
-    say(words);
-    review.wanted = event;
-  }
-  for (const id in reply.refused) {
-    outbox.remove(id);
-    say(`Not kept: ${reply.refused[id]}`);
-  }
-  if (reply.state && video === data?.video_id) {
-    const isNew = "layer" in reply.state;
-    review.state = { layer: layer(), ...reply.state };
-    recall();
-    if (isNew) layOut(); else askPaint();
-    if (review.wanted) goToEvent(review.events.find((event) => event.key === review.wanted));
-    review.wanted = null;
-  }
+// The box in which something is typed of the current event; null when nothing is.
+function typedBox() {
+  const box = document.activeElement;
+  return box?.matches(TYPED) && element.contains(box) ? box : null;
 }
 
 function goToEvent(event) {
   if (!event) return;
+  if (event.key !== review.current) typedBox()?.blur(); // gives what was typed to its own event
   screen.pause();
   review.current = event.key;
   cursor = null;
@@ -188,6 +187,7 @@ function goToUnreviewed(given = "") {
 
 // The event under the playhead: the chosen one while the playhead stays on it, else the first of those that began last.
 function followEvent(time) {
+  if (typedBox()) return;
   const now = currentEvent();
   if (now && Math.abs(eventTime(now) - time) < 0.5 / data.fps) return;
   const begun = review.events.filter((event) => isInScope(event) && eventTime(event) <= time + 1e-4);
@@ -201,12 +201,12 @@ function followEvent(time) {
 function drawReview() {
   const panel = find("review");
   find("tabs").querySelector("[data-tab=review]").hidden = !props.can_review;
-  if (!data || !props.can_review) return;
+  if (!props.can_review) return;
   drawSaved();
-  if (panel.hidden) return;
-  find("who").value = review.signedIn ?? find("who").value;
+  if (document.activeElement !== find("who")) find("who").value = reviewer();
   find("who").disabled = review.signedIn !== null;
   find("blind").checked = review.isBlind;
+  if (!data || panel.hidden) return;
   const event = currentEvent(), said = event ? opinion(event.key) : NOTHING_SAID;
   drawEvent(find("event"), event);
   if (panel.dataset.event !== (event?.key ?? "")) panel.scrollTop = 0;
@@ -217,24 +217,26 @@ function drawReview() {
   }
   for (const option of find("scope").options) option.disabled = !data.has_reference && ["failures", "reference"].includes(option.value);
   for (const [name, value] of [["tags", said.tags.join(", ")], ["note", said.note]]) {
-    const box = find(name);
-    box.disabled = !event;
-    if (document.activeElement !== box || box.dataset.event !== event?.key) box.value = value;
-    box.dataset.event = event?.key ?? "";
+    find(name).disabled = !event;
+    fill(find(name), event?.key ?? "", value);
   }
   drawOthers(find("others"), event);
   drawCorrection(event);
+}
+
+// Fills a box with what is said of an event, unless somebody types there; what was typed and not given comes first.
+function fill(box, key, said) {
+  const isTyped = document.activeElement === box && box.dataset.event === key;
+  box.dataset.event = key;
+  if (!isTyped) box.value = review.drafts.get(draftOf(box)) ?? said;
 }
 
 function drawSaved() {
   const counted = review.events.filter(isInScope), who = reviewer();
   const done = who ? counted.filter((event) => opinion(event.key).verdict !== null).length : 0;
   find("done").textContent = `${done} of ${counted.length} judged`;
-  const waiting = outbox.keys.length, box = find("saved");
-  box.textContent = waiting
-    ? review.problem ? `${waiting} not saved: ${review.problem}. Kept in this browser and sent again.` : `saving ${waiting}…`
-    : review.problem ? review.problem : review.saved ? `saved ${review.saved}` : "";
-  box.classList.toggle("ss-unsaved", Boolean(review.problem));
+  find("saved").textContent = savedWords();
+  find("saved").classList.toggle("ss-unsaved", Boolean(review.problem) || outbox.all().some(refusal));
 }
 
 function drawEvent(box, event) {
@@ -266,9 +268,10 @@ find("verdicts").prepend(...props.verdicts.map((verdict, number) => {
   button.addEventListener("click", () => { if (data) giveVerdict(verdict); });
   return button;
 }));
-find("who").value = remembered("reviewer");
-find("who").addEventListener("change", () => { remember("reviewer", find("who").value.trim()); recall(); send(); });
-find("blind").addEventListener("change", (event) => { review.isBlind = event.target.checked; remember("blind", review.isBlind ? "yes" : "no"); send(); });
+find("who").addEventListener("change", (event) => { takeName(event.target.value); remember("reviewer", review.name); });
+find("blind").addEventListener("change", (event) => { takeBlind(event.target.checked); remember("blind", review.isBlind ? "yes" : "no"); });
+document.addEventListener("stepscope:reviewer", (event) => takeName(event.detail), { signal: listeners.signal }); // the reviews tab's
+document.addEventListener("stepscope:blind", (event) => takeBlind(event.detail === "yes"), { signal: listeners.signal });
 find("scope").addEventListener("change", (event) => {
   review.scope = event.target.value;
   if (!data) return;
@@ -277,12 +280,19 @@ find("scope").addEventListener("change", (event) => {
   layOut();
   drawReview();
 });
-find("tags").addEventListener("change", (event) => giveToEvent("tags", { tags: event.target.value.split(",").map((tag) => tag.trim()).filter(Boolean) }));
-find("note").addEventListener("change", (event) => giveToEvent("note", { note: event.target.value }));
+find("tags").addEventListener("change", (event) => giveTyped(event.target, (text) => giveToEvent("tags", { tags: text.split(",").map((tag) => tag.trim()).filter(Boolean) })));
+find("note").addEventListener("change", (event) => giveTyped(event.target, (note) => giveToEvent("note", { note })));
 find("review").addEventListener("keydown", (event) => {
-  if (!event.target.matches("input, textarea") || event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)) return;
+  const box = event.target;
+  if (!box.matches("input, textarea") || event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)) return;
   event.preventDefault();
-  event.target.blur();
-  canvas.focus({ preventScroll: true });
+  const isHeld = event.key === "Enter" && review.drafts.has(draftOf(box));
+  box.blur(); // gives what was typed since it was entered
+  if (isHeld && review.drafts.has(draftOf(box))) box.dispatchEvent(new Event("change"));
+  if (document.activeElement !== document.body) return; // the name is asked for
+  const held = box === find("who") && reviewer() && [...root.querySelectorAll(TYPED)].find((other) => review.drafts.has(draftOf(other)));
+  (held || canvas).focus({ preventScroll: true });
 });
-document.addEventListener("visibilitychange", () => { if (!document.hidden) send(); }, { signal: listeners.signal });
+find("review").addEventListener("focusin", (event) => { if (event.target.matches(`${TYPED}, .ss-addedText`)) screen.pause(); });
+find("review").addEventListener("focusout", () => { lastFrame = lastTime = -1; }); // what was not followed while somebody typed
+document.addEventListener("visibilitychange", () => { if (!document.hidden) sendAll(); }, { signal: listeners.signal });

@@ -201,6 +201,38 @@ def test_a_note_waits_for_the_name(page: Page, store: ReviewStore) -> None:
     assert page.input_value(".ss-note") == ""
 
 
+def test_without_a_run_events_follow_the_playhead_and_an_addition_lands_there(page: Page) -> None:
+    name_reviewer(page, "hal")
+    page.click("#alone")
+    wait_for(page, "seen.rows.every((row) => row.kind !== 'judged') || seen.event === null")
+    seek(page, 4.2)
+    assert inspect(page)["event"]["time"] == 4
+    assert page.locator(".ss-row.ss-current").count() == 1
+    seek(page, 6.1)
+    assert inspect(page)["event"]["text"].startswith("Careful!")
+    seek(page, 2.8)
+    page.keyboard.press("a")
+    page.keyboard.type("Hold it.")
+    page.keyboard.press("Enter")
+    seen = wait_until_saved(page)
+    assert [turn["time"] for turn in seen["layer"] if turn["text"] == "Hold it."] == [2.5]
+    press(page, "z")
+
+
+def test_a_click_on_a_turn_moves_nothing(page: Page) -> None:
+    name_reviewer(page, "ida")
+    event = go_to(page, "reference", OFF_GRID.text)
+    x, y = turn_at(page, event["key"])
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 2, y)
+    page.mouse.up()
+    assert inspect(page)["waiting"] == 0
+    page.keyboard.press("1")  # what is sent after it tells that it was not sent
+    seen = wait_until_saved(page)
+    assert [turn["time"] for turn in seen["layer"] if turn["key"] == event["key"]] == [OFF_GRID.time_s]
+
+
 def test_without_a_video_there_is_nothing_to_review(page: Page, store: ReviewStore) -> None:
     name_reviewer(page, "jan")
     event = go_to(page, "reference", "Now the roof")
@@ -228,3 +260,23 @@ def test_a_correction_judges_again_where_the_corrected_reference_counts(page: Pa
     press(page, "1")  # is no correction
     page.wait_for_timeout(300)
     assert page.input_value("#let_go textarea") == "corrected True;corrected True;"
+
+
+def test_a_player_that_is_gone_does_nothing_more(page: Page) -> None:
+    name_reviewer(page, "lea")
+    page.route("**/component_server/**", lambda route: route.abort())
+    page.keyboard.press("w")
+    page.keyboard.press("1")
+    page.wait_for_function("document.querySelector('.ss-saved').textContent.startsWith('1 not saved')")
+    page.evaluate("""new Promise((done) => {
+        const canvas = document.querySelector('.ss-canvas'), read = window.getComputedStyle;
+        document.querySelector('#player').remove();
+        window.getComputedStyle = (of, ...more) => { window.looked ||= of === canvas; return read(of, ...more); };
+        requestAnimationFrame(() => requestAnimationFrame(done));
+    })""")
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("document.body.classList.toggle('dark')")
+    page.wait_for_timeout(3500)  # longer than until the next attempt
+    assert asked == []
+    assert page.evaluate("window.looked") is None

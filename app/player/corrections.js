@@ -45,7 +45,7 @@ function finishAdding() {
   const text = find("addedText").value.trim(), role = find("addedRole").value;
   if (!layer()) return;
   if (!text) return say("Write what is to be added.");
-  const time_s = Math.round(data.times[frameAt(data, screen.time)] * 1000) / 1000;
+  const frame = Math.min(data.expected_frames - 1, gridFrame(data, screen.time)), time_s = Math.round(frame / data.fps * 1000) / 1000;
   const alike = layer().turns.filter((turn) => turn.role === role && turn.name.text === text && Math.abs(turn.name.time_s - time_s) < 1e-3);
   if (!correct("add", { role, time_s, text, number: alike.length })) return;
   find("addedText").value = "";

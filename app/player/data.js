@@ -63,6 +63,11 @@ function frameAt(data, time) {
   return Math.max(0, countUpTo(data.times, time + 1e-4) - 1);
 }
 
+// The frame of the whole video's grid, whether a run has reached it or not.
+function gridFrame(data, time) {
+  return Math.floor((time + 1e-4) * data.fps);
+}
+
 // A band is a list of [first frame, state], the first one at frame -1: before the video.
 function stateAt(band, frame) {
   return band.length ? band[Math.max(0, countUpTo(band, frame, (piece) => piece[0]) - 1)][1] : null;

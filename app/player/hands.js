@@ -52,10 +52,11 @@ function heldTurn(x, y) {
 function dragTurn(turn, event) {
   const began = offset(canvas, event)[0], shownTurn = data.layer.find((other) => other.key === turn.key);
   goToEvent(review.events.find((found) => found.key === turn.key));
-  const at = (later) => turn.time + lanes.time(offset(canvas, later)[0]) - lanes.time(began);
+  const isMoved = (later) => Math.abs(offset(canvas, later)[0] - began) >= 4; // a click trembles
+  const at = (later) => turn.time + (isMoved(later) ? lanes.time(offset(canvas, later)[0]) - lanes.time(began) : 0);
   follow(canvas, event, (later) => { shownTurn.time = at(later); askPaint(); }, (last) => {
     shownTurn.time = turn.time;
-    moveTurn(turn, at(last));
+    if (isMoved(last)) moveTurn(turn, at(last));
     askPaint();
   });
 }
@@ -123,6 +124,11 @@ const sizes = new ResizeObserver(() => {
 sizes.observe(canvas.parentElement);
 const themes = new MutationObserver(() => { lanes.readColours(); if (data) repaint(); });
 themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+listeners.signal.addEventListener("abort", () => {
+  sizes.disconnect();
+  themes.disconnect();
+  for (const timer of [idle, review.timer]) clearTimeout(timer);
+});
 watch("value", draw);
 draw();
 drawReview();

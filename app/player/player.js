@@ -119,11 +119,11 @@ function tick() {
   find("clock").textContent = clockText(time);
   find("play").textContent = screen.isPaused ? "▶" : "❚❚";
   if (cursor !== null && Math.abs(data.failures[cursor].time - time) > 0.05) { cursor = null; lastFrame = -1; }
-  const frame = frameAt(data, time);
+  const frame = gridFrame(data, time);
   if (frame === lastFrame) return;
   lastFrame = frame;
   const failure = cursor === null ? null : data.failures[cursor];
-  drawNow(find("now"), data, frame, time, failure);
+  drawNow(find("now"), data, frameAt(data, time), time, failure);
   if (data.events.length) followEvent(time);
   transcript.follow(time, failure);
   canvas.setAttribute("aria-valuenow", time.toFixed(1));

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from app.player.pack import pack_run
-from app.reviews.desk import read_review
 from app.reviews.events import name_events
+from app.reviews.history import read_review
 from app.reviews.store import ReviewStore, open_store
 from engine.h264 import write_h264
 from eval.corrections import name_turns

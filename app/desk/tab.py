@@ -19,7 +19,7 @@ from eval.forms import DETAILS
 REMEMBERED = """(split, run, who, blind) => {
     let kept = {};
     try { kept = {who: localStorage['stepscope:reviewer'], blind: localStorage['stepscope:blind']}; } catch {}
-    return [split, run, who || kept.who || '', blind || kept.blind === 'yes'];
+    return [split, run, kept.who || who || '', blind || kept.blind === 'yes'];
 }"""
 """Takes name and blindness over from the player, which keeps them in the browser."""
 REMEMBER = """(value) => {{

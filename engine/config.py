@@ -109,6 +109,28 @@ class StreamConfig:
         return self.max_seq_len - self.reserved_seq_len
 
 
+SETTINGS: Mapping[str, str] = {
+    "fps": "frames sampled per second of video; above the video's own rate its pictures repeat",
+    "speak_threshold": "the assistant speaks when the probability exceeds this",
+    "update_threshold": "the assistant updates the state when the probability exceeds this",
+    "decision_policy": "where the probabilities come from",
+    "max_updates_per_frame": "at most so many updates at one frame",
+    "illegal_updates": "whether an update that skips, repeats or goes backwards changes the state",
+    "max_new_tokens": "longest response, in tokens",
+    "max_update_tokens": "longest update, in tokens",
+    "max_seq_len": "longest context, in tokens",
+    "reserved_seq_len": "tokens of it kept for the turn at hand",
+    "prefill_frames": "frames fed together at the start",
+    "lookahead": "frames fed together afterwards, at most; changes the speed alone",
+    "draft_tokens": "tokens guessed and verified in one pass, at most; changes the speed alone",
+    "do_sample": "sample the next token instead of taking the likeliest",
+    "temperature": "divides the logits when sampling",
+    "top_p": "sample from the smallest set of tokens that holds this probability mass",
+    "seed": "of the sampling",
+}
+"""What help says of each setting of a stream."""
+
+
 def _require(holds: bool, name: str, value: object, what: str) -> None:
     if not holds:
         raise ValueError(f"{name} must be {what}; got {value!r}")

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.__main__ import SETTINGS, main
+from engine.__main__ import main
 from engine.checkpoint import load_model
-from engine.config import StreamConfig
+from engine.config import SETTINGS, StreamConfig
 from engine.h264 import write_h264
 from engine.heads import save_heads
 from engine.records import read_outputs

@@ -4,14 +4,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from app.__main__ import main
 from engine.video import Frame, read_frames
 
 
-def _read(path: str | Path, *, fps: float) -> Iterator[Frame]:
-    for frame in read_frames(path, fps=fps):
+def _read(path: str | Path, **more: Any) -> Iterator[Frame]:
+    for frame in read_frames(path, **more):
         if Path(path).name.startswith("slow"):
             time.sleep(0.1)
         yield frame

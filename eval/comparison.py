@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from engine.records import turn_frame
 from eval.compare import ComparedTurn, Difference, Who, compare_scores, compare_turns
 from eval.failures import judge_video
 from eval.matching import Encode
 from eval.metrics import VideoCounts, score_counts, score_video
 from eval.registry import METRICS
 from eval.runs import RunFolder, why_missing
-from eval.samples import Sample, Split, turn_frame
+from eval.samples import Sample, Split
 from eval.scoring import ScoreSettings
 
 _SKIPPED: Final = ("num_frames", "frames_per_s")

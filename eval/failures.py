@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.dialogue import parse_update
-from engine.records import FrameOutput
+from engine.records import FrameOutput, turn_frame
 from eval.dst import reference_states
 from eval.matching import Encode, Pair, ZeroCost
-from eval.samples import Sample, turn_frame
+from eval.samples import Sample
 from eval.turns import match_responses, spoken_texts
 from eval.updates import match_updates, predicted_updates, reference_updates, update_window
 

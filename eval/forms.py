@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from engine.dialogue import apply_update, initial_state, parse_update
-from engine.records import write_whole
+from engine.records import turn_frame, write_whole
 from engine.texts import to_json
-from eval.samples import Sample, Turn, is_inside, turn_frame, turn_order
+from eval.samples import Sample, Turn, is_inside, turn_order
 from eval.splits import read_published
 
 Form = Literal["manifest", "dst", "proassist"]

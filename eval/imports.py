@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Final
 
 from engine.dialogue import initial_state
-from engine.records import FrameOutput
+from engine.records import FrameOutput, turn_frame
 from eval.fields import Fields
 from eval.runs import RunFolder, VideoRecord, digest_sample
-from eval.samples import Sample, Split, turn_frame
+from eval.samples import Sample, Split
 
 NO_FILE: Final = "no result file was given for it"
 _SILENCE: Final = ("", ".")

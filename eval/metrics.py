@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.config import IllegalUpdates
-from engine.records import FrameOutput
+from engine.records import FrameOutput, turn_frame
 from eval.counts import Counts, Pool, Values, share
 from eval.decisions import DecisionCounts, count_decisions, summarize_decisions
 from eval.dst import DstCounts, count_dst, summarize_dst
 from eval.live import LiveCounts, summarize_live
 from eval.matching import Encode, ZeroCost, find_match
 from eval.nlg import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
-from eval.samples import Sample, turn_frame
+from eval.samples import Sample
 from eval.turns import (
     TurnCounts,
     count_turns,

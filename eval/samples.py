@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engine.records import Step, UserTurn
-from engine.records import turn_frame as turn_frame
+from engine.records import Step, UserTurn, turn_frame
 
 Role = Literal["update", "user", "assistant"]
 ROLE_ORDER: Mapping[str, int] = {"update": 0, "user": 1, "assistant": 2}

@@ -15,10 +15,11 @@ from engine.cache import KVCache
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.decide import read_silence
+from engine.records import turn_frame
 from engine.train import IGNORED, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 from engine.vision import FrameFeatures
 from eval.live import LiveTurn
-from eval.samples import Sample, turn_frame
+from eval.samples import Sample
 
 Silence = tuple[float, float]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from engine.records import FrameOutput
+from engine.records import FrameOutput, turn_frame
 from eval.counts import Counts, share
 from eval.matching import Encode, Match, Pair, ZeroCost, find_match
-from eval.samples import Sample, turn_frame
+from eval.samples import Sample
 
 MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
     {

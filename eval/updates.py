@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.dialogue import parse_update
-from engine.records import FrameOutput
+from engine.records import FrameOutput, turn_frame
 from eval.assignment import Link, assign
-from eval.samples import Sample, turn_frame
+from eval.samples import Sample
 
 WINDOW_S = 2.5
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.records import FrameOutput, Step, read_outputs
+from engine.records import FrameOutput, Step, read_outputs, turn_frame
 from eval.__main__ import main
 from eval.metrics import VideoCounts, reference_frames, score_video, summarize
 from eval.registry import METRICS
-from eval.samples import Sample, Turn, turn_frame
+from eval.samples import Sample, Turn
 from eval.table import harmless, write_csv, write_json
 from tests.fakes import count_letters
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from engine.dialogue import apply_update, initial_state
-from engine.records import Step
+from engine.records import Step, turn_frame
 from eval.published import Extent, PublishedClip, PublishedTurn
-from eval.samples import Sample, Turn, turn_frame
+from eval.samples import Sample, Turn
 from eval.splits import SampleWarning, read_samples
 from tests.shared_data import shared
 

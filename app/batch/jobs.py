@@ -186,6 +186,7 @@ class Jobs:
                     encode=self._encode,
                     dataset=self.scoring.dataset,
                     zero_cost=self.scoring.zero_cost,
+                    illegal=job.work.config.illegal_updates,
                     live=record.live,
                     wall_s=record.wall_s,
                 ).counts

@@ -16,10 +16,10 @@ from app.reviews.events import VideoEvents
 from app.runs import Run, judge_updates
 from app.words import STATE_WORDS
 from engine.dialogue import STATES, initial_state
-from engine.records import FrameOutput
+from engine.records import FrameOutput, turn_frame
 from eval.dst import reference_states
 from eval.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
-from eval.samples import Sample, turn_frame
+from eval.samples import Sample
 
 Packed = dict[str, Any]
 

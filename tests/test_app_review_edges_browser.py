@@ -243,6 +243,7 @@ def test_without_a_video_there_is_nothing_to_review(page: Page, store: ReviewSto
     assert seen["event"] is None
     assert not page.is_visible(".ss-note")
     assert page.is_visible(".ss-who")
+    assert (seen["said"], page.text_content(".ss-clock")) == ("", "0:00.0")
     page.evaluate("document.querySelector('.ss-note').value = 'late'")
     page.evaluate("document.querySelector('.ss-note').dispatchEvent(new Event('change'))")
     wait_until_saved(page)

@@ -49,6 +49,8 @@ function clear() {
   isStale = false;
   forget();
   drawReview();
+  say("");
+  find("clock").textContent = clockText(0);
   head.style.visibility = "hidden";
   for (const name of ["now", "rows", "curves", "kinds", "counts"]) find(name).replaceChildren();
   lanes.context?.clearRect(0, 0, lanes.width, lanes.height);

@@ -121,6 +121,7 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     page.close()
 
 
+@pytest.mark.slow
 def test_two_windows_stand_in_one_line_and_cancel_makes_room(page: Page, browser: Browser, address: str) -> None:
     choose(page, "split", "long")
     start(page, "one")

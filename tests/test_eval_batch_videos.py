@@ -253,9 +253,8 @@ def test_rate_and_remaining_time_follow_from_frames() -> None:
     assert replace(moment, num_done=0).remaining_s is None
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_keeps_the_finished_videos_and_says_how_to_go_on(
     demo_manifest: Path, tiny_folder: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

@@ -249,6 +249,7 @@ def test_texts_that_meteor_cannot_align_are_nan_with_the_reason(fake_java: Path)
         assert scorer.problem == "METEOR cannot align texts of 600 x 600 words; shorten one"
 
 
+@pytest.mark.slow
 def test_two_scorers_and_many_threads_at_once_do_not_disturb_one_another(scorer: TextScorer) -> None:
     jobs = [([f"turn wheel {n}", "stop"], [f"turn it {n}" * (n % 3), "stop it"]) for n in range(3)]
     expected = [scorer.score(*job) for job in jobs]

@@ -60,6 +60,7 @@ def judge(address: str, action_id: str, *, cookie: str) -> Any:
         return json.load(reply)
 
 
+@pytest.mark.slow
 def test_who_signed_in_on_a_space_is_the_reviewer_and_a_forged_session_is_nobody(
     tiny_folder: Path, demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -217,6 +217,7 @@ def test_two_reviewers_stand_side_by_side_unless_blind(page: Page, store: Review
     }.items()
 
 
+@pytest.mark.slow
 def test_what_was_shown_as_saved_outlives_a_kill_and_the_rest_is_sent_again(browser: Browser, tmp_path: Path) -> None:
     folder, port = make_folder(tmp_path), free_port()
     laptop = browser.new_context(viewport={"width": 1440, "height": 900})

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from app.exports.__main__ import main as export
-from tests.browser import NEEDS_CHROMIUM, inspect, open_page, serve, wait_for_status
+from tests.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
+from tests.conftest import Uploads
 from tests.desks import HOSTILE, Reviewed, write_reviewed
 
 STATUS = "#desk_status textarea"
@@ -74,6 +75,30 @@ def test_a_disagreement_opens_the_player_at_its_time(page: Page) -> None:
     page.wait_for_function("document.querySelector('.ss').inspect().event?.time === 2")
     assert inspect(page)["tab"] == "review"
     assert inspect(page)["video"] == "v0"
+
+
+def test_what_waits_for_the_model_leaves_the_video_that_is_opened_alone(
+    page: Page, browser: Browser, address: str, uploads: Uploads
+) -> None:
+    page.get_by_role("tab", name="Player").click()
+    run(page)
+    busy = browser.new_page(storage_state=page.context.storage_state())
+    open_page(busy, address)
+    upload(busy, uploads.slow, "then press Run")
+    busy.click("#run")
+    wait_for_status(busy, "^Running")
+    page.fill("#speak_threshold input[type=number]", "0.31")
+    assert inspect(page)["isPreview"]
+    page.wait_for_timeout(1500)  # then it counts as let go of, and the run stands in line to be made again
+    enter(page)
+    page.locator("#reviewed_videos [data-testid^=cell]", has_text="v0").first.click()
+    opened = wait_for_status(page, "^v0, 0:06, its reference alone at 0:00.0")
+    busy.click("#stop")
+    wait_for_status(busy, "^Stopped")
+    page.wait_for_timeout(2000)  # in which what waited would have had its turn
+    assert page.input_value("#status textarea") == opened
+    assert inspect(page)["video"] == "v0"
+    busy.close()
 
 
 def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: Reviewed, tmp_path: Path) -> None:

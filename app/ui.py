@@ -111,28 +111,11 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         chosen.select(partial(handlers.choose_demo, bench), [live, chosen], everything, **ends)
         show_upload = partial(handlers.accept_upload, bench)
         gr.on([upload.upload, upload.clear], show_upload, [live, clip, upload], everything, **ends)
+        shared: dict[str, Any] = {"live": live, "player": [*everything, *thresholds], "ends": ends, "rooms": rooms}
         with batch_tab:
-            make_batch_tab(
-                bench,
-                batches,
-                live=live,
-                player=[*everything, *thresholds],
-                ends=ends,
-                rooms=rooms,
-                here=batch_tab,
-                elsewhere=[player_tab, desk_tab],
-            )
+            make_batch_tab(bench, batches, **shared, here=batch_tab, elsewhere=[player_tab, desk_tab])
         with desk_tab:
-            make_desk_tab(
-                bench,
-                batches,
-                desk,
-                live=live,
-                player=[*everything, *thresholds],
-                ends=ends,
-                rooms=rooms,
-                here=desk_tab,
-            )
+            make_desk_tab(bench, batches, desk, **shared, here=desk_tab)
         for name, slider in thresholds._asdict().items():
             slider.input(None, [slider], [slider], js=PREVIEW.format(name=name), api_visibility="private")
         for box in (goal, steps, user_turns):

@@ -109,6 +109,10 @@ class RunFolder:
         except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return None  # a record that cannot be read is no record: the video is run again
 
+    def known_outputs(self, sample: Sample) -> tuple[FrameOutput, ...]:
+        """Return a video's outputs; none where it was not run or failed."""
+        return () if why_missing(sample, self.record(sample.video_id)) else self.outputs(sample.video_id)
+
     def outputs(self, video_id: str) -> tuple[FrameOutput, ...]:
         """Return a finished video's outputs. Raises ``ValueError`` when they cannot be read."""
         try:

@@ -16,10 +16,10 @@ from app.runs import Run
 from app.views import Buttons, ClipView, LiveRun, Page, RunView, Thresholds, show_clip, show_run
 from app.words import clock, sentence
 from engine.config import StreamConfig
-from engine.control import Task
 from engine.errors import EngineError
-from eval.runs import RunFolder
+from eval.runs import RunFolder, why_missing
 from eval.samples import Sample
+from eval.worker import task_of
 
 
 def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, event: gr.SelectData) -> Page:
@@ -109,11 +109,10 @@ def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
     if split is None:
         raise ValueError(f"the run is of the split {settings.get('split')}; start the page with --split for it")
     sample = next((sample for sample in split.samples if sample.video_id == video_id), None)
-    record = folder.record(video_id)
     if sample is None or sample.video_path is None:
         raise ValueError(f"{video_id} has no video in {split.path.name}")
-    if record is None or record.error:
-        raise ValueError(f"{video_id} has no outputs: {record.error if record else 'it has not been run'}")
+    if missing := why_missing(sample, folder.record(video_id)):
+        raise ValueError(f"{video_id} has no outputs: {missing}")
     planned = _plan(bench, sample, sample.video_path, _config(settings, sample))
     model_digest = str(settings.get("model_digest", ""))
     outputs = folder.outputs(video_id)
@@ -122,8 +121,8 @@ def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
 
 def _plan(bench: Bench, sample: Sample, path: Path, config: StreamConfig) -> Run:
     """Return the run of a sample before its first frame."""
-    task = Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
-    return Run(clip=clip_of(sample, path, is_bundled=_is_bundled(bench, sample)), task=task, config=config)
+    clip = clip_of(sample, path, is_bundled=_is_bundled(bench, sample))
+    return Run(clip=clip, task=task_of(sample), config=config)
 
 
 def _is_bundled(bench: Bench, sample: Sample) -> bool:

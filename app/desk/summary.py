@@ -96,8 +96,7 @@ def summarize(samples: Iterable[Sample], review: Review, *, run: RunFolder | Non
     events, num_besides = {}, 0
     judged = _judged_events(review)
     for sample in listed:
-        record = run.record(sample.video_id) if run else None
-        outputs = run.outputs(sample.video_id) if run and record and not record.error else ()
+        outputs = run.known_outputs(sample) if run else ()
         named = name_events(sample.video_id, outputs=outputs, references=name_turns(sample.turns))
         known = {event.key for event in named.ordered}
         besides = [event for key, event in judged.get(sample.video_id, {}).items() if key not in known]

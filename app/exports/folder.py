@@ -40,13 +40,12 @@ def gather_videos(
     """
     videos = []
     for sample in samples:
-        record = run.record(sample.video_id) if run else None
         video = ReviewedVideo(
             video_id=sample.video_id,
             video_path=sample.video_path,
             duration_s=sample.num_frames / sample.fps,
             steps=sample.steps,
-            outputs=run.outputs(sample.video_id) if run and record and not record.error else (),
+            outputs=run.known_outputs(sample) if run else (),
             sample=sample,
             review=review,
             prefer=tuple(prefer),

@@ -24,6 +24,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks.score
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.player
+	$(BIN)/python -m benchmarks.watch
 
 checkpoint: .venv/.demo
 	$(BIN)/python -m assets checkpoint

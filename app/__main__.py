@@ -7,23 +7,33 @@ import argparse
 import errno
 import socket
 import sys
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import gradio as gr
+from engine.startup import exit_code, exit_when_interrupted, stoppable
+
+if __name__ == "__main__":  # before the libraries, whose import takes seconds
+    exit_when_interrupted()
+
+from starlette.middleware import Middleware
 from transformers.utils import logging as transformers_logging
 
-from app.batch.batches import Batches
+from app.batch.batches import OWN_SPLITS, Batches
+from app.batch.choosing import read_marks
 from app.batch.jobs import Jobs
-from app.clips import read_demos, read_splits
+from app.clips import MAX_UPLOAD_BYTES, read_demos, read_splits
 from app.desk.desk import Desk
 from app.desk.who import read_users
-from app.display import DisplayCopies
+from app.display import DisplayCopies, serving_folder
 from app.exports.__main__ import STORE
+from app.guard import LOOPBACK, HostRules, RequestGuard
 from app.handlers import Bench
-from app.palette import CSS
+from app.own_splits import read_kept
+from app.palette import CSS, make_theme
 from app.player.player import CSS as PLAYER_CSS
+from app.recordings import BUDGET_BYTES, KeptRecordings
 from app.reviews.store import check_place, open_store
 from app.ui import build_page
 from engine.checkpoint import load_model
@@ -35,9 +45,12 @@ from eval.splits import read_split
 from eval.worker import Work
 
 ASSETS = Path(__file__).parent.parent / "assets"
+BUNDLED = ASSETS / "checkpoint"
+LIMITS = "The bundled model knows nothing but its own drawings: on any other video it writes nonsense."
 OFFERED = ("test", "val")
 """Splits that are looked for beside the bundled videos."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MOST_WAITING = 100
+"""Events that wait for their turn; who comes then is asked to try again."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,10 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     transformers_logging.disable_progress_bar()
     try:
-        serve(options)
+        with stoppable():
+            serve(options)
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {str(error).strip().splitlines()[0]}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt as interrupt:
+        print("stopped", file=sys.stderr)
+        return exit_code(interrupt)
     return 0
 
 
@@ -56,46 +73,56 @@ def serve(options: argparse.Namespace) -> None:
     """Load the model and serve. Raises ``ValueError`` when the port is taken, and the errors of ``load_model``."""
     if not options.max_minutes > 0:
         raise ValueError(f"--max-minutes must be positive; got {options.max_minutes:g}")
+    if not options.max_upload_mb > 0:
+        raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
     _check_address(options.host, options.port)
     users = read_users(options.auth) if options.auth else None
     demos = read_demos(options.data)
     where = check_place(options.reviews) if options.reviews else options.runs / STORE.name
-    with TemporaryDirectory(prefix="stepscope-display-") as folder, open_store(where) as store:
+    with serving_folder() as folder, open_store(where) as store:
         checkpoint = load_model(
             options.checkpoint,
             device=options.device,
             heads=options.heads,
             allow_untrained_heads=options.allow_untrained_heads,
         )
+        encoder = load_encoder()
         bench = Bench(
             checkpoint=checkpoint,
             demos=demos,
-            copies=DisplayCopies(Path(folder)),
-            encode=load_encoder().encode,
+            copies=DisplayCopies(folder),
+            encode=encoder.encode,
+            encoder=encoder.settings(),
+            limits=LIMITS if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
             max_duration_s=60 * options.max_minutes,
+            recordings=KeptRecordings(options.keep_mb * 2**20),
         )
-        splits = read_splits([options.data.with_name(f"{name}.json") for name in OFFERED], options.split)
+        private = (*store.files, *filter(None, [options.auth]))
+        splits = read_splits(
+            [options.data.with_name(f"{name}.json") for name in OFFERED], options.split, videos=options.videos
+        )
+        problems = read_kept(splits, options.runs / OWN_SPLITS)
         batches = Batches(
-            jobs=Jobs(encode=bench.encode, scoring=ScoreSettings(text_encoder=EMBEDDED)),
+            jobs=Jobs(encode=bench.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=bench.encoder),
             splits=splits,
             runs=options.runs.resolve(),
             work=Work(checkpoint=str(options.checkpoint), heads=options.heads),
             takes_paths=options.host in LOOPBACK,
+            private=private,
+            marks=partial(read_marks, store, is_blind=options.blind),
         )
         desk = Desk(store=store, splits=_reviewed(splits, options.data), is_blind=options.blind)
-        videos = [sample.video_path for split in desk.splits.values() for sample in split.samples if sample.video_path]
-        said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, store.notice]
+        said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, store.notice, *problems]
         print(*filter(None, said), sep="\n", flush=True)
-        build_page(bench, batches, desk).launch(
+        rules = HostRules.read(options.host, options.allowed_host)
+        build_page(bench, batches, desk).queue(max_size=MOST_WAITING).launch(
+            app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)]},
             auth=users,
             server_name=options.host,
             server_port=options.port,
-            allowed_paths=[
-                *(str(path.resolve()) for path in (*(clip.path for clip in demos.clips), *videos)),
-                str(batches.runs),
-            ],
-            blocked_paths=[str(path) for path in (*store.files, *filter(None, [options.auth]))],
-            theme=gr.themes.Default(),
+            max_file_size=min(MAX_UPLOAD_BYTES, options.max_upload_mb * 2**20),
+            blocked_paths=[str(path.resolve()) for path in private],
+            theme=make_theme(),
             css=CSS + PLAYER_CSS,
             footer_links=["settings"],
             run_history=False,
@@ -105,12 +132,12 @@ def serve(options: argparse.Namespace) -> None:
         )
 
 
-def _reviewed(splits: Mapping[str, Split], data: Path) -> Mapping[str, Split]:
+def _reviewed(splits: MutableMapping[str, Split], data: Path) -> Mapping[str, Split]:
     """Return the splits with that of the bundled videos; why that cannot be read, the page says."""
     if data.stem in splits or not data.is_file():
         return splits
     try:
-        return {**splits, data.stem: read_split(data)}
+        return ChainMap(splits, {data.stem: read_split(data)})  # it shows splits that are added later
     except ValueError:
         return splits
 
@@ -131,6 +158,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine only)")
     parser.add_argument("--port", type=int, default=7860)
+    parser.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another host name under which the page is opened, as of a proxy; .example.org for all that end so; "
+        "may be repeated",
+    )
     parser.add_argument("--data", type=Path, default=ASSETS / "demo" / "test.json", help="manifest of bundled videos")
     parser.add_argument(
         "--split",
@@ -138,6 +173,12 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="another split for batch and reviews (beside test.json and val.json next to --data); may be repeated",
+    )
+    parser.add_argument(
+        "--videos",
+        type=Path,
+        metavar="DIR",
+        help="folder of the videos of --split where its records have no video_path, as of python -m eval run",
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of run folders (default: %(default)s)")
     parser.add_argument("--reviews", help=f"store: a file, or an SQLAlchemy URL (default: {STORE.name} in --runs)")
@@ -148,6 +189,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
     parser.add_argument("--max-minutes", type=float, default=10, help="longest upload (default: 10)")
+    parser.add_argument(
+        "--keep-mb",
+        type=int,
+        default=BUDGET_BYTES // 2**20,
+        help="memory that the runs of all windows keep for other thresholds (default: %(default)s)",
+    )
+    parser.add_argument("--max-upload-mb", type=int, default=2048, help="largest upload, in MB (default: 2048)")
     return parser
 
 

@@ -13,12 +13,18 @@ from pathlib import Path
 
 from app.words import clock
 from engine.errors import VideoError
+from engine.records import Excerpt
 from engine.video import EPSILON_S, probe
 from eval.samples import Sample, Split
 from eval.splits import read_samples, read_split
 
 UPLOAD_FPS = 2.0
 """Sampled frames per second of an upload; the bundled checkpoint was trained at this rate."""
+
+MAX_UPLOAD_BYTES = 4 * 2**30
+"""Largest upload."""
+MAX_UPLOAD_PIXELS = 8192 * 4320
+"""Largest pictures of an upload, 8K: memory while it is decoded grows with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +47,13 @@ class Clip:
     """Whether a link can name it: uploads are gone with their window."""
     content_digest: str = ""
     """What tells uploads of one file name apart: 8 hex characters of the content; empty for a video of a split."""
+    start_s: float | None = None
+    """Seconds of the file at which the clip starts; None when it is the whole file."""
+
+    @property
+    def excerpt(self) -> Excerpt | None:
+        """The part of the file that the clip is; None when it is the whole file."""
+        return None if self.start_s is None else Excerpt(start_s=self.start_s, num_frames=self.num_frames)
 
     @property
     def video_id(self) -> str:
@@ -53,6 +66,11 @@ class Clip:
         native_fps = _probe(self.path).native_fps
         return native_fps if math.isfinite(native_fps) and native_fps > 0 else self.fps
 
+    @property
+    def is_browser_playable(self) -> bool:
+        """Whether browsers play the file itself; otherwise they get a converted copy."""
+        return _probe(self.path).is_browser_playable
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demos:
@@ -63,12 +81,21 @@ class Demos:
     notice: str = ""
     """What is missing, in a sentence; empty when all is well."""
 
+    @property
+    def hardest(self) -> Clip | None:
+        """The clip with most turns that the data call hard, the first one where they say nothing; None without any."""
+        return max(self.clips, key=_num_hard_turns, default=None)
+
     def find(self, name: str) -> Clip:
         """Return the clip of a name. Raises ``ValueError`` for an unknown one."""
         for clip in self.clips:
             if clip.name == name:
                 return clip
         raise ValueError(f"there is no bundled video {name!r}; choose one from the list")
+
+
+def _num_hard_turns(clip: Clip) -> int:
+    return sum(turn.cause is not None for turn in clip.sample.turns) if clip.sample else 0
 
 
 def read_demos(manifest: Path) -> Demos:
@@ -88,22 +115,25 @@ def read_demos(manifest: Path) -> Demos:
     return Demos(clips=there, notice=notice)
 
 
-def read_splits(offered: Iterable[Path], named: Iterable[Path]) -> dict[str, Split]:
+def read_splits(offered: Iterable[Path], named: Iterable[Path], *, videos: Path | None = None) -> dict[str, Split]:
     """Read splits, by the names of their files; one that is ``offered`` need not be there.
 
+    ``videos`` is a folder with the videos of the ``named`` ones where their records have no ``video_path``.
     Raises ``ValueError`` for a ``named`` one that cannot be read, and for two of one name.
     """
     splits = {path.stem: read_split(path) for path in offered if path.is_file()}
     for path in named:
         if path.stem in splits and splits[path.stem].path.resolve() != path.resolve():
             raise ValueError(f"two splits are called {path.stem}; rename {path}")
-        splits[path.stem] = read_split(path)
+        splits[path.stem] = read_split(path, videos=videos)
     return splits
 
 
 def read_upload(path: Path, *, max_duration_s: float) -> Clip:
-    """Check an upload. Raises ``VideoError`` when it is no video, damaged from its start, or too long."""
-    duration_s = probe(path).duration_s
+    """Check an upload. Raises ``VideoError`` when it is no video, damaged from its start, too large or too long."""
+    if path.stat().st_size > MAX_UPLOAD_BYTES:
+        raise VideoError(f"{path}: is larger than the limit of {MAX_UPLOAD_BYTES / 2**30:.0f} GiB; cut or compress it")
+    duration_s = probe(path, max_pixels=MAX_UPLOAD_PIXELS).duration_s
     if duration_s > max_duration_s:
         raise VideoError(
             f"{path}: lasts {clock(duration_s)}, longer than the limit of {clock(max_duration_s)}; "
@@ -132,6 +162,7 @@ def clip_of(sample: Sample, path: Path, *, is_bundled: bool) -> Clip:
         duration_s=sample.num_frames / sample.fps,
         sample=sample,
         is_bundled=is_bundled,
+        start_s=sample.start_s,
     )
 
 

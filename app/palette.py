@@ -1,117 +1,82 @@
-"""Colours of the page, one place for all of it.
+"""Colours and theme of the page, one place for all of it.
 
-The colours can be told apart with any colour vision (after Okabe and Ito, 2008) and stand on white as on black;
-wherever one carries a meaning, a word or a pattern carries it too.
+The colours can be told apart with any colour vision (after Okabe and Ito, 2008). Each has a value for the light and
+one for the dark theme with a contrast of at least 4.5:1 as text on the theme's blocks (WCAG 2.1 AA, 1.4.3); marks that
+are never text need 3:1 (1.4.11). Wherever a colour carries a meaning, a word or a pattern carries it too.
 """
 
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import gradio as gr
+
+
+class Colour(NamedTuple):
+    """A colour of both themes, as CSS."""
+
+    light: str
+    dark: str
+
 
 COLOURS: Final = {
-    "speak": "#2b83c6",
-    "update": "#cf6a12",
-    "matched": "#12906f",
-    "mismatched": "#d0402b",
-    "redundant": "#a557a5",
-    "missed": "#d0402b",
-    "reference": "#7d848e",
-    "user": "#5b74c4",
-    "active": "#d9a21b",
-    "done": "#12906f",
-    "latency": "#9b8bd0",
+    "speak": Colour("#1c6fab", "#58aeea"),
+    "update": Colour("#b0520a", "#f0934a"),
+    "matched": Colour("#0b785c", "#35bd94"),
+    "mismatched": Colour("#c2331f", "#f47f6c"),
+    "redundant": Colour("#92489a", "#cf8fd2"),
+    "missed": Colour("#c2331f", "#f47f6c"),
+    "reference": Colour("#646b75", "#a6adb7"),
+    "user": Colour("#4a62b3", "#93a7ee"),
+    "active": Colour("#a87608", "#e0ad2f"),
+    "done": Colour("#0b785c", "#35bd94"),
+    "latency": Colour("#7462ba", "#a99be0"),
+    "playhead": Colour("#c2331f", "#f47f6c"),
+}
+"""Colours of texts and marks; the page's variables ``--ss-<name>``. Ink is the theme's."""
+MARKS_ONLY: Final = ("active",)
+"""Colours that are never a text's."""
+SURFACES: Final = {
     "faint": "rgba(125, 132, 142, 0.30)",
     "grid": "rgba(125, 132, 142, 0.25)",
     "shade": "rgba(125, 132, 142, 0.10)",
-    "playhead": "#d0402b",
+    "highlight": "#e0ad2f",
 }
-"""What each colour means; the page's variables ``--ss-<name>``. Ink is the theme's."""
+"""Backgrounds and grids of both themes; on ``highlight`` stands black text."""
+CHARTS: Final = {"speak": "#2b83c6", "update": "#cf6a12", "missed": "#d0402b", "redundant": "#a557a5"}
+"""Colours of charts that keep one colour in both themes: at least 3:1 on either background."""
 
-CSS: Final = (
-    ":root { "
-    + " ".join(f"--ss-{name}: {colour};" for name, colour in COLOURS.items())
-    + " --ss-screen: 334px; }"
-    + """
-body { --ss-ink: var(--body-text-color); --ss-dim: color-mix(in srgb, var(--body-text-color) 66%, transparent); }
-.gradio-container { width: 100%; max-width: 1760px !important; margin: 0 auto; padding-top: 0 !important; }
-#title { margin-bottom: -8px; }
-#rooms > .tab-wrapper { position: absolute; top: 4px; right: 0; width: 420px; height: auto; padding: 0; }
-#rooms > .tab-wrapper .tab-container { justify-content: flex-end; }
-#rooms > .tab-wrapper .tab-container::after { display: none; }
-#rooms > .tabitem { padding: 8px 0 0; border: none; }
-#rooms { position: static; }
-#title h1 { font-size: 1.2rem; margin: 0 12px 0 0; display: inline; }
-#title p { margin: 0; display: inline; color: var(--ss-dim); }
-#status textarea, #batch_status textarea, #desk_status textarea { font-weight: 600; padding: 5px 10px !important; }
-:is(#swept, #compared, #exported, #imported) textarea { padding: 5px 10px !important; }
-#stage { margin-top: -6px; }
-:is(#status, #batch_status, #desk_status, #exported, #imported).problem textarea {
-    border-left: 5px solid var(--ss-update); }
-#rooms progress { width: 100%; height: 6px; display: block; appearance: none; border: none; }
-#rooms progress::-webkit-progress-bar { background: var(--border-color-primary); border-radius: 4px; }
-#rooms progress::-webkit-progress-value { background: var(--ss-speak); border-radius: 4px; }
-#rooms progress::-moz-progress-bar { background: var(--ss-speak); border-radius: 4px; }
-#progress, #batch_progress { margin: -8px 0; }
-.stations { list-style: none; margin: 4px 0 0; padding: 0; font-size: 13px; color: var(--ss-dim); }
-.stations b { color: var(--ss-ink); margin-right: 8px; }
-.stations span { margin-left: 8px; font-variant-numeric: tabular-nums; }
-.heat { display: grid; grid-template-columns: 44px repeat(var(--columns), minmax(14px, 1fr)); gap: 2px;
-    max-width: 640px; }
-.heat .cell { aspect-ratio: 1.4; border-radius: 2px; border: 1px solid var(--border-color-primary);
-    background: color-mix(in srgb, var(--ss-speak) var(--share), transparent); }
-.heat .best { outline: 3px solid var(--ss-update); outline-offset: -1px; }
-.heat .axis { font-size: 11px; color: var(--ss-dim); text-align: center; align-self: center; }
-.dim { color: var(--ss-dim); font-size: 13px; }
-#downloads { align-items: end; justify-content: flex-end; gap: 6px; }
-#rooms .corpus { width: 100%; max-width: 720px; font-size: 14px; border: none; }
-#rooms .corpus :is(tr, th, td) { border: none; }
-#rooms .corpus th { text-align: left; padding: 12px 10px 3px; }
-#rooms .corpus td { padding: 2px 10px; }
-#rooms .corpus tr[data-hint] { border-top: 1px solid var(--border-color-primary); }
-.corpus tr[data-hint] { cursor: help; }
-.corpus tr[data-hint]:is(:hover, :focus) td { background: var(--ss-shade); }
-.corpus tr[data-hint] { position: relative; }
-.corpus tr[data-hint]:is(:hover, :focus)::after { content: attr(data-hint); position: absolute; z-index: 20;
-    left: 100%; top: 0; width: 340px; margin-left: 12px; padding: 6px 10px; border-radius: 6px; font-size: 13px;
-    background: var(--body-text-color); color: var(--body-background-fill); }
-.reviewers { list-style: none; margin: 0; padding: 0; font-size: 14px; font-variant-numeric: tabular-nums;
-    display: grid; grid-template-columns: fit-content(40%) minmax(80px, 360px) 1fr; gap: 2px 12px;
-    align-items: center; }
-.reviewers li { display: contents; }
-.reviewers b { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.reviewers span { color: var(--ss-dim); }
-#desk_progress { max-height: 160px; overflow-y: auto; }
-#rooms .agreement { font-size: 14px; border: none; font-variant-numeric: tabular-nums; }
-#rooms .agreement :is(tr, th, td) { border: none; }
-#rooms .agreement :is(th, td) { padding: 2px 14px; text-align: right; }
-#rooms .agreement :is(th, td):first-child { text-align: left; }
-#rooms .agreement tbody tr { border-top: 1px solid var(--border-color-primary); }
-#rooms .agreement tbody tr:first-child { font-weight: 600; }
-.agreement th { position: relative; cursor: help; text-decoration: underline dotted; text-underline-offset: 3px; }
-.agreement th:is(:hover, :focus)::after { content: attr(data-hint); position: absolute; z-index: 20; left: 0; top: 100%;
-    width: 320px; padding: 6px 10px; border-radius: 6px; font-size: 13px; font-weight: 400; text-align: left;
-    background: var(--body-text-color); color: var(--body-background-fill); }
-#stage { display: grid; gap: 8px; grid-template-columns: minmax(0, 424fr) minmax(0, 300fr) minmax(0, 330fr); }
-#player, #player > *, #player div:has(> .ss), #player .ss { display: contents; }
-#video { height: var(--ss-screen); min-width: 0; }
-#video video { background: #000; height: 100%; }
-.ss-board, .ss-foot { grid-column: 1 / -1; }
-@media (max-width: 1250px) {
-    #stage { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); }
-    .ss-side { grid-column: 1 / -1; order: 3; height: 220px; }
-    .ss-board { order: 2; }
-    .ss-foot { order: 4; }
-}
-#scores { overflow: visible; }
-.scores { display: flex; flex-wrap: wrap; gap: 8px; }
-.score { position: relative; flex: 1 1 7.5rem; padding: 4px 10px; border: 1px solid var(--border-color-primary);
-    border-radius: 6px; cursor: help; line-height: 1.25; background: var(--block-background-fill); }
-.score b { display: block; font-size: 1.05rem; font-variant-numeric: tabular-nums; }
-.score span { font-size: 0.78rem; color: var(--body-text-color); opacity: 0.75; }
-.score:hover, .score:focus { border-color: var(--ss-speak); outline: none; }
-.score:hover::after, .score:focus::after { content: attr(data-hint); position: absolute; z-index: 20; left: 0;
-    bottom: calc(100% + 6px); width: 21rem; padding: 8px 10px; border-radius: 6px; font-size: 0.8rem; line-height: 1.4;
-    color: var(--body-text-color); background: var(--background-fill-primary);
-    border: 1px solid var(--border-color-primary); box-shadow: 0 4px 14px rgba(0, 0, 0, 0.3); }
-.score:nth-last-child(-n+3)::after { left: auto !important; right: 0; }
-"""
-)
+
+def make_theme() -> gr.themes.Base:
+    """Return Gradio's default theme in this page's accent, with readable hints and a bold font that has all letters."""
+    return gr.themes.Default(
+        primary_hue=gr.themes.colors.blue,
+        font=(gr.themes.LocalFont("Source Sans Pro", weights=(400, 700)), "ui-sans-serif", "system-ui", "sans-serif"),
+    ).set(
+        color_accent="*primary_700",
+        slider_color="*primary_600",
+        slider_color_dark="*primary_400",
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_dark="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
+        button_primary_background_fill_hover_dark="*primary_800",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_400",
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_400",
+        input_placeholder_color="*neutral_500",
+        input_placeholder_color_dark="*neutral_400",
+    )
+
+
+def _variables() -> str:
+    light = {name: colour.light for name, colour in COLOURS.items()} | SURFACES
+    dark = {name: colour.dark for name, colour in COLOURS.items()}
+    return f":root {{ {_declare(light)} --ss-screen: 334px; }}\n:root .dark {{ {_declare(dark)} }}\n"
+
+
+def _declare(colours: dict[str, str]) -> str:
+    return " ".join(f"--ss-{name}: {colour};" for name, colour in colours.items())
+
+
+CSS: Final = _variables() + (Path(__file__).parent / "app.css").read_text(encoding="utf-8")
 """Style of the page around the player."""

@@ -5,38 +5,43 @@ The markup holds numbers and texts of ``eval.registry`` alone.
 
 import math
 from html import escape
+from typing import Final
 
-from app.runs import Run
-from eval.matching import Encode
-from eval.metrics import score_video, summarize
-from eval.registry import find_metric
+from eval.live import SCORES
+from eval.metrics import ScoredVideo, summarize
+from eval.registry import Metric, find_metric
 
-HEADLINES = {
-    "F1": "Response F1",
-    "missing_rate": "Responses missed",
-    "redundant_rate": "Redundant ones",
-    "speaking_event_f1_1s": "Speaking F1 ±1 s",
-    "dst_update_event_f1_1s": "Updating F1 ±1 s",
-    "dst_f1": "Update F1",
-    "dst_joint_goal_accuracy": "Whole state right",
-    "dst_timeline_score": "Step states right",
-}
-"""Scores that are shown, with short names."""
+HEADLINES: Final = (
+    "num_failures",
+    "F1",
+    "missing_rate",
+    "redundant_rate",
+    "speaking_event_f1_1s",
+    "dst_update_event_f1_1s",
+    "dst_f1",
+    "dst_joint_goal_accuracy",
+    "dst_timeline_score",
+)
+"""Scores that are shown."""
+TAUGHT: Final = tuple(f"live_{name}" for name in SCORES if name != "frame_diff")
+"""Scores of the teacher-forced pass, shown where there was one."""
 
 
-def draw_scores(run: Run, encode: Encode) -> str:
-    """Return the scores of a finished run as markup; nothing without a reference."""
-    if run.clip.sample is None or not run.outputs:
+def draw_scores(scored: ScoredVideo | None) -> str:
+    """Return the scores of a run as markup; nothing without a reference."""
+    if scored is None:
         return ""
-    counts = score_video(run.clip.sample, run.outputs, encode=encode).counts
-    scores = summarize([counts])
-    tiles = [_tile(label, scores[name], find_metric(name).hint) for name, label in HEADLINES.items()]
+    scores = summarize([scored.counts])
+    taught = [name for name in TAUGHT if not math.isnan(scores[name])]
+    tiles = [_tile(find_metric(name), scores[name]) for name in (*HEADLINES, *taught)]
     return f'<div class="scores" role="group" aria-label="Scores of this run">{"".join(tiles)}</div>'
 
 
-def _tile(label: str, value: float, hint: str) -> str:
-    figure = "undefined" if math.isnan(value) else f"{value:.2f}"
+def _tile(metric: Metric, value: float) -> str:
+    digits = 0 if metric.is_count else 2
+    figure = "undefined" if math.isnan(value) else f"{value:.{digits}f}"
+    about = escape(f"{metric.label}: {figure}. {metric.hint}")
     return (
-        f'<div class="score" tabindex="0" role="img" aria-label="{escape(f"{label}: {figure}. {hint}")}" '
-        f'data-hint="{escape(hint)}"><b>{figure}</b><span>{escape(label)}</span></div>'
+        f'<div class="score" tabindex="0" role="img" aria-label="{about}" '
+        f'data-hint="{escape(metric.hint)}"><b>{figure}</b><span>{escape(metric.label)}</span></div>'
     )

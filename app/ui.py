@@ -8,28 +8,29 @@ from typing import Any
 
 import gradio as gr
 
-from app import handlers, streaming
+from app import handlers, reruns, streaming
+from app.batch import saved
 from app.batch.batches import Batches
 from app.batch.tab import make_batch_tab
 from app.desk.answers import answer
 from app.desk.desk import Desk
 from app.desk.tab import make_desk_tab
+from app.downloads import SAVE, export_run, make_download
 from app.handlers import Bench
+from app.inspecting import inspect_run
 from app.player.player import make_player
 from app.views import Buttons, ClipView, RunView, Thresholds
-from app.wiring import AT_ONCE, LINE, MODEL
+from app.wiring import AT_ONCE, MODEL, MOVE, THRESHOLD, make_line
+from app.words import shorten_ids
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
-PREVIEW = """(typed) => {{
-    const value = Number.isFinite(typed) ? Math.min(1, Math.max(0, typed)) : null;
-    const detail = {{name: '{name}', value}};
-    if (value !== null) document.dispatchEvent(new CustomEvent('stepscope:threshold', {{detail}}));
-    return value;
-}}"""
-"""Tells the player that a slider moves; the server hears of it from the player, once the slider is let go."""
+FOLLOW = "() => document.querySelector('#player .ss').thresholds()"
+"""Sets both sliders to the thresholds that the player shows."""
+INSPECTED = "(text) => { document.dispatchEvent(new CustomEvent('stepscope:inspection', {detail: text})); }"
+"""Gives the player the inspection of a frame."""
 STALE = "() => { document.dispatchEvent(new CustomEvent('stepscope:stale')); }"
-"""Tells the player that the task is no longer the one of the run that it shows."""
+"""Lets the player compare the boxes of the task with the task of the run that it shows."""
 
 
 def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
@@ -43,30 +44,34 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         gr.Markdown(INTRODUCTION, elem_id="title")
         with gr.Tabs(elem_id="rooms") as rooms:
             with gr.Tab("Player", id="player") as player_tab, gr.Row():
-                with gr.Column(scale=3, min_width=300):
+                with gr.Column(scale=3, min_width=200, elem_classes="setup"):
                     chosen = _chooser(bench)
                     upload = gr.File(label="or upload a video", height=120, elem_id="upload")
-                    with gr.Row():
-                        run_button = gr.Button("Run", variant="primary", min_width=100, elem_id="run")
-                        stop_button = gr.Button(
-                            "Stop", variant="stop", min_width=100, interactive=False, elem_id="stop"
+                    with gr.Accordion("Reference of the upload (optional)", open=False, elem_id="own_reference"):
+                        reference = gr.File(
+                            label="Manifest, DST or ProAssist",
+                            height=130,
+                            elem_id="reference",
                         )
+                    with gr.Row():
+                        run_button = gr.Button("Run", variant="primary", min_width=80, elem_id="run")
+                        stop_button = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="stop")
                     goal = gr.Textbox(label="Goal", placeholder="build the toy truck", elem_id="goal")
                     steps = gr.Textbox(label="Steps, one a line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
                     user_turns = gr.Textbox(
                         label="User turns, one a line (optional)",
-                        placeholder="12.5: What is next?",
+                        placeholder="12.5: What is next?  or  1:30 What is next?",
                         lines=2,
                         elem_id="user_turns",
                     )
-                    speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="speak_threshold")
-                    update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="update_threshold")
-                with gr.Column(scale=11, min_width=640):
-                    status = gr.Textbox(**LINE, elem_id="status")
+                    speak = gr.Slider(label="Speak threshold", elem_id="speak_threshold", **THRESHOLD)
+                    update = gr.Slider(label="Update threshold", elem_id="update_threshold", **THRESHOLD)
+                with gr.Column(scale=11, min_width=640, elem_classes="work"):
+                    status = make_line("status")
                     progress = gr.HTML(elem_id="progress", padding=False)
                     with gr.Column(elem_id="stage"):
                         video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
-                        player = make_player(video_id="video", elem_id="player", review=review)
+                        player = make_player(video_id="video", elem_id="player", streams=bench.streams, review=review)
                     scores = gr.HTML(elem_id="scores", padding=False)
             batch_tab = gr.Tab("Batch", id="batch")
             desk_tab = gr.Tab("Reviews", id="reviews")
@@ -85,14 +90,39 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         player.against(judge_against, live, list(run_view), **AT_ONCE)
 
         def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
-            return handlers.open_page(bench, live, chosen, dict(request.query_params))
+            link = dict(request.query_params)
+            if "saved" in link:
+                return saved.open_linked(bench, batches, live, chosen, link)
+            return (*handlers.open_page(bench, live, chosen, link), gr.skip())
 
-        let_go = player.thresholds(handlers.take_thresholds, None, list(thresholds), **AT_ONCE)
-        again = let_go.then(
-            partial(streaming.rerun, bench), [live, *thresholds], list(run_view), **MODEL, show_progress="hidden"
+        download = make_download()
+        player.export_run(export_run, live, download, **AT_ONCE).then(
+            None, download, None, js=SAVE, api_visibility="private"
         )
-        opening = page.load(open_page, [live, chosen], [*everything, *thresholds], **AT_ONCE)
-        clicking = run_button.click(handlers.begin, None, [*run_view, *buttons], cancels=[again], **AT_ONCE)
+        inspected = gr.Textbox(visible="hidden")
+
+        def inspect(live: Any, event: gr.EventData) -> Any:
+            return inspect_run(bench, live, event)
+
+        player.inspect_frame(inspect, live, inspected, **MODEL, show_progress="hidden").then(
+            None, inspected, None, js=INSPECTED, api_visibility="private"
+        )
+
+        def ask(live: Any, event: gr.EventData) -> Any:
+            return reruns.ask(bench, live, event)
+
+        opening = page.load(open_page, [live, chosen], [*everything, *thresholds, rooms], **AT_ONCE)
+        clicking = run_button.click(
+            handlers.begin, [live, clip, goal, steps, user_turns, *thresholds], [*run_view, *buttons], **AT_ONCE
+        )
+
+        def release(request: gr.Request) -> None:
+            windows = page.state_holder
+            left = windows[request.session_hash].get(live._id) if request.session_hash in windows else None
+            if left is not None:
+                bench.recordings.release(left)
+
+        page.unload(release)
         streams = [
             begun.then(
                 partial(streaming.stream, bench),
@@ -106,24 +136,45 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         ]
         for running in streams:
             running.then(handlers.end, live, list(buttons), **AT_ONCE)
-        ends: dict[str, Any] = {"cancels": [*streams, again], **AT_ONCE}
-        stop_button.click(partial(handlers.stop, bench), live, [*run_view, *buttons], **ends)
+        asking = player.thresholds(ask, live, list(run_view), trigger_mode="multiple", **AT_ONCE)
+        stop = partial(handlers.stop, bench)
+        stopping = stop_button.click(handlers.halt, live, None, **AT_ONCE).then(
+            stop, live, [*run_view, *buttons], cancels=streams, **AT_ONCE
+        )
+        again = [
+            event.then(
+                partial(reruns.rerun, bench),
+                live,
+                list(run_view),
+                **MODEL,
+                trigger_mode="always_last",
+                show_progress="hidden",
+            )
+            for event in (asking, stopping)
+        ]
+        ends: dict[str, Any] = {"cancels": [*streams, *again], **AT_ONCE}
+        player.shown(None, None, list(thresholds), js=FOLLOW, api_visibility="private")
         chosen.select(partial(handlers.choose_demo, bench), [live, chosen], everything, **ends)
         show_upload = partial(handlers.accept_upload, bench)
         gr.on([upload.upload, upload.clear], show_upload, [live, clip, upload], everything, **ends)
+        gr.on([chosen.select, upload.upload, upload.clear], lambda: None, None, reference, **AT_ONCE)
+        taken = [reference.upload, reference.clear]
+        gr.on(taken, partial(handlers.take_reference, bench), [live, clip, reference], everything, **ends)
         shared: dict[str, Any] = {"live": live, "player": [*everything, *thresholds], "ends": ends, "rooms": rooms}
         with batch_tab:
             make_batch_tab(bench, batches, **shared, here=batch_tab, elsewhere=[player_tab, desk_tab])
         with desk_tab:
             make_desk_tab(bench, batches, desk, **shared, here=desk_tab)
-        for name, slider in thresholds._asdict().items():
-            slider.input(None, [slider], [slider], js=PREVIEW.format(name=name), api_visibility="private")
+        moves = [event for slider in thresholds for event in (slider.input, slider.release)]
+        gr.on(moves, None, list(thresholds), None, js=MOVE, api_visibility="private")
         for box in (goal, steps, user_turns):
-            box.input(None, None, None, js=STALE, api_visibility="private")
+            box.change(None, None, None, js=STALE, api_visibility="private")
     return page
 
 
 def _chooser(bench: Bench) -> gr.Dropdown:
-    choices = [clip.name for clip in bench.demos.clips]
-    first = choices[0] if choices else None
-    return gr.Dropdown(choices, value=first, label="Bundled video", interactive=True, elem_id="chosen")
+    choices = [(short, name) for name, short in shorten_ids(clip.name for clip in bench.demos.clips).items()]
+    first = bench.demos.hardest
+    return gr.Dropdown(
+        choices, value=first.name if first else None, label="Bundled video", interactive=True, elem_id="chosen"
+    )

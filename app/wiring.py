@@ -2,15 +2,44 @@
 
 from typing import Any, Final
 
+import gradio as gr
+
 AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 """For events that never wait for another's end."""
 MODEL: Final[dict[str, Any]] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
 """For events that need the model: one at a time, the others wait in a queue."""
-LINE: Final[dict[str, Any]] = {
-    "show_label": False,
-    "container": False,
-    "interactive": False,
-    "lines": 1,
-    "max_lines": 6,
+SWEEP: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}
+"""For sweeps, which load a model of their own and last long: one at a time, and no run waits for them."""
+THRESHOLD: Final[dict[str, Any]] = {
+    "minimum": 0,
+    "maximum": 1,
+    "value": 0.5,
+    "step": 0.01,
+    "elem_classes": "threshold",
 }
-"""A line that says something; names and errors in it stay text."""
+"""A slider of a threshold; by its class the player's script finds the box and refuses what is no threshold."""
+MOVE: Final = """(speak, update) => {
+    document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {speak, update}}));
+}"""
+"""Script of an event with both sliders as inputs: the player previews them, then asks for the exact run."""
+_SHOW = """
+const line = () => element.querySelector('.status-line');
+const show = () => { line().textContent = props.value ?? ''; };
+watch('value', show);
+show();
+"""
+
+
+def make_line(elem_id: str, *, value: str = "") -> gr.HTML:
+    """Return a status line: a live region whose value is plain text, never markup.
+
+    The scaffold is constant and the text enters as ``textContent``, so file names and errors in it stay text.
+    """
+    return gr.HTML(
+        value=value,
+        html_template='<p class="status-line" role="status" aria-live="polite"></p>',
+        js_on_load=_SHOW,
+        apply_default_css=False,
+        elem_id=elem_id,
+        padding=False,
+    )

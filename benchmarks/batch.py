@@ -36,8 +36,10 @@ def main(num_videos: int) -> None:
         num_timed = min(NUM_TIMED, num_videos)
         print(f"{num_timed} videos: {seconds['cpu:1']:.1f} s with one process, {seconds['cpu:2']:.1f} s with two")
         print(f"speed-up {seconds['cpu:1'] / seconds['cpu:2']:.2f} on {os.cpu_count()} cores")
-        jobs = Jobs(encode=load_encoder().encode, scoring=ScoreSettings(text_encoder=EMBEDDED))
-        job = Job(folder=folder / "all", split=read_split(split), work=Work(checkpoint=str(BUNDLED)), devices="cpu:2")
+        scoring = ScoreSettings(text_encoder=EMBEDDED)
+        jobs = Jobs(encode=load_encoder().encode, scoring=scoring)
+        work = Work(checkpoint=str(BUNDLED))
+        job = Job(folder=folder / "all", split=read_split(split), work=work, devices="cpu:2", scoring=scoring)
         jobs.submit(job)
         began, seen = time.perf_counter(), 0
         while not job.is_over:

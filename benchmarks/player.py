@@ -6,29 +6,21 @@ Prints what it took and, as the last line, JSON. Needs Chromium and the developm
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
-from app.clips import Clip
-from app.runs import Run
-from engine.config import StreamConfig
-from engine.control import Task
-from engine.dialogue import apply_update, initial_state
 from engine.h264 import write_h264
-from engine.records import FrameOutput, Step
 from eval.failures import judge_video
-from eval.samples import Sample, Turn
-from tests.browser import CHROMIUM, FLAGS, inspect, serve_player
+from tests.browser import inspect, open_browser, serve_player
+from tests.long_run import FPS, make_long_run
 from tests.played import write_reviewed
 
-NUM_FRAMES, FPS, NUM_TURNS, NUM_STEPS = 14_400, 2.0, 1_500, 12
+NUM_FRAMES, NUM_TURNS = 14_400, 1_500
 SECONDS = 4.0
 NUM_VERDICTS = 30
-WORDS = ("now", "attach", "the", "wheel", "to", "board", "turn", "it", "until", "holds", "pick", "up", "cabin")
 MOVES = {
     "plays, whole video in view": "",
     "plays, 30 s in view": "",
@@ -61,85 +53,23 @@ MEASURE = """([seconds, moves]) => new Promise((done) => {
 })"""
 
 
-def make_long_run(video: Path) -> Run:
-    """Make up a run of 2 hours with references."""
-    rng = np.random.default_rng(0)
-    steps = tuple(Step(id=f"S{number}", name=f"attach the part {number}") for number in range(1, NUM_STEPS + 1))
-    frames = np.sort(rng.choice(NUM_FRAMES, NUM_TURNS, replace=False)).tolist()
-    said, updates, turns = dict[int, str](), dict[int, tuple[str, ...]](), list[Turn]()
-    for number, frame in enumerate(frames):
-        text = " ".join(rng.choice(WORDS, 8))
-        if number % 3 == 0:
-            update = f"S{int(rng.integers(NUM_STEPS)) + 1}->{'start' if rng.random() < 0.5 else 'complete'}"
-            turns.append(Turn(time_s=frame / FPS, role="update", text=update))
-            updates[min(NUM_FRAMES - 1, frame + int(rng.integers(3)))] = (update,)
-        else:
-            turns.append(Turn(time_s=frame / FPS, role="assistant", text=text))
-            if rng.random() < 0.9:
-                said[min(NUM_FRAMES - 1, frame + int(rng.integers(3)))] = text
-    sample = Sample(
-        video_id="long",
-        video_path=video,
-        fps=FPS,
-        num_frames=NUM_FRAMES,
-        goal="build",
-        steps=steps,
-        turns=tuple(turns),
-        initial_state={},
-    )
-    clip = Clip(
-        name="long",
-        path=video,
-        fps=FPS,
-        num_frames=NUM_FRAMES,
-        duration_s=NUM_FRAMES / FPS,
-        sample=sample,
-        is_bundled=True,
-    )
-    run = Run(clip=clip, task=Task(goal="build", steps=steps), config=StreamConfig(), is_finished=True)
-    return replace(run, outputs=tuple(_outputs(steps, said, updates, rng)))
-
-
-def _outputs(
-    steps: tuple[Step, ...], said: dict[int, str], updates: dict[int, tuple[str, ...]], rng: np.random.Generator
-) -> Iterator[FrameOutput]:
-    state = initial_state(steps)
-    for index in range(NUM_FRAMES):
-        for text in updates.get(index, ()):
-            state = dict(apply_update(state, text).state)
-        yield FrameOutput(
-            frame_index=index,
-            time_s=index / FPS,
-            speak_prob=float(rng.beta(8, 1) if index in said else rng.beta(1, 8)),
-            update_prob=float(rng.beta(8, 1) if index in updates else rng.beta(1, 8)),
-            response=said.get(index),
-            updates=updates.get(index, ()),
-            dst_state=state,
-            cache_tokens=200 + 3 * index % 3000,
-            refreshed=index > 0 and 3 * index % 3000 == 0,
-            latency_ms=float(rng.gamma(2, 4)),
-        )
-
-
 def main() -> None:
     """Make the run, open it, and measure."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_h264(folder / "long.mp4", _pictures(), fps=1)
-        run = make_long_run(folder / "long.mp4")
+        run = make_long_run(folder / "long.mp4", num_frames=NUM_FRAMES, num_turns=NUM_TURNS)
         assert run.clip.sample is not None
         judged = judge_video(run.clip.sample, run.outputs, encode=lambda texts: np.eye(len(texts), dtype=np.float32))
         (folder / "a-empty.json").write_text("", encoding="utf-8")
         write_reviewed(folder / "long.json", run, judged)
         size_mb = (folder / "long.json").stat().st_size / 1e6
         print(f"{NUM_FRAMES} frames, {len(judged.turns)} turns, {len(judged.failures)} failures: {size_mb:.1f} MB")
-        with serve_player(folder) as address, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        with serve_player(folder) as address, open_browser() as browser:
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             page.goto(address)
             page.wait_for_function("document.querySelector('#video video')?.readyState >= 2", timeout=60_000)
             figures = _measure(page)
-            browser.close()
     print(json.dumps(figures))
 
 

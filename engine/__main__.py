@@ -11,6 +11,11 @@ from dataclasses import Field
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from engine.startup import exit_code, exit_when_interrupted, stoppable
+
+if __name__ == "__main__":  # before the libraries, whose import takes seconds
+    exit_when_interrupted()
+
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -30,7 +35,7 @@ from engine.bench import (
 )
 from engine.checkpoint import Checkpoint, load_model, save_model
 from engine.clips import batches, read_clips
-from engine.config import SETTINGS, StreamConfig, read_config
+from engine.config import SETTINGS, StreamConfig, read_config, read_threshold
 from engine.control import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
@@ -53,13 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     transformers_logging.disable_progress_bar()
     try:
-        options.command(options)
+        with stoppable():
+            options.command(options)
     except (EngineError, ValueError, OSError) as error:
         tqdm.write(f"error: {error}", file=sys.stderr)  # on a line of its own, below a bar
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         print("stopped; nothing was written", file=sys.stderr)
-        return 130
+        return exit_code(interrupt)
     return 0
 
 
@@ -98,7 +104,7 @@ def fine_tune(options: argparse.Namespace) -> None:
     """Train heads and text model on annotated clips, into a folder of its own."""
     if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
         raise ValueError(f"--out {options.out} is not empty; name a new folder, so that no two checkpoints mix")
-    checkpoint = _checkpoint(options)
+    checkpoint = _checkpoint(options, dtype="float32" if options.dtype == "auto" else None)
     clips = read_clips(options.clips, checkpoint, fps=options.fps)
     config = TrainConfig(
         num_steps=options.num_steps,
@@ -119,6 +125,7 @@ def fine_tune(options: argparse.Namespace) -> None:
         checkpoint.prompt.tokenizer,
         normalization=checkpoint.normalization,
         silent_id=checkpoint.silent_id,
+        base=checkpoint.folder,
     )
     print(f"checkpoint written to {options.out}")
 
@@ -203,6 +210,9 @@ def _checkpoint(options: argparse.Namespace, *, dtype: str | None = None) -> Che
 def _config(options: argparse.Namespace) -> StreamConfig:
     given = {name: value for name, value in vars(options).items() if value is not None}
     fields: dict[str, Any] = {name: given[name] for name in StreamConfig.__dataclass_fields__ if name in given}
+    for name in ("speak", "update"):
+        if f"{name}_threshold" in fields:
+            fields[f"{name}_threshold"] = read_threshold(fields[f"{name}_threshold"], name)
     return read_config(options.config, **fields) if options.config else StreamConfig(**fields)
 
 
@@ -215,6 +225,8 @@ def _add_setting(command: argparse.ArgumentParser, setting: Field[Any], about: s
     kinds: dict[str, Any] = {"choices": get_args(setting.type)}
     if setting.type in (int, float):
         kinds = {"type": setting.type, "metavar": "N" if setting.type is int else "X"}
+    if setting.name in ("speak_threshold", "update_threshold"):
+        kinds["type"] = str  # read by read_threshold, as everywhere
     command.add_argument(option, help=f"{about} (default: {setting.default})", **kinds)
 
 
@@ -237,7 +249,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--out", type=Path, required=True, help="JSON lines, one FrameOutput each")
     command.add_argument("--goal", default="", help="what is being made")
     command.add_argument("--steps", type=Path, help="text file with a step a line, such as 'S1: attach the wheel'")
-    command.add_argument("--user", action="append", default=[], metavar="'SECONDS: WORDS'", help="a user turn")
+    command.add_argument(
+        "--user",
+        action="append",
+        default=[],
+        metavar="'TIME: WORDS'",
+        help="a user turn; TIME in seconds, as m:ss or as h:mm:ss",
+    )
     command.add_argument("--features", type=Path, help="feature file of the video, instead of encoding it")
     command.add_argument("--config", type=Path, help="YAML file of stream settings; options win")
     for name, about in SETTINGS.items():

@@ -49,6 +49,10 @@ class Trace:
     """What was read at each piece of each context, in order."""
     cached: int = 0
     """Tokens of the last context that the run's cache holds."""
+    prompts: list[int] = field(default_factory=list)
+    """Tokens of the prompt that each context begins with."""
+    begins: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Per frame of a traced run, its context and the number of pieces there before its own."""
 
 
 class Ahead:
@@ -72,18 +76,24 @@ class Ahead:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def begin(self, *, is_traced: bool) -> None:
-        """Begin a new context. The earlier ones are forgotten, unless the run is traced."""
+    def begin(self, *, is_traced: bool, prompt_tokens: int) -> None:
+        """Begin a new context with a prompt. The earlier ones are forgotten, unless the run is traced."""
         number = self._num_contexts
         self._num_contexts += 1
         self._waiting.clear()
         self.trace.cached = 0
         if not is_traced:
             self.trace.contexts.clear()
+            self.trace.prompts.clear()
         self.trace.contexts.append([])
+        self.trace.prompts.append(prompt_tokens)
         if self._past and number < len(self._past.contexts):
             self._waiting.extend(self._past.contexts[number])
             self.trace.cached = self._past.cached if number == len(self._past.contexts) - 1 else 0
+
+    def enter(self, frame: int) -> None:
+        """Note that what is confirmed from here on is fed at a frame."""
+        self.trace.begins[frame] = (len(self.trace.contexts) - 1, len(self.trace.contexts[-1]))
 
     def size(self, pieces: Iterable[Piece]) -> int:
         """Count the tokens of pieces."""

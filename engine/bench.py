@@ -21,6 +21,7 @@ from engine.control import Task
 from engine.decide import triggers
 from engine.records import FrameOutput, Step, UserTurn
 from engine.stream import Streamer, Video
+from engine.texts import load_json
 from engine.video import read_frames
 from engine.vision import encode
 
@@ -100,7 +101,7 @@ def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] 
     Raises ``ValueError`` for another file.
     """
     try:
-        records = json.loads(manifest.read_text(encoding="utf-8"))["videos"]
+        records = load_json(manifest.read_text(encoding="utf-8"))["videos"]
         chosen = [record for record in records if only is None or record["video_id"] in only]
         videos = [_video(record, manifest.parent, checkpoint) for record in chosen]
     except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -39,6 +39,11 @@ class Layer(DynamicLayer):
         """Return the tokens held."""
         return self.length
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory of its buffers, in bytes."""
+        return sum(buffer.nbytes for buffer in self._buffers or ())
+
     def copy_to(self, other: "Layer") -> None:
         """Append what is held to another layer, which shares no memory with this one."""
         if self._buffers is not None and self.length:
@@ -63,6 +68,11 @@ class KVCache(Cache):
     def length(self) -> int:
         """Tokens held."""
         return int(self.get_seq_length())
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that it holds, filled or not, in bytes."""
+        return sum(layer.num_bytes for layer in self.layers)
 
     def crop_to(self, length: int) -> None:
         """Keep the first ``length`` tokens. Raises ``ValueError`` when fewer are held."""

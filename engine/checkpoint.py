@@ -5,18 +5,16 @@ A checkpoint is a transformers SmolVLM folder (``config.json``, ``*.safetensors`
 not fit is refused in one line; pickles are never opened.
 """
 
-import hashlib
+import copy
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-from safetensors import SafetensorError, safe_open
+from torch import Tensor
 from transformers import (
     AutoTokenizer,
     PreTrainedTokenizerBase,
@@ -24,9 +22,11 @@ from transformers import (
     SmolVLMForConditionalGeneration,
 )
 
+from engine.checkpoint_files import read_normalization, read_object, read_tensor, stored_tensors
 from engine.errors import CheckpointError
 from engine.graphs import GraphPool, GraphSetting, graph_pool
 from engine.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads, write_tensors
+from engine.identity import ModelIdentity, digest_encoder, identify_folder
 from engine.images import Normalization
 from engine.model import StreamingModel
 from engine.prompt import Prompt
@@ -49,6 +49,8 @@ class Checkpoint:
     """Text to ids and back."""
     normalization: Normalization
     """How its images are normalised."""
+    heads: Path | None = None
+    """The heads file that was loaded; None for random heads."""
     silent_id: int | None = None
     """The token that means silence, for the token policies."""
     graphs: GraphPool | None = None
@@ -56,13 +58,18 @@ class Checkpoint:
 
     @cached_property
     def encoder_digest(self) -> str:
-        """Digest of the vision tower and the connector as stored."""
-        return _digest(self.folder, lambda name: "vision_model" in name or "connector" in name)
+        """Digest of what makes features of normalised images; the same in any number format that keeps the values."""
+        return digest_encoder(self.folder, self.model.vlm.config)
 
     @cached_property
+    def identity(self) -> ModelIdentity:
+        """Digests of all that outputs follow from, part by part."""
+        return identify_folder(self.folder, heads=self.heads)
+
+    @property
     def digest(self) -> str:
-        """Digest of all weights as stored."""
-        return digest_weights(self.folder)
+        """Digest of all that outputs follow from: weights, heads, config, tokenizer, chat template, preprocessor."""
+        return self.identity.digest
 
 
 def pick_device(device: str = "auto") -> torch.device:
@@ -118,7 +125,8 @@ def load_model(
     folder = _find(path_or_id)
     vlm = _load_vlm(folder, number_format)
     tokenizer = _load_tokenizer(folder)
-    tensors, settings = read_heads(find_heads(folder, heads, allow_untrained=allow_untrained_heads))
+    heads_file = find_heads(folder, heads, allow_untrained=allow_untrained_heads)
+    tensors, settings = read_heads(heads_file)
     add_tokens(vlm, tokenizer, tensors, allow_untrained=allow_untrained_heads)
     model = add_heads(vlm, tensors, settings)
     prompt = Prompt(tokenizer)
@@ -132,15 +140,17 @@ def load_model(
         folder=folder,
         model=model,
         prompt=prompt,
-        normalization=_read_normalization(folder),
+        normalization=read_normalization(folder),
+        heads=heads_file,
         silent_id=_silent_id(tokenizer, settings.get("silent_token")),
         graphs=graph_pool(model, graphs),
     )
 
 
-def digest_weights(path_or_id: str | Path) -> str:
-    """Return ``Checkpoint.digest`` without loading the model. Raises ``CheckpointError`` as ``load_model`` does."""
-    return _digest(_find(path_or_id), lambda name: True)
+def identify_model(path_or_id: str | Path, *, heads: str | Path | None = None) -> ModelIdentity:
+    """Return ``Checkpoint.identity`` without loading the model. Raises ``CheckpointError`` as ``load_model`` does."""
+    folder = _find(path_or_id)
+    return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False))
 
 
 def save_model(
@@ -151,17 +161,33 @@ def save_model(
     normalization: Normalization | None = None,
     silent_id: int | None = None,
     dtype: torch.dtype = torch.float16,
+    base: Path | None = None,
 ) -> None:
-    """Write a checkpoint folder that ``load_model`` reads: model and heads file, in ``dtype``."""
+    """Write a checkpoint folder that ``load_model`` reads: model and heads file.
+
+    Args:
+        folder: Where to; made if there is none.
+        model: The weights.
+        tokenizer: With its chat template.
+        normalization: How images are normalised.
+        silent_id: The token that means silence.
+        dtype: Number format of the tensors that ``base`` does not hold.
+        base: Folder of the checkpoint that the model was trained from. Tensors that require no gradient are copied
+            from it byte for byte, all others are written in its number format: so features of its frozen encoder fit.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    state = {name: tensor.to(dtype) for name, tensor in model.vlm.state_dict().items()}
-    tied = model.vlm.config.tie_word_embeddings or model.vlm.config.text_config.tie_word_embeddings
-    if tied:
+    is_tied = model.vlm.lm_head.weight is model.vlm.get_input_embeddings().weight
+    state = _saved_state(model, dtype=dtype, base=base)
+    if is_tied:
         state.pop("lm_head.weight", None)
     write_tensors(folder / "model.safetensors", state, {"format": "pt"})
     silent_token = None if silent_id is None else tokenizer.convert_ids_to_tokens(silent_id)
     save_heads(folder / HEADS_FILE, model, silent_token=silent_token)
-    model.vlm.config.save_pretrained(folder)
+    config = copy.deepcopy(model.vlm.config)
+    config.tie_word_embeddings = config.text_config.tie_word_embeddings = is_tied  # as it is, whatever was said
+    for part in (config, config.text_config, config.vision_config):
+        part.dtype = state["model.text_model.embed_tokens.weight"].dtype
+    config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     values = normalization or Normalization()
     preprocessing = {
@@ -172,6 +198,21 @@ def save_model(
     }
     with write_whole(folder / "preprocessor_config.json") as file:
         json.dump(preprocessing, file, indent=2)
+
+
+def _saved_state(model: StreamingModel, *, dtype: torch.dtype, base: Path | None) -> dict[str, Tensor]:
+    """Return the tensors of the model as ``save_model`` writes them."""
+    stored = {} if base is None else stored_tensors(base)
+    trained = {name for name, parameter in model.vlm.named_parameters() if parameter.requires_grad}
+    state = {}
+    for name, tensor in model.vlm.state_dict().items():
+        before = read_tensor(stored[name], name) if name in stored else None
+        if before is None:
+            state[name] = tensor.to(dtype)
+        else:
+            is_frozen = name not in trained and before.shape == tensor.shape
+            state[name] = before if is_frozen else tensor.to(before.dtype)
+    return state
 
 
 def _find(path_or_id: str | Path) -> Path:
@@ -194,17 +235,22 @@ def _find(path_or_id: str | Path) -> Path:
 
 
 def _load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGeneration:
+    kind = read_object(folder / "config.json").get("model_type")
+    if kind != "smolvlm":
+        raise CheckpointError(f"{folder} holds a {kind} model; StepScope streams SmolVLM")
     try:
-        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-        if kind != "smolvlm":
-            raise CheckpointError(f"{folder} holds a {kind} model; StepScope streams SmolVLM")
         config = SmolVLMConfig.from_pretrained(folder)
         vlm, report = SmolVLMForConditionalGeneration.from_pretrained(
             folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True
         )
-    except (OSError, ValueError, RuntimeError, AttributeError, SafetensorError) as error:
-        raise CheckpointError(f"{folder} cannot be loaded as SmolVLM: {str(error).splitlines()[0]}") from error
-    missing = sorted(set(report["missing_keys"]) - {"lm_head.weight"})
+    except Exception as error:  # a config may be wrong in any way, and transformers fail in as many
+        raise CheckpointError(f"{folder} cannot be loaded as SmolVLM: {_first_line(error)}") from error
+    missing = sorted(report["missing_keys"])  # without the output embeddings when they are the input's, tied
+    if missing == ["lm_head.weight"]:
+        raise CheckpointError(
+            f"{folder} lacks lm_head.weight, and its config.json says that the output embeddings are not the input's; "
+            "fetch it again, or set tie_word_embeddings to true there if they are"
+        )
     if missing or report["mismatched_keys"]:
         odd = missing or sorted(map(str, report["mismatched_keys"]))
         raise CheckpointError(f"{folder} lacks weights or has them in another shape: {', '.join(odd[:3])}")
@@ -212,11 +258,16 @@ def _load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGenerati
     return model
 
 
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    read_object(folder / "tokenizer_config.json")  # refused by its name when it cannot be read
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # tokenizers raises nothing more precise
+        raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {_first_line(error)}") from error
     tokenizer.chat_template = tokenizer.chat_template or _processor_template(folder)
     if not tokenizer.chat_template:
         raise CheckpointError(f"{folder}: the tokenizer has no chat template; add chat_template.jinja")
@@ -226,29 +277,12 @@ def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 def _processor_template(folder: Path) -> str | None:
     """Read the template that older checkpoints keep with their processor."""
     path = folder / "chat_template.json"
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["chat_template"]) if path.is_file() else None
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} cannot be read as a chat template: {error}") from error
-
-
-def _read_normalization(folder: Path) -> Normalization:
-    path = folder / "preprocessor_config.json"
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        default = Normalization()
-        return Normalization(
-            scale=float(values.get("rescale_factor", default.scale)),
-            mean=_three(values.get("image_mean", default.mean)),
-            std=_three(values.get("image_std", default.std)),
-        )
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path} does not say how images are normalised: {error}") from error
-
-
-def _three(values: Any) -> tuple[float, float, float]:
-    red, green, blue = (float(value) for value in values)
-    return red, green, blue
+    if not path.is_file():
+        return None
+    template = read_object(path).get("chat_template")
+    if not isinstance(template, str):
+        raise CheckpointError(f"{path} has no chat_template that is text; mend or remove it")
+    return template
 
 
 def _silent_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | None:
@@ -261,25 +295,3 @@ def _silent_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | N
             "the heads belong to another model"
         )
     return token_id
-
-
-def _digest(folder: Path, counts: Any) -> str:
-    """Hash the stored bytes of the tensors whose name ``counts``, whatever file they are in."""
-    digest = hashlib.sha256()
-    try:
-        for name, path in sorted(_stored(folder)):
-            if counts(name):
-                with safe_open(path, framework="pt") as file:
-                    tensor = file.get_tensor(name)
-                digest.update(name.encode())
-                digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    except SafetensorError as error:
-        raise CheckpointError(f"{folder} holds a damaged .safetensors file: {error}; fetch it again") from error
-    return digest.hexdigest()[:16]
-
-
-def _stored(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in folder.glob("*.safetensors"):
-        with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118
-                yield name, path

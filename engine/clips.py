@@ -5,7 +5,6 @@ A line has ``features`` (a feature file, relative to the JSON lines file), ``goa
 is an error that names file and line, and says what is wrong.
 """
 
-import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from engine.checkpoint import Checkpoint
 from engine.dialogue import initial_state, parse_update
 from engine.features import read_features
 from engine.records import Step, numbered_lines
+from engine.texts import load_json
 from engine.train import TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 
 _ROLES = ("update", "user", "assistant")
@@ -39,7 +39,7 @@ def read_clips(path: Path, checkpoint: Checkpoint, *, fps: float) -> list[Encode
     clips = []
     for number, line in numbered_lines(path):
         try:
-            record = json.loads(line)
+            record = load_json(line)
             frames = list(read_features(path.parent / record["features"], checkpoint, fps=fps))
             clips.append(_clip(record, torch.stack([frame.features for frame in frames])))
         except (KeyError, TypeError, ValueError) as error:

@@ -3,6 +3,7 @@
 Thresholds are used exactly as set. Lengths are in tokens unless the name says otherwise.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -131,9 +132,40 @@ SETTINGS: Mapping[str, str] = {
 """What help says of each setting of a stream."""
 
 
+def read_threshold(value: object, name: str) -> float:
+    """Read a threshold as it was typed, such as ``0.4`` or ``0,4``: the one reader of the page, of links and commands.
+
+    Args:
+        value: A number, or its text.
+        name: The threshold's name, ``speak`` or ``update``.
+
+    Raises:
+        ValueError: Anything but a number from 0 to 1.
+    """
+    threshold = math.nan
+    if isinstance(value, str) or (isinstance(value, float | int) and not isinstance(value, bool)):
+        try:
+            threshold = float(value.strip().replace(",", ".") if isinstance(value, str) else value)
+        except (ValueError, OverflowError):
+            threshold = math.nan
+    if not 0 <= threshold <= 1:
+        got = "nothing" if value is None or value == "" else repr(value)[:100]
+        raise ValueError(f"the {name} threshold must be a number from 0 to 1; got {got}")
+    return threshold
+
+
 def _require(holds: bool, name: str, value: object, what: str) -> None:
     if not holds:
         raise ValueError(f"{name} must be {what}; got {value!r}")
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Refuses aliases, of which a short file can make a mapping without end."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it repeats a value by an alias; write the value out")
+        return super().compose_node(parent, index)
 
 
 def read_config(path: Path, **overrides: Any) -> StreamConfig:
@@ -142,8 +174,10 @@ def read_config(path: Path, **overrides: Any) -> StreamConfig:
     Raises ``ValueError`` naming the file for anything but such a mapping.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainLoader) or {}
+    except RecursionError:
+        raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error
     known = {field.name for field in fields(StreamConfig)}
     if not isinstance(values, dict) or not set(values) <= known:

@@ -141,6 +141,8 @@ class Steering:
         while (yield from self.is_there(frame)):
             time_s = self.times[frame - self.first]
             self.make_room(frame)
+            if self.is_traced:
+                self.ahead.enter(frame)
             decision = yield from self.see(frame)
             turn, response = yield from self.turn(frame, decision)
             yield FrameOutput(
@@ -169,7 +171,7 @@ class Steering:
                 f"{self.config.refresh_at - self.tokens_per_frame - 1}; shorten goal and steps or raise max_seq_len"
             )
         self.length, self.pending = 0, list(prompt)
-        self.ahead.begin(is_traced=self.is_traced)
+        self.ahead.begin(is_traced=self.is_traced, prompt_tokens=len(prompt))
 
     def is_there(self, frame: int) -> Generator[Request | FrameOutput, Answer, bool]:
         """Whether the video has this frame. Where nothing is guessed, look ``width`` frames ahead."""

@@ -1,7 +1,7 @@
 """The decoders behind ``engine.video``: decord, PyAV and OpenCV, each a generator of pictures.
 
 All three keep one contract: pictures of the same ``Track``, in display order, upright, each with its true
-time from the start of the stream; the image itself is made only when asked for. What a decoder cannot read
+time on the clock of browsers; the image itself is made only when asked for. What a decoder cannot read
 it tells with one ``DecodeError`` after its last readable picture; nothing of decord, PyAV or OpenCV leaves
 this room. Rates, sampling and the choice among decoders are ``engine.video``'s. Pixels are taken as stored:
 a picture with non-square pixels is not stretched.
@@ -37,8 +37,15 @@ cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 
 STORES_DURATION = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi"})
 """Containers whose header says how long each stream is; FFmpeg guesses it for others from the bit rate."""
+_BROWSER_TIMED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm"})
+"""Containers that browsers play: ``video.currentTime`` counts from the zero of the file, not from the first picture."""
 NOT_VIDEO = frozenset({"tty", "image2", "hls", "dash", "concat"})
 """What FFmpeg also opens as video: text as terminal art, still pictures, playlists that name other files."""
+MAX_DECORD_PIXELS = 2560 * 1600
+"""Larger pictures are not read with decord, which holds some forty of them at once; the others hold a few."""
+SEEK_MARGIN_S = 1.0
+"""A seek aims so long before the first picture that is needed: containers store decoding times, which are earlier."""
+_THREAD_BYTES = 512 * 2**20
 
 
 class DecodeError(VideoError):
@@ -58,9 +65,11 @@ class Track:
     is_first: bool
     """Whether it is the first video stream, the one that browsers play."""
     start_s: float
-    """Presentation time at which the stream starts, in seconds."""
+    """Presentation time at which the stream starts, as the file counts, in seconds."""
+    zero_s: float
+    """Time in the file that is 0 s in a browser and here, in seconds; ``start_s`` if browsers do not play the file."""
     duration_s: float | None
-    """Duration stored in the header, in seconds; None when none is."""
+    """End of the stream by the header, counted from ``zero_s``, in seconds; None when none is stored, or too short."""
     fps: float | None
     """Average pictures per second; None when the header has none."""
     width: int
@@ -71,6 +80,8 @@ class Track:
     """FFmpeg's name of the codec, such as ``h264``."""
     pixel_format: str
     """FFmpeg's name of the pixel format, such as ``yuv420p``."""
+    begin_s: float = 0.0
+    """Pictures that go off display before this are not needed, and may be left out; counted from ``zero_s``."""
 
     @property
     def step_s(self) -> float:
@@ -87,23 +98,13 @@ class Picture:
     """One picture of the stream, not yet turned into an image."""
 
     time_s: float
-    """True presentation time from the start of the stream, in seconds."""
+    """True presentation time from ``Track.zero_s``, in seconds."""
     end_s: float
     """When it ends if no other picture follows, in seconds."""
     is_decoded: bool
     """Whether it has been decoded; otherwise an index promises it, and ``fetch`` may fail."""
     fetch: Callable[[], np.ndarray]
     """Makes the image, uint8 [H, W, 3] RGB, upright; what is never fetched costs little."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PacketSpan:
-    """How many packets a track has, and how long they last."""
-
-    num_packets: int
-    """Packets of the stream, one a picture."""
-    duration_s: float
-    """End of the last one from the start of the stream, in seconds."""
 
 
 def open_container(path: Path) -> InputContainer:
@@ -119,28 +120,39 @@ def open_container(path: Path) -> InputContainer:
         return av.open(f"file:{path}", metadata_errors="replace", options={"protocol_whitelist": "file"})
     except (av.error.FFmpegError, OSError) as error:
         cure = "give an mp4, mov, mkv or webm file, or copy it again if it is one"
-        raise VideoError(f"{path}: cannot be opened as video ({_reason(error)}); {cure}") from error
+        raise VideoError(f"{path}: cannot be opened as video ({reason_of(error)}); {cure}") from error
 
 
-def find_track(path: Path) -> Track:
-    """Describe the video stream to read: FFmpeg's best one, as decord takes. Raises ``VideoError`` if none."""
+def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
+    """Describe the video stream to read: FFmpeg's best one, as decord takes.
+
+    Raises ``VideoError`` if there is none, or if its pictures have more than ``max_pixels``; none is decoded then.
+    """
     with open_container(path) as container:
         name = container.format.name
         stream = None if name in NOT_VIDEO or name.endswith("_pipe") else container.streams.best("video")
         if not isinstance(stream, VideoStream) or Disposition.attached_pic in stream.disposition:
             raise VideoError(f"{path}: has no video stream (its format is {name}); give a video file")
+        if max_pixels is not None and stream.width * stream.height > max_pixels:
+            raise VideoError(
+                f"{path}: its pictures have {stream.width} x {stream.height} pixels, more than the limit of "
+                f"{max_pixels / 1e6:.1f} million; scale it down"
+            )
         first = _first_frame(container, stream)
         width, height = (first.width, first.height) if first else (stream.width, stream.height)
         if first is not None and first.rotation % 180 != 0:
             width, height = height, width
         rate = stream.average_rate or stream.guessed_rate
+        start_s = seconds_of(stream.start_time, stream)
+        zero_s = 0.0 if start_s > 0 and name in _BROWSER_TIMED else start_s
         return Track(
             path=path,
             container=name,
             stream_index=stream.index,
             is_first=stream.index == container.streams.video[0].index,
-            start_s=_seconds(stream.start_time, stream),
-            duration_s=_stored_duration(container, stream),
+            start_s=start_s,
+            zero_s=zero_s,
+            duration_s=_stored_duration(container, stream, late_s=start_s - zero_s),
             fps=float(rate) if rate else None,
             width=width,
             height=height,
@@ -149,38 +161,21 @@ def find_track(path: Path) -> Track:
         )
 
 
-def measure_packets(track: Track) -> PacketSpan:
-    """Count the packets of a track and how long they last, without decoding: for files whose header is silent."""
-    num_packets, end_s = 0, 0.0
-    with open_container(track.path) as container:
-        stream = container.streams[track.stream_index]
-        assert isinstance(stream, VideoStream)
-        try:
-            for packet in container.demux(stream):
-                if packet.size == 0:  # the one that ends the stream
-                    continue
-                num_packets += 1
-                begin_s = end_s if packet.pts is None else _seconds(packet.pts, stream) - track.start_s
-                end_s = max(end_s, begin_s + (_seconds(packet.duration, stream) or track.step_s))
-        except av.error.FFmpegError as error:
-            if num_packets == 0:
-                raise VideoError(f"{track.path}: no picture can be read ({_reason(error)}); copy it again") from error
-    return PacketSpan(num_packets=num_packets, duration_s=end_s)
-
-
 def decode_with_decord(track: Track) -> Iterator[Picture]:
     """Decode with decord: it seeks by itself, so pictures that nobody fetches cost little."""
     if decord is None:
         raise DecodeError("decord is not installed")
+    if track.width * track.height > MAX_DECORD_PIXELS:
+        raise DecodeError("decord: holds too many pictures of this size at once")
     try:
         reader = decord.VideoReader(str(track.path))
         spans: np.ndarray = reader.get_frame_timestamp(range(len(reader))).astype(np.float64)  # [T, 2], from its index
         shape = tuple(reader[0].shape)  # decord calls narrow turned pictures [H, W, 4]
     except (decord.DECORDError, RuntimeError, IndexError, ValueError, TypeError) as error:
-        raise DecodeError(f"decord: {_reason(error)}") from error
+        raise DecodeError(f"decord: {reason_of(error)}") from error
     if shape != (track.height, track.width, 3) or abs(spans[0, 0] - track.start_s) > track.step_s / 2:
         raise DecodeError("decord: reads another stream, in another shape or from another start")
-    for number, (begin, end) in enumerate(spans - track.start_s):
+    for number, (begin, end) in enumerate(spans - track.zero_s):
         fetch = partial(_fetch_with_decord, reader, number)
         end = end if end > begin else begin + track.step_s
         yield Picture(time_s=float(begin), end_s=float(end), is_decoded=False, fetch=fetch)
@@ -195,6 +190,12 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
         stream = container.streams[track.stream_index]
         assert isinstance(stream, VideoStream)
         stream.thread_type = "AUTO"
+        if track.width * track.height > MAX_DECORD_PIXELS:  # every thread holds a picture
+            most = max(1, _THREAD_BYTES // (3 * track.width * track.height))
+            stream.codec_context.thread_count = min(most, os.cpu_count() or 1)
+        ticks = _find_seek(track)
+        if ticks is not None:
+            container.seek(ticks, stream=stream)
         packets = container.demux(stream)
         while True:
             try:
@@ -203,7 +204,7 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                     break
                 frames = packet.decode()
             except av.error.FFmpegError as error:
-                failure = failure or f"PyAV: {_reason(error)} after {end_s:.2f} s"
+                failure = failure or f"PyAV: {reason_of(error)} after {end_s:.2f} s"
                 is_clean = False
                 continue
             for frame in frames:
@@ -211,8 +212,8 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                 is_clean = is_clean or frame.key_frame
                 if not is_clean:
                     continue
-                time_s = end_s if frame.pts is None else _seconds(frame.pts, stream) - track.start_s
-                end_s = time_s + (_seconds(frame.duration, stream) or track.step_s)
+                time_s = end_s if frame.pts is None else seconds_of(frame.pts, stream) - track.zero_s
+                end_s = time_s + (seconds_of(frame.duration, stream) or track.step_s)
                 yield Picture(time_s=time_s, end_s=end_s, is_decoded=True, fetch=partial(_upright, frame))
     if failure is not None:
         raise DecodeError(failure)
@@ -228,20 +229,43 @@ def decode_with_opencv(track: Track) -> Iterator[Picture]:
                 return
             if image.shape[:2] != (track.height, track.width):
                 raise DecodeError("OpenCV: reads another stream")
-            time_s = float(capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000
+            time_s = float(capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000 + track.start_s - track.zero_s
             fetch = partial(np.ascontiguousarray, image[..., ::-1])
             yield Picture(time_s=time_s, end_s=time_s + track.step_s, is_decoded=True, fetch=fetch)
     except cv2.error as error:
-        raise DecodeError(f"OpenCV: {_reason(error)}") from error
+        raise DecodeError(f"OpenCV: {reason_of(error)}") from error
     finally:
         capture.release()
+
+
+def _find_seek(track: Track) -> int | None:
+    """Return where to seek for ``track.begin_s``, in ticks of the stream; None to decode from the start of the file.
+
+    A seek is used only where it lands on a key picture with a time that is not after ``begin_s``.
+    """
+    if track.begin_s <= SEEK_MARGIN_S:
+        return None
+    with open_container(track.path) as container:
+        stream = container.streams[track.stream_index]
+        assert isinstance(stream, VideoStream)
+        if stream.time_base is None:
+            return None
+        ticks = int((track.begin_s - SEEK_MARGIN_S + track.zero_s) / stream.time_base)
+        try:
+            container.seek(ticks, stream=stream)
+            packet = next(container.demux(stream), None)
+        except av.error.FFmpegError:
+            return None  # the file has no index, or a damaged one
+        if packet is None or packet.pts is None or not packet.is_keyframe:
+            return None
+        return ticks if seconds_of(packet.pts, stream) - track.zero_s <= track.begin_s else None
 
 
 def _fetch_with_decord(reader: Any, number: int) -> np.ndarray:
     try:
         image: np.ndarray = reader[number].asnumpy()
     except (decord.DECORDError, RuntimeError, IndexError, StopIteration) as error:
-        raise DecodeError(f"decord: {_reason(error)}") from error
+        raise DecodeError(f"decord: {reason_of(error)}") from error
     return image
 
 
@@ -250,7 +274,7 @@ def _upright(frame: VideoFrame) -> np.ndarray:
     try:
         return np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), quarter_turns))
     except (av.error.FFmpegError, ValueError) as error:
-        raise DecodeError(f"PyAV: {_reason(error)}") from error
+        raise DecodeError(f"PyAV: {reason_of(error)}") from error
 
 
 def _first_frame(container: InputContainer, stream: VideoStream) -> VideoFrame | None:
@@ -261,11 +285,15 @@ def _first_frame(container: InputContainer, stream: VideoStream) -> VideoFrame |
         return None
 
 
-def _stored_duration(container: InputContainer, stream: VideoStream) -> float | None:
+def _stored_duration(container: InputContainer, stream: VideoStream, *, late_s: float) -> float | None:
+    """Return when the stream ends by its header; None for a header that has fewer seconds than the pictures take."""
     if container.format.name not in STORES_DURATION:
         return None
     if stream.duration:
-        return _seconds(stream.duration, stream)
+        duration_s = seconds_of(stream.duration, stream)
+        needed_s = float(stream.frames / stream.average_rate) if stream.average_rate else 0.0
+        is_too_short = needed_s > duration_s + max(0.25, 2.5 * needed_s / max(1, stream.frames))
+        return None if is_too_short else late_s + duration_s  # without the wait before the first picture
     if "DURATION" in stream.metadata:  # Matroska: 00:00:05.000000000
         hours, minutes, seconds = stream.metadata["DURATION"].split(":")
         return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
@@ -274,11 +302,12 @@ def _stored_duration(container: InputContainer, stream: VideoStream) -> float | 
     return None
 
 
-def _seconds(ticks: int | None, stream: VideoStream) -> float:
+def seconds_of(ticks: int | None, stream: VideoStream) -> float:
+    """Return a time of a stream in seconds; 0 where it has none."""
     return 0.0 if ticks is None or stream.time_base is None else float(ticks * stream.time_base)
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return one short line of a foreign error: decord's are long traces, with the cause in the last line."""
     text = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
     return str(text).rsplit("] ", maxsplit=1)[-1][:160]

@@ -9,6 +9,7 @@ refused by a setting. A state is a value: applying an update gives a new one.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 from engine.config import IllegalUpdates
@@ -24,6 +25,9 @@ BEFORE_AND_AFTER: Mapping[str, tuple[StepState, StepState]] = {
 }
 """Per transition, the state that it is legal in and the one that it leads to."""
 _STEP_LINE = re.compile(r"(?:-\s*)?([A-Za-z]+\d+)\s*[:.]\s*(\S.*)")
+_DIGITS = r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+"
+_TIME = re.compile(rf"(?:(?:([0-9]+):([0-5][0-9])|([0-9]+)):([0-5][0-9](?:[.,][0-9]*)?)|({_DIGITS}))")
+_USER_TURN = re.compile(r"\s*([0-9.,]+(?::[0-9.,]+)*)(?:\s*:\s+|\s*:(?=[^\s0-9.,:])|\s+)(\S(?:.*\S)?)\s*", re.DOTALL)
 _UPDATE = re.compile(r"\s*(\S+?)\s*->\s*(start|complete)\s*")
 
 
@@ -103,12 +107,36 @@ def parse_steps(text: str) -> tuple[Step, ...]:
 
 
 def parse_user_turn(text: str) -> UserTurn:
-    """Read ``12.5: What is next?``. Raises ``ValueError`` for anything else."""
-    time_s, colon, words = text.partition(":")
+    """Read ``12.5: What is next?``, or ``1:30 What is next?``: a time as ``parse_time`` reads it, and the words.
+
+    A colon, a space or both part them. Raises ``ValueError`` for anything else, also for a time that is unclear, as in
+    ``1:5 apples``.
+    """
+    match = _USER_TURN.fullmatch(text)
     try:
-        turn = UserTurn(time_s=float(time_s), text=words.strip())
-    except ValueError:
-        turn = None
-    if turn is None or not colon or not turn.text or not 0 <= turn.time_s < float("inf"):
-        raise ValueError(f"a user turn is written SECONDS: WORDS, such as '12.5: What is next?'; got {text!r}")
-    return turn
+        if match is None:
+            raise ValueError("the time and the words are not parted")
+        time_s = parse_time(match[1])
+    except ValueError as error:
+        raise ValueError(
+            "a user turn is written TIME: WORDS, the time in seconds, as m:ss or as h:mm:ss, such as "
+            f"'12.5: What is next?' or '1:30 What is next?'; got {text!r}"
+        ) from error
+    return UserTurn(time_s=time_s, text=match[2])
+
+
+def write_user_turn(turn: UserTurn) -> str:
+    """Write a user turn as ``parse_user_turn`` reads it, to the last digit of its time in seconds."""
+    return f"{format(Decimal(repr(float(turn.time_s))).normalize(), 'f')}: {turn.text}"
+
+
+def parse_time(text: str) -> float:
+    """Read a time as it is typed: seconds (``12.5``), ``m:ss`` or ``h:mm:ss``, with a point or a comma; in seconds.
+
+    Raises ``ValueError`` for anything else, such as ``1:5`` or ``1:75``.
+    """
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"a time is written as seconds, as m:ss or as h:mm:ss; got {text!r}")
+    hours, long_minutes, minutes, seconds = match[1], match[2], match[3], match[4] or match[5]
+    return 3600 * int(hours or 0) + 60 * int(long_minutes or minutes or 0) + float(seconds.replace(",", "."))

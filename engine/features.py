@@ -1,17 +1,19 @@
 """Files of frame features, so that a video is encoded once.
 
 A ``.safetensors`` file holds ``features [T, I, F]`` (float16), ``times_s [T]`` (float64) and, as metadata, which
-encoder, pooling and rate made them: features of another encoder are refused. A remark on the video, such as that it is
-damaged, stays with them. A ``.npy`` file ``[T, F]`` or
-``[T, I, F]`` says nothing of its origin: its shape is checked and its frames are taken at the rate given.
+encoder, normalisation, pooling and rate made them: features of another encoder are refused. A remark on the video, such
+as that it is damaged, stays with them. A ``.npy`` file ``[T, F]`` or ``[T, I, F]`` says nothing of its origin: its
+shape is checked and its frames are taken at the rate given.
 Pickles are refused.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +23,9 @@ from torch import Tensor
 
 from engine.checkpoint import Checkpoint
 from engine.errors import FeatureError
-from engine.records import write_whole
+from engine.identity import digest_stored_encoder
+from engine.records import Excerpt, write_whole
+from engine.texts import load_json
 from engine.vision import FrameFeatures
 
 _METADATA = "stepscope_features"
@@ -34,7 +38,9 @@ class FeatureInfo:
     encoder: str
     """Name of the checkpoint whose vision tower and connector made them."""
     encoder_digest: str
-    """Digest of those weights."""
+    """Digest of those weights and their settings; see ``engine.identity``."""
+    normalization: str
+    """The values by which its images were normalised, as text."""
     pooling: str
     """``mean``, ``first`` or ``none``."""
     fps: float
@@ -46,16 +52,20 @@ def feature_info(checkpoint: Checkpoint, *, fps: float) -> FeatureInfo:
     return FeatureInfo(
         encoder=checkpoint.name,
         encoder_digest=checkpoint.encoder_digest,
+        normalization=checkpoint.normalization.describe(),
         pooling=checkpoint.model.pooling,
         fps=fps,
     )
 
 
-def feature_path(folder: Path, video: Path, info: FeatureInfo) -> Path:
-    """Return where the features of a video are kept: keyed by the video's content, encoder, pooling and rate."""
+def feature_path(folder: Path, video: Path, info: FeatureInfo, *, excerpt: Excerpt | None = None) -> Path:
+    """Return where the features of a video, or of an excerpt, are kept: keyed by the video's content and ``info``."""
     with video.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
-    key = hashlib.sha256(f"{content} {info.encoder_digest} {info.pooling} {info.fps!r}".encode())
+    origin = f"{content} {info.encoder_digest} {info.normalization} {info.pooling} {info.fps!r}"
+    if excerpt is not None:
+        origin += f" {excerpt.start_s!r} {excerpt.num_frames}"
+    key = hashlib.sha256(origin.encode())
     return folder / f"{video.stem}.{key.hexdigest()[:16]}.safetensors"
 
 
@@ -79,7 +89,7 @@ def read_features(path: Path, checkpoint: Checkpoint, *, fps: float) -> Iterator
     Raises ``FeatureError`` for a pickle, a damaged file, or features of another encoder, pooling, rate or shape.
     """
     if path.suffix == ".safetensors":
-        features, times_s = _read_safetensors(path, feature_info(checkpoint, fps=fps))
+        features, times_s = _read_safetensors(path, checkpoint, fps)
     elif path.suffix == ".npy":
         features = _read_npy(path)
         times_s = torch.arange(len(features), dtype=torch.float64) / fps
@@ -106,22 +116,37 @@ def read_remark(path: Path) -> str:
         raise FeatureError(f"{path} cannot be read as a feature file: {error}") from error
 
 
-def _read_safetensors(path: Path, wanted: FeatureInfo) -> tuple[Tensor, Tensor]:
+def _read_safetensors(path: Path, checkpoint: Checkpoint, fps: float) -> tuple[Tensor, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = json.loads((file.metadata() or {}).get(_METADATA, "null"))
+            metadata = load_json((file.metadata() or {}).get(_METADATA, "null"))
             features, times_s = file.get_tensor("features"), file.get_tensor("times_s")
     except (SafetensorError, OSError, ValueError) as error:
         raise FeatureError(f"{path} cannot be read as a feature file: {error}") from error
     if not isinstance(metadata, dict):
         raise FeatureError(f"{path} does not say which encoder made it; encode the video again")
-    for name, value in asdict(wanted).items():
+    _check_origin(path, metadata, checkpoint, fps)
+    return features, times_s
+
+
+def _check_origin(path: Path, metadata: Mapping[str, Any], checkpoint: Checkpoint, fps: float) -> None:
+    """Refuse features that this checkpoint would not make; those of an older StepScope are taken with a warning."""
+    wanted = asdict(feature_info(checkpoint, fps=fps))
+    is_older = "normalization" not in metadata
+    if is_older:
+        wanted |= {"normalization": None, "encoder_digest": digest_stored_encoder(checkpoint.folder)}
+    for name, value in wanted.items():
         if name != "encoder" and metadata.get(name) != value:
             raise FeatureError(
-                f"{path} was made with {name} {metadata.get(name)!r}, but {wanted.encoder} needs {value!r}; "
+                f"{path} was made with {name} {metadata.get(name)!r}, but {checkpoint.name} needs {value!r}; "
                 "encode the video with this checkpoint and rate"
             )
-    return features, times_s
+    if is_older:
+        warnings.warn(
+            f"{path} is of an older StepScope and does not record how its images were normalised; if the "
+            "checkpoint's preprocessor_config.json has changed since, encode the video again",
+            stacklevel=2,
+        )
 
 
 def _read_npy(path: Path) -> Tensor:

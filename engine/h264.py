@@ -10,6 +10,7 @@ import math
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ from av.video.stream import VideoStream
 from engine.decoders import Track, find_track
 from engine.errors import VideoError
 from engine.records import write_whole
-from engine.video import show
+from engine.video import EPSILON_S, check_start, ends_before, show
 
 CLOCK = 90_000
 """Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""
@@ -117,26 +118,35 @@ def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | F
     return count
 
 
-def convert_for_browser(source: str | Path, target: str | Path) -> None:
+def convert_for_browser(
+    source: str | Path, target: str | Path, *, start_s: float = 0.0, duration_s: float = math.inf
+) -> None:
     """Re-encode any readable video to an H.264 mp4 with its own pictures at their true times; audio is dropped.
 
+    ``start_s`` and ``duration_s`` cut it: the file's second ``start_s`` becomes 0 s, and a picture that is on display
+    at a cut stays so up to it.
     Upright, reduced to at most 1280 pixels wide, to even sizes. A damaged source is converted as far as it can
-    be read, with a ``VideoWarning``. Raises ``VideoError`` when nothing can be read or the target cannot be
-    written; ``target`` is untouched then.
+    be read, with a ``VideoWarning``. Raises ``VideoError`` when nothing can be read, the video ends before
+    ``start_s``, or the target cannot be written; ``target`` is untouched then.
     """
-    track = find_track(Path(source))
+    track = replace(find_track(Path(source)), begin_s=start_s)
+    check_start(track, start_s)
     height, width = _reduced(track)
     fps = Fraction(track.fps or 25).limit_denominator(1001)
     written_s = -1.0
 
-    def is_later(time_s: float, _: float) -> bool:
-        return round(time_s * CLOCK) > round(written_s * CLOCK)
+    def is_later(time_s: float, until_s: float) -> bool:
+        return until_s > start_s + EPSILON_S and round(time_s * CLOCK) > round(written_s * CLOCK)
 
     with open_encoder(Path(target), height=height, width=width, fps=fps, crf=23, preset="veryfast") as encoder:
-        for shown in show(track, wants=is_later):
+        for shown in show(track, wants=is_later, stop_s=start_s + duration_s):
             image = cv2.resize(shown.image, (width, height), interpolation=cv2.INTER_AREA)
-            encoder.write(image, time_s=shown.time_s, until_s=shown.until_s)
-            written_s = shown.time_s
+            begin_s = start_s if written_s < 0 else shown.time_s  # the first picture is on display from the start
+            until_s = min(shown.until_s, start_s + duration_s)
+            encoder.write(image, time_s=begin_s - start_s, until_s=until_s - start_s)
+            written_s = max(0.0, shown.time_s)
+        if written_s < 0:
+            raise ends_before(track, start_s)
 
 
 def _reduced(track: Track) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 transformers' fast image processors want torchvision, which is not needed for this.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -24,16 +25,30 @@ class Normalization:
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
     """Standard deviation of each channel."""
 
+    def __post_init__(self) -> None:
+        """Check that every value is finite, and none divides by zero; raises ``ValueError``."""
+        if not all(map(math.isfinite, (self.scale, *self.mean, *self.std))) or 0 in self.std:
+            raise ValueError(f"scale, mean and std must be finite, and std not 0; got {self.describe()}")
+
+    def describe(self) -> str:
+        """Return all values as one line: two normalisations with the same line are the same."""
+        mean, std = (" ".join(map(repr, values)) for values in (self.mean, self.std))
+        return f"scale {self.scale!r}, mean {mean}, std {std}"
+
 
 def normalize_images(images: Iterable[NDArray[np.uint8]], *, size: int, normalization: Normalization) -> Tensor:
     """Squeeze RGB images ``[H, W, 3]`` to ``size`` x ``size`` and normalise them: ``[B, 3, size, size]``.
 
     Source: Idefics3's image processor without image splitting, which squares the global image.
     """
-    resized = [
-        cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA) if image.shape[:2] != (size, size) else image
-        for image in images
-    ]
-    pixels = torch.from_numpy(np.stack(resized)).permute(0, 3, 1, 2).float() * normalization.scale
+    resized = np.stack([resize_image(image, size=size) for image in images])
+    pixels = torch.from_numpy(resized).permute(0, 3, 1, 2).float() * normalization.scale
     mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (normalization.mean, normalization.std))
     return (pixels - mean) / std
+
+
+def resize_image(image: NDArray[np.uint8], *, size: int) -> NDArray[np.uint8]:
+    """Squeeze an RGB image ``[H, W, 3]`` to ``size`` x ``size``; one of that size is returned as it is."""
+    if image.shape[:2] == (size, size):
+        return image
+    return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)

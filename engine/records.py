@@ -4,17 +4,17 @@ A run file is JSON lines, one ``FrameOutput`` per line, and is there whole or no
 here; references (``Sample``, ``Turn``) live in ``eval`` and never share a record with them.
 """
 
-import json
 import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from engine.errors import EngineError
+from engine.json_records import Amount, AmountOrNan, Count, ProbOrNan, parse_record
 from engine.texts import to_json
 
 _EPSILON = 1e-6  # of a frame: 1.16 s * 25 fps is 28.999...
@@ -41,6 +41,23 @@ class UserTurn:
     """The words."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """A part of a video file, read as a video of its own."""
+
+    start_s: float
+    """Seconds of the file at which it starts, at least 0."""
+    num_frames: int
+    """Sampled frames, at least 1."""
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a start or a number of frames out of range."""
+        if not (math.isfinite(self.start_s) and self.start_s >= 0):
+            raise ValueError(f"an excerpt must start at 0 s or later, not at {self.start_s} s")
+        if self.num_frames < 1:
+            raise ValueError(f"an excerpt must have at least 1 frame, not {self.num_frames}")
+
+
 def turn_frame(time_s: float, fps: float) -> int:
     """Return the frame of a turn, ``floor(time_s * fps)``, whatever rounding does to the product."""
     return math.floor(time_s * fps + _EPSILON)
@@ -50,13 +67,13 @@ def turn_frame(time_s: float, fps: float) -> int:
 class FrameOutput:
     """What the assistant decided, wrote and believed at one frame."""
 
-    frame_index: int
+    frame_index: Count
     """Index of the sampled frame, from 0."""
-    time_s: float
+    time_s: Amount
     """True time of the frame in the video, in seconds."""
-    speak_prob: float
+    speak_prob: ProbOrNan
     """Probability of speaking, read at the last image token, in [0, 1]; nan where an imported system does not tell."""
-    update_prob: float
+    update_prob: ProbOrNan
     """Probability of a state update, read at the last image token, in [0, 1]; nan as above."""
     response: str | None
     """The sentence to the user; None when the assistant stayed silent."""
@@ -64,13 +81,13 @@ class FrameOutput:
     """Update texts as written, such as ``S3->complete``; malformed ones too."""
     dst_state: Mapping[str, str]
     """State of every step after this frame: not_started, in_progress or completed."""
-    cache_tokens: int
+    cache_tokens: Count
     """Tokens in the context after this frame."""
     refreshed: bool
     """Whether the context was full and this frame began anew from the schema prompt."""
-    latency_ms: float
+    latency_ms: AmountOrNan
     """Time of the model passes spent on this frame, a pass over many frames shared equally; nan as above."""
-    first_token_ms: float | None = None
+    first_token_ms: Amount | None = None
     """Time from the decision to write to the first token written at this frame; None when nothing was written."""
 
     def to_json(self) -> str:
@@ -83,15 +100,8 @@ class FrameOutput:
 
     @classmethod
     def from_json(cls, line: str) -> "FrameOutput":
-        """Read one line of JSON. Raises ``ValueError`` naming the field that is missing or unknown."""
-        record: dict[str, Any] = json.loads(line)
-        names = {field.name for field in fields(cls)}
-        optional = {field.name for field in fields(cls) if field.default is not MISSING}
-        if not isinstance(record, dict) or set(record) | optional != names:
-            odd = sorted(names ^ (set(record) | optional)) if isinstance(record, dict) else "not an object"
-            raise ValueError(f"a line of a run file must have the fields of FrameOutput; differs in {odd}")
-        unknown = {name: math.nan for name in _MAY_BE_UNKNOWN if record[name] is None}
-        return cls(**{**record, **unknown, "updates": tuple(record["updates"])})
+        """Read one line of JSON. Raises ``ValueError`` naming the field that is missing, unknown or of another kind."""
+        return parse_record(cls, line)
 
 
 def check_probs(output: FrameOutput) -> FrameOutput:
@@ -139,13 +149,17 @@ def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:
 
 
 def read_outputs(path: Path) -> tuple[FrameOutput, ...]:
-    """Read a run file. Raises ``ValueError`` naming the line that cannot be read."""
-    outputs = []
-    for number, line in numbered_lines(path):
-        try:
+    """Read a run file. Raises ``FileNotFoundError``, and ``ValueError`` naming the line that cannot be read."""
+    outputs: list[FrameOutput] = []
+    try:
+        for _, line in numbered_lines(path):
             outputs.append(FrameOutput.from_json(line))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}, line {number}: {error}") from error
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}, line {len(outputs) + 1}: {error}") from error
     return tuple(outputs)
 
 

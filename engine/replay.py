@@ -14,6 +14,7 @@ from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.control import Task
 from engine.guess import Past
+from engine.inspection import FrameInspection, inspect_frame, trace_frames
 from engine.records import FrameOutput
 from engine.requests import PassCounts
 from engine.stream import Streamer, Video
@@ -108,9 +109,30 @@ class Recording:
         return other
 
     @property
+    def num_bytes(self) -> int:
+        """Memory of the frames and the cache that it keeps, in bytes."""
+        cache = 0 if self._cache is None else self._cache.num_bytes
+        return cache + sum(frame.features.nbytes for frame in self._frames)
+
+    @property
     def config(self) -> StreamConfig:
         """How the video is streamed."""
         return self._streamer.config
+
+    def inspect(self, frame_index: int) -> FrameInspection:
+        """Return what the model read at a frame of the run, as far as it went.
+
+        The trace of the finished run is used; without it the stream is followed up to the frame again.
+        Raises ``ValueError`` for a frame that the run does not have.
+        """
+        checkpoint, config = self._streamer.checkpoint, self.config
+        if not 0 <= frame_index < len(self.outputs):
+            raise ValueError(f"there is no frame {frame_index}; the run has {len(self.outputs)} frames")
+        frames = self._frames[: frame_index + 1]
+        trace = self._past.trace if self._past is not None else None
+        if trace is None:
+            trace = trace_frames(checkpoint, frames, task=self.task, config=config, outputs=self.outputs)
+        return inspect_frame(checkpoint, frames, trace, frame_index=frame_index, config=config)
 
     @property
     def counts(self) -> PassCounts:

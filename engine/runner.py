@@ -59,8 +59,9 @@ class Runner:
         while self._waiting and self._waiting[0].index < request.first and not self._are_kept:
             self._waiting.popleft()
         skipped = request.first - self._waiting[0].index if self._waiting else 0
-        while len(self._waiting) < skipped + request.most and (frame := next(self._frames, None)) is not None:
-            self._waiting.append(frame)
+        new = list(islice(self._frames, max(0, skipped + request.most - len(self._waiting))))
+        _check_finite(new)
+        self._waiting.extend(new)
         return tuple(frame.time_s for frame in islice(self._waiting, skipped, skipped + request.most))
 
     def run(self, request: Pass) -> Reading:
@@ -80,6 +81,17 @@ class Runner:
                 f"{list(shape)}; encode the video with this checkpoint"
             )
         return frame.features
+
+
+def _check_finite(frames: Sequence[FrameFeatures]) -> None:
+    """Raise ``FeatureError`` for the first frame with a value that is not finite, which would spoil all later ones."""
+    finite = torch.stack([frame.features.isfinite().all() for frame in frames]).tolist() if frames else []
+    for frame, is_finite in zip(frames, finite, strict=True):
+        if not is_finite:
+            raise FeatureError(
+                f"frame {frame.index} has features that are not finite: their file is damaged, or the encoder's number "
+                "format too short; encode the video again, or choose another dtype"
+            )
 
 
 @torch.inference_mode()
@@ -104,10 +116,10 @@ def run_together(
                 if has_nan(reading):
                     runner.cache = runner.cache.detached()  # from here on it runs without
             return readings
-    return _run_freely(runners, [_embed(runners[0].model, fed) for fed in inputs], requests)
+    return _run_freely(runners, [embed(runners[0].model, fed) for fed in inputs], requests)
 
 
-def _embed(model: StreamingModel, inputs: Inputs) -> Tensor:
+def embed(model: StreamingModel, inputs: Inputs) -> Tensor:
     """Embed token ids and frames in order: ``[L, D]``."""
     tokens = model.embed_tokens(
         torch.tensor([fed for fed in inputs if isinstance(fed, int)], device=model.device).long()

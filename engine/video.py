@@ -9,7 +9,7 @@ what can be read and then one ``VideoWarning``; a file that gives nothing is a `
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -23,9 +23,10 @@ from engine.decoders import (
     decode_with_opencv,
     decode_with_pyav,
     find_track,
-    measure_packets,
 )
 from engine.errors import VideoError
+from engine.packets import measure_packets
+from engine.records import Excerpt
 
 EPSILON_S = 6e-4
 """A picture this much after an instant still counts as on display: containers round times, Matroska to 1 ms."""
@@ -45,9 +46,12 @@ class Frame:
     """The picture on display at one sampling instant."""
 
     index: int
-    """Index of the instant, from 0; the instant is ``index / fps`` seconds."""
+    """Index of the instant, from 0; the instant is ``index / fps`` seconds after the start of what is read."""
     time_s: float
-    """True presentation time of the picture from the start of the stream, in seconds."""
+    """True presentation time of the picture, in seconds on the clock of a browser that plays the file.
+
+    Of an excerpt it counts from its start, and is 0 for a picture that was on display before.
+    """
     image: np.ndarray
     """uint8 [H, W, 3] RGB, upright. Frames that repeat a picture share it: copy before writing into it."""
 
@@ -57,7 +61,7 @@ class Shown:
     """One picture of the video and the time during which it is on display."""
 
     time_s: float
-    """True presentation time from the start of the stream, in seconds."""
+    """True presentation time, in seconds on the clock of a browser that plays the file."""
     until_s: float
     """When the next picture takes its place, or the video ends, in seconds."""
     image: np.ndarray
@@ -69,7 +73,7 @@ class VideoInfo:
     """What the container says about its video."""
 
     duration_s: float
-    """Duration of the video stream, in seconds."""
+    """When the last picture goes off display, in seconds."""
     native_fps: float
     """Average pictures per second; nan when the file does not tell."""
     width: int
@@ -92,27 +96,35 @@ def warn_of_damage(what: str) -> None:
 
 
 def read_frames(
-    path: str | Path, *, fps: float, size: tuple[int, int] | None = None, on_damage: OnDamage = warn_of_damage
+    path: str | Path,
+    *,
+    fps: float,
+    size: tuple[int, int] | None = None,
+    excerpt: Excerpt | None = None,
+    on_damage: OnDamage = warn_of_damage,
 ) -> Iterator[Frame]:
     """Sample a video at ``fps`` frames per second: frame ``i`` is the picture on display at ``i / fps`` seconds.
 
     Instants before the first picture take the first; a source slower than ``fps`` repeats pictures. ``size`` is
-    (height, width) to resize to, with ``INTER_AREA``. Raises ``ValueError`` for a wrong rate or size,
-    ``VideoError`` for a file that gives no picture; calls ``on_damage`` once after the frames of a damaged one.
+    (height, width) to resize to, with ``INTER_AREA``. With an ``excerpt`` frame ``i`` is the picture at
+    ``start_s + i / fps`` seconds, and at most ``num_frames`` are read: fewer where the file ends before.
+
+    Raises ``ValueError`` for a wrong rate or size, ``VideoError`` for a file that gives no picture or ends before the
+    excerpt starts; calls ``on_damage`` once after the frames of a file that is damaged up to there.
     """
     if not (math.isfinite(fps) and fps > 0):
         raise ValueError(f"fps must be positive and finite, not {fps}")
     if size is not None and min(size) < 1:
         raise ValueError(f"size must be (height, width) of at least 1 pixel each, not {size}")
-    return sample_track(find_track(Path(path)), fps=fps, size=size, on_damage=on_damage)
+    return sample_track(find_track(Path(path)), fps=fps, size=size, excerpt=excerpt, on_damage=on_damage)
 
 
-def probe(path: str | Path) -> VideoInfo:
+def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
     """Describe a video from its header and first picture; without a duration there, from all its packets.
 
-    Raises ``VideoError`` as ``read_frames`` does.
+    Raises ``VideoError`` as ``read_frames`` does, and for pictures of more than ``max_pixels``.
     """
-    track = find_track(Path(path))
+    track = find_track(Path(path), max_pixels=max_pixels)
     duration_s, fps = track.duration_s, track.fps
     if duration_s is None or fps is None:
         span = measure_packets(track)
@@ -132,12 +144,14 @@ def show(
     track: Track,
     *,
     wants: Callable[[float, float], bool],
+    stop_s: float = math.inf,
     decoders: Decoders = DECODERS,
     on_damage: OnDamage = warn_of_damage,
 ) -> Iterator[Shown]:
     """Decode the pictures for which ``wants(time_s, until_s)`` holds, one decoder taking over from another.
 
-    ``wants`` is asked for every picture, again after a change of decoder, and must refuse what it has had.
+    ``wants`` is asked for every picture from ``track.begin_s`` on that starts before ``stop_s``, again after a change
+    of decoder, and must refuse what it has had.
     Raises ``VideoError`` when nothing could be read; calls ``on_damage`` at the end of a damaged file.
     """
     reached_s, is_damaged, reasons = 0.0, False, list[str]()
@@ -145,13 +159,17 @@ def show(
         end_s, is_sequential = 0.0, False
         try:
             for picture, until_s in _with_ends(decode(track)):
+                if picture.time_s >= stop_s:
+                    end_s = max(end_s, stop_s)
+                    break
                 is_wanted = wants(picture.time_s, until_s)
                 if is_wanted:
                     yield Shown(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
                 if is_wanted or picture.is_decoded:
                     reached_s = max(reached_s, until_s)
                 end_s, is_sequential = until_s, picture.is_decoded
-            if end_s > 0 and not track.lasts_beyond(end_s):
+            if end_s > 0 and (end_s >= stop_s or not track.lasts_beyond(end_s)):
+                reached_s = max(reached_s, end_s)
                 break
             reasons.append(f"the file ends early, its header promises {track.duration_s or 0:.2f} s")
         except DecodeError as error:
@@ -172,22 +190,45 @@ def sample_track(
     *,
     fps: float,
     size: tuple[int, int] | None,
+    excerpt: Excerpt | None = None,
     decoders: Decoders = DECODERS,
     on_damage: OnDamage = warn_of_damage,
 ) -> Iterator[Frame]:
     """Sample a track that has been found: the rest of ``read_frames``, with its errors."""
+    start_s, num_frames = (excerpt.start_s, excerpt.num_frames) if excerpt else (0.0, math.inf)
     index = 0
 
     def is_due(_: float, until_s: float) -> bool:
-        return index / fps < until_s - EPSILON_S
+        return index < num_frames and start_s + index / fps < until_s - EPSILON_S
 
-    for shown in show(track, wants=is_due, decoders=decoders, on_damage=on_damage):
+    if excerpt:
+        check_start(track, start_s)
+        track = replace(track, begin_s=start_s)
+    stop_s = start_s + (num_frames - 1) / fps + 2 * EPSILON_S
+    for shown in show(track, wants=is_due, stop_s=stop_s, decoders=decoders, on_damage=on_damage):
         image = shown.image
         if size is not None and image.shape[:2] != size:
             image = cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA)
+        time_s = max(0.0, round(shown.time_s - start_s, 6)) if start_s else shown.time_s
         while is_due(shown.time_s, shown.until_s):
-            yield Frame(index=index, time_s=shown.time_s, image=image)
+            yield Frame(index=index, time_s=time_s, image=image)
             index += 1
+    if excerpt and index == 0:
+        raise ends_before(track, start_s)
+
+
+def check_start(track: Track, start_s: float) -> None:
+    """Raise ``VideoError`` where the header says that the video ends before ``start_s``."""
+    if track.duration_s is not None and start_s >= track.duration_s - EPSILON_S:
+        raise ends_before(track, start_s)
+
+
+def ends_before(track: Track, start_s: float) -> VideoError:
+    """Return the error of a video that ends before a clip of it starts."""
+    ends = "" if track.duration_s is None else f" at {track.duration_s:.2f} s"
+    return VideoError(
+        f"{track.path}: ends{ends}, before the clip starts at {start_s:g} s; give the whole video that the clip is of"
+    )
 
 
 def _with_ends(pictures: Iterator[Picture]) -> Iterator[tuple[Picture, float]]:

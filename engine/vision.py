@@ -6,7 +6,7 @@ Finished embeddings can be kept in files: see ``engine.features``.
 import queue
 import threading
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.checkpoint import Checkpoint
-from engine.images import normalize_images
+from engine.images import normalize_images, resize_image
 from engine.video import Frame
 
 T = TypeVar("T")
@@ -52,7 +52,9 @@ def encode(checkpoint: Checkpoint, frames: Iterable[Frame], *, batch_size: int =
 
 
 def _encode_batches(checkpoint: Checkpoint, frames: Iterable[Frame], batch_size: int) -> Iterator[FrameFeatures]:
-    source = iter(frames)
+    """Encode in batches; each image is resized as it is decoded, so that no batch of full-size images is held."""
+    size = checkpoint.model.image_size
+    source = (replace(frame, image=resize_image(frame.image, size=size)) for frame in frames)
     while batch := list(islice(source, batch_size)):
         features = encode_images(checkpoint, [frame.image for frame in batch])
         for frame, feature in zip(batch, features, strict=True):

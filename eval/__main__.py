@@ -5,26 +5,29 @@ stopped by Ctrl-C or SIGTERM: the finished videos are kept, and ``--resume`` goe
 """
 
 import argparse
-import signal
 import sys
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+
+from engine.startup import exit_code, exit_when_interrupted, stoppable
+
+if __name__ == "__main__":  # before the libraries, whose import takes seconds
+    exit_when_interrupted()
 
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from engine.config import StreamConfig
+from engine.config import StreamConfig, read_threshold
 from engine.errors import EngineError
 from eval.batch import VideoDone, run_batch
 from eval.encoders import load_encoder
-from eval.grid import SWEPT, Grid, GridScores, check_metrics, find_best, read_axis
+from eval.grid import DEFAULT_METRICS, FAILURES, SWEPT, Grid, GridScores, check_metrics, find_best, read_axis
 from eval.imports import import_results
 from eval.nlg import TextScorer
-from eval.options import add_sweep_options, model_options, score_options, scoring_of, work_of
+from eval.options import add_sweep_options, model_options, score_options, scoring_of, video_options, work_of
 from eval.preview import PREVIEWED, preview, read_traces
 from eval.progress import Progress
 from eval.registry import to_markdown
@@ -42,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     transformers_logging.disable_progress_bar()
     try:
-        with _stoppable():
+        with stoppable():
             return int(options.work(options))
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -53,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
             if not hasattr(options, "resume"):
                 rest = f"{options.out} is not complete; remove it and import again"
             print(f"stopped; {rest}", file=sys.stderr)
-        return 143 if stop.args else 130
+        return exit_code(stop)
 
 
 def print_metrics(_: argparse.Namespace) -> int:
@@ -64,10 +67,13 @@ def print_metrics(_: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Stream every video of a split, write the run folder and the scores; 1 when a video failed."""
-    split = read_split(options.split)
+    split = read_split(options.split, videos=options.videos)
     if not split.entries:
         raise ValueError(f"{options.split} holds no videos; there is nothing to score")
-    config = StreamConfig(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold)
+    config = StreamConfig(
+        speak_threshold=read_threshold(options.speak_threshold, "speak"),
+        update_threshold=read_threshold(options.update_threshold, "update"),
+    )
     work = replace(work_of(options, config), live=options.live)
     scoring = scoring_of(options)
     events = run_batch(
@@ -81,9 +87,10 @@ def run(options: argparse.Namespace) -> int:
 
 def sweep(options: argparse.Namespace) -> int:
     """Score a split at every point of a grid and name the best; 1 when a video has no scores."""
-    split = read_split(options.split)
+    split = read_split(options.split, videos=options.videos)
     grid = Grid(speak=read_axis(options.speak), update=read_axis(options.update))
-    check_metrics(options.metric, known=PREVIEWED if options.preview else SWEPT)
+    metrics = options.metric or (DEFAULT_METRICS if options.preview else (FAILURES, *DEFAULT_METRICS))
+    check_metrics(metrics, known=PREVIEWED if options.preview else SWEPT)
     scores = (_preview if options.preview else _sweep)(split, grid, options)
     for video_id, reason in scores.errors.items():
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
@@ -93,7 +100,7 @@ def sweep(options: argparse.Namespace) -> int:
     print(f"{len(grid)} points, {kind}; {scores.num_videos} of {len(split.entries)} videos of {scores.split}")
     if options.out is not None:
         print(f"all points: {options.out}/sweep.csv")
-    for name in options.metric if scores.num_videos else ():
+    for name in metrics if scores.num_videos else ():
         print(f"best {find_best(scores, name)}")
     return 1 if scores.errors else 0
 
@@ -150,7 +157,7 @@ def _score(out: Path, split: Split, scoring: ScoreSettings, *, scorer: TextScore
     """Score a run folder, write its tables and print the main scores."""
     encoder = load_encoder(scoring.text_encoder)
     scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer)
-    settings = RunFolder(out).settings() or {}
+    settings = {**(RunFolder(out).settings() or {}), **encoder.settings()}
     write_tables(out, scored, settings)
     _print(scored, settings, out=out)
     return scored
@@ -193,30 +200,6 @@ def _print(scored: ScoredRun, settings: Mapping[str, Any], *, out: Path) -> None
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
 
 
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does."""
-    is_stopped = False
-
-    def stop(*_: object) -> NoReturn:
-        nonlocal is_stopped
-        is_stopped = True
-        raise KeyboardInterrupt("SIGTERM")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        if is_stopped and not interrupt.args:  # Ray puts one of its own in place of ours
-            raise KeyboardInterrupt("SIGTERM") from interrupt
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> str:
     if "imported" in settings:
         origin = f"imported from {len(settings['imported'])} files"
@@ -236,8 +219,8 @@ def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> s
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m eval", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    scores, model = score_options(), model_options()
-    command = commands.add_parser("run", parents=[scores, model], help="stream a split and score it")
+    scores, model, videos = score_options(), model_options(), video_options()
+    command = commands.add_parser("run", parents=[scores, model, videos], help="stream a split and score it")
     command.add_argument("split", type=Path, help="manifest of the split")
     command.add_argument(
         "--out",
@@ -259,12 +242,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     for decision in ("speak", "update"):
         about = f"{decision} when the probability exceeds this (default: %(default)s)"
-        command.add_argument(f"--{decision}-threshold", type=float, default=0.5, metavar="P", help=about)
+        command.add_argument(f"--{decision}-threshold", default=0.5, metavar="P", help=about)
     command.add_argument(
         "--live", action="store_true", help="VideoLLM-online's scores too: a second, teacher-forced pass"
     )
     command.set_defaults(work=run)
-    command = commands.add_parser("sweep", parents=[scores, model], help="score a split over a grid of thresholds")
+    command = commands.add_parser(
+        "sweep", parents=[scores, model, videos], help="score a split over a grid of thresholds"
+    )
     add_sweep_options(command)
     command.set_defaults(work=sweep)
     command = commands.add_parser("import", parents=[scores], help="make a run folder of published result files")

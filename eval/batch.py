@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from engine.checkpoint import digest_weights, pick_device
+from engine.checkpoint import identify_model, pick_device
 from eval.cluster import is_cluster, join_cluster
 from eval.crew import Place, run_videos
 from eval.progress import Progress, Station
@@ -91,10 +91,12 @@ def describe(split: Split, work: Work, places: Sequence[Place]) -> dict[str, Any
         if not work.heads.is_file():
             raise ValueError(f"the heads file {work.heads} is not there")
         heads = hashlib.sha256(work.heads.read_bytes()).hexdigest()[:16]
+    identity = identify_model(work.checkpoint, heads=work.heads)
     return {
         "split": str(split.path.resolve()),
         "checkpoint": work.checkpoint,
-        "model_digest": digest_weights(work.checkpoint),
+        "model_digest": identity.digest,
+        "model_parts": asdict(identity),
         "heads_digest": heads,
         "device": torch.device(places[0].device).type,
         "devices": [place.device for place in places],

@@ -5,21 +5,22 @@ Videos that either run did not finish are left out and named. Scores of texts ar
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from engine.records import turn_frame
+from eval.bootstrap import NO_INTERVAL
 from eval.compare import ComparedTurn, Difference, Who, compare_scores, compare_turns
-from eval.failures import judge_video
 from eval.matching import Encode
 from eval.metrics import VideoCounts, score_counts, score_video
-from eval.registry import METRICS
+from eval.registry import GROUPS, METRICS
 from eval.runs import RunFolder, why_missing
 from eval.samples import Sample, Split
 from eval.scoring import ScoreSettings
 
 _SKIPPED: Final = ("num_frames", "frames_per_s")
+_TIMES: Final = frozenset(metric.name for group in GROUPS if group.name == "System" for metric in group.metrics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class Comparison:
     """In the order of the split."""
     left_out: Mapping[str, str]
     """Per video that is not compared, why."""
+    times_problem: str = ""
+    """Why times are not compared; empty when they are. Both runs' stand beside each other, without a difference."""
 
 
 def compare_runs(
@@ -66,13 +69,25 @@ def compare_runs(
         if unfinished:
             left_out[sample.video_id] = f"not finished in {' and '.join(unfinished)}"
             continue
-        both = [folder.outputs(sample.video_id) for folder in folders]
+        try:
+            both = [folder.outputs(sample) for folder in folders]
+        except ValueError as error:
+            left_out[sample.video_id] = str(error)
+            continue
         rows, judged = [], []
         for folder, outputs, of_run in zip(folders, both, counts, strict=True):
             dataset, zero_cost, illegal = settings.dataset, settings.zero_cost, folder.illegal_updates()
-            scored = score_video(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost, illegal=illegal)
+            scored = score_video(
+                sample,
+                outputs,
+                encode=encode,
+                dataset=dataset,
+                zero_cost=zero_cost,
+                illegal=illegal,
+                has_states=folder.has_states(),
+            )
             rows.append(scored.counts)
-            judged.append(judge_video(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost))
+            judged.append(scored.judged)
             of_run.append(rows[-1])
         reached = min(len(outputs) for outputs in both)
         videos.append(
@@ -88,15 +103,38 @@ def compare_runs(
     differences = compare_scores(
         counts[0], counts[1], kind=VideoCounts, score=score_counts, num_resamples=num_resamples
     )
+    times_problem = _why_times_differ(folders, [video.video_id for video in videos])
     return Comparison(
         differences={
-            name: found
+            name: _uncompared(found) if times_problem and name in _TIMES else found
             for name, found in differences.items()
             if name in shown and not math.isnan(found.a) and not math.isnan(found.b)
         },
         videos=tuple(videos),
         left_out=left_out,
+        times_problem=times_problem,
     )
+
+
+def _why_times_differ(folders: Sequence[RunFolder], video_ids: Sequence[str]) -> str:
+    """Say what else than the model makes the times of two runs differ; nothing where nothing is known to."""
+    devices = [(folder.settings() or {}).get("devices") for folder in folders]
+    if devices[0] != devices[1]:
+        ran = [", ".join(map(str, of_run)) if isinstance(of_run, list) else "not known" for of_run in devices]
+        return f"the devices differ: {ran[0]}; {ran[1]}"
+    for folder in folders:
+        records = [folder.record(video_id) for video_id in video_ids]
+        reused = sum(record is not None and record.reused_features is True for record in records)
+        if reused:
+            return f"{folder.path.name} reused kept embeddings in {reused} of {len(records)} videos"
+        may_reuse = (folder.settings() or {}).get("kept_features", False)
+        if may_reuse and any(record is None or record.reused_features is None for record in records):
+            return f"{folder.path.name} may have reused kept embeddings; it is too old to say"
+    return ""
+
+
+def _uncompared(found: Difference) -> Difference:
+    return replace(found, difference=math.nan, interval=NO_INTERVAL, p_value=math.nan)
 
 
 def _is_missing(folder: RunFolder, sample: Sample) -> bool:

@@ -9,19 +9,23 @@ silently.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.dialogue import parse_update
+from engine.texts import plain
+from eval.fields import check_index, check_number, check_text
 from eval.samples import Role, Sample, Turn, is_inside, turn_order
 
 CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete"]
+MOST_TEXT = 50_000
+"""Most characters of a text."""
 CORRECTION_KINDS: tuple[CorrectionKind, ...] = ("text", "time", "update", "boundary", "add", "delete")
 Aspect = Literal["text", "time", "presence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnName:
-    """What a turn is known by."""
+    """What a turn is known by. Raises ``ValueError`` for a value out of its range."""
 
     role: Role
     """An update of the state, the user, or the assistant."""
@@ -32,6 +36,14 @@ class TurnName:
     number: int = 0
     """Which of several turns that are alike in all this, from 0."""
 
+    def __post_init__(self) -> None:
+        if self.role not in get_args(Role):
+            raise ValueError(f"a turn's role must be one of {', '.join(get_args(Role))}; got {self.role!r}")
+        check_number("a turn's time_s", self.time_s)
+        check_index("a turn's number", self.number)
+        check_text("a turn's text", self.text, most=MOST_TEXT)
+        object.__setattr__(self, "text", plain(self.text))
+
     @property
     def key(self) -> tuple[str, int, str, int]:
         """What two names are compared by."""
@@ -40,7 +52,7 @@ class TurnName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What one reviewer wants changed in one reference."""
+    """What one reviewer wants changed in one reference. Raises ``ValueError`` for a value out of its range."""
 
     reviewer: str
     """Who."""
@@ -53,6 +65,15 @@ class Correction:
     """The new words, or the new update such as ``S3->complete``."""
     time_s: float | None = None
     """The new time, in seconds from the start of the video."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in CORRECTION_KINDS:
+            raise ValueError(f"a correction must be one of {', '.join(CORRECTION_KINDS)}; got {self.kind!r}")
+        if self.time_s is not None:
+            check_number("a correction's time_s", self.time_s)
+        if self.text is not None:
+            check_text("a correction's text", self.text, most=MOST_TEXT)
+            object.__setattr__(self, "text", plain(self.text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +136,11 @@ class CorrectedSample:
     """What reviewers do not agree on and no preferred one settles; there the source stands."""
     unusable: tuple[Unusable, ...]
     """What does not fit the sample."""
+
+    @property
+    def num_changed(self) -> int:
+        """How many turns are changed, added or deleted."""
+        return sum(bool(turn.reviewers) for turn in self.turns) + len(self.deleted)
 
 
 def name_turns(turns: Iterable[Turn]) -> tuple[TurnName, ...]:

@@ -5,14 +5,16 @@ those that the scores count. A pair that is right but further apart than ``LATE_
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from engine.dialogue import parse_update
 from engine.records import FrameOutput, turn_frame
+from eval.counts import Counts
 from eval.dst import reference_states
-from eval.matching import Encode, Pair, ZeroCost
+from eval.matching import Encode, Match, Pair, ZeroCost
 from eval.samples import Sample
 from eval.turns import match_responses, spoken_texts
 from eval.updates import match_updates, predicted_updates, reference_updates, update_window
@@ -21,6 +23,8 @@ Verdict = Literal["matched", "mismatched", "redundant"]
 FailureKind = Literal[
     "missed", "redundant", "wrong text", "early or late", "wrong update", "missed update", "wrong state"
 ]
+FAILURE_KINDS: Final[tuple[FailureKind, ...]] = get_args(FailureKind)
+"""In the order of the tables."""
 LATE_S = 1.0
 SEMANTIC_THRESHOLD = 0.5
 WORST_S = 5.0
@@ -89,6 +93,11 @@ def judge_video(
     See ``eval.turns.match_responses`` for the arguments. The outputs must have the states of the sample's steps.
     """
     match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
+    return judge_matched(sample, outputs, match)
+
+
+def judge_matched(sample: Sample, outputs: Sequence[FrameOutput], match: Match) -> JudgedVideo:
+    """Judge one video as ``judge_video`` does, its responses being matched already."""
     spoken = _frames_of(sample, "assistant")
     responses = _judge_responses(sample, spoken_texts(outputs), match.pairs, spoken)
     updates, missed_updates = _judge_updates(sample, outputs)
@@ -99,6 +108,31 @@ def judge_video(
     failures += [_miss("missed update", frame, number) for frame, number in missed_updates if frame <= last]
     failures += _wrong_states(sample, outputs)
     return JudgedVideo(turns=turns, failures=tuple(sorted(failures, key=lambda failure: failure.frame_index)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureCounts(Counts):
+    """The failures of one or many videos."""
+
+    of_kind: tuple[float, ...] = (0.0,) * len(FAILURE_KINDS)
+    """How often each of ``FAILURE_KINDS`` occurred."""
+
+
+def count_failures(judged: JudgedVideo) -> FailureCounts:
+    """Count the failures of one video."""
+    found = Counter(failure.kind for failure in judged.failures)
+    return FailureCounts(of_kind=tuple(float(found[kind]) for kind in FAILURE_KINDS))
+
+
+def failure_score(kind: FailureKind) -> str:
+    """Return the name of the score that counts the failures of a kind."""
+    return f"failures_{kind.replace(' ', '_')}"
+
+
+def summarize_failures(counts: FailureCounts) -> dict[str, float]:
+    """Return how many failures there are, in all and of each kind."""
+    of_kind = {failure_score(kind): number for kind, number in zip(FAILURE_KINDS, counts.of_kind, strict=True)}
+    return {"num_failures": sum(of_kind.values()), **of_kind}
 
 
 def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:

@@ -6,18 +6,30 @@ the field must be and what was found. Nothing is converted: ``"2"`` is no number
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from reprlib import Repr
 
-_SHORT = Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
-_SHORT.maxlevel = 3
+from engine.json_records import show_value
+from engine.texts import plain
+
 MOST_SECONDS = 1e9
 MOST_FRAMES = 2**31
 
 
-def show_value(value: object) -> str:
-    """Write any JSON value for an error message, cut to a readable length and depth."""
-    return _SHORT.repr(value)
+def check_number(name: str, value: object, *, least: float = -MOST_SECONDS, most: float = MOST_SECONDS) -> None:
+    """Raise ``ValueError`` unless a value is a finite number in ``[least, most]``; seconds by default."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise ValueError(f"{name} must be a number from {least:g} to {most:g}; got {show_value(value)}")
+
+
+def check_index(name: str, value: object) -> None:
+    """Raise ``ValueError`` unless a value is a whole number that is not negative and below ``MOST_FRAMES``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST_FRAMES:
+        raise ValueError(f"{name} must be a whole number from 0 to {MOST_FRAMES - 1}; got {show_value(value)}")
+
+
+def check_text(name: str, value: object, *, most: int) -> None:
+    """Raise ``ValueError`` unless a value is text of at most so many characters."""
+    if not isinstance(value, str) or len(value) > most:
+        raise ValueError(f"{name} must be text of at most {most} characters; got {show_value(value)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +52,11 @@ class Fields:
         return ValueError(f"{self.place}{name} {rule}; got {show_value(self.record[name])}")
 
     def read_text(self, name: str, *, may_be_blank: bool = False) -> str:
-        """Return text that is not blank: a blank turn would count as silence."""
+        """Return text that is not blank: a blank turn would count as silence. Half a surrogate pair becomes ``?``."""
         value = self.record.get(name)
         if not isinstance(value, str) or not (may_be_blank or value.strip()):
             raise self.error(name, "must be text" if may_be_blank else "must be text, not blank")
-        return value
+        return plain(value)
 
     def read_choice(self, name: str, choices: Sequence[str]) -> str:
         """Return one of the texts in ``choices``."""

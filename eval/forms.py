@@ -2,8 +2,8 @@
 
 Every record is read back before a file is written. What a form cannot hold is a ``ValueError`` that says what: the
 published forms know neither a turn's ``cause`` nor the video's file, and ProAssist's no state updates and no time but
-the start of a frame. ``without`` names what shall be left out knowingly. A published clip is written as a whole video
-that begins at frame 0, under its name here.
+the start of a frame. ``without`` names what shall be left out knowingly. A published clip is written under its name
+here, with its place in its video; a sample that is a whole file is written as the clip of its frames from frame 0.
 """
 
 import json
@@ -94,9 +94,11 @@ def _listed(sample: Sample, folder: Path) -> dict[str, Any]:
     video_path = None if sample.video_path is None else sample.video_path.resolve()
     if video_path is not None and video_path.is_relative_to(folder):
         video_path = video_path.relative_to(folder)
+    start = {} if sample.start_s is None else {"start_s": sample.start_s}
     return {
         "video_id": sample.video_id,
         "video_path": None if video_path is None else video_path.as_posix(),
+        **start,
         "fps": sample.fps,
         "num_frames": sample.num_frames,
         "goal": sample.goal,
@@ -128,6 +130,11 @@ def _published(sample: Sample, form: Form) -> dict[str, Any]:
                 f"video {sample.video_id}: the form {form} cannot hold its {name} {getattr(sample, name)!r}; it would "
                 f"be read as {getattr(read, name)!r}; write a manifest"
             )
+    if read.start_s != (sample.start_s or 0.0):
+        raise ValueError(
+            f"video {sample.video_id}: the form {form} cannot hold its start_s {sample.start_s!r}, which is no "
+            f"frame of its file at {sample.fps:g} frames per second; write a manifest"
+        )
     for wanted, got in zip(sample.turns, read.turns, strict=True):
         if wanted != got:
             raise ValueError(
@@ -143,14 +150,15 @@ def _refuse(sample: Sample, form: Form, detail: Detail, *, is_there: bool) -> No
 
 
 def _dst_clip(sample: Sample) -> dict[str, Any]:
-    updates = [(parse_update(turn.text), turn.time_s) for turn in sample.turns if turn.role == "update"]
+    start_s = sample.start_s or 0.0
+    updates = [(parse_update(turn.text), start_s + turn.time_s) for turn in sample.turns if turn.role == "update"]
     spans = {(str(update), time_s) for update, time_s in updates}
     return {
         "video_uid": sample.video_id,
         "inferred_goal": sample.goal,
         "fps": sample.fps,
-        "start_frame_idx": 0,
-        "end_frame_idx": sample.num_frames,
+        "start_frame_idx": _start_frame(sample),
+        "end_frame_idx": _start_frame(sample) + sample.num_frames,
         "dst": [
             {
                 "type": "step",
@@ -167,16 +175,17 @@ def _dst_clip(sample: Sample) -> dict[str, Any]:
 
 
 def _dst_turns(sample: Sample) -> Iterator[dict[str, Any]]:
+    start_s = sample.start_s or 0.0
     state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
     for turn in sample.turns:
         if turn.role != "update":
-            yield {"role": turn.role, "content": turn.text, "time": turn.time_s}
+            yield {"role": turn.role, "content": turn.text, "time": start_s + turn.time_s}
             continue
         update = parse_update(turn.text)
         if update is None:
             raise ValueError(f"video {sample.video_id}: the update {turn.text!r} is not written S3->start")
         change = {"id": update.step_id, "transition": update.transition}
-        yield {"role": "DST_UPDATE", "content": [change], "time": turn.time_s, "dst_state": dict(state)}
+        yield {"role": "DST_UPDATE", "content": [change], "time": start_s + turn.time_s, "dst_state": dict(state)}
         state = apply_update(state, turn.text).state
 
 
@@ -184,8 +193,8 @@ def _dialogue(sample: Sample) -> dict[str, Any]:
     return {
         "video_uid": sample.video_id,
         "fps": sample.fps,
-        "start_frame_idx": 0,
-        "end_frame_idx": sample.num_frames,
+        "start_frame_idx": _start_frame(sample),
+        "end_frame_idx": _start_frame(sample) + sample.num_frames,
         "metadata": {
             "task_goal": sample.goal,
             "knowledge": "\n".join(f"{number}. {step.name}" for number, step in enumerate(sample.steps, start=1)),
@@ -196,14 +205,19 @@ def _dialogue(sample: Sample) -> dict[str, Any]:
 
 def _dialogue_turns(sample: Sample) -> Iterator[dict[str, Any]]:
     """Yield frames and words: who answers speaks after the image of a frame, a user alone speaks before it."""
-    seen = 0
-    for frame, group in groupby(sample.turns, key=lambda turn: turn_frame(turn.time_s, sample.fps)):
+    start_s, start = sample.start_s or 0.0, _start_frame(sample)
+    seen = start
+    for frame, group in groupby(sample.turns, key=lambda turn: start + turn_frame(turn.time_s, sample.fps)):
         turns: list[Turn] = list(group)
         end = frame + any(turn.role == "assistant" for turn in turns)
         if end > seen:
             yield {"role": "frames", "start": seen, "end": end}
             seen = end
         for turn in turns:
-            yield {"role": turn.role, "content": turn.text, "time": turn.time_s}
-    if sample.num_frames > seen:
-        yield {"role": "frames", "start": seen, "end": sample.num_frames}
+            yield {"role": turn.role, "content": turn.text, "time": start_s + turn.time_s}
+    if start + sample.num_frames > seen:
+        yield {"role": "frames", "start": seen, "end": start + sample.num_frames}
+
+
+def _start_frame(sample: Sample) -> int:
+    return turn_frame(sample.start_s or 0.0, sample.fps)

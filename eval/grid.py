@@ -30,8 +30,14 @@ SWEPT: Final = tuple(
     if not metric.name.endswith(_OF_PROBABILITIES)
 )
 """The scores of an exact sweep, in the order of the tables."""
-DEFAULT_METRICS: Final = ("speaking_event_f1_1s", "dst_update_event_f1_1s")
-"""What is chosen by unless something else is asked for: each depends on one threshold, nearly."""
+
+FAILURES: Final = "num_failures"
+"""The score that is recommended for exact points: all that one steps through, and both thresholds move it."""
+DECISIONS: Final = "decision_f1_1s"
+"""The score that is recommended for a preview, which knows no texts and no states: both heads count alike."""
+
+DEFAULT_METRICS: Final = (DECISIONS, "speaking_event_f1_1s", "dst_update_event_f1_1s")
+"""What a preview is chosen by unless something else is asked for; an exact sweep by ``FAILURES`` first."""
 
 _LOSSES: Final[Mapping[Better, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
     "higher": np.negative,
@@ -158,7 +164,8 @@ class BestPoint:
 
     def __str__(self) -> str:
         """Say which point it is, and why this one of several."""
-        text = f"{self.metric} {self.value:.3f} at speak {self.speak_threshold:g}, update {self.update_threshold:g}"
+        value = f"{self.value:.0f}" if find_metric(self.metric).is_count else f"{self.value:.3f}"
+        text = f"{self.metric} {value} at speak {self.speak_threshold:g}, update {self.update_threshold:g}"
         if self.num_tied == 1:
             return text
         return f"{text} (nearest the middle of a plateau of {self.num_plateau}; {self.num_tied} points tie)"
@@ -186,8 +193,18 @@ def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEPT) -> None
     """Raise ``ValueError`` for a name that is no score of the sweep, or one that has no better and worse."""
     for name in names:
         _check_known(name, known)
-        if find_metric(name).better not in _LOSSES:
+        if not has_direction(name):
             raise ValueError(f"no value of {name} is better than another; choose by another score")
+
+
+def has_direction(name: str) -> bool:
+    """Whether one value of a score is better than another."""
+    return find_metric(name).better in _LOSSES
+
+
+def losses(metric: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by how much values of a score, of any shape, fall short: the least is the best."""
+    return _LOSSES[find_metric(metric).better](values)
 
 
 def find_best(scores: GridScores, metric: str) -> BestPoint:
@@ -200,7 +217,7 @@ def find_best(scores: GridScores, metric: str) -> BestPoint:
     """
     check_metrics([metric], known=scores.metrics)
     values = np.array(scores.surface(metric), float)
-    loss = _LOSSES[find_metric(metric).better](values)
+    loss = losses(metric, values)
     if np.isnan(loss).all():
         raise ValueError(f"{metric} is undefined at every point of the grid; choose by another score")
     is_best = loss <= np.nanmin(loss) + _SAME

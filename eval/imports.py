@@ -13,7 +13,8 @@ Two forms are read, told apart by content; whatever is neither is refused with t
    Assistant:``, which is removed. The program stops after 100 frames. The sample is the one with that video's file
    name, or with its stem as id.
 
-Neither tells probabilities or states: scores of probabilities are nan, and the state stays as it was at the start.
+Neither holds probabilities or states: scores of probabilities, updates and states are nan, and the state stays as it
+was at the start.
 Frames that a file leaves out, before its last, are silent. **Source**: ProAssist's
 ``StreamInferenceRunner.run_inference_on_video``; VideoLLM-online's ``demo/cli.py`` and ``demo/inference.py``.
 """

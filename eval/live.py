@@ -12,11 +12,16 @@ and 1.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field
+
+from engine.json_records import Amount
 from eval.counts import Counts, mean, share
 
 SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
 """The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""
+_Numbers = Annotated[tuple[Amount, ...], Field(min_length=len(SCORES), max_length=len(SCORES))]
 
 
 @dataclass(frozen=True, slots=True)  # not keyword-only: the door is written with positional fields
@@ -54,9 +59,9 @@ class LiveTurn:
 class LiveCounts(Counts):
     """The scores of one or many conversations, in the order of ``SCORES``."""
 
-    sums: tuple[float, ...] = (0.0,) * len(SCORES)
+    sums: _Numbers = (0.0,) * len(SCORES)
     """Sum of each score over the conversations in which it is defined."""
-    num_defined: tuple[float, ...] = (0.0,) * len(SCORES)
+    num_defined: _Numbers = (0.0,) * len(SCORES)
     """Conversations in which each score is defined."""
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,14 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 ZeroCost = Literal["keep", "drop"]
 Encode = Callable[[list[str]], NDArray[Any]]
 _PAIRS_AT_ONCE = 4096
+
+
+@runtime_checkable
+class ComparesPairs(Protocol):
+    """An encoder that rounds cosines as the published program does, on which its lost edges depend."""
+
+    def compare_pairs(self, pairs: list[tuple[str, str]]) -> NDArray[np.float32]:
+        """Return the cosine ``[P]`` of each pair of texts, the pairs in the published order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +74,8 @@ def find_match(
     is compared once and returns ``[N, D]``, of any length and scale. A prediction at ``i`` may take the frames ``i +
     left`` to ``i + right``, ends included. The cost is ``1 - |cos|`` (1 for a silent frame) plus ``factor * (|i - j| /
     max(|left|, right)) ** power``. The published program loses edges whose cost is exactly 0 in float32, which of
-    equal texts on one frame is a matter of rounding: ``zero_cost="drop"`` does so too, ``"keep"`` does not.
+    equal texts on one frame is a matter of rounding: ``zero_cost="drop"`` does so too, with the same rounding if
+    ``encode`` is a ``ComparesPairs``; ``"keep"`` does not.
 
     Raises ``ValueError`` for arguments that fit no video, and where ``"drop"`` leaves predictions without a frame.
 
@@ -78,9 +87,15 @@ def find_match(
     if not gen_frames.size:
         return Match(pairs=(), missed=tuple(np.flatnonzero(is_ref).tolist()), redundant=())
     rows, cols = _window_edges(gen_frames, num_frames=len(gen), left=left, right=right)
-    similarity = _similarity(gen, ref, gen_frames=gen_frames[rows], ref_frames=cols, is_ref=is_ref, encode=encode)
-    distance = np.abs(gen_frames[rows] - cols) / max(-left, right, 1)
-    costs = (1 - similarity) + dist_func_factor * distance**dist_func_power
+    measure = _published_similarity if zero_cost == "drop" else _similarity
+    similarity = measure(gen, ref, gen_frames=gen_frames[rows], ref_frames=cols, is_ref=is_ref, encode=encode)
+    distance, reach = np.abs(gen_frames[rows] - cols), max(-left, right, 1)
+    if zero_cost == "drop":  # all in float32, as published
+        multiplier = np.float32(dist_func_factor / reach**dist_func_power)
+        far = distance.astype(np.float32) ** np.float32(dist_func_power) * multiplier
+        costs = ((1 - similarity) + far).astype(np.float64)
+    else:
+        costs = (1 - similarity) + dist_func_factor * (distance / reach) ** dist_func_power
     is_edge = costs != 0 if zero_cost == "drop" else np.ones(costs.shape, dtype=bool)
     chosen = _assign(rows, cols, costs=costs, is_edge=is_edge)
     taken, is_pair = cols[chosen], is_ref[cols[chosen]]
@@ -135,6 +150,26 @@ def _window_edges(
     return np.nonzero(inside)[0], frames[inside]
 
 
+def _published_similarity(
+    gen: Sequence[str],
+    ref: Sequence[str],
+    *,
+    gen_frames: NDArray[np.intp],
+    ref_frames: NDArray[np.intp],
+    is_ref: NDArray[np.bool_],
+    encode: Encode,
+) -> NDArray[np.float32]:
+    """Return ``|cos|`` of every edge, rounded as published where the encoder can do that."""
+    if not isinstance(encode, ComparesPairs):
+        return _similarity(gen, ref, gen_frames=gen_frames, ref_frames=ref_frames, is_ref=is_ref, encode=encode)
+    similarity = np.zeros(len(ref_frames), dtype=np.float32)
+    spoken = np.flatnonzero(is_ref[ref_frames])
+    if spoken.size:
+        texts = [(gen[i], ref[j]) for i, j in zip(gen_frames[spoken], ref_frames[spoken], strict=True)]
+        similarity[spoken] = np.abs(encode.compare_pairs(texts))
+    return similarity
+
+
 def _similarity(
     gen: Sequence[str],
     ref: Sequence[str],
@@ -144,7 +179,7 @@ def _similarity(
     is_ref: NDArray[np.bool_],
     encode: Encode,
 ) -> NDArray[np.float32]:
-    """Return ``|cos|`` of every edge, 0 where the reference is silent. In float32, as published: see ``zero_cost``."""
+    """Return ``|cos|`` of every edge, 0 where the reference is silent."""
     similarity = np.zeros(len(ref_frames), dtype=np.float32)
     spoken = np.flatnonzero(is_ref[ref_frames])
     if not spoken.size:

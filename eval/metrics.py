@@ -5,14 +5,15 @@ row and the corpus go through the same functions. ``eval.registry`` defines ever
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.config import IllegalUpdates
 from engine.records import FrameOutput, turn_frame
-from eval.counts import Counts, Pool, Values, share
+from eval.counts import Counts, Pool, Values, mean, share
 from eval.decisions import DecisionCounts, count_decisions, summarize_decisions
 from eval.dst import DstCounts, count_dst, summarize_dst
+from eval.failures import FailureCounts, JudgedVideo, count_failures, judge_matched, summarize_failures
 from eval.live import LiveCounts, summarize_live
 from eval.matching import Encode, ZeroCost, find_match
 from eval.nlg import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
@@ -64,6 +65,8 @@ class VideoCounts(Counts):
     """Updating the state, per frame."""
     dst: DstCounts = field(default_factory=DstCounts)
     """Updates and states."""
+    failures: FailureCounts = field(default_factory=FailureCounts)
+    """What the player steps through."""
     live: LiveCounts = field(default_factory=LiveCounts)
     """The teacher-forced scores; nothing unless that pass was run."""
     system: SystemCounts = field(default_factory=SystemCounts)
@@ -78,6 +81,8 @@ class ScoredVideo:
     """All but the texts."""
     pairs: TextPairs
     """Texts of the matched pairs."""
+    judged: JudgedVideo
+    """Every turn with its verdict, and all failures."""
 
 
 def score_video(
@@ -90,6 +95,7 @@ def score_video(
     illegal: IllegalUpdates = "apply",
     live: LiveCounts | None = None,
     wall_s: float | None = None,
+    has_states: bool = True,
 ) -> ScoredVideo:
     """Count one video.
 
@@ -104,17 +110,22 @@ def score_video(
         illegal: What the run did with illegal updates.
         live: Counts of the teacher-forced pass, if there was one.
         wall_s: Seconds that the whole run of the video took, if known.
+        has_states: Whether the system keeps a state; without one the scores of updates and states are undefined.
     """
     match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
     pairs = matched_pairs(match)
+    judged = judge_matched(sample, outputs, match)
     counts = VideoCounts(
         num_videos=1,
         turns=count_turns(match, fps=sample.fps),
         speaking=_count_decisions(
             sample, "assistant", [(output.speak_prob, output.response is not None) for output in outputs]
         ),
-        updating=_count_decisions(sample, "update", [(output.update_prob, bool(output.updates)) for output in outputs]),
-        dst=count_dst(outputs, sample, illegal=illegal),
+        updating=_count_decisions(sample, "update", [(output.update_prob, bool(output.updates)) for output in outputs])
+        if has_states
+        else DecisionCounts(),
+        dst=count_dst(outputs, sample, illegal=illegal) if has_states else DstCounts(),
+        failures=count_failures(judged),
         live=live or LiveCounts(),
         system=_count_times(sample, outputs, wall_s),
     )
@@ -124,6 +135,7 @@ def score_video(
         pairs=TextPairs(
             references=[texts[pair.ref_frame] for pair in pairs], hypotheses=[said[pair.gen_frame] for pair in pairs]
         ),
+        judged=judged,
     )
 
 
@@ -145,10 +157,17 @@ def summarize(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts = undefine
 
 def score_counts(counts: VideoCounts, *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
     """Return all scores of counts that are added up; see ``summarize``."""
-    scores = _turn_scores(counts.turns, score_texts(counts.texts))
+    scores = summarize_failures(counts.failures) | _turn_scores(counts.turns, score_texts(counts.texts))
     for prefix, decisions in (("speaking", counts.speaking), ("dst_update", counts.updating)):
         scores |= {f"{prefix}_{name}": value for name, value in summarize_decisions(decisions).items()}
+    scores["decision_f1_1s"] = decision_f1(scores)
     return scores | summarize_dst(counts.dst) | summarize_live(counts.live) | _speed(counts.system)
+
+
+def decision_f1(scores: Mapping[str, float]) -> float:
+    """Return the mean of both heads' event F1 at 1 s, of those that are defined; nan of none."""
+    of_heads = [scores[f"{head}_event_f1_1s"] for head in ("speaking", "dst_update")]
+    return mean([score for score in of_heads if not math.isnan(score)])
 
 
 def corpus_metrics(

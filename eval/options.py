@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.config import StreamConfig
 from eval.encoders import EMBEDDED
-from eval.grid import DEFAULT_METRICS
+from eval.grid import DEFAULT_METRICS, FAILURES
 from eval.scoring import ScoreSettings
 from eval.worker import Work
 
@@ -46,6 +46,19 @@ def model_options() -> argparse.ArgumentParser:
     return model
 
 
+def video_options() -> argparse.ArgumentParser:
+    """Return the option that says where the videos of a split are, as a parent of commands."""
+    videos = argparse.ArgumentParser(add_help=False)
+    videos.add_argument(
+        "--videos",
+        type=Path,
+        metavar="DIR",
+        help="folder, searched with all folders in it, for the videos of records without video_path: a file is called "
+        "as the record's video_id or video_uid, or as its frames_file",
+    )
+    return videos
+
+
 def work_of(options: argparse.Namespace, config: StreamConfig) -> Work:
     """Return what is run, streamed as ``config`` says."""
     return Work(checkpoint=str(options.checkpoint), heads=options.heads, config=config, features=options.features)
@@ -69,9 +82,9 @@ def add_sweep_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--metric",
         nargs="+",
-        default=DEFAULT_METRICS,
         metavar="NAME",
-        help="scores to choose the best point by; see docs/metrics.md (default: %(default)s)",
+        help="scores to choose the best point by; see docs/metrics.md "
+        f"(default: {FAILURES} where each point is run, and {' '.join(DEFAULT_METRICS)})",
     )
     command.add_argument(
         "--device", default="auto", help="auto, cuda:0, mps, cpu, or cpu:1 for one thread (default: %(default)s)"

@@ -16,14 +16,17 @@ from numpy.typing import NDArray
 
 from engine.config import DecisionPolicy
 from eval.decisions import TOLERANCES_S, DecisionCounts
-from eval.grid import SWEPT, Grid, GridPoint, GridScores
-from eval.metrics import VideoCounts, reference_frames, score_counts
+from eval.grid import DECISIONS, SWEPT, Grid, GridPoint, GridScores
+from eval.metrics import VideoCounts, decision_f1, reference_frames, score_counts
 from eval.runs import RunFolder, why_missing
 from eval.samples import BadRecord, Sample, Split
 
 _LEADS: Final = ("_lead_mean_s", "_lead_median_s")
 _PREFIXES: Final = ("speaking_", "dst_update_")
-PREVIEWED: Final = tuple(name for name in SWEPT if name.startswith(_PREFIXES) and not name.endswith(_LEADS))
+PREVIEWED: Final = (
+    DECISIONS,
+    *(name for name in SWEPT if name.startswith(_PREFIXES) and not name.endswith(_LEADS)),
+)
 """The scores of a preview, in the order of the tables."""
 
 
@@ -96,7 +99,7 @@ def preview(traces: Traces, grid: Grid) -> GridScores:
         for counts in count_thresholds(traces.updating, grid.update, policy=traces.policy)
     ]
     points = tuple(
-        GridPoint(speak_threshold=speak, update_threshold=update, scores={**speak_scores, **update_scores})
+        GridPoint(speak_threshold=speak, update_threshold=update, scores=_both({**speak_scores, **update_scores}))
         for update, update_scores in zip(grid.update, updating, strict=True)
         for speak, speak_scores in zip(grid.speak, speaking, strict=True)
     )
@@ -164,12 +167,16 @@ def _scores(counts: VideoCounts, prefix: str) -> dict[str, float]:
     return {name: scores[name] for name in PREVIEWED if name.startswith(prefix)}
 
 
+def _both(scores: Mapping[str, float]) -> dict[str, float]:
+    return {DECISIONS: decision_f1(scores), **scores}
+
+
 def _read_video(run: RunFolder, entry: Sample | BadRecord) -> list[HeadTrace]:
     """Return the traces of speaking and of updating. Raises ``ValueError`` where there are none."""
     reason = why_missing(entry, run.record(entry.video_id))
     if reason or isinstance(entry, BadRecord):
         raise ValueError(reason)
-    outputs = run.outputs(entry.video_id)
+    outputs = run.outputs(entry)
     return [
         _trace(entry, "assistant", [output.speak_prob for output in outputs]),
         _trace(entry, "update", [output.update_prob for output in outputs]),

@@ -7,6 +7,7 @@ fps from 0.001 to 1000.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Literal
 
 from engine.records import Step, turn_frame
@@ -25,6 +26,10 @@ class Extent:
     """First frame, counted in the whole video."""
     num_frames: int
     """Frames of the clip."""
+    video_path: str | None = None
+    """The file of the whole video, as the record names it."""
+    file_names: tuple[str, ...] = ()
+    """Names that the file of the whole video may have, without ending: ``video_uid``, that of ``frames_file``."""
 
     @property
     def start_s(self) -> float:
@@ -79,9 +84,18 @@ def read_extent(fields: Fields) -> Extent:
     start_frame, end_frame = fields.read_index("start_frame_idx"), fields.read_index("end_frame_idx")
     if end_frame <= start_frame:
         raise fields.error("end_frame_idx", f"must be larger than start_frame_idx, {start_frame}")
-    video_id = fields.read_text("video_uid")
+    video_id = video_uid = fields.read_text("video_uid")
+    frames_file = fields.record.get("frames_file")
+    others = (PurePosixPath(frames_file).stem,) if isinstance(frames_file, str) else ()
     if fields.has("clip_idx"):
         video_id += f"_clip{fields.read_index('clip_idx')}"
     if fields.has("metadata") and fields.read_part("metadata").has("user_id"):
         video_id += f"_{fields.read_part('metadata').read_text('user_id')}"
-    return Extent(video_id=video_id, fps=fps, start_frame=start_frame, num_frames=end_frame - start_frame)
+    return Extent(
+        video_id=video_id,
+        fps=fps,
+        start_frame=start_frame,
+        num_frames=end_frame - start_frame,
+        video_path=fields.read_text("video_path") if fields.has("video_path") else None,
+        file_names=(video_uid, *filter(None, others)),
+    )

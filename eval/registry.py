@@ -15,7 +15,10 @@ from eval.decisions import TOLERANCES_S
 Better = Literal["higher", "lower", "near 0", "near 1", "neither"]
 Scope = Literal["both", "split", "video"]
 
-_VERBS: Final = {"speaking": "speak", "dst_update": "update"}
+_WORDS: Final = {
+    "speaking": {"verb": "speak", "doing": "Speaking"},
+    "dst_update": {"verb": "update", "doing": "Updating"},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class Metric:
     """Which way is better."""
     source: str
     """Who defined it."""
+    label: str = ""
+    """What the page calls it, everywhere; its name where it has no other."""
     trap: str = ""
     """How it misleads; empty when it does not."""
     scope: Scope = "both"
@@ -41,10 +46,15 @@ class Metric:
     is_detail: bool = False
     """Whether the table in the terminal leaves it to the files."""
 
+    def __post_init__(self) -> None:
+        """Call it by its name where it has no label."""
+        if not self.label:
+            object.__setattr__(self, "label", self.name)
+
     @property
     def hint(self) -> str:
         """The definition with range, direction and trap, as one line of text."""
-        hint = f"{self.definition} Range: {self.range}; better: {self.better}. Source: {self.source}."
+        hint = f"{self.name}: {self.definition} Range: {self.range}; better: {self.better}. Source: {self.source}."
         return f"{hint} Beware: {self.trap}" if self.trap else hint
 
 
@@ -64,21 +74,19 @@ def _read_groups() -> Iterator[MetricGroup]:
     text = (Path(__file__).parent / "metrics.toml").read_text(encoding="utf-8")
     for group in tomllib.loads(text)["groups"]:
         if "{verb}" in group["name"]:
-            for prefix, verb in _VERBS.items():
-                yield _group(group, prefix=f"{prefix}_", verb=verb)
+            for prefix, words in _WORDS.items():
+                yield _group(group, prefix=f"{prefix}_", **words)
         else:
             yield _group(group)
 
 
-def _group(group: Mapping[str, Any], *, prefix: str = "", verb: str = "") -> MetricGroup:
+def _group(group: Mapping[str, Any], *, prefix: str = "", **words: str) -> MetricGroup:
     metrics = [
-        Metric(
-            **{"source": group["source"], **_filled({"name": prefix + name, **entry}, verb=verb, t=f"{tolerance:g}")}
-        )
+        Metric(**{"source": group["source"], **_filled({"name": prefix + name, **entry}, **words, t=f"{tolerance:g}")})
         for name, entry, tolerance in _entries(group["metrics"])
     ]
     return MetricGroup(
-        **_filled({"name": group["name"], "about": group["about"].strip()}, verb=verb), metrics=tuple(metrics)
+        **_filled({"name": group["name"], "about": group["about"].strip()}, **words), metrics=tuple(metrics)
     )
 
 
@@ -120,11 +128,12 @@ def to_markdown() -> str:
     ]
     for group in GROUPS:
         lines += ["", f"## {group.name}", "", group.about, ""]
-        lines += ["| score | definition | range | better | beware | source |", "| --- | --- | --- | --- | --- | --- |"]
+        lines += ["| score | on the page | definition | range | better | beware | source |", f"|{' --- |' * 7}"]
         for metric in group.metrics:
             scope = "" if metric.scope == "both" else f" (per {metric.scope})"
             cells = (
                 f"`{metric.name}`{scope}",
+                metric.label,
                 metric.definition,
                 metric.range,
                 metric.better,

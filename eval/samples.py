@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engine.records import Step, UserTurn, turn_frame
+from engine.records import Excerpt, Step, UserTurn, turn_frame
 
 Role = Literal["update", "user", "assistant"]
 ROLE_ORDER: Mapping[str, int] = {"update": 0, "user": 1, "assistant": 2}
@@ -21,7 +21,7 @@ class Turn:
     """One reference turn."""
 
     time_s: float
-    """Seconds from the start of the video; its frame is ``floor(time_s * fps)``."""
+    """Seconds from the start of the sample; its frame is ``floor(time_s * fps)``."""
     role: Role
     """An update of the state, the user, or the assistant."""
     text: str
@@ -37,7 +37,7 @@ class Sample:
     video_id: str
     """Its name, unique in the split."""
     video_path: Path | None
-    """The file; None when there are only features."""
+    """The file, which may be longer than the sample; None when there are only features."""
     fps: float
     """Sampled frames per second."""
     num_frames: int
@@ -50,6 +50,13 @@ class Sample:
     """The reference dialogue by time; at one time updates, user, assistant."""
     initial_state: Mapping[str, str]
     """States at the start; steps that are not named have not started."""
+    start_s: float | None = None
+    """Seconds of the file at which the sample's ``num_frames`` start; None when the sample is the whole file."""
+
+    @property
+    def excerpt(self) -> Excerpt | None:
+        """The part of the file that the sample is; None when it is the whole file."""
+        return None if self.start_s is None else Excerpt(start_s=self.start_s, num_frames=self.num_frames)
 
     @property
     def user_turns(self) -> tuple[UserTurn, ...]:

@@ -9,11 +9,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from eval.charts import FailureTally, chart_data
 from eval.counts import Pool
-from eval.failures import judge_video
 from eval.matching import Encode, ZeroCost
 from eval.metrics import ScoredVideo, VideoCounts, count_texts, score_video
 from eval.nlg import TextScorer
@@ -33,6 +32,19 @@ class ScoreSettings:
     """Name that chooses the match window; see ``eval.turns.MATCH_WINDOWS_S``."""
     zero_cost: ZeroCost = "keep"
     """``keep`` or ``drop`` matches that cost nothing; see ``eval.matching``."""
+
+
+def read_scoring(settings: Mapping[str, Any], *, default: ScoreSettings) -> ScoreSettings:
+    """Return how a run is scored by its ``run.json``; what that does not say, and the encoder, are the default's.
+
+    Raises ``ValueError`` for settings that are none.
+    """
+    dataset, zero_cost = settings.get("dataset", default.dataset), settings.get("zero_cost", default.zero_cost)
+    if not isinstance(dataset, str) or zero_cost not in get_args(ZeroCost):
+        raise ValueError(
+            f"the run was scored with dataset {dataset!r} and zero_cost {zero_cost!r}, which are not known"
+        )
+    return replace(default, dataset=dataset, zero_cost=zero_cost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +76,7 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
         scorer: An open ``TextScorer``.
     """
     run = RunFolder(folder)
-    illegal = run.illegal_updates()
+    illegal, has_states = run.illegal_updates(), run.has_states()
     records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
     errors = dict(_errors(split, records))
     scored: dict[str, ScoredVideo] = {}
@@ -73,7 +85,7 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
         record = records[sample.video_id]
         if record is not None and sample.video_id not in errors:
             try:
-                outputs = run.outputs(sample.video_id)
+                outputs = run.outputs(sample)
                 scored[sample.video_id] = score_video(
                     sample,
                     outputs,
@@ -83,11 +95,9 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
                     illegal=illegal,
                     live=record.live,
                     wall_s=record.wall_s,
+                    has_states=has_states,
                 )
-                judged = judge_video(
-                    sample, outputs, encode=encode, dataset=settings.dataset, zero_cost=settings.zero_cost
-                )
-                tally.add(sample, outputs, judged)
+                tally.add(sample, outputs, scored[sample.video_id].judged)
             except ValueError as error:
                 errors[sample.video_id] = str(error)
     counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))

@@ -1,15 +1,18 @@
 """Reads the samples of a split from its file, in three forms that are told apart by content.
 
 Our own manifest is one JSON object per split: ``{"videos": [...]}``, each video with the fields of ``Sample``
-(``video_path`` relative to the manifest, turns in seconds). Published clips, DST (``eval.dst_clips``) or ProAssist
-(``eval.proassist``), come as one JSON object, a list, or JSON lines. Nothing is dropped silently: what cannot be used
+(``video_path`` relative to the manifest, turns in seconds; with ``start_s`` it is a part of its file). Published
+clips, DST (``eval.dst_clips``) or ProAssist (``eval.proassist``), come as one JSON object, a list, or JSON lines; each
+is a part of its video, and may name the file in ``video_path`` too. A folder of videos (``eval.video_files``) has the
+files of records that name none. Nothing is dropped silently: what cannot be used
 is a ``ValueError`` that names file, record, field and cure (``read_samples``), or an entry of the split that says so
 (``read_split``).
 """
 
 import json
 import warnings
-from collections.abc import Container, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
@@ -19,8 +22,10 @@ from engine.records import Step
 from eval.dst_clips import read_clip
 from eval.fields import Fields
 from eval.proassist import read_dialogue
-from eval.published import PublishedClip
+from eval.published import PublishedClip, read_extent
+from eval.sample_ids import SampleIds
 from eval.samples import ROLE_ORDER, BadRecord, Role, Sample, Split, Turn, is_inside, turn_order
+from eval.video_files import VideoFolder
 
 _FORMS = (
     'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips) or with "conversation" and '
@@ -32,35 +37,38 @@ class SampleWarning(UserWarning):
     """Turns that lie outside their video were left out of a sample."""
 
 
-def read_samples(path: str | Path, *, strict: bool = True) -> list[Sample]:
+def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None = None) -> list[Sample]:
     """Read all samples of a file in any of the three forms; published turns become relative to their clip.
 
+    ``videos`` is a folder with the videos of records that have no ``video_path``.
     Raises ``ValueError`` naming file, record, field and cure. Turns outside their video are such an error; with
     ``strict=False`` they are left out, and each sample that loses some gives one ``SampleWarning`` that lists them.
     """
     source = Path(path)
-    samples: dict[str, Sample] = {}
-    for record in _read_records(source):
-        sample = _read_sample(record, source, strict=strict, taken=samples.keys())
-        samples[sample.video_id] = sample
-    return list(samples.values())
+    records = _read_records(source)
+    ids, folder = SampleIds(_given_ids(records)), None if videos is None else VideoFolder(videos)
+    return [_read_sample(record, source, strict=strict, ids=ids, videos=folder) for record in records]
 
 
-def read_split(path: str | Path) -> Split:
+def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
     """Read what can be read of a split, and say of every other record why it cannot.
 
-    Raises ``ValueError`` when the file as a whole is none of the three forms.
+    ``videos`` is a folder with the videos of records that have no ``video_path``.
+    Raises ``ValueError`` when the file as a whole is none of the three forms, or ``videos`` is no folder.
     """
     source = Path(path)
+    records = _read_records(source)
+    ids, folder = SampleIds(_given_ids(records)), None if videos is None else VideoFolder(videos)
     entries: dict[str, Sample | BadRecord] = {}
-    for record in _read_records(source):
+    for record in records:
         try:
-            sample = _read_sample(record, source, strict=True, taken=entries.keys())
+            sample = _read_sample(record, source, strict=True, ids=ids, videos=folder)
             entries[sample.video_id] = sample
         except ValueError as error:
             names = (record.video_id, record.name, f"{record.name}, record {record.number}")
             video_id = next(name for name in names if name is not None and name not in entries)
             entries[video_id] = BadRecord(video_id=video_id, reason=str(error))
+            ids.reserve(video_id)
     return Split(path=source, entries=tuple(entries.values()))
 
 
@@ -82,14 +90,14 @@ class _Record:
     """Why it is no JSON."""
 
 
-def _read_sample(record: _Record, source: Path, *, strict: bool, taken: Container[str]) -> Sample:
+def _read_sample(record: _Record, source: Path, *, strict: bool, ids: SampleIds, videos: VideoFolder | None) -> Sample:
     """Read one record; its errors and warnings name file and record."""
     place = f"{source}, {record.name}"
     if record.problem:
         raise ValueError(f"{place}: {record.problem}; write one JSON object a line")
     try:
         clip = None if record.is_listed else _read_published(record.value)
-        sample = _place(clip) if clip else _sample(record.value, source.parent)
+        sample = _place(clip, source.parent) if clip else _sample(record.value, source.parent)
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error
     outside = [turn for turn in sample.turns if not is_inside(turn.time_s, sample)]
@@ -99,9 +107,23 @@ def _read_sample(record: _Record, source: Path, *, strict: bool, taken: Containe
             raise ValueError(f"{listed}; mend the times, or read with strict=False to leave such turns out")
         warnings.warn(f"{listed}; left out", SampleWarning, stacklevel=3)
         sample = replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
-    if sample.video_id in taken:
-        raise ValueError(f"{place}: two videos have one video_id, {sample.video_id}; name each differently")
-    return sample
+    try:
+        if sample.video_path is None and videos is not None:
+            found = videos.find((sample.video_id, *(clip.extent.file_names if clip else ())))
+            sample = replace(sample, video_path=found)
+        return ids.assign(sample, clip.extent if clip else None)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+
+
+def _given_ids(records: Iterable[_Record]) -> frozenset[str]:
+    """Return the ids that published records give themselves; those of records that cannot be read are left out."""
+    ids = set()
+    for record in records:
+        if isinstance(record.value, dict) and not record.is_listed:
+            with suppress(ValueError):  # why it cannot be read is said when it is read
+                ids.add(read_extent(Fields(record=record.value)).video_id)
+    return frozenset(ids)
 
 
 def _read_records(source: Path) -> list[_Record]:
@@ -109,7 +131,11 @@ def _read_records(source: Path) -> list[_Record]:
         text = source.read_text(encoding="utf-8")
         lines = _parse_lines(text)
         content = None if lines else json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no file {source}") from error
+    except OSError as error:
+        raise ValueError(f"{source} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{source} cannot be read as JSON or JSON lines: {error}") from error
     if lines:
         return lines
@@ -153,7 +179,7 @@ def _describe(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str
 
 def read_published(value: object) -> Sample:
     """Read one published record, as it stands between braces. Raises ``ValueError`` naming the field."""
-    return _place(_read_published(value))
+    return _place(_read_published(value), Path())
 
 
 def _read_published(value: object) -> PublishedClip:
@@ -167,18 +193,20 @@ def _read_published(value: object) -> PublishedClip:
     raise ValueError(f"is of no known form; {_FORMS}")
 
 
-def _place(clip: PublishedClip) -> Sample:
-    """Place a clip's turns in the clip, in order."""
+def _place(clip: PublishedClip, folder: Path) -> Sample:
+    """Place a clip's turns in the clip, in order; its file lies in ``folder``."""
+    extent = clip.extent
     turns = sorted(clip.turns, key=lambda turn: (turn.time_s, ROLE_ORDER[turn.role]))
     return Sample(
-        video_id=clip.extent.video_id,
-        video_path=None,
-        fps=clip.extent.fps,
-        num_frames=clip.extent.num_frames,
+        video_id=extent.video_id,
+        video_path=None if extent.video_path is None else folder / extent.video_path,
+        fps=extent.fps,
+        num_frames=extent.num_frames,
         goal=clip.goal,
         steps=clip.steps,
         turns=tuple(Turn(time_s=clip.clip_time_s(turn), role=turn.role, text=turn.text) for turn in turns),
         initial_state=dict(clip.initial_state),
+        start_s=extent.start_s,
     )
 
 
@@ -203,6 +231,7 @@ def _sample(value: object, folder: Path) -> Sample:
         steps=steps,
         turns=tuple(sorted(turns, key=turn_order)),
         initial_state=given,
+        start_s=fields.read_number("start_s", least=0) if fields.has("start_s") else None,
     )
 
 

@@ -96,9 +96,9 @@ def run_sweep(
     places = find_places(device)
     if len(places) != 1:
         raise ValueError(f"a sweep runs on one device; choose one of {', '.join(place.device for place in places)}")
-    settings = _settings(describe(split, work, places), grid, scoring)
+    settings = sweep_settings(describe(split, work, places), grid, scoring)
     with claim_sweep(out, settings, resume=resume) as folder, _threads(places[0].num_threads):
-        waiting = [sample for sample in split.samples if not _is_finished(folder, sample)]
+        waiting = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
         tally = _Tally(num_videos=len(split.samples), num_runs=len(waiting) * len(grid))
         tally.num_finished = len(split.samples) - len(waiting)
         yield tally.progress()
@@ -112,7 +112,7 @@ def run_sweep(
             tally.finish(grid)
             yield replace(tally.progress(sample.video_id), error=swept.error)
         scores = score_sweep(out, split, grid)
-        kept = [video for sample in split.samples if (video := folder.video(sample.video_id))]
+        kept = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
         remarks = {video.video_id: video.remark for video in kept if video.remark}
         passes = sum(sum(video.passes) for video in kept)
         write_sweep(out, scores, settings, remarks=remarks, num_passes=passes)
@@ -123,7 +123,7 @@ def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
     """Score what a sweep folder holds of a split, finished or not; a video that is not finished is among the errors."""
     files, errors, rows = SweepFolder(folder), dict[str, str](), list[SweptVideo]()
     for entry in split.entries:
-        video = files.video(entry.video_id)
+        video = files.video(entry.video_id, num_points=len(grid))
         reason = why_missing(entry, video)
         if reason:
             errors[entry.video_id] = reason
@@ -220,8 +220,8 @@ def _decided(outputs: Sequence[FrameOutput]) -> tuple[tuple[int, tuple[str, ...]
     )
 
 
-def _is_finished(folder: SweepFolder, sample: Sample) -> bool:
-    video = folder.video(sample.video_id)
+def _is_finished(folder: SweepFolder, sample: Sample, grid: Grid) -> bool:
+    video = folder.video(sample.video_id, num_points=len(grid))
     return video is not None and not video.error and video.source == digest_sample(sample)
 
 
@@ -236,8 +236,8 @@ def _threads(number: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _settings(described: Mapping[str, Any], grid: Grid, scoring: ScoreSettings) -> dict[str, Any]:
-    """Return the settings of a sweep; it goes on only with the same."""
+def sweep_settings(described: Mapping[str, Any], grid: Grid, scoring: ScoreSettings) -> dict[str, Any]:
+    """Return the settings of a sweep, from what ``eval.batch.describe`` says; it goes on only with the same."""
     kept = {name: value for name, value in described.items() if name not in ("devices", "live")}
     config = {name: value for name, value in described["config"].items() if not name.endswith("_threshold")}
     return {**kept, "config": config, **asdict(scoring), "speak": grid.speak, "update": grid.update}

@@ -6,20 +6,23 @@ same. All are written whole or not at all, so a sweep that was killed goes on wi
 """
 
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from pydantic import BaseModel, ConfigDict
+
+from engine.json_records import Count, FiniteOrNan, read_record, show_value
 from eval.counts import Counts, Values
-from eval.grid import Grid, GridPoint, GridScores
+from eval.grid import SWEPT, Grid, GridPoint, GridScores
 from eval.metrics import VideoCounts
 from eval.runs import lock, output_path, tell_differences
 from eval.table import write_csv, write_json
 
-_KEPT: Final = ("num_videos", "turns", "speaking", "updating", "dst")
+_KEPT: Final = ("num_videos", "turns", "speaking", "updating", "dst", "failures")
+_LARGEST: Final = 1e15
 C = TypeVar("C", bound=Counts)
 
 
@@ -43,6 +46,33 @@ class SweptVideo:
     """Why it failed; empty when it is finished."""
 
 
+class _Sweep(BaseModel):
+    """The kinds of what ``sweep.json`` may say; all but the settings are there at the end."""
+
+    model_config = ConfigDict(extra="allow")
+
+    settings: dict[str, Any]
+    split: str = ""
+    is_exact: bool = True
+    num_videos: Count = 0
+    errors: dict[str, str] = {}
+    points: list[dict[str, FiniteOrNan]] = []
+
+
+class _SweptFile(BaseModel):
+    """The kinds of a ``<video>.sweep.json``; see ``SweptVideo``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    video_id: str
+    source: str
+    runs: list[dict[str, Any]]
+    points: tuple[Count, ...]
+    passes: tuple[Count, ...]
+    remark: str
+    error: str
+
+
 class SweepFolder:
     """A sweep folder that can be read; ``claim_sweep`` opens one for writing.
 
@@ -55,30 +85,35 @@ class SweepFolder:
 
     def content(self) -> Mapping[str, Any] | None:
         """Return ``sweep.json``; None where there is none. Raises ``ValueError`` when it cannot be read."""
-        path = self.path / "sweep.json"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            return read_record(_Sweep, self.path / "sweep.json").model_dump(exclude_unset=True)
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise ValueError(f"{path} cannot be read: {error}; remove it") from error
-        if not isinstance(content, dict) or not isinstance(content.get("settings"), dict):
-            raise ValueError(f"{path} holds no sweep; remove it")
-        return content
+            raise ValueError(f"{error}; restore the file, or sweep into a new folder") from error
 
     def has_results(self) -> bool:
         """Whether a video is finished or failed, or the scores are there."""
         return (self.path / "sweep.csv").exists() or any(self.path.glob("*.sweep.json"))
 
-    def video(self, video_id: str) -> SweptVideo | None:
-        """Return a video's counts; None where there are none that can be read."""
+    def video(self, video_id: str, *, num_points: int) -> SweptVideo | None:
+        """Return a video's counts at so many points; None where there are none.
+
+        A file that cannot be read is that of a failed video.
+        """
+        path = self._video_path(video_id)
         try:
-            content = json.loads(self._video_path(video_id).read_text(encoding="utf-8"))
-            runs = tuple(_read_counts(VideoCounts(), run) for run in content.pop("runs"))
-            points, passes = (tuple(content.pop(name)) for name in ("points", "passes"))
-            return SweptVideo(**content, runs=runs, points=points, passes=passes)
-        except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
-            return None  # what cannot be read is no record: the video is run again
+            found = read_record(_SweptFile, path)
+            if found.video_id != video_id:
+                raise ValueError(f"{path} is of the video {found.video_id}, not of {video_id}")
+            if not found.error:
+                _check_points(found, num_points)
+            runs = tuple(_read_run(run, f"{path}: runs[{n}]") for n, run in enumerate(found.runs))
+            return SweptVideo(**{**found.model_dump(), "runs": runs})
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            return SweptVideo(video_id=video_id, source="", error=f"{error}; continue the sweep with --resume")
 
     def keep(self, video: SweptVideo) -> None:
         """Write one video."""
@@ -133,21 +168,34 @@ def read_sweep(folder: Path) -> GridScores:
     content = SweepFolder(folder).content()
     if content is None or "points" not in content:
         raise ValueError(f"{folder} holds no finished sweep; run it, or continue it with --resume")
+    try:
+        return _grid_scores(content)
+    except (ValueError, KeyError) as error:
+        reason = f"a point has no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{folder / 'sweep.json'} cannot be read: {reason}; sweep into a new folder") from error
+
+
+def _grid_scores(content: Mapping[str, Any]) -> GridScores:
     points = tuple(
         GridPoint(
-            speak_threshold=point.pop("speak_threshold"),
-            update_threshold=point.pop("update_threshold"),
-            scores={name: math.nan if value is None else value for name, value in point.items()},
+            speak_threshold=point["speak_threshold"],
+            update_threshold=point["update_threshold"],
+            scores={name: value for name, value in point.items() if name in SWEPT},
         )
         for point in content["points"]
     )
+    grid = Grid(
+        speak=tuple(sorted({point.speak_threshold for point in points})),
+        update=tuple(sorted({point.update_threshold for point in points})),
+    )
+    if [(point.speak_threshold, point.update_threshold) for point in points] != list(grid.pairs()):
+        raise ValueError("its points are not those of a grid, in order")
+    if not points[0].scores or any(point.scores.keys() != points[0].scores.keys() for point in points):
+        raise ValueError("its points have different scores, or none")
     return GridScores(
         split=content["split"],
         is_exact=content["is_exact"],
-        grid=Grid(
-            speak=tuple(sorted({point.speak_threshold for point in points})),
-            update=tuple(sorted({point.update_threshold for point in points})),
-        ),
+        grid=grid,
         points=points,
         num_videos=content["num_videos"],
         errors=content["errors"],
@@ -175,15 +223,40 @@ def _plain(counts: Any) -> Any:
     return counts.numbers.tolist() if isinstance(counts, Values) else counts
 
 
-def _read_counts(empty: C, content: Mapping[str, Any]) -> C:
-    """Return counts of the kind of ``empty``. Raises ``ValueError`` or ``TypeError`` for anything else."""
-    found = {name: _read_value(getattr(empty, name), value) for name, value in content.items()}
-    return type(empty)(**found)
+def _read_run(content: Mapping[str, Any], place: str) -> VideoCounts:
+    """Return the counts of one run. Raises ``ValueError`` for anything else, and for counts of an older version."""
+    if content.keys() != set(_KEPT):
+        raise ValueError(f"{place} must have {', '.join(_KEPT)}")
+    return _read_counts(VideoCounts(), content, place)
 
 
-def _read_value(empty: Any, value: Any) -> Any:
+def _check_points(found: _SweptFile, num_points: int) -> None:
+    if not len(found.points) == len(found.passes) == num_points:
+        raise ValueError(f"its points and passes must have {num_points} entries each")
+    if any(place >= len(found.runs) for place in found.points):
+        raise ValueError(f"its points must be places in its {len(found.runs)} runs")
+
+
+def _read_counts(empty: C, content: Any, place: str) -> C:
+    """Return counts of the kind of ``empty``. Raises ``ValueError`` naming the place for anything else."""
+    names = {field.name for field in fields(empty)}
+    if not isinstance(content, dict) or not content.keys() <= names:
+        raise ValueError(f"{place} must be an object with some of {', '.join(sorted(names))}")
+    return replace(
+        empty, **{name: _read_value(getattr(empty, name), content[name], f"{place}.{name}") for name in content}
+    )
+
+
+def _read_value(empty: Any, value: Any, place: str) -> Any:
     if isinstance(empty, Counts):
-        return _read_counts(empty, value)
+        return _read_counts(empty, value, place)
+    numbers = value if isinstance(value, list) else [value]
+    if not all(type(number) in (int, float) and abs(number) <= _LARGEST for number in numbers):
+        raise ValueError(f"{place} must be a finite number, or a list of them; got {show_value(value)}")
+    if isinstance(value, list) != isinstance(empty, Values | tuple):
+        raise ValueError(f"{place} must{'' if isinstance(empty, Values | tuple) else ' not'} be a list")
     if isinstance(empty, Values):
-        return Values.of(value)
-    return tuple(value) if isinstance(empty, Sequence) else value
+        return Values.of(numbers)
+    if isinstance(empty, tuple) and len(numbers) != len(empty):
+        raise ValueError(f"{place} must have {len(empty)} numbers; got {len(numbers)}")
+    return tuple(numbers) if isinstance(empty, tuple) else value

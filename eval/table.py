@@ -1,10 +1,10 @@
 """Scores as files and as a table in the terminal. An undefined score is an empty cell, and null in JSON."""
 
 import csv
-import io
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,21 @@ def harmless(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, str | float]]) -> None:
-    """Write rows of one set of columns, whole or not at all."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: _cell(value) for name, value in row.items()})
+def write_csv(
+    path: Path, rows: Iterable[Mapping[str, str | float | None]], *, columns: Sequence[str] | None = None
+) -> None:
+    """Write rows as they come, whole or not at all; without ``columns`` they are those of the first row."""
+    waiting = iter(rows)
+    first = next(waiting, None)
+    names = list(first or ()) if columns is None else list(columns)
+    cells = ([to_cell(row.get(name)) for name in names] for row in (() if first is None else chain([first], waiting)))
+    write_rows(path, chain([names], cells))
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Write rows of cells that are harmless already, whole or not at all."""
     with write_whole(path) as file:
-        file.write(text.getvalue())
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -92,10 +98,11 @@ def _between(interval: Interval, metric: Metric) -> str:
     return f"[{_figure(interval.low, metric)}, {_figure(interval.high, metric)}]" if is_known else ""
 
 
-def _cell(value: str | float) -> str:
+def to_cell(value: str | float | None) -> str:
+    """Return a value as a CSV cell: harmless to a spreadsheet, and empty where it is unknown."""
     if isinstance(value, str):
         return harmless(plain(value))
-    return "" if math.isnan(value) else repr(value)
+    return "" if value is None or math.isnan(value) else repr(value)
 
 
 def _without_nan(value: Any) -> Any:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from engine.dialogue import parse_update
+from engine.dialogue import Update, parse_update
 from engine.records import FrameOutput, turn_frame
 from eval.assignment import Link, assign
 from eval.samples import Sample
@@ -65,8 +66,8 @@ def match_updates(
     left, right = match_window
     if left > right:
         raise ValueError(f"match_window must be (first, last) in frames; got {match_window}")
-    texts = np.array([[_text_cost(one, other) for other in ref] for one in gen]).reshape(len(gen), len(ref))
-    shifts = np.array([[other.frame_index - one.frame_index for other in ref] for one in gen]).reshape(texts.shape)
+    texts = _text_costs(gen, ref)
+    shifts = _frames(ref)[None, :] - _frames(gen)[:, None]
     far = dist_func_factor * (np.abs(shifts) / max(abs(left), abs(right), 1)) ** dist_func_power
     costs = np.where((shifts >= left) & (shifts <= right), texts + far, np.inf)
     links = assign(np.where(texts < 1, costs, np.inf), unmatched_cost=1.0)
@@ -75,8 +76,26 @@ def match_updates(
     return tuple(sorted((*links, *assign(costs)), key=lambda link: link.gen_index))
 
 
-def _text_cost(gen: TimedUpdate, ref: TimedUpdate) -> float:
-    one, other = parse_update(gen.text), parse_update(ref.text)
-    if one is None or other is None:
-        return np.inf
-    return 0.0 if one == other else 0.5 if one.step_id == other.step_id else 1.0
+def _frames(updates: Sequence[TimedUpdate]) -> NDArray[np.int64]:
+    return np.array([update.frame_index for update in updates], dtype=np.int64)
+
+
+def _text_costs(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> NDArray[np.float64]:
+    """Return [P, R]: 0 for equal updates, 0.5 for the same step, 1 for another, inf for malformed text."""
+    updates, steps = dict[Update, int](), dict[str, int]()
+    (gen_updates, gen_steps), (ref_updates, ref_steps) = (_numbers(texts, updates, steps) for texts in (gen, ref))
+    costs = np.where(gen_steps[:, None] == ref_steps[None, :], 0.5, 1.0)
+    costs[gen_updates[:, None] == ref_updates[None, :]] = 0.0
+    costs[gen_updates < 0, :] = costs[:, ref_updates < 0] = np.inf
+    return costs
+
+
+def _numbers(
+    timed: Sequence[TimedUpdate], updates: dict[Update, int], steps: dict[str, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the distinct updates and their steps, both dictionaries grow; malformed text is -1."""
+    parsed = [parse_update(one.text) for one in timed]
+    return (
+        np.array([-1 if one is None else updates.setdefault(one, len(updates)) for one in parsed], dtype=np.int64),
+        np.array([-1 if one is None else steps.setdefault(one.step_id, len(steps)) for one in parsed], dtype=np.int64),
+    )

@@ -20,7 +20,7 @@ from engine.errors import EngineError, VideoError
 from engine.features import feature_info, feature_path, read_features, read_remark, write_features
 from engine.records import FrameOutput, check_probs
 from engine.stream import Streamer
-from engine.video import read_frames
+from engine.video import Frame, read_frames
 from engine.vision import FrameFeatures, encode
 from eval.live import LiveCounts, count_live
 from eval.runs import VideoRecord, digest_sample
@@ -72,6 +72,7 @@ def run_sample(
     What is wrong with the video or its record becomes the result's error; nothing else is caught.
     """
     source, remarks = digest_sample(sample), list[str]()
+    reuses = _kept_features(checkpoint, work, sample)
     config = replace(work.config, fps=sample.fps)
     task = task_of(sample)
     try:
@@ -98,6 +99,7 @@ def run_sample(
         peak_memory_mb=_peak_memory_mb(checkpoint.model.device),
         remark="; ".join(dict.fromkeys(remarks)),
         live=live,
+        reused_features=reuses,
     )
     return VideoResult(record=record, outputs=tuple(outputs))
 
@@ -121,22 +123,46 @@ def _frames(checkpoint: Checkpoint, work: Work, sample: Sample, remarks: list[st
     """
     video = sample.video_path
     if video is None:
-        raise VideoError(f"{sample.video_id} names no video file; add video_path")
+        raise VideoError(f"{sample.video_id} names no video file; add video_path, or give --videos DIR")
     if work.features is None:
-        return encode(checkpoint, read_frames(video, fps=sample.fps, on_damage=remarks.append))
+        return encode(checkpoint, _read(sample, video, remarks))
     if not video.is_file():
         raise VideoError(f"{video} is not there; mend video_path")
     info = feature_info(checkpoint, fps=sample.fps)
     try:
-        path = feature_path(work.features, video, info)
+        path = feature_path(work.features, video, info, excerpt=sample.excerpt)
     except OSError as error:
         raise VideoError(f"{video} cannot be read: {error.strerror or error}; check its permissions") from error
     if not path.exists():
         seen = list[str]()
-        frames = list(encode(checkpoint, read_frames(video, fps=sample.fps, on_damage=seen.append)))
+        frames = list(encode(checkpoint, _read(sample, video, seen)))
         write_features(path, frames, info, remark="; ".join(seen))
     remarks += [remark for remark in [read_remark(path)] if remark]
     return read_features(path, checkpoint, fps=sample.fps)
+
+
+def _read(sample: Sample, video: Path, remarks: list[str]) -> Iterator[Frame]:
+    """Read a sample's part of its video; ``remarks`` grow with damage, and with frames that the file does not have."""
+    num_frames = 0
+    for frame in read_frames(video, fps=sample.fps, excerpt=sample.excerpt, on_damage=remarks.append):
+        num_frames += 1
+        yield frame
+    if sample.start_s is not None and num_frames < sample.num_frames:
+        remarks.append(
+            f"{video} ends after {num_frames} of the {sample.num_frames} frames of the clip, which starts at "
+            f"{sample.start_s:g} s; is it the whole video?"
+        )
+
+
+def _kept_features(checkpoint: Checkpoint, work: Work, sample: Sample) -> bool:
+    """Whether the embeddings of a sample's video are kept already."""
+    if work.features is None or sample.video_path is None or not sample.video_path.is_file():
+        return False
+    try:
+        info = feature_info(checkpoint, fps=sample.fps)
+        return feature_path(work.features, sample.video_path, info, excerpt=sample.excerpt).exists()
+    except OSError:
+        return False  # why the video cannot be read is said when it is read
 
 
 def _teacher_forced(checkpoint: Checkpoint, work: Work, config: StreamConfig, sample: Sample) -> LiveCounts:

@@ -20,7 +20,7 @@ from eval.sweep import SweepProgress, run_sweep
 from eval.worker import Work
 from tests.fakes import count_letters
 
-MEASURED = {"wall_s", "peak_memory_mb", "in_time_share", "frames_per_s"}
+MEASURED = {"reused_features", "wall_s", "peak_memory_mb", "in_time_share", "frames_per_s"}
 SHORT = StreamConfig(lookahead=8, max_new_tokens=8, max_update_tokens=6, max_updates_per_frame=2)
 NO_JAVA = Path("/nowhere/java")
 SCORING = ScoreSettings(text_encoder="letters")

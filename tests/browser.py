@@ -1,9 +1,7 @@
 """The page in a browser: its process, and what a test does on it."""
 
-import os
+import signal
 import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -15,10 +13,13 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-CHROMIUM = Path("/usr/bin/chromium")
+from tests.programs import Program, start
+
+CHROMIUM = next(filter(Path.exists, map(Path, ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium"))), None)
+"""The browser without windows starts pages in three quarters of the time."""
 NEEDS_CHROMIUM = [
     pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get update && apt-get install -y chromium"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium-headless-shell"),
 ]
 FLAGS = [
     "--headless",
@@ -31,8 +32,8 @@ FLAGS = [
     "--disable-sync",
     "--autoplay-policy=no-user-gesture-required",
 ]
-START_S = 60.0
-STATUS = "#status textarea"
+START_S = 300.0
+STATUS = "#status [role=status]"
 
 
 @contextmanager
@@ -53,17 +54,32 @@ def serve(*, data: Path, checkpoint: Path, runs: Path, more: Sequence[str] = ())
 
 
 @contextmanager
+def serve_scripted(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]:
+    """Serve ``tests.scripted_page`` on a free port and yield its address."""
+    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu"]
+    with _served("tests.scripted_page", *options, "--port") as address:
+        yield address
+
+
+@contextmanager
 def serve_player(folder: Path) -> Iterator[str]:
     """Serve ``tests.player_page`` of a folder on a free port and yield its address."""
     with _served("tests.player_page", str(folder)) as address:
         yield address
 
 
-def start_player(folder: Path, *, port: int) -> "subprocess.Popen[bytes]":
+@contextmanager
+def serve_stream(folder: Path) -> Iterator[str]:
+    """Serve ``tests.stream_page`` of a folder on a free port and yield its address."""
+    with _served("tests.stream_page", str(folder)) as address:
+        yield address
+
+
+def start_player(folder: Path, *, port: int) -> Program:
     """Serve ``tests.player_page`` of a folder until the process is killed."""
-    process = _start("tests.player_page", str(folder), str(port))
-    _wait(process, f"http://127.0.0.1:{port}")
-    return process
+    program = start("tests.player_page", [str(folder), str(port)])
+    _wait(program, f"http://127.0.0.1:{port}")
+    return program
 
 
 def free_port() -> int:
@@ -77,20 +93,13 @@ def free_port() -> int:
 def _served(module: str, *options: str) -> Iterator[str]:
     """Run a module that serves on the port that is its last argument."""
     port = free_port()
-    process = _start(module, *options, str(port))
+    program = start(module, [*options, str(port)])
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait(process, address)
+        _wait(program, address)
         yield address
     finally:
-        process.terminate()
-        process.communicate(timeout=20)
-
-
-def _start(module: str, *options: str) -> "subprocess.Popen[bytes]":
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", module, *options]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        program.end()
 
 
 def open_page(page: Page, address: str) -> None:
@@ -99,15 +108,15 @@ def open_page(page: Page, address: str) -> None:
     wait_for_status(page, "Press Run|Upload a video")
 
 
-def wait_for_status(page: Page, pattern: str, *, timeout_s: float = 30, status: str = STATUS) -> str:
+def wait_for_status(page: Page, pattern: str, *, timeout_s: float = 120, status: str = STATUS) -> str:
     """Wait until a status line matches a pattern; return it."""
-    matches = "([selector, pattern]) => RegExp(pattern).test(document.querySelector(selector)?.value ?? '')"
+    matches = "([selector, pattern]) => RegExp(pattern).test(document.querySelector(selector)?.textContent ?? '')"
     try:
         page.wait_for_function(matches, arg=[status, pattern], timeout=1000 * timeout_s)
     except PlaywrightTimeout as error:
-        said = page.evaluate("(selector) => document.querySelector(selector)?.value", status)
+        said = page.evaluate("(selector) => document.querySelector(selector)?.textContent", status)
         raise AssertionError(f"{status} says {said!r} instead of {pattern!r}") from error
-    return page.input_value(status)
+    return page.locator(status).text_content() or ""
 
 
 def upload(page: Page, path: Path, pattern: str) -> str:
@@ -135,15 +144,14 @@ def inspect(page: Page) -> dict[str, Any]:
     return seen
 
 
-def _wait(process: "subprocess.Popen[bytes]", address: str) -> None:
+def _wait(program: Program, address: str) -> None:
     until = time.monotonic() + START_S
-    while time.monotonic() < until and process.poll() is None:
+    while time.monotonic() < until and program.is_running:
         try:
             urllib.request.urlopen(address, timeout=2).close()
         except OSError:
-            time.sleep(0.2)
+            time.sleep(0.1)
         else:
             return
-    process.kill()
-    output, _ = process.communicate()
-    raise RuntimeError(f"the page did not start: {output.decode()}")
+    program.end(signal.SIGKILL)
+    raise RuntimeError(f"the page did not start: {program.output()}")

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from engine.h264 import write_h264
 from eval.worker import Work
 from tests.batches import copies, run_to_end, work_of, write_split
 from tests.browser import open_browser
+from tests.ci_skips import pytest_sessionfinish  # noqa: F401 - a hook
 from tests.fakes import tiny_checkpoint
+from tests.programs import STARTED
 
 settings.register_profile("stepscope", deadline=None)  # a busy machine is no failure
 settings.load_profile("stepscope")
@@ -54,6 +56,16 @@ class Uploads:
     """40 s, with a name that is hard to write."""
     slow: Path
     """40 s, which ``tests.app_page`` serves slowly."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show where the threads of the programs are that a test which failed had started."""
+    report = yield
+    if report.failed:
+        running = [program for program in STARTED if program.is_running]
+        report.sections += [(f"program {program.pid}", program.tell_stacks()) for program in running]
+    return report
 
 
 @pytest.fixture(scope="session")

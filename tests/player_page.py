@@ -13,7 +13,8 @@ import gradio as gr
 
 from app.desk.answers import answer
 from app.desk.desk import Desk
-from app.palette import CSS
+from app.palette import CSS, make_theme
+from app.player.increments import Streams
 from app.player.player import CSS as PLAYER_CSS
 from app.player.player import make_player
 from app.reviews.store import open_store
@@ -31,7 +32,9 @@ def main(folder: Path, port: int) -> None:
             choices = [gr.Button(path.name, elem_id=path.stem) for path in (*packs, *videos)]
         with gr.Column(elem_id="stage"):
             video = gr.Video(str(videos[0]), show_label=False, interactive=False, buttons=[], elem_id="video")
-            player = make_player(video_id="video", elem_id="player", review=partial(_review, desk) if desk else None)
+            player = make_player(
+                video_id="video", elem_id="player", streams=Streams(), review=partial(_review, desk) if desk else None
+            )
         page.load(partial(packs[0].read_text, encoding="utf-8"), None, player, show_progress="hidden")
         for button, path in zip(choices, (*packs, *videos), strict=True):
             target = video if path.suffix == ".mp4" else player
@@ -44,7 +47,7 @@ def main(folder: Path, port: int) -> None:
         server_port=port,
         allowed_paths=[str(folder)],
         css=CSS + PLAYER_CSS,
-        theme=gr.themes.Default(),
+        theme=make_theme(),
         ssr_mode=False,
         quiet=True,
         enable_monitoring=False,

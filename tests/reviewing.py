@@ -37,7 +37,8 @@ def name_reviewer(page: Page, name: str) -> None:
     page.click("[data-tab=review]")
     page.fill(".ss-who", name)
     page.keyboard.press("Enter")
-    page.wait_for_timeout(300)
+    page.wait_for_function("!document.querySelector('.ss').inspect().isAsking")
+    page.wait_for_timeout(100)
 
 
 @contextmanager
@@ -69,13 +70,14 @@ def press(page: Page, *keys: str) -> dict[str, Any]:
 
 
 def go_to(page: Page, kind: str, text: str) -> dict[str, Any]:
-    """Step to an event by its keys."""
+    """Step to an event by its keys; return it, or the side of its pair that was asked for."""
     page.keyboard.press("Home")
     page.wait_for_timeout(100)
     for _ in range(60):
         event: dict[str, Any] | None = inspect(page)["event"]
-        if event and event["kind"] == kind and event["text"].startswith(text):
-            return event
+        for side in [event, event.get("pair")] if event else []:
+            if side and side["kind"] == kind and side["text"].startswith(text):
+                return dict(side)
         page.keyboard.press("w")
         page.wait_for_timeout(60)
     raise AssertionError(f"there is no event {kind} {text}")

@@ -2,8 +2,11 @@
 
 import json
 import math
+import re
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,17 +15,19 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch import comparing, handlers, jobs, saved, sweeping
+from app.batch import comparing, handlers, jobs, saved, sweeping, sweeps
 from app.batch.batches import FEATURES, Batches
 from app.batch.handlers import BatchView, Seen
 from app.batch.jobs import Job, Jobs
 from app.batch.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results, video_table
+from app.batch.sweeping import RECOMMENDED
 from app.clips import read_splits
 from app.handlers import Bench
-from app.views import Buttons, ClipView, RunView, show_run
+from app.views import Buttons, ClipView, RunView, Stoppable, show_run
+from eval.grid import FAILURES
 from eval.progress import Progress
 from eval.registry import find_metric
-from eval.runs import RunFolder
+from eval.runs import RunFolder, lock
 from eval.samples import Split
 from tests.batches import SCORING, copies, no_java, work_of, write_split
 from tests.benches import make_bench
@@ -58,19 +63,29 @@ def serve(split: Path, checkpoint: Path, runs: Path) -> Batches:
 
 
 def start(batches: Batches, **changes: Any) -> BatchView:
-    form = {"split": "split", "checkpoint": "", "speak": 0.0, "update": 0.5, "devices": "cpu:1", "name": "a"}
+    form = {
+        "split": "split",
+        "checkpoint": "",
+        "speak": 0.0,
+        "update": 0.5,
+        "devices": "cpu:1",
+        "live": False,
+        "name": "a",
+    }
     return handlers.start(batches, **{**form, **changes}, order="as in the split")
 
 
 def wait_for(batches: Batches, name: str, *states: str) -> Job:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while (job := batches.jobs.find(name)) is None or job.state not in states:
         assert time.monotonic() < until, f"{name} is {job.state if job else 'nowhere'}: {job.problem if job else ''}"
         time.sleep(0.05)
     return job
 
 
-def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(batches: Batches) -> None:
+def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(
+    batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
     view = start(batches)
     assert view.seen.name == "a"
     assert wait_for(batches, "a", "done").problem.startswith("text scores are missing: ")
@@ -79,13 +94,17 @@ def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(batche
     assert view.status.value.startswith("⚠ a: 3 videos; text scores are missing: ")
     assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
     assert len(view.videos[0]) == len(HEADERS)
-    assert Path(view.videos_csv.value["path"]).read_bytes() == (folder / "videos.csv").read_bytes()
-    assert Path(view.metrics_json.value["path"]).read_bytes() == (folder / "metrics.json").read_bytes()
+    assert view.videos_csv.interactive
+    assert view.traces_csv.interactive
+    assert "<summary>run a · model " in view.origin
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     assert f"<b>{metrics['scores']['F1']:.3f}</b>" in view.corpus
     assert find_metric("F1").definition.split("<")[0] in view.corpus
     assert set(view.precision_recall["head"]) <= {"speak", "update"}
     assert view.failures["failures"].sum() == sum(json.loads((folder / "charts.json").read_text())["failures"].values())
+    again = handlers.tick(batches, view.seen, "a", "as in the split")
+    assert (again.status.value, again.runs) == (view.status.value, gr.skip())
+    monkeypatch.setattr(handlers, "SAY_AGAIN_S", 0.0)
     same = handlers.tick(batches, view.seen, "a", "as in the split")
     assert all(value == gr.skip() for value in same)
 
@@ -164,7 +183,12 @@ def test_an_answer_that_a_click_has_overtaken_is_put_right(batches: Batches, mon
     view = handlers.tick(batches, late.seen, "a", "as in the split")
     assert (view.seen.name, view.status.value[:3]) == ("a", "a: ")
     assert handlers.tick(batches, view.seen, "a", "most missed").seen.order == "most missed"
+    late = handlers.tick(batches, view.seen, "a", "as in the split")  # comes after the answer to Cancel
+    handlers.cancel(batches, "a", "as in the split")
+    wait_for(batches, "a", "cancelled")
     go_on.set()
+    assert (late.status.value[:3], late.seen) == ("a: ", view.seen)
+    assert "was cancelled" in handlers.tick(batches, late.seen, "a", "as in the split").status.value
 
 
 def test_a_run_under_way_cannot_be_started_twice(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,12 +240,35 @@ def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: Batches, tm
     assert view.status.value.startswith("⚠ a: 3 videos, 1 of them failed; ")
     assert [row[0] for row in view.videos] == ["v1"]
     assert str(view.videos[0][-1]).startswith("failed: ")
+    assert set(view.videos[0][1:-1]) == {None}  # neither 0 failures nor another score
 
 
-def test_a_folder_of_another_run_is_refused(finished: Batches) -> None:
+def test_a_start_under_the_name_of_another_run_is_refused_to_who_pressed_it_and_the_run_stays(
+    finished: Batches,
+) -> None:
     later = replace(finished, jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java))
-    start(later, speak=0.9)
-    assert "holds a run with another speak_threshold" in wait_for(later, "a", "failed").problem
+    before = handlers.show(later, "a", "as in the split")
+    view = start(later, speak=0.9)
+    assert "a holds a run with another speak_threshold (0.0; now 0.9)" in view.status.value
+    assert view.status.value.startswith("⚠ ")
+    assert view.videos == gr.skip()  # what is shown stays
+    assert later.jobs.find("a") is None
+    after = handlers.show(later, "a", "as in the split")
+    assert (after.status.value, after.videos) == (before.status.value, before.videos)
+    assert after.status.value == "a: 3 videos."
+
+
+def test_a_run_that_another_program_writes_keeps_its_status_in_all_other_windows(finished: Batches) -> None:
+    later = replace(finished, jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java))
+    with lock(later.runs / "a"):
+        seen = start(later).seen
+        wait_for(later, "a", "refused")
+    mine = handlers.tick(later, seen, "a", "as in the split")
+    assert "is being written by another program" in mine.status.value
+    others = handlers.show(later, "a", "as in the split")
+    assert others.status.value == "a: 3 videos."
+    assert [row[0] for row in others.videos] == ["v0", "v1", "v2"]
+    assert handlers.tick(later, others.seen, "a", "as in the split").status == gr.skip()
 
 
 ROWS: list[dict[str, str | float]] = [
@@ -262,7 +309,7 @@ def test_a_run_whose_table_is_damaged_says_so(batches: Batches, content: bytes) 
     (folder / "metrics.json").write_text('{"scores": {}}', encoding="utf-8")
     (folder / "videos.csv").write_bytes(content)
     view = handlers.show(batches, "old", "worst updates")
-    assert view.status.value.startswith("⚠ old has no videos.csv that can be read. ")
+    assert view.status.value.startswith("⚠ old: videos.csv cannot be read: ")
     assert view.videos == []
 
 
@@ -278,51 +325,143 @@ def bench(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempP
     return make_bench(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, finished: Batches) -> None:
     batches = finished
     assert comparing.others(batches, "a", "a").choices == [("silent", "silent")]
-    view = comparing.compare(bench, batches, "a", "silent", "only B")
+    view = comparing.compare(bench, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")
-    assert "missing_rate" in view.scores
-    assert [row[0] for row in view.videos] == ["v0", "v1", "v2"]
+    assert "Responses missed" in view.scores
+    assert "Times are not compared: silent reused kept embeddings in 3 of 3 videos." in view.scores
+    assert view.videos["headers"][:4] == ["Video", "Responses missed, A", "Responses missed, B", "B - A"]
+    rows = view.videos["data"]
+    assert {row[0] for row in rows} == {"v0", "v1", "v2"}
+    assert [row[3] for row in rows] == [pytest.approx(row[2] - row[1], abs=0.0011) for row in rows]
+    assert [row[3] for row in rows] == sorted((row[3] for row in rows), reverse=True)  # most missed in B first
+    assert rows[0][3] > 0
+    fewer = comparing.sort_videos(batches, view.compared, "num_redundant")["data"]
+    assert [row[3] for row in fewer] == sorted((row[3] for row in fewer), reverse=True)
+    assert all(row[3] <= 0 for row in fewer)  # a silent run has none
     assert {row[2] for row in view.turns} == {"only B"}
     chosen = comparing.choose_turns(batches, view.compared, "both")
-    assert chosen == comparing.compare(bench, batches, "a", "silent", "both").turns
+    assert chosen == comparing.compare(bench, batches, "a", "silent", "both", "F1").turns
     assert (chosen != view.turns, comparing.choose_turns(batches, None, "both")) == (True, [])
     event: Any = SimpleNamespace(row_value=view.turns[0])
     shown = json.loads(saved.open_turn(bench, batches, None, view.compared, event)[9])
-    assert (shown["run_name"], shown["other"]["run_name"]) == ("a", "silent")
+    assert (shown["run_name"], shown["other"]["run_name"]) == ("silent", "a"), "it is wrong only in B"
     assert shown["open_at"] == view.turns[0][1]
-    event = SimpleNamespace(row_value=view.videos[1])
+    event = SimpleNamespace(row_value=["v1"])
+    of_a, of_b = next(video.scores for video in view.compared.videos if video.video_id == "v1")
+    above = ("silent", "a") if of_b[FAILURES] > of_a[FAILURES] else ("a", "silent")
     shown = json.loads(saved.open_both(bench, batches, None, view.compared, event)[9])
-    assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", "a", "silent")
+    assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
+    swapped = view.compared._replace(
+        a="silent", b="a", videos=[replace(v, scores=v.scores[::-1]) for v in view.compared.videos]
+    )
+    shown = json.loads(saved.open_both(bench, batches, None, swapped, event)[9])
+    assert (shown["run_name"], shown["other"]["run_name"]) == above, "the run with more failures is above"
     assert shown["open_at"] is not None
-    assert comparing.compare(bench, batches, "a", "a", "both").said.startswith("choose two runs")
-    assert "no such run" in comparing.compare(bench, batches, "a", "../x", "both").said
+    assert comparing.compare(bench, batches, "a", "a", "both", "F1").said.startswith("choose two runs")
+    assert "no such run" in comparing.compare(bench, batches, "a", "../x", "both", "F1").said
+
+
+def read_now(download: Iterator[Any]) -> tuple[Path, str]:
+    """Return the file that a download yields, with its text, while it is there."""
+    path = Path(next(download))
+    return path, path.read_text(encoding="utf-8")
+
+
+def one_video(batches: Batches, demo_manifest: Path, tmp_path: Path) -> Batches:
+    """Run one video as ``a``."""
+    write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
+    batches = replace(batches, splits=read_splits([], [tmp_path / "split.json"]))
+    start(batches)
+    wait_for(batches, "a", "done")
+    return batches
 
 
 def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     bench: Bench, batches: Batches, demo_manifest: Path, tmp_path: Path
 ) -> None:
-    write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
-    batches = replace(batches, splits=read_splits([], [tmp_path / "split.json"]))
-    start(batches)
-    wait_for(batches, "a", "done")
-    metric = "speaking_event_f1_1s"
-    shown = sweeping.preview_sweep(batches, "a", metric, 5)
+    batches = one_video(batches, demo_manifest, tmp_path)
+    shown = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
     assert shown.heat.count('class="cell') == 25
     assert shown.heat.count("cell best") == 1
-    assert "a preview" in shown.said
-    views = list(sweeping.exact_sweep(bench, batches, "a", metric, 5, "cpu:2"))
-    assert views[0].said.startswith("0 of 25 runs, 0 of 1 videos")
-    assert "each point was run, 1 videos" in views[-1].said
-    best = views[-1].best
-    assert sweeping.apply_best(best) == (best.speak_threshold, best.update_threshold) * 2
-    again = list(sweeping.exact_sweep(bench, batches, "a", metric, 5, "cpu:2"))
-    assert again[0].said.startswith("0 of 0 runs, 1 of 1 videos")
+    assert re.match(r"Best: speak [\d.]+, update [\d.]+; Decisions F1 ±1 s [\d.]+", shown.said)
+    assert "Preview from the traces of a, 1 videos: " in shown.said
+    assert "Recommended: a preview knows no texts" in shown.said
+    path, text = read_now(sweeps.download_sweep(batches, "a", 5, "sweep.csv"))
+    assert (path.name, text.count("\n")) == ("a-preview-5-sweep.csv", 26)
+    unknown = sweeping.show_sweep(batches, "a", "num_failures", 5)  # never another score in its place
+    assert "Failures needs each point run: press Run each point" in unknown.said
+    assert (unknown.heat, unknown.best, unknown.apply.interactive) == ("", None, False)
+    assert ("Failures (needs each point run)", "num_failures") in unknown.metric.choices
+    moments = list(sweeping.run_points(bench, batches, Stoppable(), "a", 5, "cpu:2"))
+    assert "0 of 25 runs, 0 of 1 videos" in moments[0].progress
+    assert [(m.exact.interactive, m.cancel.interactive) for m in (moments[0], moments[-1])] == [
+        (False, True), (True, False)
+    ]  # fmt: skip
+    exact = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
+    assert re.match(r"Best: speak [\d.]+, update [\d.]+; Failures \d+\.", exact.said)
+    is_at_edge = not {0.05, 0.95}.isdisjoint((exact.best.speak_threshold, exact.best.update_threshold))
+    assert ("At the edge of the grid of " in exact.said) == is_at_edge
+    assert "Exact: each of 25 points was run, 1 videos. Recommended: all that N steps through" in exact.said
+    path, text = read_now(sweeps.download_sweep(batches, "a", 5, "sweep.json"))
+    assert path.name == "a-exact-5-sweep.json"
+    failures = {row["num_failures"] for row in json.loads(text)["points"]}
+    assert exact.best.value == min(failures)
+    assert len(failures) > 1
+    *used, said = sweeping.apply_best(exact.best, exact.said)
+    assert tuple(used) == (exact.best.speak_threshold, exact.best.update_threshold) * 2
+    assert said.startswith(exact.said)
+    assert "In use: the next run here and the player have speak" in said
+    assert sweeping.apply_best(exact.best, said)[-1] == said
+    again = list(sweeping.run_points(bench, batches, Stoppable(), "a", 5, "cpu:2"))
+    assert "0 of 0 runs, 1 of 1 videos" in again[0].progress
     foreign = replace(batches, takes_paths=False, work=replace(batches.work, checkpoint="other"))
-    assert next(sweeping.exact_sweep(bench, foreign, "a", metric, 5, "auto")).said.startswith("this page runs its own")
-    assert sweeping.preview_sweep(batches, "nothing", metric, 5).said.startswith("choose a run")
+    (refused,) = sweeping.run_points(bench, foreign, Stoppable(), "a", 5, "auto")
+    assert "this page runs its own checkpoint only" in refused.progress
+    assert sweeping.show_sweep(batches, "nothing", RECOMMENDED, 5).said.startswith("choose a run")
+
+
+def test_a_sweep_that_was_cancelled_says_nothing_after_it(
+    bench: Bench, batches: Batches, demo_manifest: Path, tmp_path: Path
+) -> None:
+    batches = one_video(batches, demo_manifest, tmp_path)
+    live, *buttons = sweeping.begin_sweep()
+    assert "Waiting" in sweeping.SweepButtons(*buttons).progress
+    assert "Cancelled. " in sweeping.cancel_sweep(Stoppable()).progress  # not started: there is nothing to wait for
+    moments = sweeping.run_points(bench, batches, live, "a", 5, "cpu:1")
+    assert "0 of 25 runs" in next(moments).progress
+    assert sweeping.halt_sweep(live).cancel.interactive is False
+    with ThreadPoolExecutor(1) as threads:
+        cancelled = threads.submit(sweeping.cancel_sweep, live)
+        (last,) = moments
+        for ended in (last, cancelled.result(timeout=60)):
+            assert (ended.exact.interactive, ended.cancel.interactive) == (True, False)
+            assert "Cancelled. " in ended.progress
+
+
+@pytest.mark.slow
+def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_were_run(
+    bench: Bench, batches: Batches, demo_manifest: Path, tmp_path: Path
+) -> None:
+    batches = one_video(batches, demo_manifest, tmp_path)
+    list(sweeping.run_points(bench, batches, Stoppable(), "a", 5, "cpu:1"))
+    for metric in ("F1", "dst_f1", "dst_joint_goal_accuracy", "failures_missed_update", "speaking_event_f1_1s"):
+        view = sweeping.show_sweep(batches, "a", metric, 5)
+        assert "Exact: each of 25 points was run" in view.said, metric
+        assert ("Updating F1 ±1 s", "dst_update_event_f1_1s") in view.metric.choices
+    assert sweeping.enter_sweep(batches, "a", RECOMMENDED, 9)[-1] == 5  # whose points were run
+    other = sweeping.show_sweep(batches, "a", "speaking_event_f1_1s", 9)
+    assert "Preview from the traces of a" in other.said
+    assert "Exact points are there for 5 thresholds an axis." in other.said
+    start(batches, name="b", speak=0.9)  # another threshold, the same sweep
+    wait_for(batches, "b", "done")
+    assert "Exact: " in sweeping.show_sweep(batches, "b", "F1", 5).said
+    settings = json.loads((batches.runs / "b" / "run.json").read_text(encoding="utf-8"))
+    (batches.runs / "b" / "run.json").write_text(json.dumps({**settings, "dataset": "wtag"}), encoding="utf-8")
+    assert "Preview " in sweeping.show_sweep(batches, "b", "dst_update_event_f1_1s", 5).said
 
 
 def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, finished: Batches) -> None:
@@ -332,8 +471,10 @@ def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, finished: Batch
     clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
     shown = json.loads(run_view.player)
     assert clip_view.clip is not None
-    assert (clip_view.clip.name, Path(clip_view.video).name) == ("v1", "v1.mp4")
-    outputs = RunFolder(batches.runs / "a").outputs("v1")
+    assert clip_view.clip.name == "v1"
+    assert Path(clip_view.video).read_bytes() == clip_view.clip.path.read_bytes()
+    assert clip_view.clip.sample is not None
+    outputs = RunFolder(batches.runs / "a").outputs(clip_view.clip.sample)
     assert shown["open_at"] in {outputs[failure["frame"]].time_s for failure in shown["failures"]}
     assert run_view.status.value.endswith("This is its worst moment; press N for the next failure.")
     assert buttons.live.run.outputs == outputs

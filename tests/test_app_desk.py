@@ -25,10 +25,13 @@ from app.desk.who import read_users
 from app.exports.__main__ import main as export
 from app.handlers import Bench
 from app.reviews.actions import Action, Event, Moment, Verdict
+from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.store import open_store
 from app.views import Buttons, ClipView, RunView
 from eval.corrections import Correction, TurnName, name_turns
-from eval.runs import write_settings
+from eval.failures import judge_video
+from eval.runs import RunFolder, write_settings
+from eval.splits import read_samples
 from tests.batches import SCORING, no_java, work_of
 from tests.benches import make_bench
 from tests.browser import free_port
@@ -110,6 +113,30 @@ def test_progress_agreement_and_what_is_to_be_settled_are_those_of_the_split(bat
     assert view.prefer.choices == [(HOSTILE, HOSTILE), ("ann", "ann")]
 
 
+def test_a_matched_pair_is_one_event_that_one_verdict_judges(batches: Batches, desk: Desk, reviewed: Reviewed) -> None:
+    sample = read_samples(reviewed.split)[0]
+    name = name_turns(sample.turns)[0]
+    outputs = RunFolder(reviewed.runs / "a").outputs(sample)
+    said = Event(video_id="v0", kind="generated", role="assistant", time_s=1.0, text="Let's go.")
+    wanted = reference_event("v0", name)
+    pairs = match_events(
+        name_events("v0", outputs=outputs, references=name_turns(sample.turns)),
+        judge_video(sample, outputs, encode=count_letters),
+    )
+    assert pairs == {said.key: wanted.key}
+    view = handlers.show(batches, desk, asked(run="a"))
+    assert view.status.value.startswith("test: 15 events (reference turns and what a wrote, a matched pair once)")
+    assert view.videos[0][:3] == ["v0", 5, f"{HOSTILE} 3, ann 3"]  # of the pair only the reference has a verdict yet
+    desk.store.append(
+        Action(kind="verdict", reviewer="ann", video_id="v0", event=said, paired=wanted, verdict="early or late")
+    )
+    view = handlers.show(batches, desk, asked(run="a"))
+    assert view.videos[0][:3] == ["v0", 5, f"{HOSTILE} 3, ann 4"]
+    assert "early or late 1" in str(view.videos[0][3])
+    view = handlers.show(batches, desk, asked())  # the references alone: the pair is counted with its reference
+    assert view.videos[0][:3] == ["v0", 5, f"{HOSTILE} 4, ann 4"]
+
+
 def test_what_was_judged_besides_counts_as_an_event_of_its_video(batches: Batches, desk: Desk) -> None:
     told: list[tuple[float, Verdict | None]] = [(1.0, "correct"), (1.5, None)]  # of a run; the second was taken back
     for time_s, verdict in told:
@@ -120,8 +147,8 @@ def test_what_was_judged_besides_counts_as_an_event_of_its_video(batches: Batche
     assert view.videos[0][:4] == ["v0", 6, f"{HOSTILE} 4, ann 5", "correct 6, missed 2, unclear 1"]
     assert "5 of 16, 31%" in view.progress
     view = handlers.show(batches, desk, asked(run="a"))  # which wrote it: 5 + 1 events of v0
-    assert view.status.value.startswith("test: 18 events (reference turns and what a wrote) in 3 videos")
-    assert view.videos[0][:3] == ["v0", 6, f"{HOSTILE} 4, ann 5"]
+    assert view.status.value.startswith("test: 15 events (reference turns and what a wrote, a matched pair once) in 3")
+    assert view.videos[0][:3] == ["v0", 5, f"{HOSTILE} 3, ann 4"]  # only ann judged both sides of the pair
 
 
 def test_what_is_said_of_uploads_is_shown_and_exported(
@@ -179,7 +206,7 @@ def test_a_run_adds_what_it_wrote_and_only_runs_of_the_split_are_offered(batches
     (batches.runs / "b").mkdir()
     write_settings(batches.runs / "b", {"split": "/elsewhere.json"})
     view = handlers.show(batches, desk, asked(run="a"))
-    assert view.status.value.startswith("test: 18 events (reference turns and what a wrote)")
+    assert view.status.value.startswith("test: 15 events (reference turns and what a wrote, a matched pair once)")
     assert [value for _, value in view.runs.choices] == ["", "a"]
     assert view.runs.value == "a"
     view = handlers.show(batches, desk, asked(run="../a"))
@@ -230,7 +257,9 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(bench: Bench, bat
     assert (shown["name"], shown["open_at"], shown["turns"], len(shown["references"])) == ("v0", 2.0, [], 5)
     assert shown["open_event"] is None  # of a row that is settled by now
     assert len(shown["events"]) == 5
-    assert (clip_view.chosen, Path(clip_view.video).name, buttons.live) == ("v0", "v0.mp4", None)
+    shown_bytes = Path(clip_view.video).read_bytes()
+    assert (clip_view.chosen, buttons.live) == ("v0", None)
+    assert shown_bytes == bench.demos.find("v0").path.read_bytes()
     assert page[16].selected == "player"
     for row in handlers.show(batches, desk, asked()).to_settle:  # two of them at one time
         page = handlers.open_event(bench, batches, desk, None, asked(), clicked(*row))
@@ -323,6 +352,14 @@ def test_documents_from_elan_become_corrections_and_others_are_refused(
     kept = [action.correction for action in desk.store.read()[len(before) :]]
     assert [(found.reviewer, found.text) for found in kept if found] == [("cleo", "Let us begin.")]
     first, second = said.splitlines()
+    renamed = tmp_path / "renamed.eaf"
+    renamed.write_text(text.replace("corrected: assistant", "assistant"), encoding="utf-8")
+    refused = handlers.take_documents(desk, asked(typed="cleo"), [str(renamed)]).value
+    assert refused.endswith("or tick “Delete turns whose tier is missing” and choose it again.")
+    assert len(desk.store.read()) == len(before) + 1
+    allowed = handlers.take_documents(desk, asked(typed="dan"), [str(renamed)], allow_deletions=True).value
+    assert allowed.startswith("renamed.eaf: ")
+    assert len(desk.store.read()) > len(before) + 1
     assert first == "v2.eaf: 1 correction is kept in the name of cleo."
     assert second.startswith("noise.eaf cannot be read as an ELAN document")
     assert str(tmp_path) not in said

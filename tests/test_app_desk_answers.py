@@ -1,3 +1,4 @@
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -11,6 +12,7 @@ from app.desk.desk import Desk
 from app.reviews.actions import Event
 from app.reviews.events import reference_event
 from app.reviews.store import open_store
+from engine.texts import plain
 from eval.samples import Split
 from tests.fakes import anybody
 from tests.reviewed import EVIL, MOMENT, NAMES, SAMPLE
@@ -44,9 +46,20 @@ def test_what_is_given_is_kept_whole_and_told(desk: Desk) -> None:
         desk, on_event("verdict", verdict="unclear"), on_event("tags", tags=["odd"]), on_event("note", note=EVIL)
     )
     assert reply["kept"] == [{"action_id": str(number), "event": EVENT.key} for number in range(3)]
-    said = {"reviewer": "bob", "verdict": "unclear", "tags": ["odd"], "note": EVIL}
+    said = {"reviewer": "bob", "verdict": "unclear", "tags": ["odd"], "note": plain(EVIL), "paired_with": {}}
     assert reply["state"]["opinions"] == {EVENT.key: [said]}
     assert [(action.event, action.moment) for action in desk.store.read()] == [(EVENT, MOMENT)] * 3
+
+
+def test_a_verdict_on_a_pair_is_told_of_both_of_its_events(desk: Desk) -> None:
+    wanted = reference_event("boat", replace(NAMES[0], role="assistant"))
+    paired = {key: value for key, value in asdict(wanted).items() if key != "video_id"}
+    reply = ask(desk, on_event("verdict", verdict="correct", paired=paired))
+    assert reply["kept"] == [{"action_id": "0", "event": EVENT.key}]
+    assert reply["state"]["opinions"][wanted.key][0]["paired_with"] == {"verdict": EVENT.key}
+    assert reply["state"]["opinions"][EVENT.key][0]["paired_with"] == {"verdict": wanted.key}
+    reply = ask(desk, on_event("verdict", verdict="correct", paired={**paired, "kind": "state"}), reviewer="cal")
+    assert "a pair is an event that the model wrote and a turn of the reference" in reply["refused"]["0"]
 
 
 def test_what_is_sent_again_is_kept_once(desk: Desk) -> None:
@@ -56,7 +69,17 @@ def test_what_is_sent_again_is_kept_once(desk: Desk) -> None:
     assert [action.kind for action in desk.store.read()] == ["verdict", "undo"]
     assert reply["refused"] == {}
     taken = ask(desk, {"kind": "undo", "action_id": "0"})
-    assert taken["refused"] == {"0": "there is nothing to undo"}  # the name is that of a verdict
+    assert "another action has the action_id '0'" in taken["refused"]["0"]  # it is that of a verdict
+
+
+def test_another_action_of_a_used_name_is_refused_and_not_kept(desk: Desk) -> None:
+    ask(desk, on_event("note", note="first"), {"kind": "undo"})
+    reply = ask(desk, on_event("note", note="second"), {"kind": "undo", "target": "z"})
+    assert reply["kept"] == []
+    assert list(reply["refused"]) == ["0", "1"]
+    for reason in reply["refused"].values():
+        assert re.fullmatch(r"another action has the action_id '\d'; give this one a name of its own", reason)
+    assert [action.note for action in desk.store.read()] == ["first", ""]
 
 
 def test_an_undo_of_what_was_refused_takes_back_nothing_else(desk: Desk) -> None:
@@ -118,7 +141,7 @@ def test_in_blind_mode_others_are_not_told(desk: Desk) -> None:
         ({"kind": "shout"}, "kind"),
         (on_event("note", note="x" * 60_000), "letters"),
         (on_event("note") | {"event": {"kind": "generated"}}, "event.role"),
-        (on_event("note") | {"event": {**asdict(EVENT), "time_s": float("inf")}}, "infinity"),
+        (on_event("note") | {"event": {**asdict(EVENT), "time_s": float("inf")}}, "event.time_s must be a number"),
         (on_event("verdict", verdict="correct", moment={"playhead_s": "soon"}), "moment.playhead_s"),
         (correcting("time", 1, time_s=99.0), "lie in the video"),
         (correcting("update", 1, text="S9->start"), "of a step among"),

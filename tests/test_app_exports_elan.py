@@ -1,3 +1,5 @@
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from app.exports.elan import write_eaf
-from app.exports.elan_edits import read_eaf_corrections
+from app.exports.elan_edits import MissingTierError, read_eaf_corrections
+from app.exports.pairing import pair_nearest
 from app.exports.spans import Span, split_lanes
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.review import fold_actions
@@ -42,10 +45,14 @@ def edit(path: Path, change: Callable[[etree._Element], object]) -> None:
     document.write(str(path))
 
 
-def edited(folder: Path, change: Callable[[etree._Element], object], *before: Correction) -> tuple[Correction, ...]:
+def edited(
+    folder: Path, change: Callable[[etree._Element], object], *before: Correction, allow_deletions: bool = False
+) -> tuple[Correction, ...]:
     write_eaf(folder / "a.eaf", reviewed_video(*before))
     edit(folder / "a.eaf", change)
-    return read_eaf_corrections(folder / "a.eaf", sample=SAMPLE, corrections=before, reviewer="bob")
+    return read_eaf_corrections(
+        folder / "a.eaf", sample=SAMPLE, corrections=before, reviewer="bob", allow_deletions=allow_deletions
+    )
 
 
 def annotation(root: etree._Element, text: str, tier: str = "corrected: ") -> etree._Element:
@@ -80,6 +87,7 @@ def test_the_document_names_its_video_and_slots_are_in_order(tmp_path: Path) -> 
     write_eaf(tmp_path / "a.eaf", reviewed_video())
     root = etree.parse(str(tmp_path / "a.eaf")).getroot()
     assert root.find("HEADER/MEDIA_DESCRIPTOR").get("MEDIA_URL") == "file:///videos/a%20b.mp4"
+    assert root.find("HEADER/MEDIA_DESCRIPTOR").get("TIME_ORIGIN") is None
     values = [int(slot.get("TIME_VALUE")) for slot in root.iter("TIME_SLOT")]
     assert values == sorted(values)
     assert root.get("{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation").endswith("/EAFv3.0.xsd")
@@ -188,7 +196,7 @@ def test_any_edit_comes_back_as_corrections_that_make_it(source: Sample, wanted:
         video = ReviewedVideo(video_id="v", duration_s=4.0, steps=wanted.steps, sample=wanted, review=fold_actions([]))
         write_eaf(path, video)
         SCHEMA.assertValid(etree.parse(str(path)))
-        corrections = read_eaf_corrections(path, sample=source, reviewer="bob")
+        corrections = read_eaf_corrections(path, sample=source, reviewer="bob", allow_deletions=True)
         again = read_eaf_corrections(path, sample=source, corrections=corrections, reviewer="bob")
     result = apply_corrections(source, corrections)
     assert (result.conflicts, result.unusable, again) == ((), (), ())
@@ -220,13 +228,93 @@ def test_a_turn_like_one_that_was_moved_away_gets_a_number_of_its_own(tmp_path: 
         slot = value.getparent().get("TIME_SLOT_REF1")
         next(found for found in root.iter("TIME_SLOT") if found.get("TIME_SLOT_ID") == slot).set("TIME_VALUE", "0")
 
-    found = edited(tmp_path, add, moved)
+    found = edited(tmp_path, add, moved, allow_deletions=True)
     assert [(correction.kind, correction.turn) for correction in found] == [
         ("delete", NAMES[4]),
         ("add", replace(NAMES[0], number=1)),
     ]
     texts = [turn.text for turn in apply_corrections(SAMPLE, [moved, *found]).sample.turns]
     assert texts.count("Set down the hull.") == 2
+
+
+@pytest.mark.parametrize("tier", ["corrected: assistant", "corrected: update (2)"])
+@pytest.mark.parametrize("name", [None, "Assistant"])
+def test_a_tier_that_is_missing_or_renamed_is_refused_unless_deletions_are_allowed(
+    tmp_path: Path, tier: str, name: str | None
+) -> None:
+    def change(root: etree._Element) -> None:
+        found = root.find(f"TIER[@TIER_ID='{tier}']")
+        found.getparent().remove(found) if name is None else found.set("TIER_ID", name)
+
+    with pytest.raises(MissingTierError, match=rf"has no tier '{re.escape(tier)}', without which 1 turns would be del"):
+        edited(tmp_path, change)
+    (found,) = edited(tmp_path, change, allow_deletions=True)
+    assert found.kind == "delete"
+
+
+def test_a_tier_may_go_when_its_annotations_were_moved_to_another(tmp_path: Path) -> None:
+    def change(root: etree._Element) -> None:
+        first, second = (root.find(f"TIER[@TIER_ID='corrected: update{lane}']") for lane in ("", " (2)"))
+        first.extend(list(second))
+        root.remove(second)
+
+    assert edited(tmp_path, change) == ()
+
+
+def test_a_tier_whose_annotations_were_deleted_one_by_one_deletes_them(tmp_path: Path) -> None:
+    def change(root: etree._Element) -> None:
+        tier = root.find("TIER[@TIER_ID='corrected: assistant']")
+        for found in list(tier):
+            tier.remove(found)
+
+    assert [found.kind for found in edited(tmp_path, change)] == ["delete"]
+
+
+@pytest.mark.parametrize("is_one_text", [False, True])
+def test_reading_a_document_grows_with_its_turns_and_not_with_their_square(tmp_path: Path, is_one_text: bool) -> None:
+    def num_calls(number: int) -> int:
+        """Count the function calls of reading a document in which each turn was moved or reworded."""
+        said = [f"Good{'' if is_one_text else index}." for index in range(number)]
+        turns = tuple(Turn(time_s=index / 2, role="assistant", text=text) for index, text in enumerate(said))
+        sample = replace(SAMPLE, num_frames=number + 2, turns=turns)
+        moved = tuple(replace(turn, time_s=turn.time_s + 0.25) for turn in turns[::2])
+        reworded = tuple(replace(turn, text=f"{turn.text}!") for turn in turns[1::2])
+        other = replace(sample, turns=tuple(sorted((*moved, *reworded), key=turn_order)))
+        video = replace(reviewed_video(), sample=other, outputs=(), duration_s=number / 2, review=fold_actions([]))
+        write_eaf(tmp_path / "a.eaf", video)
+        calls = 0
+
+        def count(*_: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        sys.setprofile(count)
+        try:
+            found = read_eaf_corrections(tmp_path / "a.eaf", sample=sample, reviewer="bob")
+        finally:
+            sys.setprofile(None)
+        assert len(found) >= number // 2
+        return calls
+
+    assert num_calls(400) < 5 * num_calls(100)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), max_size=9), st.data())
+@few
+def test_the_nearest_pairs_are_those_of_trying_them_all(old: list[tuple[str, int]], data: st.DataObject) -> None:
+    new = data.draw(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), max_size=9))
+    pairs = pair_nearest(dict(enumerate(old)), dict(enumerate(new)))
+    every = [(abs(a[1] - b[1]), i, j) for i, a in enumerate(old) for j, b in enumerate(new) if a[0] == b[0]]
+    left, right, distances = set(range(len(old))), set(range(len(new))), []
+    for distance, i, j in sorted(every):
+        if i in left and j in right:
+            left.remove(i)
+            right.remove(j)
+            distances.append(distance)
+    assert len(pairs) == len(distances)
+    assert len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
+    assert all(old[i][0] == new[j][0] for i, j in pairs)
+    assert min((abs(old[i][1] - new[j][1]) for i, j in pairs), default=0) == min(distances, default=0)
 
 
 @pytest.mark.parametrize(
@@ -268,3 +356,9 @@ def test_a_file_that_is_no_elan_document_is_refused(tmp_path: Path, content: str
     (tmp_path / "a.eaf").write_text(content)
     with pytest.raises(ValueError, match=reason):
         read_eaf_corrections(tmp_path / "a.eaf", sample=SAMPLE, reviewer="bob")
+
+
+def test_the_document_of_a_clip_says_where_in_its_file_it_starts(tmp_path: Path) -> None:
+    write_eaf(tmp_path / "a.eaf", replace(reviewed_video(), start_s=96.5))
+    root = etree.parse(str(tmp_path / "a.eaf")).getroot()
+    assert root.find("HEADER/MEDIA_DESCRIPTOR").get("TIME_ORIGIN") == "96500"

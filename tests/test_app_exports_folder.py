@@ -1,5 +1,9 @@
+import csv
+import json
+import sys
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from lxml import etree
@@ -14,7 +18,7 @@ from app.reviews.store import ReviewStore, open_store
 from eval.corrections import Correction
 from eval.forms import write_samples
 from eval.runs import RunFolder, VideoRecord, write_settings
-from eval.samples import Sample
+from eval.samples import Sample, Turn
 from eval.splits import read_samples
 from tests.reviewed import NAMES, SAMPLE, output
 
@@ -71,6 +75,23 @@ def test_every_form_of_a_run_lies_in_its_folder_whatever_the_videos_are_called(r
     assert {row.video_id for row in tabulate(videos).predictions} == {"boat"}
 
 
+def test_the_traces_of_a_run_have_a_row_per_frame_and_its_provenance(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"split": str(tmp_path / "split.json"), "model_digest": "feed", "text_encoder": "old"}
+    write_settings(run.path, settings)
+    (run.path / "metrics.json").write_text('{"text_encoder": "letters", "text_encoder_version": "1"}')
+    assert main(["traces", str(run.path), "--out", str(tmp_path / "out")]) == 0
+    with (tmp_path / "out" / "run-traces.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["video_id"] for row in rows] == ["boat"] * 12, "the other video failed"
+    assert {(row["run"], row["model_digest"]) for row in rows} == {("run", "feed")}
+    source = json.loads((tmp_path / "out" / "run-provenance.json").read_text(encoding="utf-8"))
+    assert (source["text_encoder"], source["text_encoder_version"]) == ("letters", "1")
+    assert main(["traces", str(run.path), "--out", str(tmp_path / "out"), "--video", "ship"]) == 2
+    assert "the split has no video ship" in capsys.readouterr().err
+
+
 def test_what_was_edited_in_elan_becomes_corrections_and_what_others_did_since_stands(tmp_path: Path) -> None:
     path = tmp_path / "boat.eaf"
     with open_store(tmp_path / "reviews.sqlite") as store:
@@ -96,6 +117,51 @@ def test_what_was_edited_in_elan_becomes_corrections_and_what_others_did_since_s
         correct(store, Correction(reviewer="bob", kind="update", turn=NAMES[1], text="S1->complete"))
         assert len(import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")) == 1  # it had been superseded
         assert current(store) == after
+
+
+def test_importing_grows_with_the_turns_and_not_with_their_square(tmp_path: Path) -> None:
+    def num_calls(number: int) -> int:
+        """Count the function calls of importing a document in which every turn was moved, for the second time."""
+        turns = tuple(Turn(time_s=index / 2, role="assistant", text=f"{index}") for index in range(number))
+        sample = replace(SAMPLE, num_frames=number + 2, turns=turns)
+        path, calls = tmp_path / "boat.eaf", 0
+
+        def count(*_: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        with open_store(tmp_path / f"{number}.sqlite") as store:
+            write_export(tmp_path, gather_videos([sample], review=fold_actions([])), form="eaf")
+            document = ElementTree.parse(path)
+            for slot in document.iterfind("TIME_ORDER/TIME_SLOT"):
+                slot.set("TIME_VALUE", str(int(slot.get("TIME_VALUE", "0")) + 250))
+            document.write(path)
+            assert len(import_eaf(path, samples=[sample], store=store, reviewer="bob")) == number
+            sys.setprofile(count)
+            try:
+                assert import_eaf(path, samples=[sample], store=store, reviewer="bob") == ()
+            finally:
+                sys.setprofile(None)
+        return calls
+
+    assert num_calls(200) < 5 * num_calls(50)
+
+
+def test_a_missing_tier_is_refused_and_nothing_is_kept_unless_deletions_are_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, where = tmp_path / "boat.eaf", tmp_path / "reviews.sqlite"
+    write_samples(tmp_path / "split.json", [SAMPLE], form="manifest")
+    with open_store(where) as store:
+        write_export(tmp_path, gather_videos([SAMPLE], review=fold_actions([])), form="eaf")
+        path.write_text(path.read_text().replace("corrected: assistant", "said by the assistant"))
+        arguments = ["import", str(path), "--split", str(tmp_path / "split.json"), "--reviewer", "bob"]
+        arguments += ["--reviews", str(where)]
+        assert main(arguments) == 2
+        assert "has no tier 'corrected: assistant'" in capsys.readouterr().err
+        assert store.read() == ()
+        assert main([*arguments, "--allow-deletions"]) == 0
+        assert [action.correction.kind for action in store.read() if action.correction] == ["delete"]
 
 
 def test_a_document_of_one_reviewers_view_is_read_against_that_view(tmp_path: Path) -> None:
@@ -181,7 +247,7 @@ def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: p
             ["split", str(BUNDLED), "--out", "out.json", "--form", "dst"],
             "the form dst cannot hold the video's file; give --without video_path, or --form manifest\n",
         ),
-        (["split", "nothing.json", "--out", "out.json"], "nothing.json cannot be read"),
+        (["split", "nothing.json", "--out", "out.json"], "there is no file "),
     ],
 )
 def test_wrong_use_is_one_line(

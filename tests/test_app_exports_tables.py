@@ -163,6 +163,22 @@ def test_a_csv_that_is_no_table_of_ours_is_refused(tmp_path: Path, content: str 
         read_csv_tables(tmp_path)
 
 
+def test_verdicts_of_a_version_without_pairs_are_read(tmp_path: Path) -> None:
+    write_csv_tables(tmp_path, Tables())
+    columns = [field.name for field in fields(VerdictRow) if field.name != "judged_with"]
+    cells = {
+        "event_time_s": "1.5",
+        "tags": '["late"]',
+        "speak_threshold": "",
+        "update_threshold": "0.5",
+        "playhead_s": "2.0",
+    }
+    line = ",".join('"' + cells.get(name, "x").replace('"', '""') + '"' for name in columns)
+    (tmp_path / "verdicts.csv").write_text(",".join(columns) + "\r\n" + line + "\r\n", encoding="utf-8")
+    (verdict,) = read_csv_tables(tmp_path).verdicts
+    assert (verdict.event_time_s, verdict.tags, verdict.playhead_s, verdict.judged_with) == (1.5, ("late",), 2.0, "")
+
+
 def test_a_dataset_folder_has_a_configuration_per_table_that_holds_something(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
     tables = tabulate([reviewed_video()])

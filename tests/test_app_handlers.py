@@ -11,13 +11,14 @@ import pytest
 
 from app import handlers
 from app.__main__ import main
-from app.clips import Clip, read_demos
+from app.clips import MAX_UPLOAD_BYTES, Clip, read_demos
 from app.handlers import Bench, read_task
 from app.views import UNCHANGED, ClipView, LiveRun, show_clip
 from engine.video import probe
 from eval.samples import Turn
 from tests.benches import make_bench, run_views, views
 from tests.conftest import Uploads
+from tests.videos import write_plain
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 
@@ -34,7 +35,7 @@ def upload(bench: Bench, path: Path) -> tuple[Clip | None, str]:
 
 def test_a_bundled_video_fills_goal_steps_and_user_turns(bench: Bench) -> None:
     clip_view, run_view, _ = views(handlers.choose_demo(bench, None, "truck-2"))
-    assert Path(clip_view.video).name == "truck-2.mp4"
+    assert Path(clip_view.video).read_bytes() == bench.demos.clips[1].path.read_bytes()
     assert clip_view.goal == "build the toy truck"
     assert clip_view.steps == "S1: attach the wheel\nS2: put on the roof\nS3: load the block"
     assert clip_view.user_turns == "3.5: What is next?"
@@ -116,6 +117,17 @@ def test_an_upload_that_cannot_be_streamed_is_refused_in_a_sentence(
     assert list(run_views(bench, clip, LiveRun()))[-1].status.value.startswith("⚠ there is no video;")
 
 
+def test_an_upload_of_huge_pictures_or_bytes_is_refused_in_a_sentence(bench: Bench, tmp_path: Path) -> None:
+    _, status = upload(bench, write_plain(tmp_path / "square.mp4", width=8192, height=8192, num_pictures=1))
+    assert status == (
+        "⚠ square.mp4: its pictures have 8192 x 8192 pixels, more than the limit of 35.4 million; scale it down."
+    )
+    with (tmp_path / "large.mp4").open("wb") as file:
+        file.truncate(MAX_UPLOAD_BYTES + 1)
+    _, status = upload(bench, tmp_path / "large.mp4")
+    assert status == "⚠ large.mp4: is larger than the limit of 4 GiB; cut or compress it."
+
+
 def test_an_upload_longer_than_its_header_says_is_cut_at_the_limit(bench: Bench, uploads: Uploads) -> None:
     clip, _ = upload(bench, uploads.good)
     short = replace(bench, max_duration_s=3)
@@ -159,13 +171,15 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(bench: Bench) ->
     link = {"video": "truck-2", "run": "123", "t": "2.5", "speak": "0.4", "update": "0.6"}
     page = handlers.open_page(bench, None, "truck-1", link)
     clip_view, _, buttons = views(page)
-    assert (clip_view.chosen, Path(clip_view.video).name, page[14:]) == ("truck-2", "truck-2.mp4", (0.4, 0.6))
-    last = list(run_views(bench, clip_view.clip, buttons.live, speak_threshold=0.4, update_threshold=0.6))[-1]
+    assert (clip_view.chosen, page[14:]) == ("truck-2", (0.4, 0.6))
+    assert Path(clip_view.video).read_bytes() == bench.demos.clips[1].path.read_bytes()
+    boxes = {"user_turns": clip_view.user_turns, "speak_threshold": 0.4, "update_threshold": 0.6}
+    last = list(run_views(bench, clip_view.clip, buttons.live, **boxes))[-1]
     assert "The link was made from another run" in last.status.value
     assert buttons.live.run is not None
     page = handlers.open_page(bench, None, "truck-1", {**link, "run": buttons.live.run.digest})
     live = views(page)[2].live
-    last = list(run_views(bench, clip_view.clip, live, speak_threshold=0.4, update_threshold=0.6))[-1]
+    last = list(run_views(bench, clip_view.clip, live, **boxes))[-1]
     assert "link" not in last.status.value
 
 
@@ -173,8 +187,8 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(bench: Bench) ->
     ("link", "words"),
     [
         ({"video": HOSTILE}, "there is no bundled video"),
-        ({"video": "truck-2", "speak": "nan"}, "the speak threshold must be a number from 0 to 1; got nan"),
-        ({"video": "truck-2", "update": "7"}, "the update threshold must be a number from 0 to 1; got 7"),
+        ({"video": "truck-2", "speak": "nan"}, "the speak threshold must be a number from 0 to 1; got 'nan'"),
+        ({"video": "truck-2", "update": "7"}, "the update threshold must be a number from 0 to 1; got '7'"),
     ],
 )
 def test_a_link_that_leads_nowhere_says_so(bench: Bench, link: dict[str, str], words: str) -> None:
@@ -205,3 +219,16 @@ def test_a_taken_port_and_a_missing_checkpoint_end_with_2_and_one_line(
     assert error.startswith("error: ")
     assert "config.json" in error
     assert error.count("\n") == 1
+
+
+def test_a_box_that_a_call_leaves_out_is_empty(bench: Bench) -> None:
+    clip = bench.demos.find("truck-1")
+    task = read_task(clip, goal=None, steps="S1: build", user_turns=None)
+    assert (task.goal, task.user_turns) == ("", ())
+    assert read_task(clip, goal=None, steps=None, user_turns=None).steps == ()
+
+
+def test_half_a_surrogate_pair_in_the_task_becomes_a_question_mark(bench: Bench) -> None:
+    clip = bench.demos.clips[0]
+    task = handlers.read_task(clip, goal="build \ud83d", steps="S1: a\ud83d", user_turns="1: b\ud83d")
+    assert (task.goal, task.steps[0].name, task.user_turns[0].text) == ("build ?", "a?", "b?")

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.reviews.actions import MOST_NAME, VERDICTS, Action, Event, Verdict, check_reviewer
+from app.reviews.actions import MOST_NAME, VERDICTS, Action, Event, Verdict, check_reviewer, from_body, to_body
 from app.reviews.events import VideoEvents, name_events, reference_event
 from app.reviews.review import (
     Review,
+    count_once,
     find_redo,
     find_undo,
     fold_actions,
@@ -231,10 +232,6 @@ def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
             {"kind": "correction", "correction": Correction(reviewer="bob", kind="delete", turn=NAME)},
             "ann cannot correct in the name of bob",
         ),
-        (
-            {"kind": "correction", "correction": Correction(reviewer="ann", kind="burn", turn=NAME)},  # type: ignore[arg-type]
-            "must be one of text, time, .*; got 'burn'",
-        ),
         ({"kind": "undo", "target": "x", "by": " ann"}, "has no blanks around it"),
         ({"kind": "undo", "target": "x", "video_id": "a\0"}, "holds what no database keeps"),
         ({"kind": "undo", "target": "x", "at": datetime(2026, 1, 1)}, "must say its offset to UTC"),
@@ -243,3 +240,73 @@ def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
 def test_an_action_that_contradicts_itself_is_refused(content: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         act(**content)
+
+
+SAID = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text="Go!")
+LATER = Event(video_id="boat", kind="generated", role="assistant", time_s=2.0, text="Go!")
+WANTED = reference_event("boat", NAME)
+
+
+def judge_pair(event: Event, verdict: Verdict | None, *, by: str = "ann") -> Action:
+    return act(by, "boat", kind="verdict", event=event, paired=WANTED, verdict=verdict)
+
+
+def test_a_verdict_on_a_pair_counts_for_both_of_its_events_and_is_undone_at_once() -> None:
+    given = judge_pair(SAID, "correct")
+    review = fold_actions([given])
+    assert [(opinion(review, event, "ann").verdict) for event in (SAID, WANTED)] == ["correct", "correct"]
+    assert opinion(review, SAID, "ann").paired_with == {"verdict": WANTED.key}
+    assert opinion(review, WANTED, "ann").paired_with == {"verdict": SAID.key}
+    assert fold_actions([given, undo(given)]).events == ()
+
+
+def test_a_pair_that_is_split_keeps_a_verdict_for_each_side() -> None:
+    review = fold_actions([judge_pair(SAID, "correct"), judge(SAID, "wrong content")])
+    assert (opinion(review, SAID, "ann").verdict, opinion(review, WANTED, "ann").verdict) == (
+        "wrong content",
+        "correct",
+    )
+    assert opinion(review, SAID, "ann").paired_with == {}
+    review = fold_actions([judge_pair(SAID, "correct"), judge_pair(LATER, "early or late")])  # of another run
+    assert opinion(review, WANTED, "ann").paired_with == {"verdict": LATER.key}
+    assert [found.event.time_s for found in count_once(review) if found.opinions] == [1.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("bob", "num_items", "raw"),
+    [
+        ([judge_pair(SAID, "correct", by="bob")], 1, 1.0),  # the pair is one item
+        ([judge(SAID, "correct", by="bob"), judge(WANTED, "unclear", by="bob")], 2, 0.5),  # its sides are two
+        ([judge_pair(LATER, "correct", by="bob")], 1, 1.0),  # of another run: the reference is what both judged
+    ],
+)
+def test_agreement_counts_a_pair_once_where_nobody_split_it(bob: list[Action], num_items: int, raw: float) -> None:
+    overall = review_agreement(fold_actions([judge_pair(SAID, "correct"), *bob]))[0]
+    assert (overall.num_items, overall.raw) == (num_items, raw)
+
+
+def test_a_disagreement_on_a_pair_is_listed_once() -> None:
+    review = fold_actions([judge_pair(SAID, "correct"), judge_pair(SAID, "missed", by="bob")])
+    assert [event for event, _ in review_disagreements(review)] == [SAID]
+
+
+@pytest.mark.parametrize(
+    ("event", "paired", "message"),
+    [
+        (WANTED, SAID, "a pair is an event that the model wrote"),
+        (SAID, HULL, "a pair is an event that the model wrote"),
+        (SAID, reference_event("boat", replace(NAME, role="update")), "must be of one video and one role"),
+        (SAID, reference_event("tower", NAME), "must be of one video and one role"),
+    ],
+)
+def test_what_is_no_pair_is_refused(event: Event, paired: Event, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        act(kind="verdict", event=event, paired=paired, verdict="correct")
+
+
+def test_actions_without_a_pair_are_read_as_they_were_kept_before() -> None:
+    body = to_body(judge(SAID, "correct"))
+    assert body.pop("paired") is None
+    assert from_body(body)["paired"] is None
+    pair = judge_pair(SAID, "correct")
+    assert from_body(to_body(pair))["paired"] == WANTED

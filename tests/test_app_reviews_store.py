@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -83,6 +84,16 @@ def test_an_action_that_is_sent_twice_is_kept_once(where: str) -> None:
     with open_store(where) as store:
         action = judge()
         assert [store.append(action).number, store.append(action).number] == [1, 1]
+        assert store.read() == (action,)
+
+
+def test_another_action_of_a_used_name_is_refused(where: str) -> None:
+    with open_store(where) as store:
+        action = store.append(judge())
+        assert store.append(replace(action, at=datetime(2031, 1, 1, tzinfo=UTC))) == action
+        for other in (replace(action, note="other"), replace(action, moment=Moment())):
+            with pytest.raises(ValueError, match=f"another action has the action_id '{action.action_id}'"):
+                store.append(other)
         assert store.read() == (action,)
 
 
@@ -189,7 +200,7 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_as_it_is(where: str) -> N
     set_schema(where, "UPDATE review_schema SET version_num = '9999'")
     for _ in range(2):
         with pytest.raises(
-            StoreError, match=r"has the schema 9999, and this StepScope knows it up to 0002: update Step"
+            StoreError, match=r"has the schema 9999, and this StepScope knows it up to 0003: update Step"
         ):
             open_store(where)
 
@@ -206,7 +217,7 @@ def test_an_older_store_is_migrated_and_keeps_its_actions(where: str) -> None:
         assert store.read() == (action,)
         assert (store.backup is not None) == ("://" not in where)
         with store.engine.connect() as connection:
-            assert connection.exec_driver_sql("SELECT version_num FROM review_schema").scalar() == "0002"
+            assert connection.exec_driver_sql("SELECT version_num FROM review_schema").scalar() == "0003"
 
 
 def test_a_copy_of_an_older_file_lies_beside_it(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from app.handlers import Bench
 from app.reviews.actions import Action
 from app.reviews.store import open_store
 from app.runs import Run
-from app.views import UNCHANGED, LiveRun
+from app.views import LiveRun
 from engine.video import Frame
 from eval.corrections import Correction, name_turns
 from eval.samples import Split
@@ -37,8 +37,7 @@ def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def every_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "UPDATE_EVERY_S", 0.0)
-    monkeypatch.setattr(streaming, "REST_PER_UPDATE", 0.0)
+    monkeypatch.setattr(streaming, "SAY_EVERY_S", 0.0)
 
 
 def decisions(run: Run) -> list[tuple[Any, ...]]:
@@ -56,8 +55,10 @@ def test_a_run_shows_each_frame_and_ends_with_scores(bench: Bench) -> None:
     shown = json.loads(seen[-1].player)
     assert [step["id"] for step in shown["steps"]] == ["S1", "S2", "S3"]
     assert [band[-1][1] for band in shown["bands"]["reference"]] == [2, 1, 0]
-    assert (shown["is_finished"], json.loads(seen[-2].player)["is_finished"]) == (True, False)
-    assert 'data-hint="Share of the frames whose whole state is the reference' in seen[-1].scores
+    head = json.loads(seen[0].player)["head"]
+    assert (shown["is_finished"], head["is_finished"]) == (True, False)
+    assert all(view.player == gr.skip() for view in seen[1:-1]), "the player fetches the frames itself"
+    assert ": Share of the frames whose whole state is the reference" in seen[-1].scores
     references = [(turn["role"], turn["text"]) for turn in shown["references"]]
     assert references.count(("user", "What is next?")) == 1
     assert ("assistant", "Let's build the toy truck.") in references
@@ -161,48 +162,6 @@ def test_other_steps_than_the_references_are_not_held_against_it(bench: Bench) -
     assert json.loads(views[-1].player)["has_reference"] is False
 
 
-def test_other_thresholds_run_again_exactly_as_from_the_start(bench: Bench) -> None:
-    clip, live, fresh = bench.demos.find("truck-1"), LiveRun(), LiveRun()
-    list(run_views(bench, clip, live))
-    list(run_views(bench, clip, fresh, speak_threshold=0.0, update_threshold=1.0))
-    assert live.run is not None
-    assert fresh.run is not None
-    before = decisions(live.run)
-    view = streaming.rerun(bench, live, 0.0, 1.0)
-    assert view.status.value.startswith("Done: the same run with the new thresholds, 12 frames in ")
-    assert decisions(live.run) == decisions(fresh.run) != before
-    assert json.loads(view.player)["thresholds"] == {"speak": 0.0, "update": 1.0}
-    live.recording = None  # too large to keep: the video is read again
-    streaming.rerun(bench, live, 0.5, 0.5)
-    assert decisions(live.run) == before
-
-
-def test_a_rerun_is_of_the_run_that_is_shown_and_of_the_pages_model(bench: Bench, tmp_path: Path) -> None:
-    clip, live = bench.demos.find("truck-1"), LiveRun()
-    list(run_views(bench, clip, live))
-    run = live.run
-    assert run is not None
-    foreign = LiveRun.over(replace(run, model_digest="another"))
-    said = streaming.rerun(bench, foreign, 0.0, 1.0).status.value
-    assert said.startswith("⚠ this run is of another checkpoint than the page's")
-    gone = LiveRun.over(replace(run, clip=replace(clip, path=tmp_path / "gone.mp4")))
-    assert "gone.mp4" in streaming.rerun(bench, gone, 0.0, 1.0).status.value
-    assert [live.run and live.run.outputs for live in (foreign, gone)] == [run.outputs] * 2
-    saved = LiveRun.over(replace(run, name="first"), other=replace(run, name="second"))
-    view = streaming.rerun(bench, saved, 0.0, 1.0)
-    shown = json.loads(view.player)
-    assert (shown["run_name"], shown["other"]["run_name"]) == ("", "second")
-    saved.stop()
-    assert streaming.rerun(bench, saved, 0.5, 0.5) == UNCHANGED
-    assert list(run_views(bench, clip, LiveRun.over(run))) == [UNCHANGED]  # Run was not pressed for it
-
-
-def test_a_run_that_was_stopped_is_not_run_again(bench: Bench) -> None:
-    assert (
-        streaming.rerun(bench, None, 0.4, 0.6).player == streaming.rerun(bench, LiveRun(), 0.4, 0.6).player == gr.skip()
-    )
-
-
 def test_a_run_too_large_to_keep_is_not_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "MOST_KEPT_VALUES", 100)
     live = LiveRun()
@@ -228,7 +187,7 @@ def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(bench: Bench,
         correction = Correction(reviewer="ann", kind="delete", turn=name)
         store.append(Action(kind="correction", reviewer="ann", video_id=clip.name, correction=correction))
         said, packed = judge(corrected=True)
-        assert said == "Judged by the corrected reference; corrections: 1, conflicts: 0."
+        assert said == "Judged by the corrected reference; turns changed: 1, conflicts: 0."
         assert len(packed["references"]) == len(clip.sample.turns) - 1
         keys = [event["key"] for event in json.loads(last.player)["events"] if event["kind"] == "reference"]
         left = [event["key"] for event in packed["events"] if event["kind"] == "reference"]
@@ -237,7 +196,7 @@ def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(bench: Bench,
         assert "of the source" in said
         assert packed["references"] == json.loads(last.player)["references"]
         said, packed = judge(corrected=True, is_blind=True)
-        assert "corrections: 0" in said
+        assert "turns changed: 0" in said
         assert len(packed["references"]) == len(clip.sample.turns)
         live.run = None
         nothing = streaming.judge_against(bench, desk, live, cast(gr.EventData, SimpleNamespace()), anybody())

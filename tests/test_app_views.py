@@ -10,7 +10,7 @@ import pytest
 from app.clips import Clip
 from app.player.pack import pack_run
 from app.runs import Run, judge_updates
-from app.words import clock, sentence
+from app.words import clock, sentence, shorten_ids
 from engine.config import StreamConfig
 from engine.control import Task
 from engine.records import FrameOutput, Step, UserTurn
@@ -143,3 +143,21 @@ def test_a_runs_digest_tells_its_settings_apart_and_nothing_else(run: Run) -> No
         replace(run, model_digest="0"),
     ]
     assert len({run.digest, *(other.digest for other in others)}) == 4
+
+
+LONG = "assembly_nusar-2021_action_both_{}_user_id_2021-02-0{}_164944__HMC_84358933_mono10bit"
+
+
+def test_long_ids_are_told_apart_by_what_not_all_share() -> None:
+    ids = [LONG.format("9012-c14b_9012", 1), "dis" + LONG.format("9015-c10c_9015", 2), LONG.format("9013-a1_9013", 1)]
+    short = ["assembly_…9012-c14b_9012…", "disassembly_…9015-c10c_9015…", "assembly_…9013-a1_9013…", "boat"]
+    assert list(shorten_ids([*ids, "boat"]).values()) == short
+    clips = [f"{ids[0]}_clip {number}" for number in range(12)]
+    assert shorten_ids(clips) == {one: f"…{number}" for number, one in enumerate(clips)}
+    assert list(shorten_ids(["x" * 40]).values()) == ["x" * 40]
+    swapped = [f"{'a' * 20}_{'b' * 20}_", f"{'b' * 20}_{'a' * 20}_"]
+    assert shorten_ids(swapped) == {one: one for one in swapped}  # the same parts
+    assert shorten_ids(["<img src=x onerror=alert(1) > and more"])["<img src=x onerror=alert(1) > and more"] == (
+        "<img src=x onerror=alert(1) >…"  # as much as fits
+    )
+    assert shorten_ids([]) == {}

@@ -99,6 +99,7 @@ def test_lookups_get_harder_when_they_are_mastered(tokenizer: PreTrainedTokenize
     assert lookups.level == len(LEVELS) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", range(len(LEVELS)))
 def test_a_lookup_asks_for_the_id_of_the_noun_that_is_held(tokenizer: PreTrainedTokenizerBase, level: int) -> None:
     prompt = Prompt(tokenizer)
@@ -166,9 +167,9 @@ def test_the_probes_learn_a_few_frames_by_heart() -> None:
 def test_every_stage_runs_and_a_second_call_goes_on_where_the_first_was(tmp_path: Path) -> None:
     config = BuildConfig(
         work=tmp_path / "work",
-        vision_scenes=8,
+        vision_scenes=4,
         lookup_steps=2,
-        stream_scenes=8,
+        stream_scenes=3,
         stream_steps=2,
         processes=1,
     )

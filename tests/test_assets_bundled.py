@@ -129,6 +129,7 @@ def tally(outputs: Sequence[FrameOutput], sample: Sample) -> Tally:
     return made
 
 
+@pytest.mark.slow
 def test_it_looks_with_the_frames_in_another_order_its_updates_are_lost(checkpoint: Checkpoint) -> None:
     in_order, shuffled = Tally(), Tally()
     for sample in EASY:
@@ -146,6 +147,7 @@ def test_it_looks_with_the_frames_in_another_order_its_updates_are_lost(checkpoi
     assert shuffled.f1 < 0.5
 
 
+@pytest.mark.slow
 def test_it_reads_with_other_ids_in_the_prompt_its_updates_follow(checkpoint: Checkpoint) -> None:
     matched = exact = 0
     for sample in EASY:

@@ -38,6 +38,7 @@ def test_a_split_is_streamed_in_five_modes_and_the_last_line_is_json(
     assert modes[4]["passes"] <= passes[0]
 
 
+@pytest.mark.slow
 def test_a_random_model_of_a_shape_speaks_on_some_frames_at_full_length(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("--arch", "tiny", "--frames", "60", "--videos", "2", "--rows", "2") == 0
     modes = json.loads(capsys.readouterr().out.splitlines()[-1])["modes"]
@@ -47,6 +48,7 @@ def test_a_random_model_of_a_shape_speaks_on_some_frames_at_full_length(capsys: 
     assert 120 + 2 * 50 < modes[0]["passes"] < 120 + 20 * 50
 
 
+@pytest.mark.slow
 def test_a_short_number_format_is_compared_with_float32(
     demo_manifest: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

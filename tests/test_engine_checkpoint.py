@@ -123,6 +123,22 @@ def test_a_model_of_another_kind_is_refused(folder: Path) -> None:
         load_model(folder, device="cpu")
 
 
+@pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", ["", "{", "[]", "5", "\0", '{"a":' * 100_000])
+def test_a_json_file_that_is_empty_damaged_or_nested_too_deep_is_one_line(
+    folder: Path, name: str, content: str
+) -> None:
+    (folder / name).write_text(content)
+    with pytest.raises(CheckpointError, match=r"^[^\n]+$"):
+        load_model(folder, device="cpu")
+
+
+def test_a_damaged_tokenizer_is_one_line(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text('{"version": "1.0", "added_tokens": 5}')
+    with pytest.raises(CheckpointError, match=r"^[^\n]*has no tokenizer that can be loaded[^\n]*$"):
+        load_model(folder, device="cpu")
+
+
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"has no config\.json"):
         load_model(tmp_path, device="cpu")
@@ -210,15 +226,56 @@ def test_an_unknown_token_that_means_silence_is_refused(folder: Path) -> None:
         load_model(folder, device="cpu")
 
 
-def test_digests_tell_weights_apart_and_the_encoders_only_the_encoder(folder: Path) -> None:
-    before = load_model(folder, device="cpu")
-    whole, encoder = before.digest, before.encoder_digest
+def untie(folder: Path) -> torch.Tensor:
+    """Give a checkpoint output embeddings of its own, which its text config denies; return them."""
+    config = json.loads((folder / "config.json").read_text())
+    config["tie_word_embeddings"], config["text_config"]["tie_word_embeddings"] = False, True
+    (folder / "config.json").write_text(json.dumps(config))
     weights = load_file(folder / "model.safetensors")
-    weights["model.text_model.norm.weight"] += 1
+    weights["lm_head.weight"] = torch.randn_like(weights["model.text_model.embed_tokens.weight"])
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    after = load_model(folder, device="cpu")
-    assert after.digest != whole
-    assert after.encoder_digest == encoder
+    return weights["lm_head.weight"]
+
+
+@pytest.mark.parametrize("has_base", [False, True])
+def test_output_embeddings_are_saved_as_the_model_uses_them_whatever_its_configs_say(
+    folder: Path, tmp_path: Path, has_base: bool
+) -> None:
+    lm_head = untie(folder)
+    loaded = load_model(folder, device="cpu")
+    base = folder if has_base else None
+    save_model(tmp_path / "new", loaded.model, loaded.prompt.tokenizer, dtype=torch.float32, base=base)
+    saved = load_model(tmp_path / "new", device="cpu").model.vlm
+    assert torch.equal(saved.lm_head.weight, lm_head)
+    assert (saved.config.tie_word_embeddings, saved.config.text_config.tie_word_embeddings) == (False, False)
+
+
+def test_an_untied_checkpoint_without_output_embeddings_is_refused(folder: Path) -> None:
+    untie(folder)
+    weights = load_file(folder / "model.safetensors")
+    del weights["lm_head.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"lacks lm_head.weight, .* set tie_word_embeddings to true"):
+        load_model(folder, device="cpu")
+
+
+@pytest.mark.parametrize("stored", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_fine_tuned_checkpoint_keeps_frozen_tensors_byte_for_byte_and_the_number_format(
+    folder: Path, tmp_path: Path, stored: torch.dtype
+) -> None:
+    weights = {name: tensor.to(stored) for name, tensor in load_file(folder / "model.safetensors").items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    checkpoint = load_model(folder, device="cpu", dtype="float32")
+    text = checkpoint.model.vlm.model.text_model.requires_grad_(True)
+    with torch.no_grad():
+        text.norm.weight += 0.5
+    save_model(tmp_path / "new", checkpoint.model, checkpoint.prompt.tokenizer, base=folder)
+    tuned = load_file(tmp_path / "new" / "model.safetensors")
+    changed = {name for name, tensor in weights.items() if not torch.equal(tensor, tuned[name])}
+    assert changed == {"model.text_model.norm.weight"}
+    assert {tensor.dtype for tensor in tuned.values()} == {stored}
+    assert load_model(tmp_path / "new", device="cpu").encoder_digest == checkpoint.encoder_digest
+    assert json.loads((tmp_path / "new" / "config.json").read_text())["dtype"] == str(stored).removeprefix("torch.")
 
 
 def test_texts_cannot_smuggle_special_tokens_in(folder: Path) -> None:

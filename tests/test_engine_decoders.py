@@ -131,6 +131,7 @@ def fake_track() -> Track:
         stream_index=0,
         is_first=True,
         start_s=0,
+        zero_s=0,
         duration_s=3,
         fps=4,
         width=1,

@@ -2,8 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.dialogue import Update, apply_update, initial_state, parse_steps, parse_update, parse_user_turn
-from engine.records import Step
+from app.words import clock
+from engine.dialogue import (
+    Update,
+    apply_update,
+    initial_state,
+    parse_steps,
+    parse_time,
+    parse_update,
+    parse_user_turn,
+    write_user_turn,
+)
+from engine.records import Step, UserTurn
 from tests.fakes import STEPS
 
 STATE = {"S1": "in_progress", "S2": "not_started"}
@@ -69,12 +79,52 @@ def test_steps_are_read_a_line_each_with_or_without_ids() -> None:
     )
 
 
-def test_a_user_turn_is_read_from_seconds_and_words() -> None:
-    turn = parse_user_turn("12.5: What is next: this?")
-    assert (turn.time_s, turn.text) == (12.5, "What is next: this?")
+@pytest.mark.parametrize(
+    ("text", "time_s", "words"),
+    [
+        ("12.5: What is next: this?", 12.5, "What is next: this?"),
+        ("12,5 What is next?", 12.5, "What is next?"),
+        ("1:30 What is next?", 90.0, "What is next?"),
+        ("1:30: What is next?", 90.0, "What is next?"),
+        ("1:30:go", 90.0, "go"),
+        ("0:12.25 go", 12.25, "go"),
+        ("75:00 go", 4500.0, "go"),
+        ("1:02:03.5: go", 3723.5, "go"),
+        ("5: 30 screws are left", 5.0, "30 screws are left"),
+        ("1:30 15 screws are left", 90.0, "15 screws are left"),
+        ("5:hello", 5.0, "hello"),
+    ],
+)
+def test_a_user_turn_is_read_from_its_time_and_words(text: str, time_s: float, words: str) -> None:
+    turn = parse_user_turn(text)
+    assert (turn.time_s, turn.text) == (time_s, words)
 
 
-@pytest.mark.parametrize("text", ["", "What is next?", "soon: go", "-1: go", "nan: go", "3:", "3"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "What is next?", "soon: go", "-1: go", "nan: go", "3:", "3", "1:30", "1:5 apples", "1:75 go", "1:2:30 go",
+     "1:30go", "1.5:30 go", "1::2 go"],
+)  # fmt: skip
 def test_a_user_turn_without_time_or_words_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="SECONDS: WORDS"):
+    with pytest.raises(ValueError, match="TIME: WORDS"):
         parse_user_turn(text)
+
+
+@given(
+    st.floats(0, 1e9),
+    st.text(min_size=1).map(str.strip).filter(bool),
+)
+def test_a_user_turn_that_is_written_is_read_again(time_s: float, words: str) -> None:
+    turn = UserTurn(time_s=time_s, text=words)
+    assert parse_user_turn(write_user_turn(turn)) == turn
+
+
+@given(st.integers(0, 10**6))
+def test_a_time_as_the_page_shows_it_is_read(tenths: int) -> None:
+    assert parse_time(clock(tenths / 10, digits=1)) == tenths / 10
+
+
+@pytest.mark.parametrize("text", ["", "1:", ":30", "1:2:3", "-1", "1e3", "inf", "1:30:", "1:60"])
+def test_a_time_that_is_unclear_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="m:ss"):
+        parse_time(text)

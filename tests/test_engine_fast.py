@@ -1,6 +1,5 @@
 """On the bundled checkpoint and videos: many times fewer passes, the same to the last decision."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,7 @@ def test_guesses_and_batches_give_what_the_definition_gives_in_few_passes(
     assert streamer.counts.passes < 0.75 * num_frames / rows
 
 
-def test_a_moved_threshold_runs_again_exactly_within_a_second(
+def test_a_moved_threshold_runs_again_exactly_in_fewer_passes_than_a_fresh_run(
     checkpoint: Checkpoint, videos: list[Video], defined: dict[str, list[FrameOutput]]
 ) -> None:
     video = videos[1]
@@ -72,11 +71,11 @@ def test_a_moved_threshold_runs_again_exactly_within_a_second(
     recording = Recording(checkpoint, video.frames, task=video.task, config=StreamConfig(**SHORT))
     assert_equal(list(recording.run()), told)
     speak = between([output.speak_prob for output in told], 0.3)
-    began = time.process_time()
     moved = recording.at(speak_threshold=speak, update_threshold=0.5)
     outputs = list(moved.run())
-    assert time.process_time() - began < 1
-    wanted = list(Streamer(checkpoint, moved.config.one_by_one()).run(video.frames, video.task))
+    fresh = Streamer(checkpoint, moved.config.one_by_one())
+    wanted = list(fresh.run(video.frames, video.task))
+    assert moved.counts.passes < fresh.counts.passes / 2
     assert decided(wanted) != decided(told)
     assert_equal(outputs, wanted)
     assert_equal(list(replay(checkpoint, told, list(video.frames), task=video.task, config=moved.config)), wanted)

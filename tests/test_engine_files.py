@@ -1,5 +1,6 @@
 """Records, settings and features on disk: written whole, read back equal, refused in one line."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig, read_config
 from engine.errors import FeatureError
 from engine.features import feature_info, feature_path, read_features, write_features
+from engine.identity import digest_stored_encoder
+from engine.images import Normalization
 from engine.records import FrameOutput, read_outputs, write_outputs, write_whole
 from tests.fakes import random_frames, tiny_checkpoint
 
@@ -103,6 +108,14 @@ def test_settings_that_are_none_are_one_line(tmp_path: Path, text: str) -> None:
         read_config(tmp_path / "s.yaml")
 
 
+def test_yaml_with_aliases_or_nested_too_deep_is_one_line_that_names_the_file(tmp_path: Path) -> None:
+    laughs = ["seed: &a0 [1, 1]", *(f"x{n + 1}: &a{n + 1} [*a{n}, *a{n}]" for n in range(40)), "fps: *a40"]
+    for text, reason in (("\n".join(laughs), "repeats a value by an alias"), ("[" * 100_000, "nested too deep")):
+        (tmp_path / "s.yaml").write_text(text)
+        with pytest.raises(ValueError, match=rf"^[^\n]*s\.yaml cannot be read as YAML: it (is )?{reason}[^\n]*$"):
+            read_config(tmp_path / "s.yaml")
+
+
 def test_a_setting_of_the_wrong_kind_names_the_key_the_kind_and_what_was_found(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("lookahead: fast\n")
     with pytest.raises(ValueError, match=r"^lookahead must be a whole number; got 'fast'$"):
@@ -155,6 +168,37 @@ def test_features_of_another_encoder_pooling_or_rate_are_refused(tmp_path: Path,
     for reader, fps, reason in ((other, 2.0, "encoder_digest"), (first, 2.0, "pooling"), (checkpoint, 4.0, "fps")):
         with pytest.raises(FeatureError, match=f"was made with {reason}"):
             read_features(path, reader, fps=fps)
+
+
+def test_features_of_otherwise_normalised_images_are_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    path = tmp_path / "f.safetensors"
+    write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
+    other = replace(checkpoint, normalization=Normalization(mean=(0.1, 0.5, 0.5)))
+    with pytest.raises(FeatureError, match=r"was made with normalization .*mean 0\.5 .* needs .*mean 0\.1"):
+        read_features(path, other, fps=2.0)
+    (tmp_path / "v.mp4").write_bytes(b"1")
+    kept = {feature_path(tmp_path, tmp_path / "v.mp4", feature_info(c, fps=2.0)) for c in (checkpoint, other)}
+    assert len(kept) == 2
+
+
+def older(path: Path, checkpoint: Checkpoint) -> None:
+    """Rewrite a feature file as older versions wrote it: without normalisation, with the digest of stored bytes."""
+    with safe_open(path, framework="pt") as file:
+        info = json.loads(file.metadata()["stepscope_features"])
+        tensors = {name: file.get_tensor(name) for name in ("features", "times_s")}
+    del info["normalization"]
+    info["encoder_digest"] = digest_stored_encoder(checkpoint.folder)
+    save_file(tensors, path, metadata={"stepscope_features": json.dumps(info)})
+
+
+def test_features_of_an_older_version_are_taken_with_a_warning(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    path = tmp_path / "f.safetensors"
+    write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
+    older(path, checkpoint)
+    with pytest.warns(UserWarning, match="does not record how its images were normalised"):
+        assert len(list(read_features(path, checkpoint, fps=2.0))) == 3
+    with pytest.raises(FeatureError, match="was made with encoder_digest"):
+        read_features(path, tiny_checkpoint(tmp_path / "other", seed=1), fps=2.0)
 
 
 def test_an_array_is_taken_by_its_shape(tmp_path: Path, checkpoint: Checkpoint) -> None:

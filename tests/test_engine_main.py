@@ -85,7 +85,9 @@ def test_training_on_clips_writes_a_checkpoint_that_runs_and_never_into_one_that
     arguments = ["train", str(tmp_path / "clips.jsonl"), "--out", str(tmp_path / "new"), "--num-steps", "2", *common]
     assert main(arguments) == 0
     out = tmp_path / "run.jsonl"
-    assert main(["run", str(video), "--out", str(out), "--checkpoint", str(tmp_path / "new"), "--device", "cpu"]) == 0
+    tuned = ["run", str(video), "--out", str(out), "--checkpoint", str(tmp_path / "new"), "--device", "cpu"]
+    assert main(tuned) == 0
+    assert main([*tuned, "--features", str(tmp_path / "f.safetensors")]) == 0, "it takes the features of its base"
     written = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     assert main(arguments) == 2
     assert f"--out {tmp_path / 'new'} is not empty; name a new folder" in capfd.readouterr().err
@@ -115,9 +117,9 @@ def test_training_keeps_the_token_that_means_silence_and_shows_no_loss_where_not
         (["run", "missing.mp4"], "missing.mp4"),
         (["encode", "VIDEO"], "must name a .safetensors file"),
         (["run", "VIDEO", "--checkpoint", "/nowhere"], "neither a folder nor"),
-        (["run", "VIDEO", "--speak-threshold", "2"], "speak_threshold must be within"),
+        (["run", "VIDEO", "--speak-threshold", "2"], "the speak threshold must be a number from 0 to 1"),
         (["run", "VIDEO", "--steps", "/nowhere.txt"], "/nowhere.txt"),
-        (["run", "VIDEO", "--user", "soon"], "SECONDS: WORDS"),
+        (["run", "VIDEO", "--user", "soon"], "TIME: WORDS"),
         (["run", "VIDEO", "--device", "cuda:99"], "is not there"),
     ],
 )

@@ -63,6 +63,7 @@ shares = st.sampled_from([0.0, 0.03, 0.1, 0.3])
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(st.tuples(shares, shares), min_size=2, max_size=4), max_seq_len=st.sampled_from([180, 240, 900]))
+@pytest.mark.slow
 def test_a_moved_threshold_gives_what_a_new_run_gives(
     checkpoint: Checkpoint,
     frames: list[FrameFeatures],

@@ -151,6 +151,7 @@ def test_the_prompt_after_a_refresh_names_every_step_with_its_state(checkpoint: 
     assert "Current step states - Step S1: completed, Step S2: in_progress" in text
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_and_another_does_not(checkpoint: Checkpoint) -> None:
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
     first = run(checkpoint, seed=5, **sampled)
@@ -200,6 +201,17 @@ def test_features_of_another_width_are_refused(checkpoint: Checkpoint) -> None:
     frames = [FrameFeatures(index=0, time_s=0.0, features=torch.zeros(1, 7))]
     with pytest.raises(FeatureError, match=r"features \[1, 7\].*takes \[1, 32\]"):
         list(Streamer(checkpoint).run(frames))
+
+
+@pytest.mark.parametrize("lookahead", [1, 4, 64])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_features_that_are_not_finite_name_their_own_frame(
+    checkpoint: Checkpoint, lookahead: int, value: float
+) -> None:
+    frames = list(random_frames(checkpoint, 10))
+    frames[7].features[0, 3] = value
+    with pytest.raises(FeatureError, match=r"^frame 7 has features that are not finite: their file is damaged"):
+        list(Streamer(checkpoint, StreamConfig(lookahead=lookahead)).run(iter(frames), Task(steps=STEPS)))
 
 
 def test_a_context_longer_than_the_models_positions_is_refused(checkpoint: Checkpoint) -> None:

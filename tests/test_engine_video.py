@@ -107,9 +107,23 @@ def test_variable_frame_rate_gives_true_times_and_a_slow_source_repeats_pictures
     assert [round(level_of(f.image) / 20) for f in frames] == [0, 2, 2, 4, 4, 4, 5, 7, 7, 7, 8]
 
 
-def test_a_stream_that_starts_late_counts_from_its_own_start(tmp_path: Path) -> None:
-    frames = sampled(write_at(tmp_path / "late.mp4", [2.0, 2.4, 2.8, 3.2]))
-    assert [round(frame.time_s, 3) for frame in frames] == [0, 0.4, 0.8, 1.2]  # the last lasts 0.4 s too
+@pytest.mark.parametrize("name", ["late.mp4", "late.mkv"])
+def test_a_stream_that_starts_late_counts_from_the_zero_of_the_file(tmp_path: Path, name: str) -> None:
+    frames = sampled(write_at(tmp_path / name, [2.0, 2.4, 2.8, 3.2]))  # a warning of damage would be an error
+    # instants                                                   0   .5 1.0 1.5 2.0 2.5  3.0
+    assert [round(frame.time_s, 3) for frame in frames][:7] == [2, 2, 2, 2, 2, 2.4, 2.8]
+    assert probe(tmp_path / name).duration_s == pytest.approx(3.4, abs=0.21)  # mkv: the last picture has no length
+
+
+def test_an_mp4_with_a_too_short_header_has_its_true_length(tmp_path: Path) -> None:
+    path = write_at(tmp_path / "short.mp4", [number / 10 for number in range(30)])
+    content = bytearray(path.read_bytes())
+    for box in (b"mdhd", b"mvhd"):  # version, times, time scale, duration: 4 bytes each
+        at = content.index(box) + 20
+        content[at : at + 4] = (int.from_bytes(content[at : at + 4], "big") // 3).to_bytes(4, "big")
+    path.write_bytes(content)
+    assert probe(path).duration_s == pytest.approx(3.0, abs=0.1)
+    assert len(sampled(path)) == 6
 
 
 def test_size_is_height_and_width(ntsc: Path) -> None:

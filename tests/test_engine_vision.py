@@ -1,6 +1,9 @@
 """Frames to embeddings, and tokens from logits."""
 
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +32,23 @@ def test_images_are_squeezed_to_a_square_and_normalised_per_channel() -> None:
     assert pixels.shape == (1, 3, 24, 24)
     # (255 / 255 - 0.5) / 0.5 = 1; (0 - 0.25) / 0.25 = -1; (0 - 0) / 1 = 0
     assert [float(channel.mean()) for channel in pixels[0]] == pytest.approx([1.0, -1.0, 0.0])
+
+
+def test_images_are_resized_as_they_are_decoded_so_that_no_batch_of_large_ones_is_held(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path)
+    alive, most = list[weakref.ref[Any]](), list[int]()
+
+    def decode() -> Iterator[Frame]:
+        for index, image in enumerate(images(20)):
+            own = image.copy()
+            alive.append(weakref.ref(own))
+            most.append(sum(ref() is not None for ref in alive))
+            yield Frame(index=index, time_s=index / 2, image=own)
+
+    encoded = torch.stack([frame.features for frame in encode(checkpoint, decode(), batch_size=16)])
+    assert max(most) <= 3, "the one at hand, and those that the generators still name"
+    whole = images(20)
+    assert torch.equal(encoded, torch.cat([encode_images(checkpoint, part) for part in (whole[:16], whole[16:])]))
 
 
 @pytest.mark.parametrize(("pooling", "tokens"), [("mean", 1), ("first", 1), ("none", 4)])

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import time
 from contextlib import closing
@@ -14,7 +15,7 @@ from eval.batch import VideoDone, run_batch
 from eval.progress import Progress
 from eval.splits import read_split
 from eval.worker import Work
-from tests.batches import run_to_end, tables, write_scores
+from tests.batches import copies, run_to_end, tables, work_of, write_scores, write_split
 
 NUM_VIDEOS = 6
 
@@ -105,7 +106,7 @@ def test_a_parent_that_is_killed_loses_nothing_that_was_finished(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_kills_at_random_moments_change_no_table(
     six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path, seed: int
 ) -> None:
@@ -139,3 +140,16 @@ def test_closing_a_batch_ends_its_processes_and_keeps_what_is_finished(
     done = run_to_end(six_videos, live_work, tmp_path / "run", resume=True)
     assert sum(event.is_kept for event in done) == 1
     assert tables(tmp_path / "run") == tables(undisturbed)
+
+
+def test_a_run_is_not_continued_with_another_chat_template(
+    demo_manifest: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "checkpoint"))
+    split, out = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)), tmp_path / "run"
+    run_to_end(split, work_of(folder), out, devices="cpu:1")
+    template = folder / "chat_template.jinja"
+    template.write_text(template.read_text() + "{# another #}")
+    with pytest.raises(ValueError, match=r"another model \(changed: chat template\); name a new folder"):
+        run_to_end(split, work_of(folder), out, devices="cpu:1", resume=True)
+    assert (out / "metrics.json").is_file(), "the old tables stay"

@@ -178,9 +178,9 @@ def test_half_a_surrogate_pair_in_every_text_stops_nothing(
     video["turns"] = [{"time_s": 1.0, "role": role, "text": f"Go {half}"} for role in ("user", "assistant")]
     out, split = tmp_path / "run", write_split(tmp_path, video)
     (done,) = run_to_end(split, work_of(tiny_folder), out, devices="cpu:1")
-    assert (done.record.video_id, done.record.error) == (half, "")
-    (output, *_) = RunFolder(out).outputs(half)
-    assert output.dst_state == {f"S1{half}": "not_started"}
+    assert (done.record.video_id, done.record.error) == ("?", "")
+    (output, *_) = RunFolder(out).outputs(read_split(split).samples[0])
+    assert output.dst_state == {"S1?": "not_started"}
     assert [row["video_id"] for row in tables(out)["videos"]] == ["?"]
 
 
@@ -242,7 +242,7 @@ def test_a_checkpoint_that_cannot_be_loaded_ends_the_batch_with_its_reason(
     )
     with pytest.raises(EngineError, match="heads"):
         list(events)
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
+    assert not (tmp_path / "run").exists()
 
 
 def test_rate_and_remaining_time_follow_from_frames() -> None:

@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,34 @@ def test_a_run_held_against_itself_has_no_difference(folder: Path) -> None:
     found = compare_runs(folder / "talks", folder / "talks", split, SCORING, encode=count_letters, num_resamples=20)
     assert {value.difference for value in found.differences.values()} == {0.0}
     assert all(video.count("only A") == video.count("only B") == 0 for video in found.videos)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reused", "words"),
+    [
+        ({}, False, ""),
+        ({}, None, ""),  # it kept no embeddings
+        ({}, True, "again reused kept embeddings in 3 of 3 videos"),
+        ({"kept_features": True}, None, "again may have reused kept embeddings; it is too old to say"),
+        ({"devices": ["cuda:0"]}, False, "the devices differ: not known; cuda:0"),
+    ],
+)
+def test_times_are_compared_only_where_nothing_but_the_model_made_them(
+    folder: Path, tmp_path: Path, settings: dict[str, Any], reused: bool | None, words: str
+) -> None:
+    split = read_split(folder / "split.json")
+    with claim(tmp_path / "again", settings) as again:
+        for sample in split.samples:
+            record = RunFolder(folder / "talks").record(sample.video_id)
+            assert record is not None
+            slower = [replace(o, latency_ms=9 * o.latency_ms) for o in RunFolder(folder / "talks").outputs(sample)]
+            again.keep(replace(record, reused_features=reused), slower)
+    found = compare_runs(folder / "talks", again.path, split, SCORING, encode=count_letters, num_resamples=20)
+    latency = found.differences["latency_p50_ms"]
+    assert latency.b == pytest.approx(9 * latency.a)
+    assert found.times_problem == words
+    assert math.isnan(latency.p_value) == math.isnan(latency.difference) == bool(words)
+    assert not math.isnan(found.differences["missing_rate"].p_value)
 
 
 def test_illegal_updates_are_counted_as_the_run_took_them(tmp_path: Path) -> None:

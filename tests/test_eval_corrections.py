@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ START = Turn(time_s=1.0, role="update", text="S2->start")
 END = Turn(time_s=1.0, role="update", text="S1->complete")
 ASK = Turn(time_s=2.0, role="user", text="Next?")
 SAMPLE = replace(BOAT, turns=(END, START, GO, ASK))
+NAME = name_turns(SAMPLE.turns)[0]
 
 
 def correct(
@@ -166,7 +168,6 @@ def test_turns_that_are_alike_are_told_apart_by_number() -> None:
         (correct("update", START, text="S1 begins"), "an update is written S3->start"),
         (correct("boundary", time_s=1.0), "a step boundary is moved by its updates"),
         (correct("time", time_s=6.0), "from 0 to below 6 s; got 6.0"),
-        (correct("time", time_s=float("nan")), "from 0 to below 6 s; got nan"),
         (correct("time", time_s=-0.5), "from 0 to below 6 s; got -0.5"),
         (correct("add", Turn(time_s=7.0, role="user", text="x")), "from 0 to below 6 s; got 7.0"),
         (correct("add", Turn(time_s=1.0, role="update", text="S7->start")), "got 'S7->start'"),
@@ -180,6 +181,40 @@ def test_a_correction_that_does_not_fit_is_listed_with_its_reason_and_changes_no
     (unusable,) = result.unusable
     assert unusable.correction == correction
     assert reason in unusable.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"time_s": float("nan")}, "time_s must be a number from -1e.09 to 1e.09; got nan"),
+        ({"time_s": float("inf")}, "got inf"),
+        ({"text": 3}, "text must be text of at most 50000 characters; got 3"),
+        ({"text": "x" * 50_001}, "must be text of at most 50000 characters"),
+        ({"kind": "burn"}, "must be one of text, time, .*; got 'burn'"),
+    ],
+)
+def test_a_correction_out_of_bounds_cannot_be_made(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Correction(**{"reviewer": "ann", "kind": "text", "turn": NAME, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"number": 10**30}, "a turn's number must be a whole number from 0 to 2147483647; got 1000"),
+        ({"number": True}, "got True"),
+        ({"time_s": float("inf")}, "a turn's time_s must be a number"),
+        ({"role": "nobody"}, "a turn's role must be one of update, user, assistant; got 'nobody'"),
+    ],
+)
+def test_a_name_of_a_turn_out_of_bounds_cannot_be_made(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        replace(NAME, **change)
+
+
+def test_half_a_surrogate_pair_in_a_correction_becomes_a_question_mark() -> None:
+    name = replace(NAME, text="a\ud83d")
+    assert (name.text, correct("text", text="\udc00b").text) == ("a?", "?b")
 
 
 @given(samples(), st.data())

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 
 from engine.records import FrameOutput, Step
-from eval.failures import Failure, JudgedVideo, judge_video, worst_frame
+from eval.failures import FAILURE_KINDS, Failure, JudgedVideo, judge_video, worst_frame
 from eval.matching import find_match
-from eval.metrics import score_video
+from eval.metrics import score_video, summarize
 from eval.samples import Sample, Turn
 from eval.turns import match_window
 
@@ -154,3 +154,28 @@ def test_the_worst_moment_begins_the_five_seconds_with_most_failures_of_all_runs
     assert worst_frame([failing(), b], fps=2) == 18
     assert worst_frame([failing(), failing()], fps=2) is None
     assert worst_frame([], fps=2) is None
+
+
+def test_the_failures_that_one_steps_through_are_counted_by_kind() -> None:
+    truth = sample(
+        (1.0, "update", "S1->start"), (1.0, "assistant", "Now the wheel."), (4.0, "assistant", "Now the roof."),
+        (9.0, "assistant", "Careful!"), (9.0, "update", "S1->complete"),
+    )  # fmt: skip
+    # the first response is right, the second says something else, the third is missed; S1 starts 1.5 s late, so its
+    # state is wrong until then; its end is missed, so its state is wrong again from there to the end
+    said = outputs({2: ((), "Now the wheel."), 5: (("S1->start",), None), 8: ((), "What?")})
+    scored = score_video(truth, said, encode=one_hot)
+    scores = summarize([scored.counts, scored.counts])
+    wanted = {"missed": 1, "wrong text": 1, "early or late": 1, "missed update": 1, "wrong state": 2}
+    for kind in FAILURE_KINDS:
+        assert scores[f"failures_{kind.replace(' ', '_')}"] == 2 * wanted.get(kind, 0)
+    assert scores["num_failures"] == 2 * len(scored.judged.failures) == 12
+    assert summarize([])["num_failures"] == 0
+
+
+def test_both_heads_count_alike_in_one_score_and_one_without_references_is_left_out() -> None:
+    truth = sample((1.0, "assistant", "Now the wheel."), (4.0, "assistant", "Now the roof."))
+    half = summarize([score_video(truth, outputs({2: ((), "Now the wheel.")}), encode=one_hot).counts])
+    assert half["decision_f1_1s"] == half["speaking_event_f1_1s"] == 2 / 3  # of updates there is nothing to score
+    both = summarize([score_video(truth, outputs({2: (("S1->start",), "Now the wheel.")}), encode=one_hot).counts])
+    assert both["decision_f1_1s"] == 1 / 3  # (2/3 + 0) / 2: an update that nobody wanted

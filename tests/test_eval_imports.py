@@ -8,17 +8,30 @@ from typing import Any
 
 import pytest
 
-from engine.records import FrameOutput
+from engine.records import FrameOutput, Step
 from eval.__main__ import main
 from eval.decisions import count_decisions, summarize_decisions
 from eval.imports import NO_FILE, import_results
 from eval.metrics import score_video, summarize
-from eval.runs import RunFolder
+from eval.registry import METRICS
+from eval.runs import RunFolder, write_settings
+from eval.samples import Sample
+from eval.scoring import score_run
 from eval.splits import read_split
-from tests.batches import no_java, write_split
+from tests.batches import SCORING, no_java, write_split
 from tests.fakes import count_letters
 from tests.shared_data import shared
 
+BOAT = Sample(
+    video_id="boat",
+    video_path=None,
+    fps=2.0,
+    num_frames=20,
+    goal="build the boat",
+    steps=(Step(id="S1", name="hang the sail"),),
+    turns=(),
+    initial_state={},
+)
 TURN = {"time_s": 1.0, "role": "assistant", "text": "Now the sail."}
 
 
@@ -85,7 +98,7 @@ def said(outputs: tuple[FrameOutput, ...]) -> dict[int, str]:
 
 def test_a_proassist_result_has_its_texts_at_their_frames(tmp_path: Path) -> None:
     run, problems = imported(tmp_path, proassist({2: "Now the sail.", 5: " . ", 7: "Good."}))
-    outputs = run.outputs("boat")
+    outputs = run.outputs(BOAT)
     assert problems == {}
     assert said(outputs) == {2: "Now the sail.", 7: "Good."}
     assert [output.time_s for output in outputs] == [index / 2 for index in range(20)]
@@ -98,8 +111,8 @@ def test_frames_that_a_file_leaves_out_are_silent_and_an_early_end_is_remarked(t
     content = proassist({7: "Good."}, number=8)
     del content["predictions"][2:5]
     run, _ = imported(tmp_path, content)
-    assert len(run.outputs("boat")) == 8
-    assert said(run.outputs("boat")) == {7: "Good."}
+    assert len(run.outputs(BOAT)) == 8
+    assert said(run.outputs(BOAT)) == {7: "Good."}
     record = run.record("boat")
     assert record is not None
     assert (record.remark, record.wall_s) == ("ends after 8 of 20 frames", None)
@@ -114,7 +127,7 @@ def test_of_several_clips_of_one_video_the_place_in_the_split_decides(tmp_path: 
 
 def test_a_videollm_result_has_its_texts_without_their_prefix_and_its_times(tmp_path: Path) -> None:
     run, problems = imported(tmp_path, videollm())
-    outputs = run.outputs("boat")
+    outputs = run.outputs(BOAT)
     assert problems == {}
     assert said(outputs) == {1: "Hello.", 3: "You cut (it)."}
     assert [output.latency_ms for output in outputs] == [250.0] * 4
@@ -161,10 +174,25 @@ def test_files_of_which_none_fits_are_refused(tmp_path: Path, content: object, r
 def test_an_imported_run_scores_what_it_tells_and_no_probabilities(tmp_path: Path) -> None:
     run, _ = imported(tmp_path, proassist({2: "Now the sail."}))
     (sample,) = read_split(tmp_path / "split.json").samples
-    scores = summarize([score_video(sample, run.outputs("boat"), encode=count_letters).counts])
+    scores = summarize([score_video(sample, run.outputs(BOAT), encode=count_letters).counts])
     assert (scores["F1"], scores["speaking_f1"]) == (1.0, 1.0)
     for name in ("speaking_auroc", "speaking_brier", "speaking_ece", "latency_p50_ms", "in_time_share", "frames_per_s"):
         assert math.isnan(scores[name]), name
+
+
+def test_states_and_updates_that_do_not_exist_have_no_scores(tmp_path: Path) -> None:
+    content = proassist({2: "Now the sail."})
+    run, _ = imported(tmp_path, content)
+    split = read_split(tmp_path / "split.json")
+    write_settings(run.path, {"split": str(split.path), "imported": ["0.json"]})
+    with no_java() as scorer:
+        scored = score_run(run.path, split, SCORING, encode=count_letters, scorer=scorer)
+    assert scored.report.scores["F1"] == 1.0
+    names = [name for name in scored.report.scores if name.startswith(("dst_", "legacy_dst_"))]
+    assert {name for name in names if not math.isnan(scored.report.scores[name])} <= {
+        metric.name for metric in METRICS if metric.is_count
+    }
+    assert math.isnan(scored.report.scores["dst_joint_goal_accuracy"])  # all frames were right: no state ever moved
 
 
 def test_probabilities_that_are_not_known_are_left_out_of_their_scores() -> None:
@@ -186,7 +214,7 @@ def test_real_references_said_by_a_proassist_file_are_all_matched(tmp_path: Path
     (tmp_path / "0.json").write_text(json.dumps(content))
     run = RunFolder(tmp_path / "run")
     assert import_results([tmp_path / "0.json"], split, folder=run) == {}
-    scored = score_video(replace(sample), run.outputs(sample.video_id), encode=count_letters)
+    scored = score_video(replace(sample), run.outputs(sample), encode=count_letters)
     assert summarize([scored.counts])["F1"] == 1.0
 
 

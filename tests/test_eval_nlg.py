@@ -67,6 +67,7 @@ def num_starts(fake_java: Path) -> int:
     return len((fake_java.parent / "starts").read_text().splitlines())
 
 
+@pytest.mark.slow
 def test_golden_figures_of_the_published_scorer_are_met(scorer: TextScorer) -> None:
     sets = json.loads(shared("golden/nlg.json").read_text())["sets"]
     assert len(sets) == 5
@@ -77,6 +78,7 @@ def test_golden_figures_of_the_published_scorer_are_met(scorer: TextScorer) -> N
     assert scorer.problem is None
 
 
+@pytest.mark.slow
 def test_all_published_scores_come_out(scorer: TextScorer) -> None:
     golden = json.loads(shared("golden/corpus_metrics.json").read_text(encoding="utf-8"))
     videos = [

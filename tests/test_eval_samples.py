@@ -27,6 +27,12 @@ VIDEO: dict[str, Any] = {
 }
 
 
+def test_half_a_surrogate_pair_in_a_split_becomes_a_question_mark(tmp_path: Path) -> None:
+    video = {**VIDEO, "goal": "build \ud83d", "turns": [{"time_s": 1.0, "role": "user", "text": "\udc00?"}]}
+    (sample,) = read_samples(write(tmp_path, video))
+    assert (sample.goal, sample.turns[0].text) == ("build ?", "??")
+
+
 def write(folder: Path, *videos: object) -> Path:
     (folder / "split.json").write_text(json.dumps({"videos": videos}))
     return folder / "split.json"

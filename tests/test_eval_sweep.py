@@ -69,7 +69,7 @@ def run(split: Path, work: Work, checkpoint: Checkpoint, tmp_path_factory: pytes
 @pytest.fixture(scope="module")
 def grid(split: Path, run: Path) -> Grid:
     """Return thresholds that some of the probabilities of the run exceed, and others do not."""
-    outputs = [output for sample in read_split(split).samples for output in RunFolder(run).outputs(sample.video_id)]
+    outputs = [output for sample in read_split(split).samples for output in RunFolder(run).outputs(sample)]
     speak, update = ([getattr(output, name) for output in outputs] for name in ("speak_prob", "update_prob"))
     return Grid(
         speak=(between(speak, 0.4), between(speak, 0.1), 1.0),  # at 1 nothing is said: runs differ in updates alone
@@ -123,7 +123,7 @@ def test_every_exact_point_scores_as_a_run_of_its_own(
             rows.append(score_video(sample, result.outputs, encode=count_letters).counts)
         wanted = score_counts(Pool(rows, VideoCounts).total())
         assert point.scores == pytest.approx({name: wanted[name] for name in SWEPT}, nan_ok=True)
-    files = [SweepFolder(swept).video(f"v{index}") for index in range(NUM_VIDEOS)]
+    files = [SweepFolder(swept).video(f"v{index}", num_points=len(grid)) for index in range(NUM_VIDEOS)]
     assert [len(video.runs) > len(grid) // 2 for video in files if video] == [True] * NUM_VIDEOS  # the points do differ
 
 
@@ -135,7 +135,7 @@ def test_shared_prefixes_save_passes(split: Path, work: Work, grid: Grid, swept:
         streamer = Streamer(checkpoint, config)
         list(streamer.run(frames, task_of(sample)))
         alone += streamer.counts.passes
-    video = SweepFolder(swept).video(sample.video_id)
+    video = SweepFolder(swept).video(sample.video_id, num_points=len(grid))
     assert video is not None
     assert 0 < sum(video.passes) < alone
 
@@ -146,6 +146,17 @@ def test_tables_hold_every_point(grid: Grid, swept: Path) -> None:
     assert [(float(row["speak_threshold"]), float(row["update_threshold"])) for row in rows] == list(grid.pairs())
     assert set(rows[0]) == {"speak_threshold", "update_threshold", *SWEPT}
     assert read_sweep(swept).surface("dst_f1")[1][2] == pytest.approx(float(rows[5]["dst_f1"] or "nan"), nan_ok=True)
+
+
+def test_counts_of_old_without_failures_are_counted_again(grid: Grid, swept: Path, tmp_path: Path) -> None:
+    content = json.loads((swept / "v0.sweep.json").read_text(encoding="utf-8"))
+    old = [{name: part for name, part in run.items() if name != "failures"} for run in content["runs"]]
+    (tmp_path / "v0.sweep.json").write_text(json.dumps({**content, "runs": old}), encoding="utf-8")
+    kept, old_one = (SweepFolder(folder).video("v0", num_points=len(grid)) for folder in (swept, tmp_path))
+    assert kept is not None
+    assert not kept.error
+    assert old_one is not None
+    assert "must have num_videos" in old_one.error  # else they would be 0 failures at every point
 
 
 def test_the_walk_goes_from_neighbour_to_neighbour() -> None:
@@ -231,7 +242,7 @@ def test_at_the_thresholds_of_the_run_the_preview_scores_as_the_run(split: Path,
     point = preview(read_traces(run, read_split(split)), grid).points[1]
     assert (point.speak_threshold, point.update_threshold) == (0.5, 0.5)
     samples = read_split(split).samples
-    rows = [score_video(s, RunFolder(run).outputs(s.video_id), encode=count_letters).counts for s in samples]
+    rows = [score_video(s, RunFolder(run).outputs(s), encode=count_letters).counts for s in samples]
     wanted = score_counts(Pool(rows, VideoCounts).total())
     assert point.scores == pytest.approx({name: wanted[name] for name in PREVIEWED}, nan_ok=True)
 
@@ -263,6 +274,10 @@ def test_the_registry_says_which_way_is_better() -> None:
     surface = [[0.2, 0.4, -0.3, 1.1]]
     assert best(surface) == (0.4, 0.1, 1, 1)  # higher
     assert best(surface, metric="dst_abs_delay_s") == (0.3, 0.1, 1, 1)  # lower
+    assert best([[3.0, 1.0, 2.0]], metric="num_failures") == (0.2, 0.1, 1, 1)
+    assert str(find_best(made_up([[3.0, 1.0]], metric="num_failures"), "num_failures")) == (
+        "num_failures 1 at speak 0.2, update 0.1"
+    )
     assert best(surface, metric="dst_delay_s") == (0.1, 0.1, 1, 1)  # near 0
     assert best(surface, metric="speaking_talk_ratio") == (0.4, 0.1, 1, 1)  # near 1
     with pytest.raises(ValueError, match="no value of dst_num_predictions is better"):

@@ -1,15 +1,18 @@
 """One video of a batch: what is odd about it is its own remark, and what is wrong with it its own row."""
 
+import json
 import shutil
 import threading
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from engine.checkpoint import Checkpoint, load_model
+from engine.json_records import parse_record
 from eval import worker
+from eval.runs import VideoRecord
 from eval.samples import Sample
 from eval.splits import read_samples
 from eval.worker import VideoResult, run_sample
@@ -63,7 +66,7 @@ def test_a_video_that_cannot_be_hashed_for_its_kept_features_has_its_row(
 ) -> None:
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
 
-    def refuse(*_: object) -> Path:
+    def refuse(*_: object, **__: object) -> Path:
         raise PermissionError(13, "Permission denied", "v0.mp4")
 
     monkeypatch.setattr(worker, "feature_path", refuse)
@@ -71,3 +74,14 @@ def test_a_video_that_cannot_be_hashed_for_its_kept_features_has_its_row(
     work = work_of(tiny_folder, features=tmp_path / "features")
     result = run_sample(checkpoint, work, sample, device="cpu", on_frame=lambda _: None)
     assert result.record.error == f"{sample.video_path} cannot be read: Permission denied; check its permissions"
+
+
+def test_a_record_says_whether_embeddings_were_reused(
+    demo_manifest: Path, tiny_folder: Path, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    (sample,) = read_samples(write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)))
+    work = work_of(tiny_folder, features=tmp_path / "features")
+    seen = [run_sample(checkpoint, work, sample, device="cpu", on_frame=lambda _: None).record for _ in range(2)]
+    assert [record.reused_features for record in seen] == [False, True]
+    old = {name: value for name, value in asdict(seen[0]).items() if name != "reused_features"}
+    assert parse_record(VideoRecord, json.dumps(old)).reused_features is None  # of a run folder that is older

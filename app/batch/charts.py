@@ -5,14 +5,16 @@ from typing import Any, Final
 
 import pandas as pd
 
-from app.palette import COLOURS
+from app.palette import CHARTS
 from app.words import STATE_DIFFERENCES
 
+PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 300}
+"""How all plots are laid out."""
 Charts = Mapping[str, Any]
-HEAD_COLOURS: Final = {"speak": COLOURS["speak"], "update": COLOURS["update"]}
+HEAD_COLOURS: Final = {name: CHARTS[name] for name in ("speak", "update")}
 DIFFERENCE_COLOURS: Final = {
-    STATE_DIFFERENCES["behind"]: COLOURS["missed"],
-    STATE_DIFFERENCES["ahead"]: COLOURS["redundant"],
+    STATE_DIFFERENCES["behind"]: CHARTS["missed"],
+    STATE_DIFFERENCES["ahead"]: CHARTS["redundant"],
 }
 
 

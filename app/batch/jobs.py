@@ -4,9 +4,11 @@ A job belongs to no window: closing the page leaves it, and any window shows it.
 its run folder, so a server that is killed loses nothing: starting the same run again goes on with it.
 """
 
+import math
 import threading
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,12 +21,12 @@ from eval.metrics import score_video
 from eval.nlg import TextScorer, undefined_texts
 from eval.progress import Progress
 from eval.report import video_scores
-from eval.runs import RunFolder
+from eval.runs import FolderRefusedError, RunFolder
 from eval.samples import Sample, Split
 from eval.scoring import ScoreSettings, score_run, write_tables
 from eval.worker import Work
 
-State = Literal["waiting", "running", "scoring", "done", "failed", "cancelled"]
+State = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
 Row = dict[str, str | float]
 
 
@@ -40,8 +42,10 @@ class Job:
     """Checkpoint and settings."""
     devices: str
     """See ``eval.batch.find_places``."""
+    scoring: ScoreSettings
+    """How it is scored."""
     state: State = "waiting"
-    """How far it is; the last three are ends."""
+    """How far it is; the last four are ends. One that is ``refused`` has changed nothing in its folder."""
     progress: Progress | None = None
     """Its frames; None before the first process is there."""
     rows: dict[str, Row] = field(default_factory=dict)
@@ -50,6 +54,8 @@ class Job:
     """Why it failed, or what is missing; empty when all is well."""
     is_wanted: bool = True
     """Whether it shall go on."""
+    ended_s: float = math.inf
+    """When nothing more came, by ``time.monotonic``; infinity before."""
 
     @property
     def name(self) -> str:
@@ -59,7 +65,7 @@ class Job:
     @property
     def is_over(self) -> bool:
         """Whether nothing more will come."""
-        return self.state in ("done", "failed", "cancelled")
+        return self.state in ("done", "failed", "refused", "cancelled")
 
     @property
     def num_frames(self) -> int:
@@ -72,8 +78,9 @@ class Jobs:
 
     Args:
         encode: Encoder that compares texts.
-        scoring: Settings of the scores.
+        scoring: How new runs are scored, by the encoder ``encode``.
         make_scorer: Returns the scorer of texts.
+        encoder: Name, version and digest of ``encode``, named as in ``metrics.json``.
     """
 
     def __init__(
@@ -82,12 +89,18 @@ class Jobs:
         encode: Encode,
         scoring: ScoreSettings,
         make_scorer: Callable[[], AbstractContextManager[TextScorer]] = TextScorer,
+        encoder: Mapping[str, str] | None = None,
     ) -> None:
         self.scoring = scoring
-        self._encode, self._make_scorer = encode, make_scorer
+        self._encoder = encoder or {}
+        self.encode, self._make_scorer = encode, make_scorer
         self._jobs: list[Job] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+
+    def open_scorer(self) -> AbstractContextManager[TextScorer]:
+        """Return a scorer of texts, yet to be opened."""
+        return self._make_scorer()
 
     def submit(self, job: Job) -> None:
         """Put a job at the end of the line. Raises ``ValueError`` when its folder has one under way."""
@@ -110,6 +123,7 @@ class Jobs:
             job.is_wanted = False
             if job.state == "waiting":
                 job.state = "cancelled"
+                job.ended_s = time.monotonic()
 
     def find(self, name: str) -> Job | None:
         """Return the job of a run folder's name, under way or over; None when this server has none."""
@@ -142,6 +156,9 @@ class Jobs:
                 job.state = "running"
             try:
                 self._run(job)
+            except FolderRefusedError as error:
+                job.problem = str(error)
+                job.state = "refused"
             except (EngineError, ValueError, OSError) as error:
                 job.problem = str(error)
                 job.state = "failed"
@@ -149,11 +166,12 @@ class Jobs:
                 warnings.warn(f"the batch run {job.name} ended: {error!r}", stacklevel=1)
                 job.problem = f"{type(error).__name__}: {error}"
                 job.state = "failed"
+            job.ended_s = time.monotonic()
 
     def _run(self, job: Job) -> None:
         samples = {sample.video_id: sample for sample in job.split.samples}
         events = run_batch(
-            job.split, job.work, out=job.folder, devices=job.devices, resume=True, scoring=asdict(self.scoring)
+            job.split, job.work, out=job.folder, devices=job.devices, resume=True, scoring=asdict(job.scoring)
         )
         with closing(events):
             for event in events:
@@ -166,8 +184,8 @@ class Jobs:
                     return
         job.state = "scoring"
         with self._make_scorer() as scorer:
-            scored = score_run(job.folder, job.split, self.scoring, encode=self._encode, scorer=scorer)
-        write_tables(job.folder, scored, RunFolder(job.folder).settings() or {})
+            scored = score_run(job.folder, job.split, job.scoring, encode=self.encode, scorer=scorer)
+        write_tables(job.folder, scored, {**(RunFolder(job.folder).settings() or {}), **self._encoder})
         job.rows = {str(row["video_id"]): dict(row) for row in scored.rows}
         job.problem = f"text scores are missing: {scored.text_problem}" if scored.text_problem else ""
         job.state = "done"
@@ -179,13 +197,13 @@ class Jobs:
         error = record.error
         if not error:
             try:
-                outputs = RunFolder(job.folder).outputs(sample.video_id)
+                outputs = RunFolder(job.folder).outputs(sample)
                 counts = score_video(
                     sample,
                     outputs,
-                    encode=self._encode,
-                    dataset=self.scoring.dataset,
-                    zero_cost=self.scoring.zero_cost,
+                    encode=self.encode,
+                    dataset=job.scoring.dataset,
+                    zero_cost=job.scoring.zero_cost,
                     illegal=job.work.config.illegal_updates,
                     live=record.live,
                     wall_s=record.wall_s,

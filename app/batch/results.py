@@ -3,31 +3,31 @@
 Video names, remarks and errors are untrusted: they go into cells of type ``str`` only, or are escaped.
 """
 
-import csv
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from eval.registry import GROUPS, Metric
+from eval.registry import GROUPS, Metric, find_metric
+from eval.table_files import Row, read_charts, read_metrics, read_rows
 
-VIDEO_COLUMNS: Final = {
-    "F1": "Response F1",
-    "missing_rate": "Missed",
-    "redundant_rate": "Redundant",
-    "speaking_event_f1_1s": "Speak ±1 s",
-    "dst_f1": "Update F1",
-    "dst_joint_goal_accuracy": "State right",
-}
-"""Scores of the table of videos, with short names."""
-HEADERS: Final = ["Video", *VIDEO_COLUMNS.values(), "Remark"]
-TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json")
-"""Files that can be downloaded."""
+VIDEO_COLUMNS: Final = (
+    "num_failures",
+    "F1",
+    "missing_rate",
+    "redundant_rate",
+    "speaking_event_f1_1s",
+    "dst_f1",
+    "dst_joint_goal_accuracy",
+)
+"""Scores of the table of videos."""
+HEADERS: Final = ["Video", *(find_metric(name).label for name in VIDEO_COLUMNS), "Remark"]
 
-Row = Mapping[str, str | float]
+TAUGHT: Final = "Teacher-forced"
+"""The group of scores of the second pass."""
+NOT_TAUGHT: Final = "not measured: tick “Teacher-forced pass” and start the run again, under another name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,34 +40,23 @@ class Results:
     """``metrics.json``; nothing before the end."""
     charts: Mapping[str, Any] = field(default_factory=dict)
     """``charts.json``; nothing before the end."""
+    problems: tuple[str, ...] = ()
+    """Per file that cannot be read, a sentence; what it would hold is empty."""
 
 
 def read_results(folder: Path) -> Results:
-    """Read the tables of a run folder; what is not there or cannot be read is empty."""
-    rows: list[Row] = []
-    try:
-        with (folder / "videos.csv").open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            if not {"video_id", "error"} <= set(reader.fieldnames or ()):
-                raise ValueError("its columns are others")
-            rows = [{name: _number(name, row[name]) for name in reader.fieldnames or ()} for row in reader]
-    except (OSError, ValueError, csv.Error):
-        rows = []
-    return Results(rows=rows, metrics=_read(folder / "metrics.json"), charts=_read(folder / "charts.json"))
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _number(name: str, cell: str | None) -> str | float:
-    if name in ("video_id", "error", "remark"):
-        return cell or ""
-    return float(cell) if cell else math.nan
+    """Read the tables of a run folder; one that is missing or cannot be read is empty."""
+    found: dict[str, Any] = {}
+    problems: list[str] = []
+    readers: Mapping[str, Callable[[Path], Any]] = {"rows": read_rows, "metrics": read_metrics, "charts": read_charts}
+    for name, read in readers.items():
+        try:
+            found[name] = read(folder)
+        except FileNotFoundError:
+            continue
+        except ValueError as error:
+            problems.append(str(error).replace(f"{folder}/", ""))
+    return Results(**found, problems=tuple(problems))
 
 
 def _failed(row: Row) -> bool:
@@ -93,27 +82,45 @@ ORDERS: Final[dict[str, Callable[[Row], float] | None]] = {
     "worst updates": _least("dst_f1"),
     "most redundant": _most("redundant_rate"),
     "most missed": _most("missing_rate"),
+    "most failures": _most("num_failures"),
     "only failed": None,
 }
 
 
-def video_table(rows: Sequence[Row], order: str) -> list[list[str | float | None]]:
-    """Return the cells of the table of videos in an order of ``ORDERS``."""
+class Choice(NamedTuple):
+    """Which videos the table shows."""
+
+    order: str
+    """One of ``ORDERS``."""
+    videos: frozenset[str] | None = None
+    """Their ids; None for all."""
+
+
+def video_table(
+    rows: Sequence[Row], choice: str | Choice, names: Mapping[str, str] | None = None
+) -> list[list[str | float | None]]:
+    """Return the cells of the table of videos; ``choice`` is an order of ``ORDERS``, or says which videos too.
+
+    ``names`` says what ids are called.
+    """
+    order, videos = (choice, None) if isinstance(choice, str) else choice
+    rows = [row for row in rows if videos is None or row["video_id"] in videos]
     key = ORDERS.get(order)
     chosen = [row for row in rows if _failed(row)] if order == "only failed" else list(rows)
     if key is not None:
         chosen.sort(key=key)
     return [
         [
-            str(row["video_id"]),
-            *(_rounded(float(row.get(name, math.nan))) for name in VIDEO_COLUMNS),
+            (names or {}).get(str(row["video_id"]), str(row["video_id"])),
+            *(None if _failed(row) else rounded(float(row.get(name, math.nan))) for name in VIDEO_COLUMNS),
             f"failed: {row['error']}" if _failed(row) else str(row.get("remark", "")),
         ]
         for row in chosen
     ]
 
 
-def _rounded(value: float) -> float | None:
+def rounded(value: float) -> float | None:
+    """Return a score as a cell; none where it is undefined."""
     return None if math.isnan(value) else round(value, 3)
 
 
@@ -127,6 +134,9 @@ def draw_corpus(metrics: Mapping[str, Any]) -> str:
         shown = [metric for metric in group.metrics if metric.name in scores and not metric.is_detail]
         if shown:
             rows.append(f'<tr><th colspan="3" scope="rowgroup">{escape(group.name)}</th></tr>')
+            if group.name == TAUGHT and all(scores[metric.name] is None for metric in shown):
+                rows.append(f'<tr><td colspan="3">{NOT_TAUGHT}</td></tr>')
+                continue
             rows += [_corpus_row(metric, scores[metric.name], intervals.get(metric.name)) for metric in shown]
     return f'<table class="corpus">{"".join(rows)}</table>'
 
@@ -134,9 +144,15 @@ def draw_corpus(metrics: Mapping[str, Any]) -> str:
 def _corpus_row(metric: Metric, score: Any, interval: Any) -> str:
     hint = escape(metric.hint)
     return (
-        f'<tr tabindex="0" data-hint="{hint}"><td>{escape(metric.name)}</td>'
+        f'<tr tabindex="0" data-hint="{hint}"><td>{_named(metric)}</td>'
         f"<td><b>{figure(score, is_count=metric.is_count)}</b></td><td>{interval_words(interval)}</td></tr>"
     )
+
+
+def _named(metric: Metric) -> str:
+    """Return the label of a score, with its name in the files where that is another."""
+    name = f" <code>{escape(metric.name)}</code>" if metric.name != metric.label else ""
+    return f"{escape(metric.label)}{name}"
 
 
 def figure(value: Any, *, is_count: bool = False) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,51 +11,71 @@ import gradio as gr
 import numpy as np
 import pandas as pd
 
-from app.batch.batches import FEATURES, SWEEPS, Batches
+from app.batch.batches import Batches
 from app.batch.results import figure
+from app.batch.sweeps import FoundSweep, find_exact_sizes, find_sweep, plan_sweep
 from app.handlers import Bench
+from app.views import Stoppable
 from app.words import clock, sentence
 from engine.errors import EngineError
-from eval.batch import find_places
-from eval.grid import BestPoint, Grid, GridScores, find_best
-from eval.preview import preview, read_traces
+from eval.grid import DECISIONS, FAILURES, SWEPT, BestPoint, GridScores, find_best, has_direction, losses
 from eval.registry import find_metric
 from eval.sweep import SweepProgress, run_sweep
-from eval.sweep_files import read_sweep
 
-SIZES: Final = (5, 9, 19)
-"""Thresholds an axis."""
+RECOMMENDED: Final = "recommended"
+"""The choice of the score that is recommended for what there is."""
+_CANCELLED: Final = '<p class="dim">Cancelled. Finished videos are kept: Run each point goes on with the others.</p>'
+_REASONS: Final = {
+    FAILURES: "all that N steps through in the player, and both thresholds move it",
+    DECISIONS: "a preview knows no texts and no states, and both heads count alike",
+    "dst_f1": "this sweep is older than the count of failures: run each point again to count them",
+}
+"""Why a score is recommended; the first that a sweep has is."""
 
 
-def make_grid(size: int) -> Grid:
-    """Return ``size`` thresholds from 0.05 to 0.95 on each axis."""
-    axis = tuple(np.linspace(0.05, 0.95, size).round(3).tolist())
-    return Grid(speak=axis, update=axis)
+def choices(scores: GridScores | None) -> list[tuple[str, str]]:
+    """Return what can be chosen by: the recommended score, those of these points, and those of exact points alone."""
+    known = scores.metrics if scores is not None else ()
+    offered = [(find_metric(name).label, name) for name in SWEPT if has_direction(name)]
+    return [
+        (f"recommended: {find_metric(recommend(scores)).label}", RECOMMENDED),
+        *((label, name) for label, name in offered if name in known),
+        *((f"{label} (needs each point run)", name) for label, name in offered if name not in known),
+    ]
+
+
+def recommend(scores: GridScores | None) -> str:
+    """Return the score that is recommended for points of this kind."""
+    known = scores.metrics if scores is not None else (FAILURES,)
+    return next(name for name in _REASONS if name in known)
 
 
 def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
     """Draw one score over the grid: update threshold upwards, speak threshold to the right, the best point outlined."""
-    rows = scores.surface(best.metric)
-    known = [value for row in rows for value in row if not math.isnan(value)]
-    low, high = min(known), max(known)
+    rows, metric = scores.surface(best.metric), find_metric(best.metric)
+    loss = losses(best.metric, np.array(rows, float))
+    least, most = float(np.nanmin(loss)), float(np.nanmax(loss))
     cells = []
     for place in reversed(range(len(rows))):
         update = scores.grid.update[place]
-        cells.append(f'<span class="axis">{update:.2f}</span>')
-        for speak, value in zip(scores.grid.speak, rows[place], strict=True):
-            share = 0.0 if math.isnan(value) or high == low else (value - low) / (high - low)
+        cells.append(f'<span class="axis">{update:.3g}</span>')
+        for column, (speak, value) in enumerate(zip(scores.grid.speak, rows[place], strict=True)):
+            fault = loss[place, column]
+            share = 0.0 if math.isnan(fault) or most == least else (most - fault) / (most - least)
             is_best = (speak, update) == (best.speak_threshold, best.update_threshold)
             cells.append(
                 f'<span class="cell{" best" if is_best else ""}" style="--share: {100 * share:.1f}%" '
-                f'title="speak {speak:g}, update {update:g}: {figure(value)}"></span>'
+                f'title="speak {speak:g}, update {update:g}: {figure(value, is_count=metric.is_count)}"></span>'
             )
     cells.append("<span></span>")
-    cells += [f'<span class="axis">{speak:.2f}</span>' for speak in scores.grid.speak]
-    label = f"{best.metric} from {figure(low)} to {figure(high)} over speak and update threshold"
+    cells += [f'<span class="axis">{speak:.3g}</span>' for speak in scores.grid.speak]
+    worst = figure(float(np.array(rows, float).flat[np.nanargmax(loss)]), is_count=metric.is_count)
+    top = figure(best.value, is_count=metric.is_count)
+    label = f"{escape(metric.label)} from {worst} to {top} over speak and update threshold"
     return (
         f'<div class="heat" role="img" aria-label="{label}" style="--columns: {len(scores.grid.speak)}">'
-        f'{"".join(cells)}</div><p class="dim">{best.metric}: pale is {figure(low)}, full is {figure(high)}; outlined '
-        "is the best. To the right: speak threshold; upwards: update threshold.</p>"
+        f'{"".join(cells)}</div><p class="dim">{escape(metric.label)}: faint is worst, {worst}; full is best, {top}; '
+        "the best point is outlined. To the right: speak threshold; upwards: update threshold.</p>"
     )
 
 
@@ -74,17 +94,46 @@ def curves(scores: GridScores, best: BestPoint) -> pd.DataFrame:
     return pd.DataFrame(points, columns=["threshold", "score", "head"]).dropna()
 
 
-def describe(scores: GridScores, best: BestPoint) -> str:
-    """Say which point is best, how it was found, and what to beware of."""
-    how = (
-        "each point was run"
-        if scores.is_exact
-        else "a preview from the traces: another decision would change what follows"
+def describe(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str:
+    """Say which point is best, why by this score, how it was found, and what to beware of."""
+    metric = find_metric(best.metric)
+    why = f" Recommended: {_REASONS[best.metric]}." if is_recommended else ""
+    tied = "" if best.num_tied == 1 else f" {best.num_tied} points tie; {_plateau(best)}."
+    name = Path(found.scores.split).name
+    caution = f" Beware: {found.scores.caution.replace(found.scores.split, name)}." if found.scores.caution else ""
+    return (
+        f"Best: speak {best.speak_threshold:g}, update {best.update_threshold:g}; "
+        f"{metric.label} {figure(best.value, is_count=metric.is_count)}.{tied}{_edge(found.scores, best)} "
+        f"{_kind(found)}{caution}{why}"
     )
-    name = Path(scores.split).name
-    caution = f" Beware: {scores.caution.replace(scores.split, name)}." if scores.caution else ""
-    errors = f" {len(scores.errors)} videos have no scores." if scores.errors else ""
-    return f"Best {best}; {how}, {scores.num_videos} videos.{errors}{caution} {find_metric(best.metric).definition}"
+
+
+def _plateau(best: BestPoint) -> str:
+    if best.num_plateau == 1:
+        return "none lies beside another"
+    many = "them" if best.num_plateau == best.num_tied else f"the {best.num_plateau} that lie side by side"
+    return f"this one is in the middle of {many}"
+
+
+def _edge(scores: GridScores, best: BestPoint) -> str:
+    """Say that a better point may lie beyond the grid."""
+    sides = ((scores.grid.speak, best.speak_threshold, "speak"), (scores.grid.update, best.update_threshold, "update"))
+    names = [name for side, value, name in sides if value in (side[0], side[-1])]
+    return f" At the edge of the grid of {' and '.join(names)}: a better point may lie beyond." if names else ""
+
+
+def _kind(found: FoundSweep) -> str:
+    """Say of which kind the points are, and which others there are."""
+    scores = found.scores
+    errors = f", {len(scores.errors)} have no scores" if scores.errors else ""
+    if scores.is_exact:
+        return f"Exact: each of {len(scores.grid)} points was run, {scores.num_videos} videos{errors}."
+    others = " and ".join(str(size) for size in found.exact_sizes)
+    there = f" Exact points are there for {others} thresholds an axis." if others else ""
+    return (
+        f"Preview from the traces of {found.run}, {scores.num_videos} videos{errors}: with another decision the model "
+        f"would have read another context.{there}"
+    )
 
 
 class SweepView(NamedTuple):
@@ -95,79 +144,147 @@ class SweepView(NamedTuple):
     curves: Any
     best: Any
     apply: Any
+    metric: Any
+    csv: Any
+    json: Any
 
 
-NO_SWEEP = SweepView(said=gr.skip(), heat="", curves=None, best=None, apply=gr.Button(interactive=False))
+class SweepButtons(NamedTuple):
+    """What runs a sweep and ends it, and how far it is."""
+
+    exact: Any
+    cancel: Any
+    progress: Any
 
 
-def preview_sweep(batches: Batches, name: str | None, metric: str, size: int) -> SweepView:
-    """Score a grid from the traces of the run that is shown."""
+NO_SWEEP = SweepView(
+    said="",
+    heat="",
+    curves=pd.DataFrame(columns=["threshold", "score", "head"]),
+    best=None,
+    apply=gr.Button("Use the best point", interactive=False),
+    metric=gr.Dropdown(choices=choices(None)),
+    csv=gr.DownloadButton(interactive=False),
+    json=gr.DownloadButton(interactive=False),
+)
+
+
+def enter_sweep(batches: Batches, name: str | None, metric: str, size: int) -> tuple[Any, ...]:
+    """Show the sweep of a run that was just chosen, and the size of grid: one whose points were run, if there is one.
+
+    Returns ``SweepView`` and the size.
+    """
+    sizes = find_exact_sizes(batches, name)
+    chosen = size if size in sizes or not sizes else sizes[-1]
+    return (*show_sweep(batches, name, metric, chosen), chosen)
+
+
+def show_sweep(batches: Batches, name: str | None, metric: str, size: int) -> SweepView:
+    """Show the points of a grid: exact where they were run, else a preview from the traces of the run."""
     try:
-        split = batches.split_of(batches.settings_of(name))
-        if name is None or split is None:
-            raise ValueError("choose a run of a split that this page has")
-        return _show_sweep(preview(read_traces(batches.runs / name, split), make_grid(size)), metric)
-    except (ValueError, OSError) as error:
-        return NO_SWEEP._replace(said=sentence(error))
-
-
-def exact_sweep(
-    bench: Bench, batches: Batches, name: str | None, metric: str, size: int, device: str
-) -> Generator[SweepView]:
-    """Run the split of the run that is shown at every point of a grid; what is finished is kept."""
-    try:
-        settings = batches.settings_of(name)
-        split = batches.split_of(settings)
-        if name is None or split is None:
-            raise ValueError("choose a run of a split that this page has")
-        checkpoint = str(settings.get("checkpoint", ""))
-        if checkpoint != batches.work.checkpoint and not batches.takes_paths:
-            raise ValueError("this page runs its own checkpoint only")
-        heads = batches.work.heads if checkpoint == batches.work.checkpoint else None
-        work = replace(batches.work, checkpoint=checkpoint, heads=heads, features=batches.runs / FEATURES)
-        folder = batches.runs / SWEEPS / f"{split.path.stem}-{settings.get('model_digest', '')[:8]}-{size}"
-        scoring, grid = batches.jobs.scoring, make_grid(size)
-        moments = run_sweep(
-            split, work, grid, out=folder, scoring=scoring, encode=bench.encode, device=_one(device), resume=True
+        found = find_sweep(batches, name, size)
+        view = NO_SWEEP._replace(
+            metric=gr.Dropdown(choices=choices(found.scores)),
+            csv=gr.DownloadButton(interactive=True),
+            json=gr.DownloadButton(interactive=True),
         )
-        with closing(moments):
-            for moment in moments:
-                yield SAME_SWEEP._replace(said=_sweep_words(moment))
-        yield _show_sweep(read_sweep(folder), metric)
     except (EngineError, ValueError, OSError) as error:
-        yield NO_SWEEP._replace(said=sentence(error))
-
-
-def _one(devices: str) -> str:
-    """Return the one device of a sweep: on the CPU a single thread, which is fastest for small models."""
-    place = find_places(devices)[0].device
-    return "cpu:1" if place == "cpu" else place
-
-
-def apply_best(best: BestPoint | None) -> tuple[Any, Any, Any, Any]:
-    """Set the thresholds of both tabs to the best point."""
-    if best is None:
-        return gr.skip(), gr.skip(), gr.skip(), gr.skip()
-    return best.speak_threshold, best.update_threshold, best.speak_threshold, best.update_threshold
-
-
-SAME_SWEEP = SweepView(*(gr.skip() for _ in SweepView._fields))
-
-
-def _show_sweep(scores: GridScores, metric: str) -> SweepView:
-    best = find_best(scores, metric)
-    return SweepView(
-        said=describe(scores, best),
-        heat=draw_heat_map(scores, best),
-        curves=curves(scores, best),
+        return NO_SWEEP._replace(said=sentence(error))
+    chosen = recommend(found.scores) if metric == RECOMMENDED else metric
+    if chosen not in found.scores.metrics:
+        needs = f"{find_metric(chosen).label} needs each point run: press Run each point, or choose another score."
+        return view._replace(said=f"{_kind(found)} {needs}")
+    try:
+        best = find_best(found.scores, chosen)
+    except ValueError as error:
+        return view._replace(said=f"{_kind(found)} {sentence(error)}")
+    return view._replace(
+        said=describe(found, best, is_recommended=metric == RECOMMENDED),
+        heat=draw_heat_map(found.scores, best),
+        curves=curves(found.scores, best),
         best=best,
         apply=gr.Button(f"Use {best.speak_threshold:g} and {best.update_threshold:g}", interactive=True),
     )
 
 
-def _sweep_words(moment: SweepProgress) -> str:
+def begin_sweep() -> tuple[Stoppable, *tuple[Any, ...]]:
+    """Make the page ready for a sweep that may have to wait for another window's: it, ``SweepButtons``."""
+    return Stoppable(), *_running('<p class="dim">Waiting: one sweep is run at a time.</p>')
+
+
+def run_points(
+    bench: Bench, batches: Batches, live: Stoppable, name: str | None, size: int, devices: str
+) -> Generator[SweepButtons, None, None]:
+    """Run the split of a run at every point of a grid, and say how far it is; what is finished is kept.
+
+    Once it is not wanted any more, it says that it was cancelled and nothing else.
+    """
+    live.is_started = True
+    try:
+        planned = plan_sweep(batches, name, size, devices)
+        moments = run_sweep(
+            planned.split,
+            planned.work,
+            planned.grid,
+            out=planned.folder,
+            scoring=planned.scoring,
+            encode=bench.encode,
+            device=planned.device,
+            resume=True,
+        )
+        with closing(moments):
+            for moment in moments:
+                if not live.is_wanted:
+                    break
+                yield _running(draw_sweep_progress(moment))
+        yield _ended("" if live.is_wanted else _CANCELLED)
+    except (EngineError, ValueError, OSError) as error:
+        yield _ended(f'<p class="problem">⚠ {escape(sentence(error))}</p>')
+    finally:
+        live.ended.set()
+
+
+def halt_sweep(live: Stoppable | None) -> SweepButtons:
+    """Ask a sweep to end after the video that is under way, and say so."""
+    if live is not None:
+        live.is_wanted = False
+    said = '<p class="dim">Cancelling: it ends after the video that is under way.</p>'
+    return _running(said)._replace(cancel=gr.Button(interactive=False))
+
+
+def cancel_sweep(live: Stoppable | None) -> SweepButtons:
+    """Wait until a sweep that was halted has ended, unless it still waits for its turn; say that it was cancelled."""
+    if live is not None:
+        live.stop()
+    return _ended(_CANCELLED)
+
+
+def draw_sweep_progress(moment: SweepProgress) -> str:
+    """Draw a bar of the runs that are done, with a line of words."""
     rest = "" if moment.remaining_s is None else f", {clock(moment.remaining_s)} left"
-    return (
+    words = (
         f"{moment.num_done} of {moment.num_runs} runs, {moment.num_finished} of {moment.num_videos} videos, "
-        f"{moment.passes:,} model passes{rest}."
+        f"{moment.passes:,} model passes{rest}. It ends when this window is closed; finished videos are kept."
     )
+    failed = f" {moment.video_id} failed: {sentence(moment.error)}" if moment.error else ""
+    return (
+        f'<progress value="{moment.num_done}" max="{max(1, moment.num_runs)}" aria-label="runs done"></progress>'
+        f'<p class="dim">{escape(words + failed)}</p>'
+    )
+
+
+def _running(progress: str) -> SweepButtons:
+    return SweepButtons(exact=gr.Button(interactive=False), cancel=gr.Button(interactive=True), progress=progress)
+
+
+def _ended(progress: str) -> SweepButtons:
+    return SweepButtons(exact=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=progress)
+
+
+def apply_best(best: BestPoint | None, said: str) -> tuple[Any, Any, Any, Any, Any]:
+    """Set the thresholds of both tabs to the best point, and say so; the player then runs again what it shows."""
+    if best is None:
+        return gr.skip(), gr.skip(), gr.skip(), gr.skip(), gr.skip()
+    point = best.speak_threshold, best.update_threshold
+    used = f"In use: the next run here and the player have speak {point[0]:g}, update {point[1]:g}."
+    return *point, *point, f"{said.removesuffix(used).rstrip()} {used}"

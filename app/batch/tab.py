@@ -6,21 +6,22 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch import comparing, handlers, saved, sweeping
+from app.batch import adding, comparing, handlers, saved, sweeping
 from app.batch.batches import Batches
-from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS
+from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS, PLOT
+from app.batch.choice_panel import make_choice_panel, wire_choice_panel, with_choice
 from app.batch.comparing import CHOICES, TURN_HEADERS, VIDEO_HEADERS, CompareView
+from app.batch.downloads import TABLES, download
 from app.batch.handlers import BatchView, Seen
-from app.batch.results import HEADERS, ORDERS, TABLES
-from app.batch.sweeping import SIZES, SweepView
+from app.batch.results import HEADERS, ORDERS
+from app.batch.sweep_panel import make_sweep_panel
+from app.downloads import SAVE, make_download
 from app.handlers import Bench
-from app.wiring import AT_ONCE, LINE, MODEL
-from eval.grid import DEFAULT_METRICS
-from eval.preview import PREVIEWED
+from app.wiring import AT_ONCE, MOVE, THRESHOLD, make_line
+from eval.grid import FAILURES
 
 EVERY_S: Final = 1.0
 """How often a window asks how far its run is, while the tab is open."""
-PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 300}
 
 
 def make_batch_tab(
@@ -48,16 +49,25 @@ def make_batch_tab(
     """
     seen = gr.State(Seen())
     with gr.Row():
-        with gr.Column(scale=3, min_width=300):
+        with gr.Column(scale=3, min_width=200, elem_classes="setup"):
             split = gr.Dropdown(list(batches.splits), label="Split", interactive=True, elem_id="split")
+            with gr.Accordion("Another split", open=False, elem_id="another_split"):
+                path = gr.Textbox(
+                    label="Its path on this machine, then Enter",
+                    placeholder="/data/val.json",
+                    max_lines=1,
+                    visible=batches.takes_paths,
+                    elem_id="split_path",
+                )
+                split_file = gr.File(label="or upload: manifest, DST, ProAssist", height=130, elem_id="split_file")
             checkpoint = gr.Textbox(
                 batches.work.checkpoint,
                 label="Checkpoint, folder or hub id" if batches.takes_paths else "Checkpoint",
                 interactive=batches.takes_paths,
                 elem_id="batch_checkpoint",
             )
-            speak = gr.Slider(0, 1, 0.5, step=0.01, label="Speak threshold", elem_id="batch_speak")
-            update = gr.Slider(0, 1, 0.5, step=0.01, label="Update threshold", elem_id="batch_update")
+            speak = gr.Slider(label="Speak threshold", elem_id="batch_speak", **THRESHOLD)
+            update = gr.Slider(label="Update threshold", elem_id="batch_update", **THRESHOLD)
             devices = gr.Dropdown(
                 handlers.DEVICES,
                 value="auto",
@@ -66,25 +76,34 @@ def make_batch_tab(
                 info="cpu:2 is two processes; cuda takes every GPU",
                 elem_id="devices",
             )
+            taught = gr.Checkbox(
+                label="Teacher-forced pass",
+                info="a second pass, which gives VideoLLM-online's scores",
+                elem_id="batch_live",
+            )
             name = gr.Textbox(
                 label="Name (optional)", placeholder="the time, or the same run again", elem_id="run_name"
             )
             with gr.Row():
-                start = gr.Button("Start", variant="primary", min_width=100, elem_id="start")
-                cancel = gr.Button("Cancel", variant="stop", min_width=100, interactive=False, elem_id="cancel")
-        with gr.Column(scale=11, min_width=640):
-            status = gr.Textbox(**LINE, elem_id="batch_status")
+                start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
+                cancel = gr.Button("Cancel", variant="stop", min_width=80, interactive=False, elem_id="cancel")
+        with gr.Column(scale=11, min_width=640, elem_classes="work"):
+            status = make_line("batch_status")
             progress = gr.HTML(elem_id="batch_progress", padding=False)
             with gr.Row():
                 runs = gr.Dropdown([], label="Run", interactive=True, scale=3, elem_id="batch_runs")
                 order = gr.Dropdown(list(ORDERS), value="as in the split", label="Videos", scale=2, elem_id="order")
                 with gr.Row(elem_id="downloads", scale=3):
                     downloads = {
-                        table.replace(".", "_"): gr.DownloadButton(table, size="sm", min_width=90, interactive=False)
+                        table.replace(".", "_"): gr.Button(
+                            table, size="sm", min_width=90, interactive=False, elem_id=f"get_{table.replace('.', '_')}"
+                        )
                         for table in TABLES
                     }
+            origin = gr.HTML(elem_id="origin", padding=False)
             with gr.Tabs():
                 with gr.Tab("Videos"):
+                    panel = make_choice_panel()
                     videos = gr.Dataframe(
                         headers=HEADERS,
                         datatype=["str", *["number"] * (len(HEADERS) - 2), "str"],
@@ -93,8 +112,10 @@ def make_batch_tab(
                         show_search="search",
                         elem_id="videos",
                         label="A click opens the video at its worst moment",
-                        column_widths=["21%", *["11%"] * (len(HEADERS) - 2), "13%"],
+                        column_widths=["18%", *["9%"] * (len(HEADERS) - 2), "19%"],
+                        wrap=True,
                     )
+                    slice_scores = gr.HTML(elem_id="slice_scores", padding=False)
                 with gr.Tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
                 with gr.Tab("Charts"):
@@ -124,31 +145,15 @@ def make_batch_tab(
                             **PLOT,
                         )  # fmt: skip
                 with gr.Tab("Thresholds") as sweep_tab:
-                    with gr.Row():
-                        metric = gr.Dropdown(
-                            list(PREVIEWED),
-                            value=DEFAULT_METRICS[1],
-                            label="Best by",
-                            interactive=True,
-                            elem_id="metric",
-                        )
-                        size = gr.Dropdown(list(SIZES), value=SIZES[1], label="Thresholds an axis", elem_id="size")
-                        with gr.Column(min_width=260):
-                            exact = gr.Button("Run each point", size="sm", elem_id="exact")
-                            apply = gr.Button("Use the best point", size="sm", interactive=False, elem_id="apply")
-                    swept = gr.Textbox(**LINE, elem_id="swept")
-                    best = gr.State(None)
-                    with gr.Row():
-                        heat = gr.HTML(elem_id="heat", padding=False)
-                        through = gr.LinePlot(
-                            x="threshold", y="score", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
-                            title="Through the chosen point", tooltip="all", **{**PLOT, "height": 360},
-                        )  # fmt: skip
+                    sweep = make_sweep_panel(bench, batches, runs=runs, seen=seen, devices=devices, here=sweep_tab)
                 with gr.Tab("Compare") as compare_tab:
                     with gr.Row():
                         other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
                         who = gr.Dropdown(CHOICES, value="only B", label="Turns wrong in", elem_id="who")
-                    said = gr.Textbox(**LINE, elem_id="compared")
+                        by = gr.Dropdown(
+                            comparing.metric_choices(), value=FAILURES, label="Videos by", elem_id="compare_by"
+                        )
+                    said = make_line("compared")
                     held = gr.State(None)
                     turns = gr.Dataframe(
                         headers=TURN_HEADERS,
@@ -157,6 +162,7 @@ def make_batch_tab(
                         max_height=260,
                         label="Turns; a click opens both runs in the player",
                         column_widths=["20%", "10%", "12%", "12%", "46%"],
+                        wrap=True,
                         elem_id="turns",
                     )
                     compared = gr.Dataframe(
@@ -164,23 +170,43 @@ def make_batch_tab(
                         datatype=["str", *["number"] * (len(VIDEO_HEADERS) - 1)],
                         interactive=False,
                         max_height=260,
-                        label="Videos; a click opens both runs at the worst moment",
-                        column_widths=["16%", *["14%"] * 4, "10%", "9%", "9%"],
+                        label="Videos, where B is worse first; a click opens both runs at the worst moment",
+                        column_widths=["28%", *["12%"] * 6],
+                        wrap=True,
                         elem_id="compared_videos",
                     )
                     differences = gr.HTML(elem_id="differences", padding=False)
     view = BatchView(
         seen=seen, status=status, progress=progress, runs=runs, videos=videos, corpus=corpus, precision_recall=curves,
         reliability=reliability, leads=leads, failures=failures, states=states, latency=latency, cancel=cancel,
-        **downloads,
+        **downloads, origin=origin,
     )  # fmt: skip
     outputs = list(view)
-    form = [split, checkpoint, speak, update, devices, name]
+    form = [split, checkpoint, speak, update, devices, taught, name]
+    path.submit(partial(adding.add_path, batches), path, [status, split], **AT_ONCE)
+    split_file.upload(partial(adding.add_file, batches), split_file, [status, split], **AT_ONCE)
     timer = gr.Timer(EVERY_S, active=False)
-    start.click(partial(handlers.start, batches), [*form, order], outputs, **AT_ONCE)
-    cancel.click(partial(handlers.cancel, batches), [runs, order], outputs, **AT_ONCE)
-    gr.on([runs.select, order.select], partial(handlers.show, batches), [runs, order], outputs, **AT_ONCE)
-    timer.tick(partial(handlers.tick, batches), [seen, runs, order], outputs, **AT_ONCE)
+    choice = [order, panel.only, panel.part]
+    chosen = partial(with_choice, batches)
+    start.click(chosen(handlers.start), [*form, *choice], outputs, **AT_ONCE)
+    cancel.click(chosen(handlers.cancel), [runs, *choice], outputs, **AT_ONCE)
+    changes = [runs.select, order.select, panel.only.input, panel.part.input]
+    gr.on(changes, chosen(handlers.show), [runs, *choice], outputs, **AT_ONCE)
+    offered = wire_choice_panel(bench, batches, panel, runs=runs, said=slice_scores)
+
+    def show_all(*inputs: Any) -> Any:
+        return chosen(handlers.show)(*inputs)._replace(runs=gr.skip())
+
+    offered.then(show_all, [runs, *choice], outputs, **AT_ONCE)
+    file = make_download()
+    for table in TABLES:
+
+        def write(name: Any, table: str = table) -> Any:
+            yield from download(batches, name, table)
+
+        asked = downloads[table.replace(".", "_")].click(write, runs, file, **AT_ONCE)
+        asked.then(None, file, None, js=SAVE, api_visibility="private")
+    timer.tick(chosen(handlers.tick), [seen, runs, *choice], outputs, **AT_ONCE)
 
     def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
         return saved.open_video(bench, batches, live, name, event)
@@ -191,27 +217,10 @@ def make_batch_tab(
     def open_turn(live: Any, held: Any, event: gr.SelectData) -> Any:
         return saved.open_turn(bench, batches, live, held, event)
 
-    sweep = SweepView(said=swept, heat=heat, curves=through, best=best, apply=apply)
-    previews = gr.on(
-        [sweep_tab.select, metric.select, size.select, runs.select],
-        partial(sweeping.preview_sweep, batches),
-        [runs, metric, size],
-        list(sweep),
-        **AT_ONCE,
-    )
-
-    def exact_sweep(*inputs: Any) -> Any:
-        yield from sweeping.exact_sweep(bench, batches, *inputs)
-
-    exact.click(
-        exact_sweep,
-        [runs, metric, size, devices],
-        list(sweep),
-        cancels=[previews],
-        **MODEL,
-        show_progress="hidden",
-    )
-    apply.click(sweeping.apply_best, best, [speak, update, *player[-2:]], **AT_ONCE)
+    sliders = list(player[-2:])
+    used = [speak, update, *sliders, sweep.said]
+    applying = sweep.apply.click(sweeping.apply_best, [sweep.best, sweep.said], used, **AT_ONCE)
+    applying.then(None, sliders, None, js=MOVE, api_visibility="private")
     comparison = CompareView(compared=held, said=said, scores=differences, videos=compared, turns=turns)
     videos.select(open_video, [live, runs], [*player, rooms], **ends)
     compared.select(open_both, [live, held], [*player, rooms], **ends)
@@ -220,11 +229,13 @@ def make_batch_tab(
     gr.on(
         [other.select, runs.select],
         partial(comparing.compare, bench, batches),
-        [runs, other, who],
+        [runs, other, who, by],
         list(comparison),
         concurrency_limit=None,
         api_visibility="private",
     )
+    by.select(partial(comparing.sort_videos, batches), [held, by], compared, **AT_ONCE)
     who.select(partial(comparing.choose_turns, batches), [held, who], turns, **AT_ONCE)
-    here.select(partial(handlers.enter, batches), [runs, order], [*outputs, timer], **AT_ONCE)
+    here.select(chosen(handlers.enter), [runs, *choice], [*outputs, timer], **AT_ONCE)
+    here.select(partial(adding.list_splits, batches), None, split, **AT_ONCE)
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, timer, **AT_ONCE)

@@ -21,6 +21,7 @@ from app.reviews.history import read_review, redo, undo
 from app.reviews.review import Opinion, Review
 from app.words import tell_wishes
 from engine.errors import EngineError
+from engine.texts import plain, plain_all
 from eval.corrections import CorrectedSample, Correction, TurnName, apply_corrections, name_turns
 from eval.samples import Sample
 
@@ -48,7 +49,7 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
     name = signed_in(request)
     reply: Answer = {"signed_in": name, "is_blind": desk.is_blind, "kept": [], "refused": {}, "state": None}
     try:
-        video_id = str(asked["video_id"])
+        video_id = plain(str(asked["video_id"]))
         giver = str(asked["reviewer"]).strip()
         typed = typed_name(giver)
         reviewer = reviewer_of(request, typed) if name or typed else None
@@ -57,11 +58,13 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
         if asked["actions"] and reviewer is None and needs_login():
             raise ValueError(SIGN_IN)
         for action in asked["actions"]:
-            action_id = str(action["action_id"])
+            action_id = plain(str(action["action_id"]))
             try:
                 touched = _keep(desk, action, reviewer=reviewer, video_id=video_id)
             except (ValueError, OverflowError) as error:
                 reply["refused"][action_id] = str(error)
+            except (TypeError, KeyError, AttributeError, RecursionError) as error:
+                reply["refused"][action_id] = f"this cannot be read as something a reviewer did: {error}"
             else:
                 reply["kept"].append({"action_id": action_id, "event": touched})
         only = (reviewer or "") if desk.is_blind or asked["is_blind"] else None
@@ -71,7 +74,8 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
         reply["error"] = f"the page asked for something that cannot be read: {error}; reload it"
     except (EngineError, ValueError) as error:
         reply["error"] = str(error)
-    return reply
+    answered: Answer = plain_all(reply)
+    return answered
 
 
 def _keep(desk: Desk, asked: Mapping[str, Any], *, reviewer: str | None, video_id: str) -> str | None:
@@ -80,14 +84,14 @@ def _keep(desk: Desk, asked: Mapping[str, Any], *, reviewer: str | None, video_i
         raise ValueError("nothing is kept without a reviewer's name")
     if len(json.dumps(asked)) > MOST_LETTERS:
         raise ValueError(f"what is said of one event must stay below {MOST_LETTERS} letters")
-    kind, action_id = asked.get("kind"), str(asked["action_id"])
+    kind, action_id = asked.get("kind"), plain(str(asked["action_id"]))
     if kind in _TAKES_BACK:
         target = None if asked.get("target") is None else str(asked["target"])
         done = _TAKES_BACK[kind](desk.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
         if done is None:
             raise ValueError(f"there is nothing to {kind}")
         return _event_key(done)
-    action = _to_action(asked, reviewer=reviewer, video_id=video_id)
+    action = _to_action(plain_all(asked), reviewer=reviewer, video_id=video_id)
     if action.correction is not None:
         _check_fits(desk, action.correction, video_id)
     return _event_key(desk.store.append(action))
@@ -95,7 +99,8 @@ def _keep(desk: Desk, asked: Mapping[str, Any], *, reviewer: str | None, video_i
 
 def _to_action(asked: Mapping[str, Any], *, reviewer: str, video_id: str) -> Action:
     fields = {key: asked[key] for key in ("action_id", "kind", "verdict", "tags", "note", "moment") if key in asked}
-    for name, own in (("event", {"video_id": video_id}), ("correction", {"reviewer": reviewer})):
+    own_video = {"video_id": video_id}
+    for name, own in (("event", own_video), ("paired", own_video), ("correction", {"reviewer": reviewer})):
         if asked.get(name) is not None:
             fields[name] = {**asked[name], **own}
     try:
@@ -127,7 +132,7 @@ def _describe(desk: Desk, review: Review, video_id: str, *, has_layer: object) -
     said = {found.event.key: [_opinion(opinion) for opinion in found.opinions] for found in review.events}
     corrections = review.corrections.get(video_id, ())
     name = hashlib.sha256(repr((video_id, corrections)).encode(errors="surrogatepass")).hexdigest()[:16]
-    state: Answer = {"video_id": video_id, "opinions": said, "layer_name": name}
+    state: Answer = {"video_id": video_id, "opinions": said, "layer_name": name, "left_out": list(review.unreadable)}
     if has_layer == name:
         return state
     sample = desk.sample(video_id)
@@ -140,6 +145,7 @@ def _opinion(opinion: Opinion) -> Answer:
         "verdict": opinion.verdict,
         "tags": list(opinion.tags),
         "note": opinion.note,
+        "paired_with": dict(opinion.paired_with),
     }
 
 

@@ -91,7 +91,7 @@ def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
     )
     try:
         is_blind, review = _read(desk, asked)
-        found = _summarize(desk, asked, review, run=_run(batches, asked))
+        found = _summarize(desk, asked, review, run=_run(batches, asked), judge=batches.judge_of(asked.run))
     except (EngineError, ValueError) as error:
         problem = say(sentence(error), is_problem=True)
         return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[])
@@ -102,8 +102,12 @@ def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
     if is_blind:
         whose = f"only what {review.only} did is shown" if review.only else f"nothing is shown: {NO_NAME}"
         said = f"{said} Blind: {whose}."
+    if found.problems:
+        said = f"{said} {sentence('; '.join(f'{name}: {problem}' for name, problem in found.problems.items()))}"
+    if review.unreadable:
+        said = f"{said} {len(review.unreadable)} left out: {sentence(review.unreadable[0])}"
     return view._replace(
-        status=say(said),
+        status=say(said, is_problem=bool(found.problems or review.unreadable)),
         progress=draw_progress(progress),
         videos=video_rows(found),
         agreement=HIDDEN if is_blind else draw_agreement(found),
@@ -177,10 +181,12 @@ def _export_words(written: Export, review: Review) -> Any:
         said.append(f"Corrections in conflict, where the source stands: {written.num_conflicts}.")
     if written.num_unusable:
         said.append(f"Corrections that do not fit any more and are left out: {written.num_unusable}.")
-    return say(" ".join(said), is_problem=bool(written.num_conflicts or written.num_unusable))
+    said += [sentence(f"Without the outputs of {name}: {problem}") for name, problem in written.problems.items()]
+    is_problem = bool(written.num_conflicts or written.num_unusable or written.problems)
+    return say(" ".join(said), is_problem=is_problem)
 
 
-def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None) -> Any:
+def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, allow_deletions: bool = False) -> Any:
     """Keep what was changed in ELAN documents as corrections: a sentence for each."""
     try:
         split = _split(desk, asked)
@@ -189,7 +195,16 @@ def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None) -> Any
         reviewer = reviewer_of(asked.request, asked.typed)
     except ValueError as error:
         return say(sentence(error), is_problem=True)
-    said = [take_eaf(Path(path), samples=split.samples, store=desk.store, reviewer=reviewer) for path in paths or ()]
+    said = [
+        take_eaf(
+            Path(path),
+            samples=split.samples,
+            store=desk.store,
+            reviewer=reviewer,
+            allow_deletions=allow_deletions,
+        )
+        for path in paths or ()
+    ]
     return say("\n".join(said))
 
 
@@ -210,10 +225,10 @@ def _split(desk: Desk, asked: Asked) -> Split:
     return split
 
 
-def _summarize(desk: Desk, asked: Asked, review: Review, *, run: RunFolder | None = None) -> SplitReview:
+def _summarize(desk: Desk, asked: Asked, review: Review, **of_run: Any) -> SplitReview:
     if asked.split == UNSPLIT:
         return summarize_unsplit(desk.list_unsplit(review), review)
-    return summarize(_split(desk, asked).samples, review, run=run)
+    return summarize(_split(desk, asked).samples, review, **of_run)
 
 
 def _gather(
@@ -279,7 +294,7 @@ def _progress_words(asked: Asked, progress: Progress, *, num_videos: int, num_se
             f"Videos of no split: {progress.num_events} judged events in {num_videos} videos"
             f"{f', {num_settling} to settle' if num_settling else ''}."
         )
-    of = "reference turns" if not asked.run else f"reference turns and what {asked.run} wrote"
+    of = "reference turns" if not asked.run else f"reference turns and what {asked.run} wrote, a matched pair once"
     of += f", and {progress.num_besides} judged besides" if progress.num_besides else ""
     return (
         f"{asked.split}: {progress.num_events} events ({of}) in {num_videos} videos"

@@ -7,17 +7,19 @@ are as they were typed: they go into cells of type ``str`` only.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Final
 
-from app.exports.folder import correct_samples
+from app.exports.folder import correct_samples, read_known_outputs
 from app.reviews.actions import Event
-from app.reviews.events import name_events, reference_event
-from app.reviews.review import EventReview, Review, review_agreement, review_disagreements
+from app.reviews.events import match_events, name_events, reference_event
+from app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
 from app.words import tell_wishes
+from engine.records import FrameOutput
 from eval.corrections import CorrectedSample, name_turns
+from eval.failures import JudgedVideo
 from eval.runs import RunFolder
 from eval.samples import Sample
 
@@ -25,8 +27,9 @@ NONE: Final = "\N{EN DASH}"
 """What stands for an undefined figure."""
 VIDEO_HEADERS: Final = ["Video", "Events", "Judged by", "Verdicts", "Corrections", "Conflicts"]
 COUNTED: Final = (
-    "Events: turns of the reference, what the chosen run wrote, and whatever else has a verdict. Judged by: how many "
-    "of them have the reviewer's verdict. Verdicts: those of all reviewers, by kind. Corrections: turns that are "
+    "Events: turns of the reference, what the chosen run wrote, and whatever else has a verdict; a matched pair counts "
+    "once. Judged by: how many of them have the reviewer's verdict, a pair on both of its sides. Verdicts: those of "
+    "all reviewers, by kind, one on a pair once. Corrections: turns that are "
     "changed, added or deleted. Conflicts: where reviewers want different things, so that the source stands."
 )
 """What the columns of the videos count."""
@@ -44,6 +47,7 @@ DEFINITIONS: Final = {
 _KINDS: Final = {"generated": "response", "update": "update", "reference": "reference", "state": "wrong state"}
 
 Cells = list[list[str | float]]
+Judge = Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +56,16 @@ class SplitReview:
 
     events: Mapping[str, tuple[Event, ...]]
     """What there is to judge, and what was judged besides, by video in the order of the split."""
+    pairs: Mapping[str, str]
+    """Matched pairs of the run: key of what it wrote to the key of the reference turn. Each counts as one event."""
     num_besides: int
     """Events that were judged, though neither the references nor the run has them."""
     review: Review
     """The present state, of these videos only."""
     corrected: tuple[CorrectedSample, ...]
     """The references as corrected; none of videos that are in no split."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Per video whose outputs in the run cannot be read, why; its events are those of the reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +98,34 @@ class Unsettled:
         return _plain([event.video_id, event.time_s, self.what, _of(event), event.text, self.said])
 
 
-def summarize(samples: Iterable[Sample], review: Review, *, run: RunFolder | None = None) -> SplitReview:
-    """Put together what is said of a split. Raises ``ValueError`` for outputs of the run that cannot be read."""
+def summarize(
+    samples: Iterable[Sample], review: Review, *, run: RunFolder | None = None, judge: Judge | None = None
+) -> SplitReview:
+    """Put together what is said of a split.
+
+    Args:
+        samples: The source's references.
+        review: What reviewers say.
+        run: What the model did.
+        judge: Matches what the run wrote with the reference, to find the pairs; None finds none.
+    """
     listed = list(samples)
-    events, num_besides = {}, 0
-    judged = _judged_events(review)
+    events, problems, num_besides = {}, dict[str, str](), 0
+    pairs = dict[str, str]()
+    judged, given = _judged_events(review), _given_pairs(review)
     for sample in listed:
-        outputs = run.known_outputs(sample) if run else ()
+        outputs, problem = read_known_outputs(run, sample)
+        problems |= {sample.video_id: problem} if problem else {}
         named = name_events(sample.video_id, outputs=outputs, references=name_turns(sample.turns))
+        if outputs and judge is not None:
+            pairs |= match_events(named, judge(sample, outputs))
         known = {event.key for event in named.ordered}
-        besides = [event for key, event in judged.get(sample.video_id, {}).items() if key not in known]
+        besides = [
+            event
+            for key, event in judged.get(sample.video_id, {}).items()
+            if key not in known
+            and given.get(key) not in known  # another run's, judged with a reference that is counted
+        ]
         events[sample.video_id] = (*named.ordered, *besides)
         num_besides += len(besides)
     ours = replace(
@@ -108,7 +134,9 @@ def summarize(samples: Iterable[Sample], review: Review, *, run: RunFolder | Non
         corrections={video_id: found for video_id, found in review.corrections.items() if video_id in events},
     )
     corrected = correct_samples(listed, review=ours)
-    return SplitReview(events=events, num_besides=num_besides, review=ours, corrected=corrected)
+    return SplitReview(
+        events=events, pairs=pairs, num_besides=num_besides, review=ours, corrected=corrected, problems=problems
+    )
 
 
 def summarize_unsplit(video_ids: Iterable[str], review: Review) -> SplitReview:
@@ -118,14 +146,15 @@ def summarize_unsplit(video_ids: Iterable[str], review: Review) -> SplitReview:
     ours = replace(
         review, events=tuple(found for found in review.events if found.event.video_id in events), corrections={}
     )
-    return SplitReview(events=events, num_besides=0, review=ours, corrected=())
+    pairs = _given_pairs(ours)
+    return SplitReview(events=events, pairs=pairs, num_besides=0, review=ours, corrected=())
 
 
 def measure_split(found: SplitReview) -> Progress:
     """Say how many events each reviewer has judged."""
     judged = _judged(found)
     return Progress(
-        num_events=sum(len(events) for events in found.events.values()),
+        num_events=sum(_num_events(found, video_id) for video_id in found.events),
         num_besides=found.num_besides,
         num_judged={who: sum(by_video.values()) for who, by_video in judged.items()},
     )
@@ -146,17 +175,17 @@ def video_rows(found: SplitReview) -> Cells:
     """Return a row per video, with the cells of ``VIDEO_HEADERS``."""
     judged = _judged(found)
     verdicts: dict[str, Counter[str]] = {video_id: Counter() for video_id in found.events}
-    for said in found.review.events:
+    for said in count_once(found.review):
         given = [opinion.verdict for opinion in said.opinions if opinion.verdict is not None]
         verdicts[said.event.video_id].update(given)
     corrected = {of_video.sample.video_id: of_video for of_video in found.corrected}
     rows: Cells = [
         [
             video_id,
-            len(found.events[video_id]),
+            _num_events(found, video_id),
             ", ".join(f"{who} {by_video[video_id]}" for who, by_video in judged.items() if by_video[video_id]),
             ", ".join(f"{verdict} {count}" for verdict, count in verdicts[video_id].most_common()),
-            _num_differing(corrected[video_id]) if video_id in corrected else 0,
+            corrected[video_id].num_changed if video_id in corrected else 0,
             len(corrected[video_id].conflicts) if video_id in corrected else 0,
         ]
         for video_id in found.events
@@ -210,13 +239,25 @@ def said_at(review: Review, video_id: str, time_s: float, *, key: str | None = N
 
 
 def _judged(found: SplitReview) -> dict[str, Counter[str]]:
-    """Return by reviewer how many events of each video have a verdict."""
-    judged: dict[str, Counter[str]] = {}
+    """Return by reviewer how many events of each video have a verdict; a pair is one, with verdicts on both sides."""
+    given: dict[str, dict[str, str]] = {}
     for said in found.review.events:
         for opinion in said.opinions:
-            count = judged.setdefault(opinion.reviewer, Counter())
-            count[said.event.video_id] += opinion.verdict is not None
-    return dict(sorted(judged.items()))
+            keys = given.setdefault(opinion.reviewer, {})
+            if opinion.verdict is not None:
+                keys[said.event.key] = said.event.video_id
+    counted = {event.key for events in found.events.values() for event in events}
+    halves = set(found.pairs.values())
+    judged = {}
+    for reviewer, keys in sorted(given.items()):
+        done = [key for key in keys if key in counted and key not in halves]
+        judged[reviewer] = Counter(keys[key] for key in done if found.pairs.get(key, key) in keys)
+    return judged
+
+
+def _num_events(found: SplitReview, video_id: str) -> int:
+    """Return how many events of a video there are to judge; a matched pair is one."""
+    return sum(event.key not in found.pairs for event in found.events[video_id])
 
 
 def _judged_events(review: Review) -> dict[str, dict[str, Event]]:
@@ -228,9 +269,14 @@ def _judged_events(review: Review) -> dict[str, dict[str, Event]]:
     return judged
 
 
-def _num_differing(corrected: CorrectedSample) -> int:
-    """Return how many turns are changed, added or deleted."""
-    return sum(bool(turn.reviewers) for turn in corrected.turns) + len(corrected.deleted)
+def _given_pairs(review: Review) -> dict[str, str]:
+    """Return the pairs that were always judged as one: the key of the model's event to that of the reference turn."""
+    pairs = {}
+    for found in review.events:
+        others = {said.paired_with.get("verdict") for said in found.opinions if said.verdict is not None}
+        if found.event.kind != "reference" and len(others) == 1 and (other := others.pop()) is not None:
+            pairs[found.event.key] = other
+    return pairs
 
 
 def _of(event: Event) -> str:

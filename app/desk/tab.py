@@ -10,10 +10,10 @@ from app.desk import handlers
 from app.desk.desk import Desk
 from app.desk.handlers import LEAVE_OUT, NO_RUN, UNSPLIT, Asked, DeskView
 from app.desk.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
-from app.desk.transfer import SPLITS, TABLES
+from app.desk.transfer import ALLOW_DELETIONS, SPLITS, TABLES
 from app.desk.who import needs_login, signed_in, typed_name
 from app.handlers import Bench
-from app.wiring import AT_ONCE, LINE
+from app.wiring import AT_ONCE, make_line
 from eval.forms import DETAILS
 
 REMEMBERED = """(split, run, who, blind) => {
@@ -27,6 +27,11 @@ REMEMBER = """(value) => {{
     document.dispatchEvent(new CustomEvent('stepscope:{name}', {{detail: {words}}}));
 }}"""
 """Keeps what the player reads when it is opened, and tells the player of this window."""
+
+
+def list_splits(desk: Desk) -> list[tuple[str, str]]:
+    """Return the choices of splits, with the one of the videos that are in none."""
+    return [*((name, name) for name in desk.splits), ("uploads: in no split", UNSPLIT)]
 
 
 def make_desk_tab(
@@ -53,9 +58,9 @@ def make_desk_tab(
         here: The ``gr.Tab`` of this tab.
     """
     with gr.Row():
-        with gr.Column(scale=3, min_width=300):
+        with gr.Column(scale=3, min_width=200, elem_classes="setup"):
             split = gr.Dropdown(
-                [*((name, name) for name in desk.splits), ("uploads: in no split", UNSPLIT)],
+                list_splits(desk),
                 value=next(iter(desk.splits), None),
                 label="Split",
                 interactive=True,
@@ -86,8 +91,8 @@ def make_desk_tab(
                 elem_id="blind",
             )
             refresh = gr.Button("Refresh", elem_id="refresh")
-        with gr.Column(scale=11, min_width=640):
-            status = gr.Textbox(**LINE, elem_id="desk_status")
+        with gr.Column(scale=11, min_width=640, elem_classes="work"):
+            status = make_line("desk_status")
             progress = gr.HTML(elem_id="desk_progress", padding=False)
             with gr.Tabs():
                 with gr.Tab("Progress"):
@@ -137,9 +142,7 @@ def make_desk_tab(
                             download = gr.DownloadButton(
                                 "Download", interactive=False, min_width=100, elem_id="download"
                             )
-                        exported = gr.Textbox(
-                            **LINE, placeholder="What is in the file is said here.", elem_id="exported"
-                        )
+                        exported = make_line("exported", value="The contents of the file are listed here.")
                     with gr.Column():
                         documents = gr.File(
                             label="Import corrections: .eaf files that were exported here and edited in ELAN",
@@ -148,9 +151,12 @@ def make_desk_tab(
                             height=160,
                             elem_id="documents",
                         )
-                        imported = gr.Textbox(
-                            **LINE, placeholder="What becomes of each file is said here.", elem_id="imported"
+                        deletions = gr.Checkbox(
+                            label=ALLOW_DELETIONS,
+                            info="Off: a file without a tier is refused, since the tier may only have been renamed",
+                            elem_id="allow_deletions",
                         )
+                        imported = make_line("imported", value="The outcome of each file is listed here.")
     view = DeskView(
         status=status,
         progress=progress,
@@ -196,10 +202,15 @@ def make_desk_tab(
     ) -> Any:
         yield from handlers.export(batches, desk, ask(split, run, typed, is_blind, request), content, prefer, without)
 
-    def take_documents(split: Any, run: Any, typed: Any, is_blind: Any, paths: Any, request: gr.Request) -> Any:
-        return handlers.take_documents(desk, ask(split, run, typed, is_blind, request), paths)
+    def take_documents(
+        split: Any, run: Any, typed: Any, is_blind: Any, paths: Any, allow_deletions: Any, request: gr.Request
+    ) -> Any:
+        """Return what became of each file, and no file: the next import begins with the files that are chosen then."""
+        question = ask(split, run, typed, is_blind, request)
+        return handlers.take_documents(desk, question, paths, allow_deletions=bool(allow_deletions)), None
 
     here.select(enter, asked, [*view, blind], js=REMEMBERED, **AT_ONCE)
+    here.select(lambda: gr.Dropdown(choices=list_splits(desk)), None, split, **AT_ONCE)
     changes = [split.select, runs.select, blind.input, reviewer.submit, reviewer.blur, refresh.click]
     gr.on(changes, show, asked, list(view), **AT_ONCE)
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
@@ -210,4 +221,5 @@ def make_desk_tab(
     to_settle.select(open_event, [live, *asked], [*player, rooms], **ends)
     writing: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
     write.click(export, [*asked, content, prefer, without], [exported, download], **writing)
-    documents.upload(take_documents, [*asked, documents], imported, **writing).then(show, asked, list(view), **AT_ONCE)
+    taking = documents.upload(take_documents, [*asked, documents, deletions], [imported, documents], **writing)
+    taking.then(show, asked, list(view), **AT_ONCE)

@@ -2,11 +2,12 @@
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from app.exports.elan_edits import MissingTierError
 from app.exports.folder import EXPORT_FORMS, ExportForm, import_eaf, write_export
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.store import ReviewStore
@@ -18,6 +19,7 @@ TABLES: Final[dict[str, ExportForm]] = {f"everything, as {form}": form for form 
 """What can be had of a review, by what the page calls it."""
 SPLITS: Final[dict[str, Form]] = {f"corrected split, as {form}": form for form in FORMS}
 """What can be had of the references as corrected."""
+ALLOW_DELETIONS: Final = "Delete turns whose tier is missing"
 _ENDINGS: Final[dict[Form, str]] = {"manifest": "json", "dst": "json", "proassist": "jsonl"}
 
 
@@ -33,6 +35,8 @@ class Export:
     """Corrections that reviewers differ on and no preferred one settles; there the source stands."""
     num_unusable: int
     """Corrections that do not fit the source any more."""
+    problems: Mapping[str, str]
+    """Per video whose outputs in the run cannot be read, why."""
 
 
 def write_zip(
@@ -74,13 +78,17 @@ def write_zip(
         num_videos=len(videos),
         num_conflicts=sum(len(found.conflicts) for found in corrected),
         num_unusable=sum(len(found.unusable) for found in corrected),
+        problems={video.video_id: video.problem for video in videos if video.problem},
     )
 
 
-def take_eaf(path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str) -> str:
+def take_eaf(path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool) -> str:
     """Keep what was changed in an ELAN document as corrections; return a sentence about it or about its refusal."""
     try:
-        num_kept = len(import_eaf(path, samples=samples, store=store, reviewer=reviewer))
+        kept = import_eaf(path, samples=samples, store=store, reviewer=reviewer, allow_deletions=allow_deletions)
+        num_kept = len(kept)
+    except MissingTierError as error:
+        return f"{str(error).replace(str(path), path.name)}, or tick “{ALLOW_DELETIONS}” and choose it again."
     except (EngineError, ValueError, OSError) as error:
         return f"{str(error).replace(str(path), path.name)}."
     corrections = "1 correction is" if num_kept == 1 else f"{num_kept} corrections are"

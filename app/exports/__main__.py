@@ -1,16 +1,25 @@
-"""Command line of the reviews: ``write`` exports, ``split`` corrected references, ``import`` an .eaf, ``agreement``.
+"""Command line of exports and reviews: ``write``, ``traces``, ``split``, ``import`` of .eaf files, ``agreement``.
 
-Exit codes: 0 all well; 1 done, but reviewers disagree on a correction, or one does not fit (each has its line); 2 wrong
-use, or a file or store that does not fit, with one line why.
+Exit codes: 0 all well; 1 done, but reviewers disagree on a correction, or one does not fit, or a video's outputs cannot
+be read (each has its line); 2 wrong use, or a file or store that does not fit, with one line why.
 """
 
 import argparse
+
+from engine.startup import exit_code, exit_when_interrupted, stoppable
+
+if __name__ == "__main__":  # before the libraries, whose import takes seconds
+    exit_when_interrupted()
+
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from app.exports.elan_edits import MissingTierError
 from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, import_eaf, write_export
+from app.reviews.history import read_review
 from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from app.reviews.store import check_place, open_store
 from app.words import tell_wishes
@@ -20,6 +29,8 @@ from eval.forms import DETAILS, FORMS, UnheldError, write_samples
 from eval.runs import RunFolder
 from eval.samples import Sample
 from eval.splits import read_samples
+from eval.table import write_json
+from eval.traces import read_provenance, traced_videos, write_traces
 
 STORE = Path("runs") / "reviews.sqlite"
 
@@ -28,13 +39,17 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.work(options))
+        with stoppable():
+            return int(options.work(options))
     except UnheldError as error:
         print(f"error: {error.problem}; give --without {error.detail}, or --form manifest", file=sys.stderr)
         return 2
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt as interrupt:
+        print("stopped", file=sys.stderr)
+        return exit_code(interrupt)
 
 
 def write(options: argparse.Namespace) -> int:
@@ -46,7 +61,24 @@ def write(options: argparse.Namespace) -> int:
     name = options.split_name or re.sub(r"\W", "_", split.stem)
     write_export(options.out, videos, form=options.form, split=name)
     print(f"{len(videos)} videos: {options.out}")
-    return _tell([video.corrected for video in videos if video.corrected])
+    problems = [f"failed: {video.video_id}: {video.problem}" for video in videos if video.problem]
+    return _tell([video.corrected for video in videos if video.corrected], problems)
+
+
+def traces(options: argparse.Namespace) -> int:
+    """Write a CSV row per frame of a run, and its provenance as JSON."""
+    run = RunFolder(options.run)
+    samples = read_samples(options.split or _split_of(run))
+    absent = set(options.video) - {sample.video_id for sample in samples}
+    if absent:
+        raise ValueError(f"the split has no video {', '.join(sorted(absent))}; look at --video")
+    source = read_provenance(run)
+    chosen = [sample for sample in samples if not options.video or sample.video_id in options.video]
+    path = options.out / f"{source.run}-traces.csv"
+    write_traces(path, traced_videos(run, chosen))
+    write_json(options.out / f"{source.run}-provenance.json", asdict(source))
+    print(f"{len(chosen)} videos: {path}")
+    return 0
 
 
 def split(options: argparse.Namespace) -> int:
@@ -63,7 +95,16 @@ def read_eaf(options: argparse.Namespace) -> int:
     samples: Sequence[Sample] = read_samples(options.split)
     with open_store(check_place(options.reviews) if options.reviews else STORE) as store:
         for path in options.files:
-            actions = import_eaf(path, samples=samples, store=store, reviewer=options.reviewer)
+            try:
+                actions = import_eaf(
+                    path,
+                    samples=samples,
+                    store=store,
+                    reviewer=options.reviewer,
+                    allow_deletions=options.allow_deletions,
+                )
+            except MissingTierError as error:
+                raise ValueError(f"{error}, or give --allow-deletions") from error
             print(f"{len(actions)} corrections: {path}")
     return 0
 
@@ -106,12 +147,15 @@ def _read_store(where: str | None) -> Review:
     if where is not None and "://" not in where and not Path(where).exists():
         raise ValueError(f"there is no store of reviews at {where}; look at --reviews")
     with open_store(check_place(where) if where else STORE) as store:
-        return fold_actions(store.read())
+        review = read_review(store)
+    for line in review.unreadable:
+        print(f"warning: {line}", file=sys.stderr)
+    return review
 
 
-def _tell(corrected: Sequence[CorrectedSample]) -> int:
-    """Say which corrections do not count, and why; return the exit code."""
-    lines = []
+def _tell(corrected: Sequence[CorrectedSample], problems: Sequence[str] = ()) -> int:
+    """Print the problems, then which corrections do not count, and why; return the exit code."""
+    lines = list(problems)
     for found in corrected:
         video_id = found.sample.video_id
         for conflict in found.conflicts:
@@ -145,6 +189,13 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--split-name", help="what a dataset folder calls it (default: after the file)")
     export.set_defaults(work=write)
 
+    traced = commands.add_parser("traces", help=traces.__doc__)
+    traced.add_argument("run", type=Path, help="folder that `python -m eval run` wrote")
+    traced.add_argument("--out", type=Path, required=True, help="folder to write into")
+    traced.add_argument("--split", type=Path, help="file of the references (default: that of the run)")
+    traced.add_argument("--video", action="append", default=[], metavar="ID", help="only this video; may be repeated")
+    traced.set_defaults(work=traces)
+
     corrected = commands.add_parser("split", parents=[common, prefer], help=split.__doc__)
     corrected.add_argument("split", type=Path, help="file of the references")
     corrected.add_argument("--form", choices=FORMS, default="manifest")
@@ -156,6 +207,11 @@ def _parser() -> argparse.ArgumentParser:
     imported.add_argument("files", type=Path, nargs="+", metavar="FILE.eaf")
     imported.add_argument("--split", type=Path, required=True, help="file of the references")
     imported.add_argument("--reviewer", required=True, metavar="NAME", help="in whose name")
+    imported.add_argument(
+        "--allow-deletions",
+        action="store_true",
+        help="delete the turns of a tier that is missing; without it such a document is refused",
+    )
     imported.set_defaults(work=read_eaf)
 
     measured = commands.add_parser("agreement", parents=[common], help=agreement.__doc__)

@@ -70,7 +70,9 @@ def _add_header(document: ElementTree.Element, video: ReviewedVideo, num_annotat
     header = ElementTree.SubElement(document, "HEADER", MEDIA_FILE="", TIME_UNITS="milliseconds")
     if video.video_path is not None:
         url = video.video_path.resolve().as_uri()
-        ElementTree.SubElement(header, "MEDIA_DESCRIPTOR", MEDIA_URL=url, MIME_TYPE="video/mp4")
+        media = ElementTree.SubElement(header, "MEDIA_DESCRIPTOR", MEDIA_URL=url, MIME_TYPE="video/mp4")
+        if video.start_s:  # 0 s of the document is this time of the file
+            media.set("TIME_ORIGIN", str(round(1000 * video.start_s)))
     review = video.review
     values = [
         json.dumps(value) for value in (review.last_action, video.prefer, review.only)

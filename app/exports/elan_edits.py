@@ -1,19 +1,23 @@
 """Corrections from a document of ``app.exports.elan`` that was edited in ELAN.
 
 What differs from the document as it was written comes back as corrections; an annotation is matched by what it says and
-when, since ELAN may number annotations anew. Only the tiers ``corrected: ...`` are read, and of them no ends. A
-document type, which ELAN never writes, is refused, and so is a document of more than ``_MOST_BYTES``.
+when, since ELAN may number annotations again. Only the tiers ``corrected: ...`` are read, and of them no ends. Turns
+whose tier is missing, because it was renamed or taken out, are deleted only where that is allowed. A document type,
+which ELAN never writes, is refused, and so is a document of more than ``_MOST_BYTES``.
 """
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from app.exports.elan import ORIGIN, visible
+from app.exports.pairing import pair_equal, pair_nearest
 from app.exports.spans import to_ms
 from eval.corrections import (
     CorrectedTurn,
@@ -28,6 +32,14 @@ from eval.samples import Role, Sample
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
 _MOST_BYTES = 64 * 2**20
+
+
+_Alike = tuple[str, int, str]
+"""Role, milliseconds and text: what turns that are alike share."""
+
+
+class MissingTierError(ValueError):
+    """A tier of the document is missing, and its turns would be deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +77,13 @@ def read_eaf_origin(path: Path, *, samples: Iterable[Sample]) -> EafOrigin:
 
 
 def read_eaf_corrections(
-    path: Path, *, sample: Sample, corrections: Sequence[Correction] = (), reviewer: str, prefer: Sequence[str] = ()
+    path: Path,
+    *,
+    sample: Sample,
+    corrections: Sequence[Correction] = (),
+    reviewer: str,
+    prefer: Sequence[str] = (),
+    allow_deletions: bool = False,
 ) -> tuple[Correction, ...]:
     """Return what a reviewer changed in a document that ``write_eaf`` wrote.
 
@@ -75,8 +93,9 @@ def read_eaf_corrections(
         corrections: Those that counted when it was written: only what differs from them comes back.
         reviewer: In whose name.
         prefer: As it was when it was written.
+        allow_deletions: Whether turns are deleted whose tier is missing.
 
-    Raises ``ValueError`` naming the annotation that cannot be a turn of the video.
+    Raises ``ValueError`` naming the annotation that cannot be a turn of the video, and ``MissingTierError``.
     """
     root = _parse(path)
     told = root.findtext("HEADER/PROPERTY[@NAME='video_id']")
@@ -84,10 +103,21 @@ def read_eaf_corrections(
         raise ValueError(f"{path} is of the video {told}, not of {sample.video_id}")
     base = apply_corrections(sample, corrections, prefer=prefer)
     names = [*name_turns(sample.turns), *(correction.turn for correction in corrections if correction.kind == "add")]
-    found = []
+    numbers: dict[_Alike, int] = {}
+    for name in names:
+        numbers[name.key[:3]] = max(name.number, numbers.get(name.key[:3], 0))
+    found = list[Correction]()
     for role in ("update", "user", "assistant"):
         turns = [turn for turn in base.turns if turn.turn.role == role]
-        found += _compare(turns, _annotations(root, path, role, sample), names, reviewer)
+        changes = _compare(turns, _annotations(root, path, role, sample), numbers, reviewer)
+        num_deleted = sum(change.kind == "delete" for change in changes)
+        missing = [name for name in _tier_names(role, turns) if root.find(f"TIER[@TIER_ID='{name}']") is None]
+        if missing and num_deleted and not allow_deletions:
+            raise MissingTierError(
+                f"{path} has no tier {', '.join(map(repr, missing))}, without which {num_deleted} turns would be "
+                "deleted; if it was renamed, name it so again"
+            )
+        found += changes
     for correction in found:
         try:
             check_correction(sample, correction)
@@ -106,6 +136,18 @@ class _Annotation:
     @property
     def start_ms(self) -> int:
         return to_ms(self.time_s)
+
+
+class _Words(NamedTuple):
+    text: str
+    start_ms: int
+
+
+def _tier_names(role: Role, turns: Sequence[CorrectedTurn]) -> list[str]:
+    """Return the tiers that ``write_eaf`` gave these turns."""
+    together = Counter(to_ms(turn.turn.time_s) for turn in turns)
+    numbers = range(2, max(together.values(), default=1) + 1)
+    return [f"corrected: {role}", *(f"corrected: {role} ({number})" for number in numbers)]
 
 
 def _parse(path: Path) -> ElementTree.Element:
@@ -154,50 +196,32 @@ def _snap(time_s: float, fps: float) -> float:
 
 
 def _compare(
-    turns: Sequence[CorrectedTurn], annotations: Sequence[_Annotation], names: list[TurnName], reviewer: str
+    turns: Sequence[CorrectedTurn], annotations: Sequence[_Annotation], numbers: dict[_Alike, int], reviewer: str
 ) -> list[Correction]:
     """Pair what is unchanged, then what only moved (nearest first), then what only says something else."""
-    old, new = list(turns), list(annotations)
+    old = {place: _Words(visible(turn.turn.text), to_ms(turn.turn.time_s)) for place, turn in enumerate(turns)}
+    new = {place: _Words(found.text, found.start_ms) for place, found in enumerate(annotations)}
     found: list[Correction] = []
-    for turn, annotation in _pair(old, new, is_text=True, is_time=True):
-        old.remove(turn)
-        new.remove(annotation)
-    for turn, annotation in _pair(old, new, is_text=True, is_time=False):
-        old.remove(turn)
-        new.remove(annotation)
-        found.append(Correction(reviewer=reviewer, kind="time", turn=turn.name, time_s=annotation.time_s))
-    for turn, annotation in _pair(old, new, is_text=False, is_time=True):
-        old.remove(turn)
-        new.remove(annotation)
-        kind: CorrectionKind = "update" if annotation.role == "update" else "text"
-        found.append(Correction(reviewer=reviewer, kind=kind, turn=turn.name, text=annotation.text))
-    found += [Correction(reviewer=reviewer, kind="delete", turn=turn.name) for turn in old]
-    for annotation in new:
-        name = TurnName(role=annotation.role, time_s=annotation.time_s, text=annotation.text)
-        taken = [other.number for other in names if other.key[:3] == name.key[:3]]
-        name = replace(name, number=max(taken, default=-1) + 1)
-        names.append(name)
-        found.append(Correction(reviewer=reviewer, kind="add", turn=name))
+    for pair in pair_equal(old, new):
+        _take(pair, old, new)
+    for i, j in pair_nearest(old, new):
+        _take((i, j), old, new)
+        found.append(Correction(reviewer=reviewer, kind="time", turn=turns[i].name, time_s=annotations[j].time_s))
+    for i, j in pair_equal(_times(old), _times(new)):
+        _take((i, j), old, new)
+        kind: CorrectionKind = "update" if annotations[j].role == "update" else "text"
+        found.append(Correction(reviewer=reviewer, kind=kind, turn=turns[i].name, text=annotations[j].text))
+    found += [Correction(reviewer=reviewer, kind="delete", turn=turns[place].name) for place in old]
+    for place in new:
+        name = TurnName(role=annotations[place].role, time_s=annotations[place].time_s, text=annotations[place].text)
+        numbers[name.key[:3]] = numbers.get(name.key[:3], -1) + 1
+        found.append(Correction(reviewer=reviewer, kind="add", turn=replace(name, number=numbers[name.key[:3]])))
     return found
 
 
-def _pair(
-    turns: Sequence[CorrectedTurn], annotations: Sequence[_Annotation], *, is_text: bool, is_time: bool
-) -> list[tuple[CorrectedTurn, _Annotation]]:
-    """Return pairs of equal text, or of equal time, or both; each in one pair, the nearest in time first."""
-    texts = [visible(turn.turn.text) for turn in turns]
-    near = [
-        (abs(to_ms(turn.turn.time_s) - annotation.start_ms), i, j)
-        for i, turn in enumerate(turns)
-        for j, annotation in enumerate(annotations)
-        if not is_text or texts[i] == annotation.text
-        if not is_time or to_ms(turn.turn.time_s) == annotation.start_ms
-    ]
-    left, right = set(range(len(turns))), set(range(len(annotations)))
-    pairs = []
-    for _, i, j in sorted(near):
-        if i in left and j in right:
-            left.remove(i)
-            right.remove(j)
-            pairs.append((turns[i], annotations[j]))
-    return pairs
+def _take(pair: tuple[int, int], old: dict[int, _Words], new: dict[int, _Words]) -> None:
+    del old[pair[0]], new[pair[1]]
+
+
+def _times(words: Mapping[int, _Words]) -> dict[int, int]:
+    return {place: said.start_ms for place, said in words.items()}

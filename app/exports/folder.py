@@ -3,7 +3,9 @@
 What is exported is what a run, the source's references and a store of reviews say together; a run may be missing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Literal, get_args
@@ -17,41 +19,54 @@ from app.exports.webvtt import write_webvtt
 from app.reviews.actions import Action, check_reviewer
 from app.reviews.review import Review, fold_actions
 from app.reviews.store import ReviewStore
-from eval.corrections import CorrectedSample, Correction, apply_corrections
+from engine.records import FrameOutput
+from eval.corrections import CorrectedSample, Correction, apply_corrections, name_turns
 from eval.runs import RunFolder, output_path
-from eval.samples import Sample
+from eval.samples import Sample, Turn
 
 ExportForm = Literal["csv", "json", "webvtt", "eaf", "dataset"]
+_Moment = tuple[str, int]
 EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
 
 
 def gather_videos(
     samples: Iterable[Sample], *, review: Review, run: RunFolder | None = None, prefer: Sequence[str] = ()
 ) -> tuple[ReviewedVideo, ...]:
-    """Put together what is known of videos; one that the run did not finish has no outputs.
+    """Put together what is known of videos.
+
+    One that the run did not finish has no outputs, and one whose outputs cannot be read has a ``problem``.
 
     Args:
         samples: The source's references.
         review: What reviewers say.
         run: What the model did.
         prefer: Whose corrections count in a conflict, best first.
-
-    Raises ``ValueError`` for outputs that cannot be read.
     """
     videos = []
     for sample in samples:
+        outputs, problem = read_known_outputs(run, sample)
         video = ReviewedVideo(
             video_id=sample.video_id,
             video_path=sample.video_path,
+            start_s=sample.start_s or 0.0,
             duration_s=sample.num_frames / sample.fps,
             steps=sample.steps,
-            outputs=run.known_outputs(sample) if run else (),
+            outputs=outputs,
             sample=sample,
             review=review,
             prefer=tuple(prefer),
+            problem=problem,
         )
         videos.append(video)
     return tuple(videos)
+
+
+def read_known_outputs(run: RunFolder | None, sample: Sample) -> tuple[tuple[FrameOutput, ...], str]:
+    """Return a video's outputs in a run, if there are any, and why they cannot be read, if they cannot."""
+    try:
+        return (run.known_outputs(sample) if run else ()), ""
+    except ValueError as error:
+        return (), str(error)
 
 
 def write_export(folder: Path, videos: Sequence[ReviewedVideo], *, form: ExportForm, split: str = "test") -> None:
@@ -85,13 +100,16 @@ def correct_samples(
     )
 
 
-def import_eaf(path: Path, *, samples: Iterable[Sample], store: ReviewStore, reviewer: str) -> tuple[Action, ...]:
+def import_eaf(
+    path: Path, *, samples: Iterable[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool = False
+) -> tuple[Action, ...]:
     """Keep what a reviewer changed in a document as corrections, and return them.
 
     Only what differs from the document as it was exported counts, so corrections by others since then stand; what the
     reviewer wants already is not kept again.
     Raises ``ValueError`` for a document that was not exported from this store and split, or that holds what no
-    reference can.
+    reference can, and ``MissingTierError`` for one without a tier whose turns would be deleted, unless
+    ``allow_deletions``. Then nothing is kept.
     """
     name = check_reviewer(reviewer)
     origin = read_eaf_origin(path, samples=samples)
@@ -107,17 +125,31 @@ def import_eaf(path: Path, *, samples: Iterable[Sample], store: ReviewStore, rev
         corrections=fold_actions(then, only=origin.only).corrections.get(sample.video_id, ()),
         reviewer=name,
         prefer=origin.prefer,
+        allow_deletions=allow_deletions,
     )
-    now = list(fold_actions(actions).corrections.get(sample.video_id, ()))
-    kept = []
+    now = fold_actions(actions).corrections.get(sample.video_id, ())
+    return store.append_all(
+        Action(kind="correction", reviewer=name, video_id=sample.video_id, correction=correction)
+        for correction in _list_unwanted(sample, corrections, now)
+    )
+
+
+def _list_unwanted(
+    sample: Sample, corrections: Sequence[Correction], now: Iterable[Correction]
+) -> Iterator[Correction]:
+    """Yield the corrections that are not among those that count, or were superseded by a later one.
+
+    A correction concerns turns of one role and moment alone, so each is held against what is wanted of those.
+    """
+    turns, wanted = defaultdict[_Moment, list[Turn]](list), defaultdict[_Moment, list[Correction]](list)
+    for name, turn in zip(name_turns(sample.turns), sample.turns, strict=True):
+        turns[name.key[:2]].append(turn)
+    for counting in now:
+        wanted[counting.turn.key[:2]].append(counting)
     for correction in corrections:
-        if not _is_wanted(sample, correction, now):
-            now.append(correction)
-            action = Action(kind="correction", reviewer=name, video_id=sample.video_id, correction=correction)
-            kept.append(store.append(action))
-    return tuple(kept)
-
-
-def _is_wanted(sample: Sample, correction: Correction, now: list[Correction]) -> bool:
-    """Say whether a correction is among those that count, and not superseded by a later one."""
-    return correction in now and apply_corrections(sample, [*now, correction]) == apply_corrections(sample, now)
+        moment = correction.turn.key[:2]
+        before, part = wanted[moment], replace(sample, turns=tuple(turns[moment]))
+        is_there = correction in before
+        if not is_there or apply_corrections(part, [*before, correction]) != apply_corrections(part, before):
+            before.append(correction)
+            yield correction

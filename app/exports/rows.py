@@ -103,6 +103,8 @@ class VerdictRow:
     """Threshold of updates."""
     playhead_s: float | None
     """Where the playhead stood."""
+    judged_with: str = ""
+    """Key of the other event of a matched pair, when one verdict was given to both; empty for this event alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ def read_csv_tables(folder: Path) -> Tables:
         path, types = folder / f"{name}.csv", column_types(row)
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
-            if reader.fieldnames != list(types):
+            found = reader.fieldnames or []
+            if found != [column for column in types if column in found or column not in _later_columns(row)]:
                 raise ValueError(f"{path} must have the columns {', '.join(types)}")
             try:
                 cells = [{column: _from_cell(cell, types[column]) for column, cell in line.items()} for line in reader]
@@ -44,6 +45,11 @@ def read_csv_tables(folder: Path) -> Tables:
                 raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
         tables[name] = tuple(row(**values) for values in cells)
     return Tables(**tables)
+
+
+def _later_columns(row: type[Any]) -> set[str]:
+    """Return the columns that files of earlier versions lack: those with a default."""
+    return {field.name for field in fields(row) if field.default is not MISSING}
 
 
 def write_json_tables(path: Path, tables: Tables) -> None:

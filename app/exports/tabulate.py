@@ -25,6 +25,8 @@ class ReviewedVideo:
     """Its name."""
     video_path: Path | None = None
     """The file."""
+    start_s: float = 0.0
+    """Seconds of the file at which the video starts."""
     duration_s: float
     """Its length in seconds."""
     steps: tuple[Step, ...] = ()
@@ -37,6 +39,8 @@ class ReviewedVideo:
     """What reviewers say, of this video and possibly of others."""
     prefer: tuple[str, ...] = ()
     """Whose corrections count in a conflict, best first."""
+    problem: str = ""
+    """Why the outputs of the run are missing, if they cannot be read."""
 
     @property
     def corrected(self) -> CorrectedSample | None:
@@ -157,6 +161,7 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
                 speak_threshold=moment.speak_threshold,
                 update_threshold=moment.update_threshold,
                 playhead_s=moment.playhead_s,
+                judged_with=said.paired_with.get("verdict", ""),
             )
 
 

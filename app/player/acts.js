@@ -9,7 +9,7 @@ const KEYS = [
   ["< >", "slower faster", "slower, faster"],
   ["P N", "previousFailure nextFailure", "previous, next failure of the chosen kinds"],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
-  ["R", "loop", "loop the region, or end the loop"],
+  ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
   ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],
   ["C", "nextCaptions", "captions: model, reference, none"],
   ["T", "nextTab", "transcript, review, or precision and recall"],
@@ -19,6 +19,7 @@ const KEYS = [
 const REVIEW_KEYS = [
   ["1 2 3 4 5 6 7", "verdict1 verdict2 verdict3 verdict4 verdict5 verdict6 verdict7", `verdict: ${props.verdicts.join(", ")}`],
   ["Q W U", "previousEvent nextEvent nextUnreviewed", "previous, next event, next without your verdict"],
+  ["S", "splitPair", "judge a matched pair as two events, or as one again"],
   ["G M", "tags note", "tags, note of the event; Enter or Esc ends, Shift and Enter is a new line"],
   ["Z X", "undo redo", "undo, redo what you said"],
   ["E D A", "editText deleteTurn addTurn", "correct the reference: its text, delete or bring back, add at the playhead"],
@@ -42,26 +43,16 @@ function stepPicture(by) {
   seek((Math.floor(screen.time * data.video_fps + 1e-3) + by + 0.01) / data.video_fps);
 }
 
-function stepFailure(by) {
-  const time = screen.time;
-  const wanted = data.failures.map((failure, number) => ({ failure, number })).filter(({ failure }) => kinds.has(failure.kind));
-  const isBeyond = ({ failure, number }) => (cursor !== null ? by * (number - cursor) > 0 : by * (failure.time - time) > 0.01);
-  const next = by > 0 ? wanted.find(isBeyond) : wanted.findLast(isBeyond);
-  if (!data.has_reference) return say("There is no reference to fail against.");
-  if (!next) return say(wanted.length ? `No failure ${by > 0 ? "after" : "before"} this one.` : "No failure of the chosen kinds.");
-  screen.pause();
-  cursor = next.number;
-  lastFrame = lastTime = -1;
-  seek(next.failure.time + 1e-3);
-  reveal(next.failure.time);
-  const place = wanted.indexOf(next) + 1;
-  say(`${KINDS[next.failure.kind]} ${next.failure.kind} (${place} of ${wanted.length}) at ${clockText(next.failure.time)}`);
+let isSaidOfJudgement = false;
+
+// Writes the message line; a message about failures or events is gone with the judgement that it speaks of.
+function say(words, isOfJudgement = false) {
+  find("said").textContent = words;
+  isSaidOfJudgement = isOfJudgement;
 }
 
-function say(words) { find("said").textContent = words; }
-
 const acts = {
-  play: () => (screen.isPaused ? screen.play() : screen.pause(), lastTime = -1),
+  play: () => (screen.isPaused ? screen.play() : screen.pause(), drawAgain()),
   previousFrame: () => stepFrame(-1),
   nextFrame: () => stepFrame(1),
   previousPicture: () => stepPicture(-1),
@@ -77,6 +68,7 @@ const acts = {
   regionStart: () => setRegion(screen.time, shown.region?.[1] ?? data.duration_s),
   regionEnd: () => setRegion(shown.region?.[0] ?? 0, screen.time),
   loop: () => setLoop(!shown.isLooping),
+  clearRegion,
   zoomIn: () => zoom(0.5),
   zoomOut: () => zoom(2),
   fit: () => show(0, data.duration_s),
@@ -88,6 +80,7 @@ const acts = {
   previousEvent: () => stepEvent(-1),
   nextEvent: () => stepEvent(1),
   nextUnreviewed: () => goToUnreviewed(),
+  splitPair,
   tags: () => { openTab("review"); find("tags").focus(); },
   note: () => { openTab("review"); find("note").focus(); },
   undo: () => takeBack("undo"),
@@ -101,6 +94,7 @@ const acts = {
 
 function act(name) {
   if (!data && name !== "help") return say("Nothing to play yet: press Run.");
+  say("");
   acts[name]();
 }
 
@@ -120,10 +114,16 @@ function setRegion(from, to) {
 function setLoop(isOn) {
   if (isOn && !shown.region) setRegion(lanes.view.start, lanes.view.end);
   shown.isLooping = isOn;
-  if (!isOn) shown.region = null;
   find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
-  say(isOn ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}` : "No loop");
+  say(isOn ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}` : "No loop. R loops the region again, F clears it.");
   askPaint();
+}
+
+function clearRegion() {
+  if (!shown.region) return say("There is no region: I and O set its ends.");
+  setLoop(false);
+  shown.region = null;
+  say("The region is cleared.");
 }
 
 function setCaptions(which) {
@@ -145,40 +145,19 @@ function openTab(name) {
   if (name === "curves" && data) drawCurves(find("curves"), data, shown);
 }
 
-function drawKinds() {
-  const counts = {};
-  for (const failure of data.failures) counts[failure.kind] = (counts[failure.kind] ?? 0) + 1;
-  const chips = Object.keys(KINDS).map((kind) => {
-    const chip = node("button", "ss-kind", `${KINDS[kind]} ${counts[kind] ?? 0}`);
-    chip.type = "button";
-    chip.title = `${kind}: stop there or not`;
-    chip.setAttribute("aria-label", `${kind}: ${counts[kind] ?? 0}`);
-    chip.setAttribute("aria-pressed", kinds.has(kind));
-    chip.disabled = !counts[kind];
-    chip.append(node("small", "", kind));
-    chip.addEventListener("click", () => {
-      if (!kinds.delete(kind)) kinds.add(kind);
-      chip.setAttribute("aria-pressed", kinds.has(kind));
-      askPaint();
-    });
-    return chip;
-  });
-  find("kinds").replaceChildren(...(data.has_reference ? chips : []));
-}
-
 function linkedMoment() {
   const link = new URL(location.pathname, location.origin);
-  const values = { video: data.name, run: data.run, t: screen.time.toFixed(2), ...data.thresholds };
+  const values = { ...data.link, run: data.run, t: screen.time.toFixed(2), ...data.thresholds };
   for (const key in values) link.searchParams.set(key, values[key]);
   return link.href;
 }
 
 async function copyLink() {
-  if (!data.is_linkable) return say("No link: it can lead only to bundled videos with the task that belongs to them.");
+  if (!data.link) return say("No link: it can lead only to uploads, and to bundled videos with the task that belongs to them.");
   const link = linkedMoment();
   try {
     await navigator.clipboard.writeText(link);
-    say("Link copied.");
+    say(data.link.upload ? "Link copied. It works as long as this server has the upload." : "Link copied.");
   } catch {
     say(`Copy this: ${link}`); // the browser forbids the clipboard
   }
@@ -186,13 +165,14 @@ async function copyLink() {
 
 function openLinkedMoment() {
   const link = new URLSearchParams(location.search);
-  const time = Number(link.get("t"));
-  if (link.get("video") === data.name && time > 0) { seek(time); reveal(time); }
+  const time = secondsOf(link.get("t") ?? "");
+  if ((link.get("upload") ?? link.get("video")) === data.video_id && time > 0) { seek(time); reveal(time); }
 }
 
 function showHelp() {
   const dialog = find("help");
   if (dialog.open) return dialog.close();
+  dialog.onclose = () => canvas.focus({ preventScroll: true }); // not the button again, which Space would press
   const table = node("table");
   const names = { ArrowLeft: "←", ArrowRight: "→" };
   for (const [keys, , words] of KEYS) {
@@ -211,8 +191,16 @@ function showHelp() {
   dialog.scrollTop = 0;
 }
 
+// Controls that keep keys for themselves while they have the focus: all of them, or those that they use.
+const OWN_KEYS = [
+  ["input:not([type=range], [type=checkbox]), textarea, select, [contenteditable=true]", null],
+  ["[type=range]", ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"]],
+  ["button, a, summary, [role=button], [role=tab], [type=checkbox]", [" "]],
+];
+
 root.addEventListener("click", (event) => {
   const button = event.target.closest("[data-do], [data-tab]");
+  if (button && event.detail) takeKeysFrom(button);
   if (button?.dataset.tab) openTab(button.dataset.tab);
   else if (button) act(button.dataset.do);
 });
@@ -221,8 +209,7 @@ find("captions").addEventListener("change", (event) => { if (data) setCaptions(e
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || find("help").open && event.key !== "?") return;
   const target = event.composedPath()[0];
-  if (target.matches?.("input, textarea, select, [contenteditable=true]")) return;
-  if (event.key === " " && target.matches?.("button, a, summary, [role=button], [role=tab]")) return;
+  if (OWN_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key)))) return;
   const name = DO_OF_KEY[event.key.toLowerCase()];
   if (!name || !root.offsetParent && !canvas.offsetParent) return;
   event.preventDefault();

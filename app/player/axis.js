@@ -3,6 +3,46 @@
 const GUTTER = 150, MARGIN = 14;
 const STROKE = 16; // points of a line: a path of a thousand takes four times as long as its pieces
 
+// The least and the greatest of a growing series, over blocks of 4, 16, 64, ... values.
+class Envelope {
+  constructor() { Object.assign(this, {levels: [], length: 0}); }
+
+  // Takes the series as it is now; looks at the values that are new alone.
+  extend(values) {
+    let [lows, highs] = [values, values];
+    for (let number = 0, size = 4; size <= values.length; number += 1, size *= 4) {
+      const {low, high} = this.levels[number] ??= {low: [], high: []};
+      low.length = high.length = Math.min(low.length, Math.floor(this.length / size)); // the last block may have been part
+      for (let block = low.length; block < lows.length / 4; block += 1) {
+        let [least, greatest] = [Infinity, -Infinity];
+        for (let at = 4 * block; at < Math.min(lows.length, 4 * block + 4); at += 1) {
+          if (lows[at] < least) least = lows[at];
+          if (highs[at] > greatest) greatest = highs[at];
+        }
+        low.push(least);
+        high.push(greatest);
+      }
+      [lows, highs] = [low, high];
+    }
+    this.length = values.length;
+    return this;
+  }
+
+  // The least and the greatest of blocks of at most `most` values, and how many those are.
+  blocks(values, most) {
+    let number = -1;
+    while (4 ** (number + 2) <= most && number + 1 < this.levels.length) number += 1;
+    return number < 0 ? {low: values, high: values, size: 1} : {...this.levels[number], size: 4 ** (number + 1)};
+  }
+}
+
+const envelopes = new WeakMap(); // of the series of each run that is drawn
+
+function envelopeOf(data, name) {
+  if (!envelopes.has(data)) envelopes.set(data, {});
+  return (envelopes.get(data)[name] ??= new Envelope()).extend(data[name]);
+}
+
 class Axis {
   constructor() { this.view = {start: 0, end: 1}; }
 
@@ -22,11 +62,12 @@ class Axis {
     }
   }
 
-  // Draws values over time; of many within one pixel the least and the greatest.
-  paintCurve(pen, data, values, y) {
+  // Draws a series over time; of many values within one pixel the least and the greatest.
+  paintCurve(pen, data, name, y) {
+    const values = data[name];
     const first = Math.max(0, frameAt(data, this.view.start) - 1);
     const last = Math.min(values.length - 1, frameAt(data, this.view.end) + 1);
-    if (last - first > 2 * this.inner) return this.paintColumns(pen, data, values, y, first, last);
+    if (last - first > 2 * this.inner) return this.paintColumns(pen, data, name, y, first, last);
     pen.beginPath();
     if (last === first) pen.arc(this.x(data.times[first]), y(values[first]), 1.5, 0, 7);
     for (let frame = first; frame <= last; frame += 1) {
@@ -39,18 +80,19 @@ class Axis {
     pen.stroke();
   }
 
-  paintColumns(pen, data, values, y, first, last) {
+  paintColumns(pen, data, name, y, first, last) {
     pen.fillStyle = pen.strokeStyle;
-    let column = Math.round(this.x(data.times[first])), low = values[first], high = low;
-    for (let frame = first; frame <= last; frame += 1) {
-      const at = Math.round(this.x(data.times[frame])), value = values[frame];
+    const {low: lows, high: highs, size} = envelopeOf(data, name).blocks(data[name], (last - first) / this.inner / 2);
+    let block = Math.floor(first / size), column = Math.round(this.x(data.times[block * size])), low = lows[block], high = highs[block];
+    for (; block * size <= last; block += 1) {
+      const at = Math.round(this.x(data.times[block * size])), [least, greatest] = [lows[block], highs[block]];
       if (at !== column) {
         pen.fillRect(column, y(high) - 0.7, 1, y(low) - y(high) + 1.4);
         column = at;
-        [low, high] = [Math.min(value, high), Math.max(value, low)]; // joins the column before
+        [low, high] = [Math.min(least, high), Math.max(greatest, low)]; // joins the column before
       }
-      if (value < low) low = value;
-      if (value > high) high = value;
+      if (least < low) low = least;
+      if (greatest > high) high = greatest;
     }
     pen.fillRect(column, y(high) - 0.7, 1, y(low) - y(high) + 1.4);
   }

@@ -3,16 +3,24 @@
 function correct(kind, turn, more = {}) { return give("correction", { correction: { kind, turn, ...more } }); }
 
 // The reference turn that is corrected now: as it stands in the layer, deleted or not; null for another event.
-function correctable(event) {
-  if (!event || event.kind !== "reference" || !layer()) return null;
+function correctable(selected) {
+  const event = referenceOf(selected);
+  if (!event || !layer()) return null;
   const turn = correctedTurn(event), gone = layer().deleted.find((found) => found.key === event.key);
   return turn ?? (gone ? { ...gone, isDeleted: true } : null);
+}
+
+// Why there is no layer: the server has not said yet what it is.
+function noLayerWords() {
+  if (review.state) return "There is no reference to correct.";
+  return review.problem ? `The reviews of this video could not be read: ${review.problem}.` : "The reviews of this video are still being read: press again in a moment.";
 }
 
 function withCorrectable(work) {
   const turn = correctable(currentEvent());
   if (turn) return work(turn);
-  say(layer() ? "Only a turn of the reference can be corrected: go to one with Q and W." : "There is no reference to correct.");
+  const event = currentEvent(), selected = event ? `, and this is ${nameOfEvent(event)}` : ": select one";
+  say(layer() ? `Only a turn of the reference can be corrected${selected}.` : noLayerWords());
 }
 
 // Moves a turn; an update moves with all updates of its moment: a step's end is the next one's begin.
@@ -31,11 +39,23 @@ function editText() {
 }
 
 function deleteTurn() {
-  withCorrectable((turn) => correct(turn.isDeleted ? "add" : "delete", turn.name));
+  withCorrectable((turn) => {
+    const isGiven = correct(turn.isDeleted ? "add" : "delete", turn.name);
+    if (isGiven && !review.problem) say(correctionWords({ kind: turn.isDeleted ? "add" : "delete", turn: turn.name }));
+  });
+}
+
+// A correction in words: of which turn, by its name in the source.
+function correctionWords({ kind, turn, text, time_s }) {
+  const name = `the ${ROLE_WORDS[turn.role]} “${turn.text}” at ${clockText(turn.time_s)}`;
+  if (kind === "delete") return `Deleted ${name}. Z brings it back.`;
+  if (kind === "add") return `Added ${name}. Z takes it back.`;
+  if (kind === "boundary") return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
+  return `Corrected ${name}: ${time_s === undefined ? `it says “${text}”` : `it is at ${clockText(time_s)}`}. Z takes it back.`;
 }
 
 function addTurn() {
-  if (!layer()) return say("There is no reference to correct.");
+  if (!layer()) return say(noLayerWords());
   openTab("review");
   find("adding").hidden = false;
   find("addedText").focus();
@@ -57,7 +77,7 @@ function drawCorrection(event) {
   const turn = correctable(event), box = find("correction");
   box.hidden = !turn;
   find("add").hidden = find("against").parentElement.hidden = !layer();
-  const troubles = (layer()?.conflicts ?? []).filter((found) => found.key === event?.key).map((found) => `Reviewers want different things of its ${found.aspect} (${found.wishes}): the source stands.`);
+  const troubles = (layer()?.conflicts ?? []).filter((found) => found.key === referenceOf(event)?.key).map((found) => `Reviewers want different things of its ${found.aspect} (${found.wishes}): the source stands.`);
   find("troubles").replaceChildren(...[...troubles, ...(layer()?.unusable ?? []).map((reason) => `Does not fit: ${reason}`)].map((words) => node("p", "ss-failure", words)));
   if (!turn) return;
   const words = find("edited");

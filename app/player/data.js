@@ -5,7 +5,8 @@ const KINDS = {
   "wrong update": "◇", "missed update": "◆", "wrong state": "▨",
 };
 const SIGNS = {
-  "✓": "matched: the same in other words or the same words, at most 1 s away",
+  "✓": "matched, at most 1 s away: the same update, or a text like the reference's; the similarity of texts, above 0.5, is shown beside it",
+  "≈": "low similarity: a matched text whose similarity is below the number that is set beside ≈, 0.80 at first. If ≈ is on, N and P stop there too. It is a setting of this browser: no failure, in no score and no export",
   "✕": "missed: the assistant was silent where the reference speaks",
   "+": "redundant: the assistant spoke with no reference near",
   "≠": "wrong text: it spoke in time and said something else",
@@ -16,33 +17,42 @@ const SIGNS = {
   "↻": "refresh: the context was full and began anew from the prompt",
 };
 const DECISIONS = ["speak", "update"];
+const SERIES = ["times", "speak", "update", "cache", "latency"];
 
 function numbers(packed) {
   const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
   return new Float64Array(bytes.buffer);
 }
 
-function unpack(text) {
-  const data = ready(JSON.parse(text));
+function unpack(packed) {
+  const data = ready(packed);
   if (!data.other) return data;
   const other = ready(data.other);
-  const counts = Object.fromEntries(DECISIONS.map((name) => [name, countEvents(other, name, other.thresholds[name], false)]));
+  const counts = Object.fromEntries(DECISIONS.map((name) => [name, new EventCounts(other, name, other.thresholds[name], false).extend()]));
   other.shown = { thresholds: other.thresholds, counts };
   return data;
 }
 
 function ready(data) {
-  for (const name of ["times", "speak", "update", "cache", "latency"]) data[name] = numbers(data[name]);
+  for (const name of SERIES) data[name] = numbers(data[name]);
   data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
   data.failures.forEach((failure) => { failure.time = timeOf(data, failure.frame); });
-  data.turns.forEach((turn) => { turn.time = turn.frame === undefined ? turn.time : timeOf(data, turn.frame); });
+  data.turns.forEach((turn) => placed(data, turn));
   data.said = data.turns.filter((turn) => turn.role === "assistant");
   data.asked = data.references.filter((turn) => turn.role === "user");
   data.wanted = data.references.filter((turn) => turn.role === "assistant");
+  data.isReferenceAlone = data.has_reference && !data.times.length && (data.events ?? []).length > 0; // no run is there
   data.differences = data.steps.map((_, step) => differences(data, step));
   data.rows = transcriptRows(data);
+  nameEvents(data);
   data.judged = data.layer = [];
   return data;
+}
+
+// Gives a turn its time.
+function placed(data, turn) {
+  if (turn.frame !== undefined) turn.time = timeOf(data, turn.frame);
+  return turn;
 }
 
 function timeOf(data, frame) {
@@ -73,6 +83,12 @@ function stateAt(band, frame) {
   return band.length ? band[Math.max(0, countUpTo(band, frame, (piece) => piece[0]) - 1)][1] : null;
 }
 
+// The bands of each step, from above: those of the model are absent where no run is.
+function bandsOf(data) {
+  if (data.isReferenceAlone) return ["reference"];
+  return data.has_reference ? ["reference", "model"] : ["model"];
+}
+
 function differences(data, step) {
   const [model, reference] = [data.bands.model[step], data.bands.reference[step]];
   if (!model || !reference) return [];
@@ -84,51 +100,104 @@ function differences(data, step) {
 
 function transcriptRows(data) {
   const taken = new Set(data.turns.map((turn) => turn.link).filter((link) => link !== null));
-  const rows = data.turns.map((turn, number) => ({
-    time: turn.time, role: turn.role, turn, number, link: turn.link,
-    reference: turn.link === null ? null : data.references[turn.link],
-  }));
+  const rows = data.turns.map((turn, number) => turnRow(data, turn, number));
   data.references.forEach((reference, number) => {
     if (!taken.has(number)) rows.push({time: reference.time, role: reference.role, turn: null, number: null, link: number, reference});
   });
-  const ranks = {update: 0, user: 1, assistant: 2};
-  return rows.sort((a, b) => a.time - b.time || ranks[a.role] - ranks[b.role]);
+  return rows.sort(orderOfRows);
 }
 
-// What was decided: in the run, or what a threshold would decide from the same trace.
-function decidedFrames(data, name, threshold, isPreview) {
-  if (!isPreview) return data.decided[name];
-  const probs = data[name], frames = [];
-  const reaches = data.policy === "not-talk" ? (prob) => prob >= threshold : (prob) => prob > threshold;
-  for (let frame = 0; frame < probs.length; frame += 1) if (reaches(probs[frame])) frames.push(frame);
-  return frames;
+function turnRow(data, turn, number) {
+  return {time: turn.time, role: turn.role, turn, number, link: turn.link, reference: turn.link === null ? null : data.references[turn.link]};
 }
 
-// Pairs as many decisions as possible with the reference, none further apart than the tolerance: both lists are sorted.
-function pairEvents(decided, expected, tolerance) {
-  const hits = [], misses = [], alarms = [];
-  let one = 0, other = 0;
-  while (one < decided.length && other < expected.length) {
-    const apart = decided[one] - expected[other];
-    if (Math.abs(apart) <= tolerance) { hits.push(decided[one]); one += 1; other += 1; }
-    else if (apart < 0) alarms.push(decided[one++]);
-    else misses.push(expected[other++]);
+// Gives turns, failures and rows of the transcript the keys of their events; null where there is none to judge.
+function nameEvents(data) {
+  const [ofTurn, ofReference, ofState] = [new Map(), new Map(), []];
+  for (const { key, kind, turn, reference } of data.events ?? []) {
+    if (turn !== null) ofTurn.set(turn, key);
+    else if (reference !== null) ofReference.set(reference, key);
+    else if (kind === "state") ofState.push(key); // times of wrong state are in the order of their failures
   }
-  return {hits, misses: misses.concat(expected.slice(other)), alarms: alarms.concat(decided.slice(one))};
+  data.turns.forEach((turn, number) => { turn.key = ofTurn.get(number) ?? null; });
+  data.references.forEach((turn, number) => { turn.key = ofReference.get(number) ?? null; });
+  const key = (turn, reference) => (turn === null ? data.references[reference].key : data.turns[turn].key);
+  let states = 0;
+  for (const failure of data.failures) failure.key = failure.kind === "wrong state" ? ofState[states++] ?? null : key(failure.turn, failure.reference);
+  for (const row of data.rows) row.key = key(row.number, row.link);
 }
 
-function countEvents(data, name, threshold, isPreview) {
-  const decided = decidedFrames(data, name, threshold, isPreview);
-  if (!data.expected) return {hits: decided, misses: [], alarms: []};
-  return pairEvents(decided, data.expected[name], data.tolerance_frames);
+const RANKS = {update: 0, user: 1, assistant: 2};
+
+// By time; at one time updates, then the user, then the assistant, and the model before the reference.
+function orderOfRows(a, b) {
+  return a.time - b.time || RANKS[a.role] - RANKS[b.role] || Number(!a.turn) - Number(!b.turn) || (a.number ?? a.link) - (b.number ?? b.link);
 }
 
-// Precision and recall of events at up to 200 thresholds that the trace tells apart.
-function precisionRecall(data, name) {
-  const sorted = [...new Set(data[name])].sort((a, b) => a - b);
-  const stride = Math.max(1, Math.ceil(sorted.length / 200));
-  const thresholds = [0, ...sorted.filter((_, number) => number % stride === 0)];
-  return thresholds.map((threshold) => ({threshold, ...rates(countEvents(data, name, threshold, true))}));
+function reachesOf(data, threshold) {
+  return data.policy === "not-talk" ? (prob) => prob >= threshold : (prob) => prob > threshold;
+}
+
+// Pairs as many decisions as possible with the reference, none further apart than the tolerance, in frames. Both lists are
+// sorted and may grow.
+class EventPairs {
+  constructor(tolerance) {
+    Object.assign(this, {tolerance, hits: [], misses: [], alarms: [], decided: 0, expected: 0, numMisses: 0, numAlarms: 0});
+  }
+
+  // Takes both lists as they are with `reached` frames; what may still find a pair is unpaired until then.
+  extend(decided, expected, reached) {
+    const {hits, misses, alarms, tolerance} = this;
+    misses.length = this.numMisses;
+    alarms.length = this.numAlarms;
+    while (this.decided < decided.length && this.expected < expected.length) {
+      const apart = decided[this.decided] - expected[this.expected];
+      if (Math.abs(apart) <= tolerance) { hits.push(decided[this.decided++]); this.expected += 1; }
+      else if (apart < 0) alarms.push(decided[this.decided++]);
+      else misses.push(expected[this.expected++]);
+    }
+    while (this.expected < expected.length && reached - expected[this.expected] > tolerance) misses.push(expected[this.expected++]);
+    while (this.decided < decided.length && reached - decided[this.decided] > tolerance) alarms.push(decided[this.decided++]);
+    [this.numMisses, this.numAlarms] = [misses.length, alarms.length];
+    for (let number = this.expected; number < expected.length; number += 1) misses.push(expected[number]);
+    for (let number = this.decided; number < decided.length; number += 1) alarms.push(decided[number]);
+  }
+}
+
+// The decisions of one kind, as the run made them or (a preview) as a threshold would make them from the same trace, and how
+// they pair with the reference.
+class EventCounts {
+  constructor(data, name, threshold, isPreview) {
+    Object.assign(this, {data, name, threshold, isPreview, decided: [], numFrames: 0, pairs: new EventPairs(data.tolerance_frames)});
+  }
+
+  // Returns hits, misses and alarms up to the frames reached; looks at those that are new alone.
+  extend() {
+    const {data, name, decided} = this;
+    if (this.isPreview) {
+      const probs = data[name], reaches = reachesOf(data, this.threshold);
+      for (let frame = this.numFrames; frame < probs.length; frame += 1) if (reaches(probs[frame])) decided.push(frame);
+    }
+    this.numFrames = data.times.length;
+    const frames = this.isPreview ? decided : data.decided[name];
+    if (!data.expected) return {hits: frames, misses: [], alarms: []};
+    this.pairs.extend(frames, data.expected[name], data.times.length);
+    return this.pairs;
+  }
+}
+
+const CURVE_POINTS = 200;
+
+// Precision and recall of events at up to 200 thresholds: those that the trace tells apart, or even ones while it grows.
+class Curve {
+  constructor(data, name, isGrowing) {
+    const sorted = isGrowing ? [] : [...new Set(data[name])].sort((a, b) => a - b);
+    const stride = Math.max(1, Math.ceil(sorted.length / CURVE_POINTS));
+    const thresholds = isGrowing ? Array.from({length: 51}, (_, at) => at / 50) : [0, ...sorted.filter((_, number) => number % stride === 0)];
+    this.counts = thresholds.map((threshold) => new EventCounts(data, name, threshold, true));
+  }
+
+  points() { return this.counts.map((counts) => ({threshold: counts.threshold, ...rates(counts.extend())})); }
 }
 
 function rates({hits, misses, alarms}) {
@@ -141,4 +210,20 @@ function clockText(time, digits = 1) {
   const minutes = Math.floor(ticks / (60 * 10 ** digits));
   const rest = ((ticks - minutes * 60 * 10 ** digits) / 10 ** digits).toFixed(digits);
   return `${minutes}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
+}
+
+// A threshold with all the digits that it was set with, at least two; a probability beside it with enough to compare.
+function thresholdText(value) { return value.toFixed(decimalsOf(value)); }
+function probText(prob, threshold) { return prob.toFixed(Math.max(3, decimalsOf(threshold))); }
+function decimalsOf(value) { return Math.max(2, (String(Number(value.toFixed(6))).split(".")[1] ?? "").length); }
+
+// A frame without model time was not computed: its result was taken over from the run before.
+function modelTime(ms) {
+  if (Number.isNaN(ms)) return "model time not known";
+  return ms === 0 ? "reused from the run before, not computed again" : `${ms.toFixed(1)} ms of model time`;
+}
+
+// A time as it is typed, 90, 1:30 or 0:01:30, in seconds; NaN for anything else.
+function secondsOf(text) {
+  return text.split(":").reduce((total, part) => 60 * total + (part.trim() ? Number(part) : NaN), 0);
 }

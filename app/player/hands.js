@@ -1,31 +1,6 @@
-// What the pointer does: seek, zoom, pan, thresholds. The page's last script: it starts the player.
+// What the pointer does: seek, select, zoom, pan. The page's last script: it starts the player.
 
-// Thresholds: every move is a preview in the browser; letting go asks the server for the exact run.
-let moved = null, idle = 0, isHeld = false;
-
-function preview(name, threshold) {
-  if (!data) return;
-  moved = { ...shown.thresholds, ...moved, [name]: threshold };
-  shown.thresholds = { ...moved };
-  shown.isPreview = DECISIONS.some((decision) => moved[decision] !== data.thresholds[decision]);
-  recount();
-  clearTimeout(idle);
-  if (!isHeld) idle = setTimeout(letGo, 700);
-}
-
-function letGo() {
-  clearTimeout(idle);
-  if (!moved || !data) return;
-  const wanted = moved;
-  moved = null;
-  if (DECISIONS.some((name) => wanted[name] !== data.thresholds[name])) trigger("thresholds", wanted);
-}
-
-function holdThreshold(name, row, event) {
-  isHeld = true;
-  const move = (later) => preview(name, Math.round(lanes.traceProb(row, offset(canvas, later)[1]) * 100) / 100);
-  follow(canvas, event, move, () => {});
-}
+const TREMBLE = 4; // pixels that a click may move
 
 function offset(target, event) {
   const box = target.getBoundingClientRect();
@@ -51,8 +26,8 @@ function heldTurn(x, y) {
 
 function dragTurn(turn, event) {
   const began = offset(canvas, event)[0], shownTurn = data.layer.find((other) => other.key === turn.key);
-  goToEvent(review.events.find((found) => found.key === turn.key));
-  const isMoved = (later) => Math.abs(offset(canvas, later)[0] - began) >= 4; // a click trembles
+  goToEvent(eventOf(turn.key), turn.time);
+  const isMoved = (later) => Math.abs(offset(canvas, later)[0] - began) >= TREMBLE;
   const at = (later) => turn.time + (isMoved(later) ? lanes.time(offset(canvas, later)[0]) - lanes.time(began) : 0);
   follow(canvas, event, (later) => { shownTurn.time = at(later); askPaint(); }, (last) => {
     shownTurn.time = turn.time;
@@ -69,10 +44,15 @@ canvas.addEventListener("pointerdown", (event) => {
   const turn = heldTurn(x, y);
   if (turn) return dragTurn({ ...turn }, event);
   if (x < GUTTER - 4) return;
+  say("");
+  const mark = event.shiftKey ? null : markAt(x, y);
+  if (mark) selectMark(mark);
+  else if (held !== null) release();
   const from = lanes.time(x);
   const isRegion = event.shiftKey;
   const move = (later) => {
     const time = lanes.time(offset(canvas, later)[0]);
+    if (mark && Math.abs(offset(canvas, later)[0] - x) < TREMBLE) return;
     if (isRegion) setRegion(Math.max(0, from), time); else seek(time);
   };
   move(event);
@@ -114,34 +94,52 @@ map.addEventListener("pointerdown", (event) => {
   follow(map, event, move, () => {});
 });
 
-document.addEventListener("pointerdown", () => { isHeld = true; }, { signal: listeners.signal, capture: true });
-document.addEventListener("pointerup", () => { isHeld = false; setTimeout(letGo); }, { signal: listeners.signal });
-document.addEventListener("stepscope:stale", () => { isStale = true; if (data) recount(); }, { signal: listeners.signal });
-document.addEventListener("stepscope:threshold", (event) => preview(event.detail.name, event.detail.value), { signal: listeners.signal });
+// A control that the mouse has pressed gives the keys back to the player; one that was reached with Tab keeps its own.
+function takeKeysFrom(control) {
+  if (control === document.activeElement && canvas.offsetParent) canvas.focus({ preventScroll: true });
+}
+
+let pressed = null, isByMouse = false;
+document.addEventListener("pointerdown", (event) => {
+  isHeld = isByMouse = true;
+  pressed = event.composedPath()[0].closest?.("button, [type=range]") ?? null;
+}, { signal: listeners.signal, capture: true });
+document.addEventListener("keydown", () => { isByMouse = false; }, { signal: listeners.signal, capture: true });
+root.addEventListener("change", (event) => { if (isByMouse && event.target.matches("select")) takeKeysFrom(event.target); });
+for (const released of ["pointerup", "pointercancel"]) {
+  document.addEventListener(released, () => {
+    isHeld = false;
+    setTimeout(() => { letGo(); if (pressed) takeKeysFrom(pressed); }); // when the click that follows is done
+  }, { signal: listeners.signal });
+}
+document.addEventListener("stepscope:stale", () => { if (data) count(); }, { signal: listeners.signal });
+document.addEventListener("stepscope:threshold", (event) => moveThresholds(event.detail), { signal: listeners.signal });
 const sizes = new ResizeObserver(() => {
   if (canvas.parentElement.clientWidth !== frameWidth) { frameWidth = canvas.parentElement.clientWidth; layOut(); }
 });
 sizes.observe(canvas.parentElement);
-const themes = new MutationObserver(() => { lanes.readColours(); if (data) repaint(); });
+const themes = new MutationObserver(() => { if (element.isConnected) { lanes.readColours(); if (data) repaint(); } });
 themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
 listeners.signal.addEventListener("abort", () => {
   sizes.disconnect();
   themes.disconnect();
-  for (const timer of [idle, review.timer]) clearTimeout(timer);
+  for (const timer of [idle, sleeping, review.timer]) clearTimeout(timer);
 });
-watch("value", draw);
-draw();
+watch("value", () => receive(props.value));
+receive(props.value);
+openAddressedTabs();
 drawReview();
 send();
 tick();
+root.unpacked = () => data; // for tests: a run that streams is unpacked as the whole run is
 // What can be seen from outside, for tests and consoles.
 root.inspect = () => ({
   video: data?.name ?? null, time: screen.time, frame: lastFrame, isPaused: screen.isPaused, rate: screen.rate, captions: screen.captions, tab,
   view: { ...lanes.view }, region: shown.region, isLooping: shown.isLooping, isPreview: shown.isPreview, cursor,
-  thresholds: { ...shown.thresholds },
+  thresholds: { ...shown.thresholds }, runThresholds: data?.thresholds ?? null, isAtRest: !moved && !wanted,
   counts: Object.fromEntries(DECISIONS.map((name) => [name, {
     hits: shown.counts[name]?.hits.length, misses: shown.counts[name]?.misses.length, alarms: shown.counts[name]?.alarms.length,
   }])),
   said: find("said").textContent, rows: lanes.rows,
-  event: data ? currentEvent() : null, opinions: review.state?.opinions ?? {}, layer: data?.layer ?? [], waiting: outbox.all().length, saved: review.saved,
+  event: data ? currentEvent() : null, opinions: review.state?.opinions ?? {}, layer: data?.layer ?? [], waiting: outbox.all().length, saved: review.saved, isAsking: review.isAsking,
 });

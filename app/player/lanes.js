@@ -32,16 +32,18 @@ class Lanes extends Axis {
     if (data.has_reference) {
       add("reference", 20, {label: "reference"});
       if (data.hasLayer) add("corrected", 26, {label: "corrected"});
-      add("links", LINKS);
+      if (!data.isReferenceAlone) add("links", LINKS);
     }
-    add("said", 20, {label: data.other ? "A assistant" : "assistant"});
+    if (!data.isReferenceAlone) add("said", 20, {label: data.other ? "A assistant" : "assistant"});
     if (data.isReviewing) add("judged", 13, {label: "judged"});
     top += 6;
-    const height = data.steps.length > 8 ? 14 : 19;
+    const height = data.steps.length > 8 ? 14 : 23;
     data.steps.forEach((step, number) => add("step", height, {label: `${step.id} ${step.name}`, step: number}));
     top += 6;
-    DECISIONS.forEach((name) => { add("trace", 56, {label: name, name}); top += 4; });
-    add("strip", 24, {label: "cache, latency"});
+    if (!data.isReferenceAlone) {
+      DECISIONS.forEach((name) => { add("trace", 56, {label: name, name}); top += 4; });
+      add("strip", 24, {label: "cache, latency"});
+    }
     if (data.other) this.addOther(add, data.other, height);
     add("axis", 18);
     this.rows = rows;
@@ -92,7 +94,7 @@ class Lanes extends Axis {
     const seconds = this.view.end - this.view.start;
     const step = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 3600].find((s) => seconds / s <= this.inner / 70) ?? 7200;
     const axis = this.rows.at(-1);
-    const unreached = Math.max(GUTTER, this.x(data.reached));
+    const unreached = data.isReferenceAlone ? this.width : Math.max(GUTTER, this.x(data.reached));
     pen.fillStyle = this.colours.shade;
     if (unreached < this.width - MARGIN) pen.fillRect(unreached, 0, this.width - MARGIN - unreached, axis.top);
     if (shown.region) {
@@ -119,7 +121,7 @@ class Lanes extends Axis {
     if (row.kind !== "trace") return void pen.fillText(fitted(pen, row.label, GUTTER - 14), 4, middle);
     const counts = shown.counts[row.name];
     pen.fillStyle = this.colours[row.name];
-    pen.fillText(`${row.name} > ${shown.thresholds[row.name].toFixed(2)}`, 4, row.top + 12);
+    pen.fillText(`${row.name} > ${thresholdText(shown.thresholds[row.name])}`, 4, row.top + 12);
     pen.fillStyle = this.colours.ink;
     if (!data.has_reference) return void pen.fillText(`${counts.hits.length} decisions`, 4, row.top + 29);
     pen.fillText(`● ${counts.hits.length} in time  ▲ ${counts.alarms.length} false`, 4, row.top + 29);
@@ -127,16 +129,14 @@ class Lanes extends Axis {
   }
 
   paintStepLabel(pen, row, data, middle) {
-    const isPaired = data.has_reference && row.height > 16;
-    pen.fillText(fitted(pen, row.label, GUTTER - (isPaired ? 40 : 14)), 4, middle);
+    const isPaired = bandsOf(data).length > 1 && row.height > 22;
+    pen.fillText(fitted(pen, row.label, GUTTER - (isPaired ? 44 : 14)), 4, middle);
     if (!isPaired) return;
     const font = pen.font;
-    pen.font = font.replace("12px", "9px");
+    pen.font = font.replace("12px", "11px");
     pen.textAlign = "right";
-    pen.globalAlpha = 0.75;
-    pen.fillText("ref", GUTTER - 9, row.top + 5);
-    pen.fillText("model", GUTTER - 9, row.top + 13);
-    pen.globalAlpha = 1;
+    pen.fillText("ref", GUTTER - 9, row.top + 5.5);
+    pen.fillText("model", GUTTER - 9, row.top + 15.5);
     pen.font = font;
   }
 
@@ -154,6 +154,7 @@ class Lanes extends Axis {
     pen.textAlign = "left";
     const first = Math.max(0, countUpTo(turns, this.view.start, (turn) => turn.time) - 1);
     let before = "";
+    row.boxes = []; // what is under a click
     for (let number = first; number < turns.length && turns[number].time <= this.view.end; number += 1) {
       const turn = turns[number], [colour, glyph, isHollow] = look(turn);
       const left = this.x(turn.time), place = `${Math.round(left)}${colour}`;
@@ -163,6 +164,7 @@ class Lanes extends Axis {
       const room = Math.max(3, Math.min(next - left, 260));
       const words = room > 16 ? fitted(pen, `${glyph} ${turn.text}`, room - 9) : "";
       const width = words ? Math.min(room, pen.measureText(words).width + 9) : Math.min(room, 5);
+      row.boxes.push([left, width, turn]);
       pen.globalAlpha = isHollow ? 0.12 : 0.22;
       pen.fillStyle = colour;
       pen.fillRect(left, row.top + 1, width, row.height - 3);
@@ -192,7 +194,7 @@ class Lanes extends Axis {
   }
 
   paint_step(pen, row, data) {
-    const bands = data.has_reference ? ["reference", "model"] : ["model"];
+    const bands = bandsOf(data);
     const height = (row.height - 3) / bands.length;
     bands.forEach((name, place) => {
       const band = data.bands[name][row.step] ?? [];
@@ -232,7 +234,7 @@ class Lanes extends Axis {
     for (const prob of [0, 1]) line(pen, GUTTER, this.traceY(row, prob), this.width - MARGIN, this.traceY(row, prob));
     pen.strokeStyle = colour;
     pen.lineWidth = 1.4;
-    this.paintCurve(pen, data, probs, (prob) => this.traceY(row, prob));
+    this.paintCurve(pen, data, row.name, (prob) => this.traceY(row, prob));
     const y = Math.round(this.traceY(row, shown.thresholds[row.name])) + 0.5;
     pen.setLineDash([5, 4]);
     line(pen, GUTTER, y, this.width - MARGIN, y);
@@ -251,9 +253,9 @@ class Lanes extends Axis {
   paint_strip(pen, row, data) {
     const bottom = row.top + row.height - 2, height = row.height - 4;
     pen.strokeStyle = this.colours.latency;
-    this.paintCurve(pen, data, data.latency, (value) => bottom - Math.min(1, value / data.latency_most) * height);
+    this.paintCurve(pen, data, "latency", (value) => bottom - Math.min(1, value / data.latency_most) * height);
     pen.strokeStyle = this.colours.ink;
-    this.paintCurve(pen, data, data.cache, (value) => bottom - value / data.refresh_at * height);
+    this.paintCurve(pen, data, "cache", (value) => bottom - value / data.refresh_at * height);
     pen.setLineDash([2, 2]);
     this.paintMarks(pen, data, data.refreshed, (x) => { line(pen, x, 0, x, bottom); pen.fillText("↻", x + 6, row.top + 6); }, this.colours.ink);
     pen.setLineDash([]);
@@ -271,12 +273,18 @@ class Lanes extends Axis {
       const turn = lists[row.kind][countUpTo(lists[row.kind], this.time(x + 2), (item) => item.time) - 1];
       return turn && x - this.x(turn.time) < 260 ? `${clockText(turn.time)}  ${turn.text}` : null;
     }
+    if (row.kind === "step" && data.isReferenceAlone) return stepWords(row, data, gridFrame(data, time));
     if (!data.times.length) return null;
+    if (row.kind === "step") return stepWords(row, data, frame);
     const at = clockText(data.times[frame]);
     if (row.kind === "trace") return `${at}  ${row.name} ${data[row.name][frame].toFixed(3)}`;
-    if (row.kind === "strip") return `${at}  ${data.cache[frame]} tokens, ${data.latency[frame].toFixed(1)} ms`;
-    if (row.kind !== "step") return null;
-    const words = (name) => data.state_words[stateAt(data.bands[name][row.step] ?? [], frame)] ?? "";
-    return `${row.label}: ${words("model")}${data.has_reference ? `; reference ${words("reference")}` : ""}`;
+    if (row.kind === "strip") return `${at}  ${data.cache[frame]} tokens, ${modelTime(data.latency[frame])}`;
+    return null;
   }
+}
+
+// The states of a step at a frame: the model's, the reference's.
+function stepWords(row, data, frame) {
+  const words = (name) => data.state_words[stateAt(data.bands[name][row.step] ?? [], frame)] ?? "";
+  return `${row.label}: ${bandsOf(data).toReversed().map((name) => (name === "model" ? words(name) : `reference ${words(name)}`)).join("; ")}`;
 }

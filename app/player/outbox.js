@@ -71,7 +71,8 @@ async function send() {
       const [video, who] = first ? [first.video_id, first.reviewer] : [data?.video_id, reviewer()];
       if (video === undefined) break;
       const actions = first ? waiting.filter((action) => pairOf(action) === pairOf(first)).slice(0, 100) : [];
-      const reply = await server.ask({ video_id: video, reviewer: who, is_blind: review.isBlind, has_layer: video === data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) });
+      const asked = { video_id: video, reviewer: who, is_blind: review.isBlind, has_layer: video === data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) };
+      const reply = await inTime(server.ask(asked));
       if (first && reply.error) review.refusals.set(pairOf(first), reply.error);
       review.problem = first ? "" : reply.error ?? "";
       hear(video, reply);
@@ -92,23 +93,22 @@ function sendAll() {
   send();
 }
 
-function toSend({ key, reviewer, video_id, event, ...action }) {
-  if (!event) return action;
-  const { key: ofEvent, ...named } = event;
-  return { ...action, event: named };
+function toSend({ key, reviewer, video_id, event, paired, ...action }) {
+  const unnamed = (named) => { const { key: ofEvent, ...more } = named; return more; }; // the server names it itself
+  return { ...action, ...(event ? { event: unnamed(event) } : {}), ...(paired ? { paired: unnamed(paired) } : {}) };
 }
 
 function hear(video, reply) {
   review.signedIn = reply.signed_in;
   if (reply.is_blind) review.isBlind = true;
   find("blind").disabled = reply.is_blind;
+  let told = null;
   for (const { action_id, event } of reply.kept) {
     const done = outbox.all().find((action) => action.action_id === action_id);
     outbox.remove(action_id);
     review.saved = new Date().toLocaleTimeString();
-    const words = { undo: "Taken back.", redo: "Brought back.", correction: "Corrected: see the lane “corrected”." }[done?.kind];
-    if (!words || video !== data?.video_id) continue;
-    say(words);
+    if (!["undo", "redo", "correction"].includes(done?.kind) || video !== data?.video_id) continue;
+    told = [done, event];
     review.wanted = event;
   }
   for (const id in reply.refused) {
@@ -120,10 +120,18 @@ function hear(video, reply) {
     review.state = { layer: layer(), ...reply.state };
     recall();
     if (isNew) layOut(); else askPaint();
+    if (told) say(keptWords(...told));
     if (isNew && review.wantsCorrected && data.is_finished) judgeAgainst();
-    if (review.wanted && !typedBox()) goToEvent(review.events.find((event) => event.key === review.wanted));
+    if (review.wanted && !typedBox()) goToEvent(eventOf(review.wanted), timeOfKey(review.wanted));
     review.wanted = null;
   }
+}
+
+// What was kept, in words, once the reference is as it is now: a time that is named holds.
+function keptWords({ kind, correction }, event) {
+  if (correction) return correctionWords(correction);
+  const about = eventOf(event), done = kind === "undo" ? "Taken back" : "Brought back";
+  return about ? `${done}: your last action on ${nameOfEvent(about)}.` : `${done}.`;
 }
 
 // What became of it, in words: of each reason how much waits for it.

@@ -6,22 +6,27 @@ exactly as it does in the engine. States are bands: per step the frames at which
 """
 
 import base64
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
 
 import numpy as np
 
+from app.clips import Clip
+from app.places import has_own_task, place_of, place_of_run
 from app.reviews.events import VideoEvents
-from app.runs import Run, judge_updates
+from app.runs import Run, judge_updates, write_task
 from app.words import STATE_WORDS
-from engine.dialogue import STATES, initial_state
+from engine.dialogue import STATES, Verdict, initial_state
 from engine.records import FrameOutput, turn_frame
+from engine.texts import to_json
 from eval.dst import reference_states
 from eval.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
 from eval.samples import Sample
 
 Packed = dict[str, Any]
+TurnRole = Literal["assistant", "update"]
 
 
 def pack_run(
@@ -33,6 +38,7 @@ def pack_run(
     open_at_s: float | None = None,
     open_event: str | None = None,
     other: tuple[Run, JudgedVideo | None] | None = None,
+    answers: int | None = None,
 ) -> str:
     """Return a run as JSON text for the player.
 
@@ -44,15 +50,22 @@ def pack_run(
         open_at_s: Where the player goes, in seconds; None leaves it where it is.
         open_event: Key of the event that is shown there; None for the one under the playhead.
         other: A second run of the video, whose lanes stand below, with its verdicts.
+        answers: Number of the player's request for thresholds that this run settles; None if it settles none.
     """
-    packed = _pack(run, judged) | {
+    packed = _pack(run, judged, other=other[0].name if other is not None else "") | {
         "events": _events(events) if events else [],
         "is_corrected": is_corrected,
         "open_at": open_at_s,
         "open_event": open_event,
+        "answers": answers,
         "other": _pack(*other) if other is not None else None,
     }
-    return json.dumps(packed, ensure_ascii=False)
+    return to_json(packed)
+
+
+def pack_nothing(clip: Clip | None) -> str:
+    """Return a video without a run as JSON text for the player; nothing without a video."""
+    return to_json({"nothing": True, "place": place_of(clip)}) if clip is not None else ""
 
 
 def _events(events: VideoEvents) -> list[Packed]:
@@ -74,7 +87,7 @@ def _events(events: VideoEvents) -> list[Packed]:
     ]
 
 
-def _pack(run: Run, judged: JudgedVideo | None) -> Packed:
+def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
     sample, outputs = run.clip.sample, run.outputs
     failures = judged.failures if judged else ()
     missed = {failure.reference for failure in failures if failure.turn is None}
@@ -84,7 +97,9 @@ def _pack(run: Run, judged: JudgedVideo | None) -> Packed:
         "run": run.digest,
         "model": run.model_digest,
         "run_name": run.name,
-        "is_linkable": _is_linkable(run),
+        "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
+        "link": place_of(run.clip) if has_own_task(run) or run.clip.content_digest else None,
+        "place": {**place_of_run(run), **({"other": other} if other else {})},
         "is_finished": run.is_finished,
         "duration_s": max(run.clip.duration_s, run.reached_s),
         "fps": run.config.fps,
@@ -92,20 +107,13 @@ def _pack(run: Run, judged: JudgedVideo | None) -> Packed:
         "policy": run.config.decision_policy,
         "refresh_at": run.config.refresh_at,
         "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
+        "task": asdict(run.written or write_task(run.task)),
         "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
         "state_words": list(STATE_WORDS.values()),
-        "times": _series(outputs, lambda output: output.time_s),
-        "speak": _series(outputs, lambda output: output.speak_prob),
-        "update": _series(outputs, lambda output: output.update_prob),
-        "cache": _series(outputs, lambda output: output.cache_tokens),
-        "latency": _series(outputs, lambda output: output.latency_ms),
+        **pack_outputs(outputs),
         "latency_most": max((output.latency_ms for output in outputs), default=1.0) or 1.0,
-        "refreshed": [output.frame_index for output in outputs if output.refreshed],
-        "decided": {
-            "speak": [output.frame_index for output in outputs if output.response is not None],
-            "update": [output.frame_index for output in outputs if output.updates],
-        },
         "has_reference": sample is not None,
+        "is_judged": judged is not None,
         "expected_frames": run.clip.num_frames,
         "expected": _expected(sample, len(outputs)) if sample else None,
         "tolerance_s": LATE_S,
@@ -117,59 +125,88 @@ def _pack(run: Run, judged: JudgedVideo | None) -> Packed:
     }
 
 
+def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
+    """Return the series of successive outputs, and the frames at which something was decided or refreshed."""
+    return {
+        "times": _series(outputs, lambda output: output.time_s),
+        "speak": _series(outputs, lambda output: output.speak_prob),
+        "update": _series(outputs, lambda output: output.update_prob),
+        "cache": _series(outputs, lambda output: output.cache_tokens),
+        "latency": _series(outputs, lambda output: output.latency_ms),
+        "refreshed": [output.frame_index for output in outputs if output.refreshed],
+        "decided": {
+            "speak": [output.frame_index for output in outputs if output.response is not None],
+            "update": [output.frame_index for output in outputs if output.updates],
+        },
+    }
+
+
 def _series(outputs: Sequence[FrameOutput], read: Callable[[FrameOutput], float]) -> str:
     values = np.fromiter((read(output) for output in outputs), "<f8", len(outputs))
     return base64.b64encode(values.tobytes()).decode()
 
 
-def _expected(sample: Sample, num_frames: int) -> Packed:
-    frames = {
-        role: sorted({turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
-        for role in ("assistant", "update")
+def expected_frames(sample: Sample) -> dict[str, list[int]]:
+    """Return the frames at which the reference decides to speak and to update, in order."""
+    return {
+        name: sorted({turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
+        for name, role in (("speak", "assistant"), ("update", "update"))
     }
-    within = {role: [frame for frame in found if frame < num_frames] for role, found in frames.items()}
-    return {"speak": within["assistant"], "update": within["update"]}
 
 
-def _is_linkable(run: Run) -> bool:
-    """Whether a link leads back to this run: it names a bundled video, and the task that belongs to it."""
-    sample = run.clip.sample
-    if sample is None or not run.clip.is_bundled:
-        return False
-    own = (sample.goal, sample.steps, sample.user_turns)
-    return own == (run.task.goal, run.task.steps, run.task.user_turns)
+def _expected(sample: Sample, num_frames: int) -> Packed:
+    return {name: frames[: bisect_left(frames, num_frames)] for name, frames in expected_frames(sample).items()}
 
 
 def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) -> list[Packed]:
-    legality = {frame: iter(verdicts) for frame, verdicts in judge_updates(run).items()}
-    turns = judged.turns if judged else _unjudged(run.outputs)
+    legality = judge_updates(run)
+    if judged is None:
+        return pack_turns((output, legality.get(output.frame_index, ())) for output in run.outputs)
+    unused = {frame: iter(verdicts) for frame, verdicts in legality.items()}
     return [
-        {
-            "role": turn.role,
-            "frame": turn.frame_index,
-            "text": turn.text,
-            "verdict": turn.verdict if judged else None,
-            "failure": failures.get(number),
-            "legality": next(legality[turn.frame_index]) if turn.role == "update" else "legal",
-            "link": turn.reference,
-            "delay": turn.delay_s,
-            "score": turn.semantic_score,
-            "cost": turn.cost,
-        }
-        for number, turn in enumerate(turns)
+        _turn(
+            turn,
+            legality=next(unused[turn.frame_index]) if turn.role == "update" else "legal",
+            verdict=turn.verdict,
+            failure=failures.get(number),
+        )
+        for number, turn in enumerate(judged.turns)
     ]
 
 
-def _unjudged(outputs: Iterable[FrameOutput]) -> list[JudgedTurn]:
-    turns = []
-    for output in outputs:
-        for text in output.updates:
-            turns.append(JudgedTurn(role="update", frame_index=output.frame_index, text=text, verdict="matched"))
-        if output.response:
-            turns.append(
-                JudgedTurn(role="assistant", frame_index=output.frame_index, text=output.response, verdict="matched")
-            )
-    return turns
+def pack_turns(outputs: Iterable[tuple[FrameOutput, tuple[Verdict, ...]]]) -> list[Packed]:
+    """Return the unjudged turns of successive outputs, each given with the legality of its updates."""
+    return [
+        _turn(
+            JudgedTurn(role=role, frame_index=output.frame_index, text=text, verdict="matched"),
+            legality=legality,
+            verdict=None,
+        )
+        for output, verdicts in outputs
+        for role, text, legality in _written(output, verdicts)
+    ]
+
+
+def _written(output: FrameOutput, verdicts: tuple[Verdict, ...]) -> Iterator[tuple[TurnRole, str, Verdict]]:
+    for text, legality in zip(output.updates, verdicts, strict=True):
+        yield "update", text, legality
+    if output.response:
+        yield "assistant", output.response, "legal"
+
+
+def _turn(turn: JudgedTurn, *, legality: Verdict, verdict: str | None, failure: str | None = None) -> Packed:
+    return {
+        "role": turn.role,
+        "frame": turn.frame_index,
+        "text": turn.text,
+        "verdict": verdict,
+        "failure": failure,
+        "legality": legality,
+        "link": turn.reference,
+        "delay": turn.delay_s,
+        "score": turn.semantic_score,
+        "cost": turn.cost,
+    }
 
 
 def _references(run: Run, missed: set[int | None]) -> list[Packed]:

@@ -8,11 +8,13 @@ function node(tag, className = "", text = "") {
 }
 
 function drawNow(panel, data, frame, time, failure) {
-  const parts = [];
+  const parts = [], hasRun = data.times.length > 0;
+  if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
   if (failure) parts.push(failureLine(data, failure));
   const head = node("p", "ss-line");
-  head.append(node("b", "", clockText(time)), ` frame ${frame} of ${data.times.length}`);
-  if (data.refreshed.includes(frame)) head.append(node("span", "ss-tag", "↻ refreshed"));
+  head.append(node("b", "", clockText(time)), ` frame ${frame} of ${hasRun ? data.times.length : data.expected_frames}`);
+  if (data.isReferenceAlone) head.append(node("span", "ss-tag", "reference alone, no run"));
+  if (countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1)) head.append(node("span", "ss-tag", "↻ refreshed"));
   parts.push(head);
   if (data.times.length) {
     parts.push(decisionLine(data, "speak", frame), ...saidLines(data, frame, time));
@@ -20,17 +22,19 @@ function drawNow(panel, data, frame, time, failure) {
   }
   if (data.steps.length) parts.push(stateTable(data, frame));
   if (data.times.length) {
-    const cost = `${data.cache[frame]} tokens in the context, ${data.latency[frame].toFixed(1)} ms of model time`;
-    parts.push(node("p", "ss-dim", cost));
+    const cost = `${data.cache[frame]} tokens in the context, ${modelTime(data.latency[frame])}`;
+    parts.push(node("p", "ss-dim", cost), ...inspectionLines(frame));
   }
   panel.replaceChildren(...parts);
 }
 
 function failureLine(data, failure) {
-  const box = node("p", "ss-failure");
-  box.append(node("b", "", `${KINDS[failure.kind]} ${failure.kind}`));
+  const box = node("p", failure.kind === LOW ? "ss-failure ss-low" : "ss-failure");
+  box.append(node("b", "", `${signOf(failure.kind)} ${failure.kind}`));
   if (failure.words) box.append(` ${failure.words}`);
   if (failure.cause) box.append(node("span", "ss-tag", failure.cause));
+  const highest = highestNear(data, failure);
+  if (highest) box.append(node("span", "ss-highest", highestWords(highest, data)));
   return box;
 }
 
@@ -44,8 +48,8 @@ function decisionLine(data, name, frame) {
   bar.append(fill, mark);
   const did = countUpTo(data.decided[name], frame) > countUpTo(data.decided[name], frame - 1);
   const words = { speak: ["silent", "spoke"], update: ["no update", "updated"] }[name];
-  bar.title = `threshold ${threshold.toFixed(2)}`;
-  row.append(node("span", "ss-name", name), bar, node("span", "", `${prob.toFixed(3)} ${did ? ">" : "≤"} ${threshold.toFixed(2)}`), node("b", "", words[Number(did)]));
+  bar.title = `threshold ${thresholdText(threshold)}`;
+  row.append(node("span", "ss-name", name), bar, node("span", "", `${probText(prob, threshold)} ${did ? ">" : "≤"} ${thresholdText(threshold)}`), node("b", "", words[Number(did)]));
   return row;
 }
 
@@ -89,7 +93,8 @@ function delayWords(delay) {
 }
 
 function updateLines(data, frame) {
-  return data.turns.filter((turn) => turn.role === "update" && turn.frame === frame).map((turn) => {
+  const [first, end] = [frame - 1, frame].map((last) => countUpTo(data.turns, last, (turn) => turn.frame));
+  return data.turns.slice(first, end).filter((turn) => turn.role === "update").map((turn) => {
     const box = node("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`);
     box.append(node("b", "", turn.text));
     if (turn.legality !== "legal") box.append(legalityTag(turn));
@@ -112,7 +117,7 @@ function stateTable(data, frame) {
   const table = node("table", "ss-states");
   const body = table.createTBody();
   data.steps.forEach((step, number) => {
-    const band = data.bands.model[number] ?? [];
+    const band = data.bands[bandsOf(data).at(-1)][number] ?? [];
     const [before, after] = [stateAt(band, frame - 1), stateAt(band, frame)];
     const wanted = stateAt(data.bands.reference[number] ?? [], frame);
     const isChanged = before !== after, isWrong = wanted !== null && after !== wanted;
@@ -133,15 +138,17 @@ function stateTable(data, frame) {
 class Transcript {
   constructor(panel, go) {
     this.panel = panel;
+    this.rows = [];
     this.current = -1;
+    this.list = new WindowedList(panel, (number) => this.drawRow(this.data, this.rows[number]));
     panel.addEventListener("click", (event) => {
       const row = event.target.closest(".ss-row");
-      if (row) go(this.rows[row.dataset.row].time);
+      if (row) go(this.rows[row.dataset.row]);
     });
     panel.addEventListener("keydown", (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      if (event.key === "Enter" && event.target.dataset.row) go(this.rows[event.target.dataset.row].time);
-      else if (step) (step > 0 ? event.target.nextElementSibling : event.target.previousElementSibling)?.focus();
+      if (event.key === "Enter" && event.target.dataset.row) go(this.rows[event.target.dataset.row]);
+      else if (step) this.list.bring(Number(event.target.closest(".ss-row")?.dataset.row) + step)?.focus();
       else return;
       event.preventDefault();
       event.stopPropagation();
@@ -149,17 +156,25 @@ class Transcript {
   }
 
   draw(data) {
+    this.data = data;
     this.rows = data.rows;
     this.current = -1;
-    const rows = data.rows.map((row, number) => this.drawRow(data, row, number));
-    this.panel.replaceChildren(...rows);
-    if (!rows.length) this.panel.append(node("p", "ss-dim", "Nothing was said or updated."));
+    this.opinions = null;
+    this.list.reset(this.rows.length);
+    if (!this.rows.length) this.panel.append(node("p", "ss-dim", "Nothing was said or updated."));
   }
 
-  drawRow(data, row, number) {
+  // Shows the rows that were inserted at these places, in their order.
+  insert(places) {
+    if (!this.list.length) this.panel.lastChild.remove(); // that nothing was said
+    this.list.anchored(() => places.forEach((place) => {
+      if (place <= this.current) this.current += 1;
+      this.list.insert(place);
+    }));
+  }
+
+  drawRow(data, row) {
     const box = node("div", "ss-row");
-    box.dataset.row = number;
-    box.tabIndex = number ? -1 : 0;
     box.setAttribute("role", "button");
     const glyph = { update: "◆", user: "▹", assistant: "●" }[row.role];
     const words = node("span", "ss-words");
@@ -167,55 +182,61 @@ class Transcript {
     const kind = turn ? turn.failure : reference.is_missed ? { update: "missed update", assistant: "missed" }[row.role] : null;
     const mark = node("span", `ss-mark ss-${kind ? "mismatched" : "matched"}`, kind ? KINDS[kind] : turn?.verdict ? "✓" : "");
     mark.title = kind ?? "";
+    if (turn && turn.score !== null && turn.verdict === "matched") {
+      mark.title = [kind, `similarity ${turn.score.toFixed(2)}`].filter(Boolean).join(", ");
+      mark.append(node("small", "ss-score", turn.score.toFixed(2)));
+    }
     if (turn) words.append(node("span", "", turn.text));
     if (turn && turn.legality !== "legal") words.append(legalityTag(turn));
     if (row.role === "user") words.append(node("span", "", reference.text));
     else if (reference && (!turn || reference.text !== turn.text)) {
-      words.append(quoted(turn ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));
+      words.append(quoted(turn || data.isReferenceAlone ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));
     }
     box.append(node("span", "ss-time", clockText(row.time)), node("span", "", glyph), words, mark, node("span", "ss-given"));
+    box.classList.toggle("ss-current", row === this.rows[this.current]);
+    if (this.opinions) this.markRow(box, row);
     return box;
   }
 
-  // Writes a reviewer's verdicts beside the rows: what is said of an event, by its key.
-  mark(data, opinion) {
-    const [ofTurn, ofReference] = [new Map(), new Map()];
-    for (const { key, turn, reference } of data.events) {
-      if (turn !== null) ofTurn.set(turn, key);
-      else if (reference !== null) ofReference.set(reference, key); // a time of wrong state has no row
-    }
-    this.rows.forEach((row, number) => {
-      const said = [ofReference.get(row.link), ofTurn.get(row.number)].map((key) => opinion(key)).filter((found) => found.verdict !== null);
-      const words = said.map((found) => `${found.verdict}${found.isWaiting ? " (not saved yet)" : ""}`).join(", ");
-      const box = this.panel.children[number].lastElementChild;
-      if (box.title === words) return;
-      box.title = words;
-      box.replaceChildren(...said.map((found) => node("kbd", found.isWaiting ? "ss-waits" : "", props.verdicts.indexOf(found.verdict) + 1)));
-    });
+  // Writes a reviewer's verdicts beside the rows; `opinions` returns what is said of the events of some keys.
+  mark(opinions) {
+    this.opinions = (row) => opinions([row.reference?.key, row.turn?.key]).filter((found) => found.verdict !== null);
+    this.list.boxes.forEach((box) => this.markRow(box, this.rows[box.dataset.row]));
   }
 
-  // Marks the row of a failure or of a time; scrolls to it only while the mouse is elsewhere.
-  follow(time, failure) {
-    const isOf = (row) => (failure.turn === null ? row.turn === null && row.link === failure.reference : row.number === failure.turn);
-    let number = failure && failure.kind !== "wrong state" ? this.rows.findIndex(isOf) : -1;
+  markRow(row, { reference, turn }) {
+    const said = this.opinions({ reference, turn }), box = row.lastElementChild;
+    const words = said.map((found) => `${found.verdict}${found.isWaiting ? " (not saved yet)" : ""}`).join(", ");
+    if (box.title === words) return;
+    box.title = words;
+    box.replaceChildren(...said.map((found) => node("kbd", found.isWaiting ? "ss-waits" : "", props.verdicts.indexOf(found.verdict) + 1)));
+  }
+
+  // Marks the row of an event or a failure, or else of a time; scrolls to it only while the mouse is elsewhere.
+  follow(time, selected) {
+    if (!this.panel.clientHeight) return; // hidden: it follows once it is shown
+    const isOf = (row) => (selected.turn === null ? row.link === selected.reference : row.number === selected.turn);
+    const hasRow = selected && (selected.turn !== null || selected.reference !== null); // a time of wrong state has none
+    let number = hasRow ? this.rows.findIndex(isOf) : -1;
     if (number < 0) number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
     if (number === this.current) return;
-    this.panel.children[this.current]?.classList.remove("ss-current");
+    this.list.boxOf(this.current)?.classList.remove("ss-current");
     this.current = number;
-    const row = this.panel.children[number];
-    if (!row || !this.rows.length) return;
-    row.classList.add("ss-current");
-    if (this.panel.matches(":hover, :focus-within")) return;
+    this.list.boxOf(number)?.classList.add("ss-current");
+    if (number < 0 || this.panel.matches(":hover, :focus-within")) return;
+    const row = this.list.bring(number);
     const [top, height] = [row.offsetTop - this.panel.offsetTop, this.panel.clientHeight];
     if (top < this.panel.scrollTop || top + row.offsetHeight > this.panel.scrollTop + height) this.panel.scrollTop = top - height / 3;
   }
 }
 
+const curves = { data: null };
 const CURVE = { width: 260, height: 106, left: 26, top: 6, size: 68, stretch: 3.25 };
 
 function drawCurves(panel, data, shown) {
   if (!data.has_reference) return void panel.replaceChildren(node("p", "ss-dim", "There is no reference to score against."));
-  data.curves ??= Object.fromEntries(DECISIONS.map((name) => [name, precisionRecall(data, name)]));
+  if (data.isReferenceAlone) return void panel.replaceChildren(node("p", "ss-dim", "There is no run to score: this is the reference alone."));
+  if (curves.data !== data) Object.assign(curves, { data, ...Object.fromEntries(DECISIONS.map((name) => [name, new Curve(data, name, receiver.run?.data === data)])) });
   const hint = `Decisions within ${data.tolerance_s} s of the reference. ● is the threshold now.`;
   panel.replaceChildren(node("p", "ss-dim", hint), ...DECISIONS.map((name) => drawCurve(data, name, shown)));
 }
@@ -237,7 +258,7 @@ function drawCurve(data, name, shown) {
     figure.append(make("text", { x: left - 4, y: top + (1 - share) * size + 4, "text-anchor": "end" }, share));
     figure.append(make("text", { x: left + share * size * stretch, y: top + size + 13, "text-anchor": "middle" }, share));
   }
-  const points = data.curves[name].filter((point) => !Number.isNaN(point.precision + point.recall));
+  const points = curves[name].points().filter((point) => !Number.isNaN(point.precision + point.recall));
   figure.append(make("polyline", { points: points.map((point) => place(point).join()).join(" "), class: `ss-stroke-${name}` }));
   if (!Number.isNaN(now.precision + now.recall)) {
     const [x, y] = place(now);

@@ -4,24 +4,30 @@ const find = (name) => element.querySelector(`.ss-${name}`);
 const root = element.querySelector(".ss");
 const canvas = find("canvas"), map = find("map"), head = find("head"), tip = find("tip");
 const lanes = new ReviewLanes(canvas);
-const screen = new Screen(`#${props.video_id} video`);
-const goTo = (time) => { seek(time); canvas.focus({ preventScroll: true }); };
-const transcript = new Transcript(find("rows"), goTo);
+const screen = new Screen(`#${props.video_id} video`, wake);
+const transcript = new Transcript(find("rows"), (row) => goToRow(row));
 const listeners = new AbortController(); // there is no unmount hook: one switch for all that is not ours
 const shown = { thresholds: { speak: 0.5, update: 0.5 }, counts: {}, isPreview: false, region: null, isLooping: false };
-const kinds = new Set(Object.keys(KINDS));
-let data = null, cursor = null, lastFrame = -1, lastTime = -1, tab = "rows", pending = 0, frameWidth = 0, isStale = false;
+const kinds = new Set(Object.keys(KINDS)), counting = {};
+let data = null, cursor = null, lastFrame = -1, lastTime = -1, tab = "rows", pending = 0, sleeping = 0, frameWidth = 0;
 
-function draw() {
-  const next = props.value ? unpack(props.value) : null, isSame = data !== null && next?.video_id === data.video_id;
+const receiver = new Receiver({
+  ask: (stream, first) => inTime(server.follow({ stream, first })), isGone: () => listeners.signal.aborted, onRun: draw, onGrowth: grow,
+});
+
+// Draws another run, or the first part of one that streams; null for none.
+function draw(next) {
+  const isSame = data !== null && next?.video_id === data.video_id;
   if (!isSame || ![...next.events, ...(layer()?.turns ?? [])].some(({ key }) => key === review.current)) typedBox()?.blur();
+  screen.refresh();
+  if (next?.run !== data?.run || isSaidOfJudgement) say(""); // of another run, or of another judgement of this one
   data = next;
   root.classList.toggle("ss-has-run", Boolean(data));
   find("empty").textContent = data ? "" : "Press Run: what the assistant says and believes appears here, on the video's clock.";
+  settleThresholds();
   if (!data) return clear();
-  shown.isPreview = isStale = false;
-  shown.thresholds = { ...data.thresholds };
-  for (const name of ["previousFailure", "nextFailure"]) find("bar").querySelector(`[data-do=${name}]`).disabled = !data.has_reference;
+  data.stops = stopsOf(data);
+  for (const name of ["previousFailure", "nextFailure"]) find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(data);
   if (!isSame) {
     lanes.view = { start: 0, end: data.duration_s };
     shown.region = null;
@@ -29,10 +35,11 @@ function draw() {
     cursor = null;
     forget();
   }
-  if (!data.has_reference && ["failures", "reference"].includes(review.scope)) review.scope = find("scope").value = "all";
+  if (!OFFERED[review.scope]()) review.scope = find("scope").value = "all";
   screen.caption(data, screen.captions);
   transcript.draw(data);
   drawKinds();
+  drawProvenance();
   layOut();
   if (review.wantsCorrected && !data.is_corrected && data.is_finished) judgeAgainst(); // it is the run that is new
   find("against").checked = review.wantsCorrected;
@@ -40,19 +47,30 @@ function draw() {
   if (data.events.length) send();
   if (data.open_at !== null) { screen.arriveAt(data.open_at); reveal(data.open_at); }
   else if (!isSame) openLinkedMoment();
-  const opened = review.events.find((event) => event.key === data.open_event);
+  if (!currentEvent()) held = null;
+  cursor = held === null ? null : failureOf(currentEvent());
+  const opened = eventOf(data.open_event);
   if (opened) { openTab("review"); goToEvent(opened); }
+}
+
+// Draws what came of the run that streams; on the canvas once per animation frame at most.
+function grow(added) {
+  transcript.insert(added.map(({ place }) => place));
+  screen.appendCaptions(data, added.map(({ row }) => row.turn).filter((turn) => turn.role === "assistant"));
+  canvas.setAttribute("aria-valuemax", data.duration_s.toFixed(1));
+  count();
+  askPaint();
 }
 
 function clear() {
   cursor = null;
-  isStale = false;
   forget();
   drawReview();
   say("");
   find("clock").textContent = clockText(0);
   head.style.visibility = "hidden";
-  for (const name of ["now", "rows", "curves", "kinds", "counts"]) find(name).replaceChildren();
+  for (const name of ["now", "rows", "curves", "kinds", "counts", "origins"]) find(name).replaceChildren();
+  drawBelow();
   lanes.context?.clearRect(0, 0, lanes.width, lanes.height);
   map.getContext("2d").clearRect(0, 0, map.width, map.height);
 }
@@ -67,23 +85,38 @@ function layOut() {
   recount();
 }
 
+// Whether the boxes of the task have other texts than the run, no matter how they came there.
+function isTaskChanged() {
+  return Object.entries(data.task).some(([name, text]) => (document.querySelector(`#${name} textarea`)?.value ?? text) !== text);
+}
+
 function recount() {
-  for (const name of DECISIONS) shown.counts[name] = countEvents(data, name, shown.thresholds[name], shown.isPreview);
+  count();
+  repaint();
+}
+
+function count() {
+  for (const name of DECISIONS) shown.counts[name] = countsOf(name).extend();
   find("counts").textContent = [
-    shown.isPreview ? "Preview from the trace: another decision would change what follows. Let go to run it exactly." : "",
-    isStale ? "Goal, steps or user turns have changed since this run: press Run." : "",
+    previewWords(),
+    isTaskChanged() ? "Goal, steps or user turns have changed since this run: press Run." : "",
   ].filter(Boolean).join(" ");
   if (tab === "curves") drawCurves(find("curves"), data, shown);
-  repaint();
+}
+
+// The counts that are shown, which grow with a run that streams.
+function countsOf(name) {
+  const threshold = shown.thresholds[name], known = counting[name], isSame = known?.data === data && known.threshold === threshold;
+  return counting[name] = isSame && known.isPreview === shown.isPreview ? known : new EventCounts(data, name, threshold, shown.isPreview);
 }
 
 function repaint() {
   lanes.paint(data, shown);
   paintMap();
-  lastFrame = lastTime = -1;
+  drawAgain();
 }
 
-const MAP_HEIGHT = 18;
+const MAP_HEIGHT = 18, SLEEP_MS = 250;
 
 function paintMap() {
   const width = lanes.width, height = MAP_HEIGHT, pen = fitCanvas(map, width, height);
@@ -94,20 +127,41 @@ function paintMap() {
   pen.font = lanes.font;
   pen.textBaseline = "middle";
   pen.fillStyle = lanes.colours.ink;
-  pen.fillText(data.has_reference ? `${data.failures.length} failures` : "", 4, 9);
-  for (const failure of data.failures) {
-    pen.fillStyle = kinds.has(failure.kind) ? lanes.colours.mismatched : lanes.colours.grid;
+  pen.fillText(canFail(data) ? `${data.failures.length} failure${data.failures.length === 1 ? "" : "s"}` : "", 4, 9);
+  for (const failure of data.stops) {
+    pen.fillStyle = !kinds.has(failure.kind) ? lanes.colours.grid : lanes.colours[failure.kind === LOW ? "matched" : "mismatched"];
     pen.fillRect(at(failure.time) - 1, 2, 2, 14);
   }
   pen.strokeStyle = lanes.colours.ink;
   pen.strokeRect(at(lanes.view.start), 0.5, Math.max(3, at(lanes.view.end) - at(lanes.view.start)), height - 1);
 }
 
-// Once per animation frame: move the playhead; change words only when the model's frame changes.
+// Once per animation frame while the video plays, else a few times a second: each frame costs the browser time.
 function tick() {
+  sleeping = 0;
   if (!element.isConnected) return listeners.abort();
-  requestAnimationFrame(tick);
   screen.refresh();
+  keepPlace();
+  if (screen.isPaused) sleeping = setTimeout(tick, SLEEP_MS);
+  else requestAnimationFrame(tick);
+  followTime();
+}
+
+// What moved or changed is drawn in the next animation frame.
+function wake() {
+  if (!sleeping) return;
+  clearTimeout(sleeping);
+  sleeping = 0;
+  requestAnimationFrame(tick);
+}
+
+function drawAgain() {
+  lastFrame = lastTime = -1;
+  wake();
+}
+
+// Moves the playhead; changes words only when the model's frame changes.
+function followTime() {
   if (!data || !canvas.clientWidth) return;
   let time = screen.time;
   if (shown.isLooping && shown.region && (time >= shown.region[1] || time < shown.region[0] - 0.3)) seek(time = shown.region[0]);
@@ -120,14 +174,14 @@ function tick() {
   head.dataset.time = time;
   find("clock").textContent = clockText(time);
   find("play").textContent = screen.isPaused ? "▶" : "❚❚";
-  if (cursor !== null && Math.abs(data.failures[cursor].time - time) > 0.05) { cursor = null; lastFrame = -1; }
+  if (held !== null && Math.abs(held - time) >= 0.5 / data.fps) release();
   const frame = gridFrame(data, time);
   if (frame === lastFrame) return;
   lastFrame = frame;
-  const failure = cursor === null ? null : data.failures[cursor];
+  const failure = cursor === null ? null : data.stops[cursor];
   drawNow(find("now"), data, frameAt(data, time), time, failure);
   if (data.events.length) followEvent(time);
-  transcript.follow(time, failure);
+  transcript.follow(time, currentEvent() ?? failure);
   canvas.setAttribute("aria-valuenow", time.toFixed(1));
   canvas.setAttribute("aria-valuetext", `${clockText(time)} of ${clockText(data.duration_s)}`);
 }
@@ -155,9 +209,11 @@ function zoom(factor, around = screen.time) {
   show(middle - (middle - start) * factor, middle + (end - middle) * factor);
 }
 
+// Returns where the playhead is put, in seconds.
 function seek(time) {
-  if (!data) return;
-  screen.time = Math.min(Math.max(0, data.duration_s - 0.01), Math.max(0, time));
+  const within = Math.min(Math.max(0, data.duration_s - 0.01), Math.max(0, time));
+  screen.time = within;
+  return within;
 }
 
 function reveal(time) {

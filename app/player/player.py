@@ -10,22 +10,33 @@ from typing import Any, Final
 
 import gradio as gr
 
+from app.player.increments import Streams
 from app.reviews.actions import VERDICTS
 
 HERE: Final = Path(__file__).parent
 SCRIPTS: Final = (
     "data.js",
+    "increments.js",
     "shapes.js",
     "axis.js",
     "lanes.js",
     "review_lanes.js",
+    "rows.js",
     "panels.js",
     "screen.js",
     "player.js",
+    "provenance.js",
+    "place.js",
+    "inspection.js",
     "outbox.js",
     "review.js",
+    "pairs.js",
+    "selection.js",
+    "stops.js",
+    "marks.js",
     "corrections.js",
     "acts.js",
+    "thresholds.js",
     "hands.js",
 )
 CSS: Final = (HERE / "player.css").read_text(encoding="utf-8")
@@ -33,29 +44,41 @@ CSS: Final = (HERE / "player.css").read_text(encoding="utf-8")
 
 
 def make_player(
-    *, video_id: str, elem_id: str, review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None
+    *,
+    video_id: str,
+    elem_id: str,
+    streams: Streams,
+    review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None,
 ) -> Any:
     """Return the player of the ``gr.Video`` with the element id ``video_id``.
 
     Args:
         video_id: Element id of the video.
         elem_id: Its own.
+        streams: The runs that stream; the script asks for the frames that it does not have yet.
         review: Answers what the script asks of the reviews (``app.desk.answers``); None leaves reviewing out.
 
-    It has two events: ``thresholds``, both thresholds (``speak``, ``update``) once the hand that moved one lets go, and
-    ``against``, whether to judge by the corrected reference (``corrected``), and who asks (``reviewer``, ``is_blind``).
+    It has five events: ``thresholds``, both thresholds (``speak``, ``update``) once the hand that moved one lets go,
+    with the ``ticket`` that numbers these requests and whether a run is shown (``has_run``); ``shown``, that the
+    element's ``thresholds()`` have changed; ``against``, whether to judge by the corrected reference (``corrected``),
+    and who asks (``reviewer``, ``is_blind``); ``export_run``, which file of the run is wanted (``content``); and
+    ``inspect_frame``, of which frame prompt and tokens are wanted (``frame``), answered by the event
+    ``stepscope:inspection`` of the document.
     """
 
     def ask(asked: dict[str, Any], request: gr.Request) -> dict[str, Any]:
         assert review is not None
         return review(asked, request)
 
+    def follow(asked: dict[str, Any]) -> str | None:
+        return streams.since(asked.get("stream"), asked.get("first"))
+
     return gr.HTML(
         value="",
         html_template=(HERE / "player.html").read_text(encoding="utf-8"),
         js_on_load="".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS),
         apply_default_css=False,
-        server_functions=[ask] if review else None,
+        server_functions=[follow, *([ask] if review else [])],
         video_id=video_id,
         can_review=review is not None,
         verdicts=list(VERDICTS),

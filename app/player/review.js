@@ -1,14 +1,20 @@
-// Verdicts, tags and notes on the event under the playhead. What is given goes to the outbox, and from there to the store.
+// Verdicts, tags and notes on the selected event. What is given goes to the outbox, and from there to the store.
 
 const SCOPES = {
   all: () => true,
   failures: (event) => event.kind === "state" || (event.turn !== null ? data.turns[event.turn].failure !== null : data.references[event.reference]?.is_missed),
   model: (event) => event.kind === "generated" || event.kind === "update",
-  reference: (event) => event.kind === "reference",
+  reference: (event) => referenceOf(event) !== null,
+};
+const OFFERED = {
+  all: () => true,
+  failures: () => canFail(data),
+  model: () => !data.isReferenceAlone,
+  reference: () => data.has_reference,
 };
 const outbox = new Outbox();
 const review = {
-  state: null, events: [], mine: new Map(), turns: new Map(), current: null, wanted: null, scope: "all", wantsCorrected: false, // what is said, and of what
+  state: null, events: [], units: new Map(), splits: new Map(), mine: new Map(), turns: new Map(), current: null, wanted: null, scope: "all", wantsCorrected: false, // what is said, and of what
   name: nameOf(remembered("reviewer")) ?? "", isBlind: remembered("blind") === "yes", signedIn: null, // who says it
   drafts: new Map(), // what was typed and not given, for want of a name
   isAsking: false, isAgain: false, saved: "", problem: "", refusals: new Map(), timer: 0, // what became of it
@@ -25,7 +31,7 @@ function recall() {
   const added = (layer()?.turns ?? []).filter((turn) => turn.is_added).map((turn) => ({
     ...turn.name, key: turn.key, kind: "reference", time: turn.name.time_s, turn: null, reference: null,
   }));
-  review.events = added.length ? [...data.events, ...added].sort((a, b) => a.time - b.time) : data.events;
+  const events = added.length ? [...data.events, ...added].sort((a, b) => a.time - b.time) : data.events;
   review.mine.clear();
   const who = reviewer();
   for (const [key, said] of Object.entries(review.state?.opinions ?? {})) {
@@ -39,25 +45,29 @@ function recall() {
     if (action.correction?.time_s !== undefined) moves.set(JSON.stringify(action.correction.turn), action.correction.time_s);
     if (!action.event || action.reviewer !== who || action.video_id !== data.video_id) continue;
     const given = { verdict: { verdict: action.verdict }, tags: { tags: action.tags }, note: { note: action.note } }[action.kind];
-    review.mine.set(action.event.key, { ...opinion(action.event.key), ...given, isWaiting: true });
+    for (const [event, other] of [[action.event, action.paired], [action.paired, action.event]]) {
+      if (!event) continue;
+      const own = ownOpinion(event.key), { [action.kind]: _, ...paired_with } = own.paired_with ?? {};
+      review.mine.set(event.key, { ...own, ...given, isWaiting: true, paired_with: other ? { ...paired_with, [action.kind]: other.key } : paired_with });
+    }
   }
+  review.events = joinPairs(events);
   review.turns = new Map((layer()?.turns ?? []).map((turn) => [turn.key, moves.size ? { ...turn, time: moves.get(JSON.stringify(turn.name)) ?? turn.time } : turn]));
-  data.judged = review.events.map((event) => ({ time: eventTime(event), ...opinion(event.key) }));
-  transcript.mark(data, opinion);
+  data.judged = review.events.map((event) => ({ key: event.key, time: eventTime(event), ...opinion(event.key) }));
+  transcript.mark((keys) => [...new Set(keys.map((key) => review.units.get(key)).filter(Boolean))].map((unit) => opinion(unit.key)));
   askPaint();
   drawReview();
 }
 
-function opinion(key) { return review.mine.get(key) ?? NOTHING_SAID; }
+function ownOpinion(key) { return review.mine.get(key) ?? NOTHING_SAID; }
 function correctedTurn(event) { return review.turns.get(event.key) ?? null; }
 function eventTime(event) { return review.turns.get(event.key)?.time ?? event.time; }
-function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
 
 // Forgets what was said of the video that was shown.
 function forget() {
   review.state = review.current = review.wanted = null;
   review.events = [];
-  review.mine.clear();
+  for (const kept of [review.units, review.splits, review.mine]) kept.clear();
   review.turns.clear();
   review.wantsCorrected = false;
   find("adding").hidden = true;
@@ -113,9 +123,11 @@ function give(kind, more) {
 
 function giveToEvent(kind, more) {
   const event = currentEvent();
-  if (!event) return say("There is no event here to judge: W goes to the next one.");
-  return give(kind, { event: { key: event.key, kind: event.kind, role: event.role, time_s: event.time, text: event.text, number: event.number }, ...more });
+  if (!event) return say("There is no event here to judge: W goes to the next one.", true);
+  return give(kind, { event: named(event), ...(event.pair ? { paired: named(event.pair) } : {}), ...more });
 }
+
+function named({ key, kind, role, time, text, number }) { return { key, kind, role, time_s: time, text, number }; }
 
 // Takes back, or brings back. What waits in the outbox is named, so that nothing else is meant should it be refused.
 function takeBack(kind) {
@@ -127,12 +139,6 @@ function takeBack(kind) {
     else done.push(action.action_id);
   }
   give(kind, { target: (kind === "undo" ? done : undone).at(-1) ?? null });
-}
-
-function giveVerdict(verdict) {
-  const event = currentEvent();
-  giveToEvent("verdict", { verdict });
-  if (event && reviewer()) goToUnreviewed(verdict);
 }
 
 function draftOf(box) { return `${box.className} ${box.dataset.event}`; }
@@ -149,55 +155,6 @@ function typedBox() {
   return box?.matches(TYPED) && element.contains(box) ? box : null;
 }
 
-function goToEvent(event) {
-  if (!event) return;
-  if (event.key !== review.current) typedBox()?.blur(); // gives what was typed to its own event
-  screen.pause();
-  review.current = event.key;
-  cursor = null;
-  lastFrame = lastTime = -1;
-  const time = Math.min(eventTime(event) + 1e-3, data.duration_s);
-  seek(time);
-  reveal(time);
-  drawReview();
-}
-
-function isInScope(event) { return SCOPES[review.scope](event); }
-
-// Where the list of events is now: at the chosen one, else at the playhead.
-function place() {
-  const at = review.events.findIndex((event) => event.key === review.current);
-  return at >= 0 ? at : review.events.filter((event) => eventTime(event) <= screen.time).length - 0.5;
-}
-
-function stepEvent(by) {
-  const at = place();
-  const next = by > 0 ? review.events.find((event, number) => number > at && isInScope(event)) : review.events.findLast((event, number) => number < at && isInScope(event));
-  if (!next) return say(`No event ${by > 0 ? "after" : "before"} this one.`);
-  goToEvent(next);
-}
-
-function goToUnreviewed(given = "") {
-  const at = place(), left = review.events.map((event, number) => ({ event, number })).filter(({ event }) => isInScope(event) && opinion(event.key).verdict === null);
-  const next = left.find(({ number }) => number > at) ?? left[0];
-  if (!next) return say(`${given ? `“${given}”. ` : ""}Every event has your verdict.`);
-  goToEvent(next.event);
-  if (given) say(`“${given}”; the next one is here.`);
-}
-
-// The event under the playhead: the chosen one while the playhead stays on it, else the first of those that began last.
-function followEvent(time) {
-  if (typedBox()) return;
-  const now = currentEvent();
-  if (now && Math.abs(eventTime(now) - time) < 0.5 / data.fps) return;
-  const begun = review.events.filter((event) => isInScope(event) && eventTime(event) <= time + 1e-4);
-  const latest = begun.reduce((most, event) => Math.max(most, eventTime(event)), -Infinity);
-  const key = begun.find((event) => eventTime(event) > latest - 1e-3)?.key ?? null;
-  if (key === review.current) return;
-  review.current = key;
-  drawReview();
-}
-
 function drawReview() {
   const panel = find("review");
   find("tabs").querySelector("[data-tab=review]").hidden = !props.can_review;
@@ -206,16 +163,16 @@ function drawReview() {
   if (document.activeElement !== find("who")) find("who").value = reviewer();
   find("who").disabled = review.signedIn !== null;
   find("blind").checked = review.isBlind;
-  if (!data || panel.hidden) return;
-  const event = currentEvent(), said = event ? opinion(event.key) : NOTHING_SAID;
+  const event = data ? currentEvent() : null, said = event ? opinion(event.key) : NOTHING_SAID;
   drawEvent(find("event"), event);
+  if (!data || panel.hidden) return;
   if (panel.dataset.event !== (event?.key ?? "")) panel.scrollTop = 0;
   panel.dataset.event = event?.key ?? "";
   for (const button of find("verdicts").querySelectorAll(".ss-verdict")) {
     button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
     button.disabled = !event;
   }
-  for (const option of find("scope").options) option.disabled = !data.has_reference && ["failures", "reference"].includes(option.value);
+  for (const option of find("scope").options) option.disabled = !OFFERED[option.value]();
   for (const [name, value] of [["tags", said.tags.join(", ")], ["note", said.note]]) {
     find(name).disabled = !event;
     fill(find(name), event?.key ?? "", value);
@@ -232,29 +189,23 @@ function fill(box, key, said) {
 }
 
 function drawSaved() {
-  const counted = review.events.filter(isInScope), who = reviewer();
-  const done = who ? counted.filter((event) => opinion(event.key).verdict !== null).length : 0;
-  find("done").textContent = `${done} of ${counted.length} judged`;
+  const { all, done } = countJudged();
+  find("done").textContent = `${reviewer() ? done : 0} of ${all} judged`;
   find("saved").textContent = savedWords();
   find("saved").classList.toggle("ss-unsaved", Boolean(review.problem) || outbox.all().some(refusal));
 }
 
-function drawEvent(box, event) {
-  if (!event) return box.replaceChildren(node("span", "ss-dim", "No event here."));
-  const names = { generated: "model said", update: "model updated", state: "wrong state of", reference: { update: "reference update", user: "user", assistant: "reference" }[event.role] };
-  const turn = event.turn === null ? null : data.turns[event.turn];
-  const parts = [node("b", "", `${clockText(eventTime(event))} ${names[event.kind]}`), " ", node("span", "", correctedTurn(event)?.text ?? event.text)];
-  const found = turn?.failure ?? (data.references[event.reference]?.is_missed ? "missed" : null);
-  if (found) parts.push(node("span", "ss-tag", `${KINDS[found] ?? ""} ${found}`));
-  if (turn?.link !== null && turn?.link !== undefined && data.references[turn.link].text !== event.text) parts.push(quoted("reference", data.references[turn.link].text));
-  box.replaceChildren(...parts);
-}
+function othersOf(key) { return (review.state?.opinions[key] ?? []).filter((said) => said.reviewer !== reviewer()); }
 
+// What others say of the event; of the reference of a pair where it is something else.
 function drawOthers(box, event) {
-  const others = (event ? review.state?.opinions[event.key] ?? [] : []).filter((said) => said.reviewer !== reviewer());
-  box.replaceChildren(...others.map((said) => {
+  const ofReference = event?.pair ? othersOf(event.pair.key) : [];
+  const isNews = (said, known) => known.every((other) => other.reviewer !== said.reviewer || PARTS.some((part) => !isSame(said[part], other[part])));
+  const ofEvent = event ? othersOf(event.key) : [];
+  const rows = [...ofEvent.map((said) => [said, ""]), ...ofReference.filter((said) => isNews(said, ofEvent)).map((said) => [said, "of the reference: "])];
+  box.replaceChildren(...rows.map(([said, which]) => {
     const row = node("p", "ss-other");
-    row.append(node("b", "", said.reviewer), ` ${said.verdict ?? "no verdict"}`, ...said.tags.map((tag) => node("span", "ss-tag", tag)));
+    row.append(node("b", "", said.reviewer), ` ${which}${said.verdict ?? "no verdict"}`, ...said.tags.map((tag) => node("span", "ss-tag", tag)));
     if (said.note) row.append(quoted("note", said.note));
     return row;
   }));
@@ -294,5 +245,5 @@ find("review").addEventListener("keydown", (event) => {
   (held || canvas).focus({ preventScroll: true });
 });
 find("review").addEventListener("focusin", (event) => { if (event.target.matches(`${TYPED}, .ss-addedText`)) screen.pause(); });
-find("review").addEventListener("focusout", () => { lastFrame = lastTime = -1; }); // what was not followed while somebody typed
+find("review").addEventListener("focusout", drawAgain); // the playhead is not followed while one types
 document.addEventListener("visibilitychange", () => { if (!document.hidden) sendAll(); }, { signal: listeners.signal });

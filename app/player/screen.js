@@ -1,8 +1,12 @@
 // The video element, or a clock where there is none; captions over it.
 
+const MOVES = ["play", "playing", "pause", "seeking", "seeked", "loadedmetadata", "emptied"];
+
 class Screen {
-  constructor(selector) {
+  // onMove(): called when the time jumps, or begins or ends to run.
+  constructor(selector, onMove) {
     this.selector = selector;
+    this.onMove = onMove;
     this.video = null;
     this.clock = 0;
     this.began = null;
@@ -19,6 +23,7 @@ class Screen {
       this.video = video;
       this.track = null;
       if (video) video.playbackRate = this.rate;
+      for (const name of video ? MOVES : []) video.addEventListener(name, this.onMove);
     }
     if (this.wanted !== null && video?.readyState >= 1) {
       video.currentTime = this.wanted;
@@ -48,6 +53,7 @@ class Screen {
     else if (this.video) this.wanted = time;
     this.clock = time;
     if (this.began !== null) this.began = performance.now();
+    this.onMove();
   }
 
   get isPaused() { return this.video ? this.video.paused : this.began === null; }
@@ -77,11 +83,22 @@ class Screen {
     this.track.mode = which === "off" ? "disabled" : "showing";
     if (which === "off") return;
     for (const cue of [...this.track.cues ?? []]) this.track.removeCue(cue);
-    const turns = which === "model" ? data.said : data.wanted;
+    this.addCues(which === "model" ? data.said : data.wanted, data.duration_s);
+  }
+
+  addCues(turns, duration) {
     turns.forEach((turn, number) => {
-      const end = Math.min(turn.time + 4, turns[number + 1]?.time ?? Infinity, data.duration_s);
+      const end = Math.min(turn.time + 4, turns[number + 1]?.time ?? Infinity, duration);
       if (end > turn.time) this.track.addCue(new VTTCue(turn.time, end, cueText(turn.text)));
     });
+  }
+
+  // Adds cues for what the model said since they were shown.
+  appendCaptions(data, turns) {
+    if (this.captions !== "model" || !this.track || !turns.length) return;
+    const last = this.track.cues?.[this.track.cues.length - 1];
+    if (last) last.endTime = Math.min(last.endTime, turns[0].time);
+    this.addCues(turns, data.duration_s);
   }
 }
 

@@ -2,8 +2,9 @@
 
 An *event* is what a verdict is about: something the model wrote, a reference turn, or a time at which the state was
 wrong. It is named by what it is (video, kind, role, time, text) and not by a position, so that verdicts meet their
-events again after a re-run. Texts are kept as they were typed, whatever they hold; making them harmless is the business
-of whoever shows them.
+events again after a re-run. Texts are kept as they were typed, apart from halves of surrogate pairs (``?``).
+Making them harmless is the business of who shows them. Every field has bounds, which a record checks when it is
+made, so that an action that is kept can be stored, read, shown and exported.
 """
 
 import hashlib
@@ -14,7 +15,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 from uuid import uuid4
 
-from eval.corrections import CORRECTION_KINDS, Correction, TurnName
+from engine.texts import plain
+from eval.corrections import MOST_TEXT, Correction, TurnName
+from eval.fields import check_index, check_number, check_text
 from eval.samples import Role
 
 EventKind = Literal["generated", "update", "reference", "state"]
@@ -22,12 +25,17 @@ Verdict = Literal["correct", "false alarm", "missed", "early or late", "wrong co
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 ActionKind = Literal["verdict", "tags", "note", "correction", "undo", "redo"]
 MOST_NAME = 80
+MOST_ID = 64
+"""Most characters of an action's own name, as its column has."""
+MOST_VIDEO_ID = 1000
+MOST_DIGEST = 200
+MOST_TAGS = 100
 _CONTENT = {"verdict": "event", "tags": "event", "note": "event", "correction": "correction"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What a verdict is about."""
+    """What a verdict is about. Raises ``ValueError`` for a value out of its range."""
 
     video_id: str
     """Its video."""
@@ -42,6 +50,14 @@ class Event:
     number: int = 0
     """Which of several events that are alike in all this, from 0."""
 
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(EventKind) or self.role not in get_args(Role):
+            raise ValueError(f"there is no event of kind {self.kind!r} and role {self.role!r}")
+        check_number("event.time_s", self.time_s)
+        check_index("event.number", self.number)
+        check_text("event.text", self.text, most=MOST_TEXT)
+        object.__setattr__(self, "text", plain(self.text))
+
     @property
     def key(self) -> str:
         """Its name as 16 characters that any re-run finds again."""
@@ -51,7 +67,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What was on the reviewer's page."""
+    """What was on the reviewer's page. Raises ``ValueError`` for a value out of its range."""
 
     run_digest: str = ""
     """The run that was played; empty when only the reference was there."""
@@ -63,6 +79,14 @@ class Moment:
     """Threshold of updates; None without a run."""
     playhead_s: float | None = None
     """Where the playhead stood, in seconds."""
+
+    def __post_init__(self) -> None:
+        for name in ("run_digest", "model_digest"):
+            check_text(f"moment.{name}", getattr(self, name), most=MOST_DIGEST)
+            object.__setattr__(self, name, plain(getattr(self, name)).replace("\0", "?"))
+        for name in ("speak_threshold", "update_threshold", "playhead_s"):
+            if getattr(self, name) is not None:
+                check_number(f"moment.{name}", getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +101,9 @@ class Action:
     """In which video."""
     event: Event | None = None
     """What a verdict, tags or a note are about."""
+    paired: Event | None = None
+    """The reference turn that the same verdict, tags or note are about: a matched pair is judged as one event. None for
+    ``event`` alone."""
     verdict: Verdict | None = None
     """The verdict; None takes it back."""
     tags: tuple[str, ...] = ()
@@ -101,6 +128,7 @@ class Action:
             raise ValueError(f"an action must be one of {', '.join(get_args(ActionKind))}; got {self.kind!r}")
         if check_reviewer(self.reviewer) != self.reviewer:
             raise ValueError(f"a reviewer's name has no blanks around it; got {self.reviewer!r}")
+        self._check_texts()
         if "\0" in self.video_id or any("\ud800" <= letter <= "\udfff" for letter in self.video_id):
             raise ValueError(f"the video_id {self.video_id!r} holds what no database keeps; name the video differently")
         if self.at.utcoffset() is None:
@@ -110,12 +138,35 @@ class Action:
             raise ValueError(f"an action of kind {self.kind} needs its {needed}")
         if self.event is not None and self.event.video_id != self.video_id:
             raise ValueError(f"the event is of video {self.event.video_id}, the action of video {self.video_id}")
+        _check_pair(self)
         if self.verdict is not None and self.verdict not in VERDICTS:
             raise ValueError(f"a verdict must be one of {', '.join(VERDICTS)}; got {self.verdict!r}")
         if self.correction is not None and self.correction.reviewer != self.reviewer:
             raise ValueError(f"{self.reviewer} cannot correct in the name of {self.correction.reviewer}")
-        if self.correction is not None and self.correction.kind not in CORRECTION_KINDS:
-            raise ValueError(f"a correction must be one of {', '.join(CORRECTION_KINDS)}; got {self.correction.kind!r}")
+
+    def _check_texts(self) -> None:
+        """Bound the texts, and make them such that UTF-8 can hold them."""
+        check_text("video_id", self.video_id, most=MOST_VIDEO_ID)
+        check_text("note", self.note, most=MOST_TEXT)
+        if len(self.tags) > MOST_TAGS:
+            raise ValueError(f"an event has at most {MOST_TAGS} tags; got {len(self.tags)}")
+        for tag in self.tags:
+            check_text("a tag", tag, most=MOST_TEXT)
+        for name in filter(None, (self.action_id, self.target)):
+            if len(name) > MOST_ID or not name.isprintable():
+                raise ValueError(f"an action's name is at most {MOST_ID} printable characters; got {name[:MOST_ID]!r}")
+        object.__setattr__(self, "note", plain(self.note))
+        object.__setattr__(self, "tags", tuple(map(plain, self.tags)))
+
+
+def _check_pair(action: Action) -> None:
+    event, paired = action.event, action.paired
+    if paired is None:
+        return
+    if event is None or event.kind not in ("generated", "update") or paired.kind != "reference":
+        raise ValueError("a pair is an event that the model wrote and a turn of the reference")
+    if paired.video_id != action.video_id or paired.role != event.role:
+        raise ValueError("the two events of a pair must be of one video and one role")
 
 
 def check_reviewer(name: str) -> str:
@@ -130,6 +181,7 @@ def to_body(action: Action) -> dict[str, Any]:
     """Return the part of an action that the store keeps as JSON: what was said, and of what."""
     return {
         "event": action.event and asdict(action.event),
+        "paired": action.paired and asdict(action.paired),
         "verdict": action.verdict,
         "tags": list(action.tags),
         "note": action.note,
@@ -144,4 +196,5 @@ def from_body(body: Mapping[str, Any]) -> dict[str, Any]:
     if correction is not None:
         correction = Correction(**{**correction, "turn": TurnName(**correction["turn"])})
     event = body["event"] and Event(**body["event"])
-    return {**body, "event": event, "tags": tuple(body["tags"]), "correction": correction}
+    paired = Event(**body["paired"]) if body.get("paired") else None  # no action before schema 0003 has a pair
+    return {**body, "event": event, "paired": paired, "tags": tuple(body["tags"]), "correction": correction}

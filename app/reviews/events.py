@@ -1,7 +1,7 @@
 """The events of a video: everything that a verdict can be about, named so that a re-run finds it again."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.reviews.actions import Event
@@ -71,6 +71,15 @@ def name_events(
         references=tuple(reference_event(video_id, name) for name in references),
         states=_number(states),
     )
+
+
+def match_events(events: VideoEvents, judged: JudgedVideo) -> Mapping[str, str]:
+    """Return the matched pairs: the key of what the model wrote to the key of its reference turn."""
+    return {
+        event.key: events.references[turn.reference].key
+        for event, turn in zip(events.written, judged.turns, strict=True)
+        if turn.verdict == "matched" and turn.reference is not None
+    }
 
 
 def reference_event(video_id: str, name: TurnName) -> Event:

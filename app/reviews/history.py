@@ -3,6 +3,7 @@
 Undo and redo return when they are on disk; what they return is what may be shown as done.
 """
 
+from dataclasses import replace
 from typing import Literal
 from uuid import uuid4
 
@@ -13,7 +14,8 @@ from app.reviews.store import ReviewStore
 
 def read_review(store: ReviewStore, *, video_id: str | None = None, only: str | None = None) -> Review:
     """Return the present state of a video or of all; with ``only`` as that reviewer sees it in blind mode."""
-    return fold_actions(store.read(video_id=video_id), only=only)
+    stored = store.scan(video_id=video_id)
+    return replace(fold_actions(stored.actions, only=only), unreadable=stored.unreadable)
 
 
 def undo(
@@ -27,6 +29,8 @@ def undo(
         video_id: In which video.
         action_id: The undo's own name; one that is in the store already was asked for twice, and says the same again.
         target: Takes back this action and no other.
+
+    Raises ``ValueError`` when another action has the name ``action_id``.
     """
     return _move("undo", store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
 
@@ -50,7 +54,9 @@ def _move(
     actions = {action.action_id: action for action in store.read(video_id=video_id)}
     if action_id in actions:
         before = actions[action_id]
-        return actions.get(before.target or "") if (before.kind, before.reviewer) == (kind, reviewer) else None
+        if (before.kind, before.reviewer) != (kind, reviewer) or target not in (None, before.target):
+            raise ValueError(f"another action has the action_id {action_id!r}; give this one a name of its own")
+        return actions.get(before.target or "")
     find = {"undo": find_undo, "redo": find_redo}[kind]
     found = find(actions.values(), reviewer=reviewer, video_id=video_id, target=target)
     if found is not None:

@@ -1,6 +1,7 @@
 """The present state of a review: a fold over its actions, in the order of the store.
 
 Of each reviewer the last verdict, tags and note on an event count; those of several reviewers stand side by side.
+What is said of a matched pair counts for both of its events, until one of them is judged alone or in another pair.
 Undo and redo go through one reviewer's actions in one video: undo takes back the last that counts, redo brings back
 the last that was taken back, and a new action ends redoing.
 """
@@ -26,6 +27,8 @@ class Opinion:
     """The tags."""
     note: str = ""
     """The note."""
+    paired_with: Mapping[str, str] = field(default_factory=dict)
+    """By part, ``verdict``, ``tags`` or ``note``: the key of the other event that it was given to at once, if any."""
     action: Action | None = None
     """The last action that it follows from."""
 
@@ -52,6 +55,8 @@ class Review:
     """The action up to which this is the state; empty when there was none."""
     only: str | None = None
     """Whose actions alone were looked at (blind mode); None for everybody's."""
+    unreadable: tuple[str, ...] = field(default=(), compare=False)
+    """Rows of the store that are left out because they cannot be read, a line each."""
 
 
 def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Review:
@@ -67,10 +72,10 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
         if action.correction is not None:
             corrections[action.video_id].append(action.correction)
         elif action.event is not None:
-            key = action.event.key
-            events.setdefault(key, action.event)
-            said = opinions[key].get(action.reviewer, Opinion(reviewer=action.reviewer))
-            opinions[key][action.reviewer] = _hear(said, action)
+            for event, other in _sides(action.event, action.paired):
+                events.setdefault(event.key, event)
+                said = opinions[event.key].get(action.reviewer, Opinion(reviewer=action.reviewer))
+                opinions[event.key][action.reviewer] = _apply(said, action, other)
     return Review(
         events=tuple(
             EventReview(event=event, opinions=tuple(said for _, said in sorted(opinions[key].items())))
@@ -136,18 +141,46 @@ def _move(target: str | None, source: list[Action], sink: list[Action]) -> None:
         sink.append(found)
 
 
-def _hear(said: Opinion, action: Action) -> Opinion:
+def _sides(event: Event, paired: Event | None) -> tuple[tuple[Event, Event | None], ...]:
+    """Return the events that an action is about, each with the other one of its pair."""
+    return ((event, None),) if paired is None else ((event, paired), (paired, event))
+
+
+def _apply(said: Opinion, action: Action, other: Event | None) -> Opinion:
+    paired_with = {part: key for part, key in said.paired_with.items() if part != action.kind}
+    if other is not None:
+        paired_with[action.kind] = other.key
+    said = replace(said, paired_with=paired_with, action=action)
     if action.kind == "verdict":
-        return replace(said, verdict=action.verdict, action=action)
-    if action.kind == "tags":
-        return replace(said, tags=action.tags, action=action)
-    return replace(said, note=action.note, action=action)
+        return replace(said, verdict=action.verdict)
+    return replace(said, tags=action.tags) if action.kind == "tags" else replace(said, note=action.note)
+
+
+def count_once(review: Review) -> tuple[EventReview, ...]:
+    """Return the events with the verdicts on them; one on a pair only with the event that the model wrote."""
+    given = {(found.event.key, said.reviewer): said for found in review.events for said in found.opinions}
+    counted = []
+    for found in review.events:
+        kept = tuple(said for said in found.opinions if not _is_counted_with_pair(found.event, said, given))
+        counted.append(replace(found, opinions=kept))
+    return tuple(counted)
+
+
+def _is_counted_with_pair(event: Event, said: Opinion, given: Mapping[tuple[str, str], Opinion]) -> bool:
+    """Whether this is the verdict on the reference of a pair, and the pair's other event still has it."""
+    other = given.get((said.paired_with.get("verdict", ""), said.reviewer))
+    return event.kind == "reference" and other is not None and other.paired_with.get("verdict") == event.key
 
 
 def _ratings(review: Review) -> list[Rating]:
+    """Return the verdicts by item: an event, or a pair, as long as all who judged its reference judged that pair."""
+    counted = {
+        found.event.key for found in count_once(review) if any(said.verdict is not None for said in found.opinions)
+    }
     return [
         Rating(item=found.event.key, reviewer=said.reviewer, verdict=said.verdict)
         for found in review.events
+        if found.event.key in counted or len({said.paired_with.get("verdict") for said in found.opinions}) > 1
         for said in found.opinions
         if said.verdict is not None
     ]

@@ -6,20 +6,36 @@ came after a number misses nothing. Any number of threads and processes may writ
 """
 
 import glob
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, make_url, select
+from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from app.reviews.actions import Action, Moment, from_body, to_body
 from app.reviews.schema import ACTIONS, LOCK, StoreError, prepare_schema
+from engine.texts import plain
 
 WAIT_S = 60.0
+_COLUMNS: Final = (
+    *(column for column in ACTIONS.c if column.name != "body"),
+    cast(ACTIONS.c.body, Text).label("body"),  # decoded row by row, so that a damaged one does not end the query
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredActions:
+    """The actions of a store that can be read, and a line for each that cannot."""
+
+    actions: tuple[Action, ...]
+    """In the order in which they were kept."""
+    unreadable: tuple[str, ...]
+    """Rows that are left out, each with its number and the reason: another program or an older version wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +67,49 @@ class ReviewStore:
         return f"The store of reviews {place} is empty." if is_empty else ""
 
     def append(self, action: Action) -> Action:
-        """Keep an action for good and return it with its number; one that is there already is not kept twice.
+        """Keep an action for good and return it with its number; the same action sent again is kept once.
 
-        Raises ``StoreError`` when it is not kept.
+        Raises ``StoreError`` when it cannot be written, ``ValueError`` when another action has its ``action_id``.
         """
         with _translate(self.engine.url), self.engine.connect() as connection:
             try:
-                with connection.begin():
-                    if connection.dialect.name == "postgresql":  # numbers in the order of commits
-                        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
-                    result = connection.execute(insert(ACTIONS).values(_to_row(action)))
-                    (number,) = result.inserted_primary_key or (None,)
+                return _insert(connection, [action])[0]
             except IntegrityError:
-                there = ACTIONS.c.action_id == action.action_id
-                number = connection.execute(select(ACTIONS.c.number).where(there)).scalar()
-                if number is None:
+                kept = _find(connection, action.action_id)
+                if kept is None:
                     raise
-            return replace(action, number=number)
+                if replace(kept, at=action.at) != action:  # a browser that sends it again does not say when it was
+                    raise ValueError(
+                        f"another action has the action_id {action.action_id!r}; give this one a name of its own"
+                    ) from None
+                return kept
+
+    def append_all(self, actions: Iterable[Action]) -> tuple[Action, ...]:
+        """Keep new actions for good, all or none, and return them with their numbers.
+
+        Raises ``StoreError`` when they are not kept.
+        """
+        with _translate(self.engine.url), self.engine.connect() as connection:
+            return _insert(connection, actions)
 
     def read(self, *, video_id: str | None = None, after: int = 0) -> tuple[Action, ...]:
-        """Return actions in the order in which they were kept: of one video or all, those after a number."""
-        query = select(ACTIONS).where(ACTIONS.c.number > after).order_by(ACTIONS.c.number)
+        """Return the actions of ``scan``."""
+        return self.scan(video_id=video_id, after=after).actions
+
+    def scan(self, *, video_id: str | None = None, after: int = 0) -> StoredActions:
+        """Read actions in the order in which they were kept: of one video or all, those after a number."""
+        query = select(*_COLUMNS).where(ACTIONS.c.number > after).order_by(ACTIONS.c.number)
         if video_id is not None:
             query = query.where(ACTIONS.c.video_id == video_id)
         with _translate(self.engine.url), self.engine.connect() as connection:
-            return tuple(_from_row(row) for row in connection.execute(query).mappings())
+            rows = list(connection.execute(query).mappings())
+        actions, unreadable = [], []
+        for row in rows:
+            try:
+                actions.append(_from_row(row))
+            except ValueError as error:
+                unreadable.append(f"action {row['number']} of the store cannot be read and is left out: {error}")
+        return StoredActions(actions=tuple(actions), unreadable=tuple(map(plain, unreadable)))
 
     def close(self) -> None:
         """Let go of the database."""
@@ -86,6 +120,18 @@ class ReviewStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, ...]:
+    kept = []
+    with connection.begin():
+        if connection.dialect.name == "postgresql":  # numbers in the order of commits
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+        for action in actions:
+            result = connection.execute(insert(ACTIONS).values(_to_row(action)))
+            (number,) = result.inserted_primary_key or (None,)
+            kept.append(replace(action, number=number))
+    return tuple(kept)
 
 
 def open_store(where: str | Path) -> ReviewStore:
@@ -162,6 +208,11 @@ def _translate(url: URL) -> Iterator[None]:
         raise StoreError(f"the store {url.render_as_string()} cannot be used: {reason}") from error
 
 
+def _find(connection: Connection, action_id: str) -> Action | None:
+    row = connection.execute(select(*_COLUMNS).where(ACTIONS.c.action_id == action_id)).mappings().first()
+    return None if row is None else _from_row(row)
+
+
 def _to_row(action: Action) -> dict[str, Any]:
     moment = action.moment
     return {
@@ -181,6 +232,14 @@ def _to_row(action: Action) -> dict[str, Any]:
 
 
 def _from_row(row: Any) -> Action:
+    """Raise ``ValueError`` for a row that holds no action."""
+    try:
+        return _to_action(row)
+    except (TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it holds no action ({error})") from error
+
+
+def _to_action(row: Any) -> Action:
     moment = Moment(
         run_digest=row["run_digest"],
         model_digest=row["model_digest"],
@@ -196,5 +255,5 @@ def _from_row(row: Any) -> Action:
         kind=row["kind"],
         moment=moment,
         number=row["number"],
-        **from_body(row["body"]),
+        **from_body(json.loads(row["body"])),
     )

@@ -1,0 +1,119 @@
+"""Files of a run folder as downloads: its tables with where they come from, the traces of all videos, the provenance.
+
+A download is written when it is asked for, named after its run, and deleted after the page has its own copy.
+"""
+
+import csv
+import json
+from collections.abc import Generator, Iterator
+from dataclasses import asdict
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import gradio as gr
+
+from app.batch.batches import Batches
+from app.display import find_table
+from app.downloads import file_name
+from app.words import sentence
+from engine.errors import EngineError
+from eval.provenance import PROVENANCE_COLUMNS, Provenance
+from eval.runs import RunFolder
+from eval.table import to_cell, write_json, write_rows
+from eval.traces import read_provenance, traced_videos, write_traces
+
+TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
+"""What the batch tab exports of a run."""
+
+
+def has_table(batches: Batches, name: str | None, table: str) -> bool:
+    """Return whether a file of ``TABLES`` can be downloaded of a run."""
+    if name is None:
+        return False
+    source = "run.json" if table in ("traces.csv", "provenance.json") else table
+    return find_table(batches.runs / name / source, private=batches.private) is not None
+
+
+def draw_provenance(batches: Batches, name: str | None) -> str:
+    """Return where a run comes from as markup: a line that opens into a table; nothing for a run without a folder."""
+    if not has_table(batches, name, "provenance.json"):
+        return ""
+    try:
+        source = _provenance(batches, str(name))
+    except ValueError as error:
+        return f'<p class="dim">{escape(sentence(error))}</p>'
+    rows = "".join(f"<tr><th>{escape(label)}</th><td>{escape(text)}</td></tr>" for label, text in source.rows())
+    return f'<details class="origin"><summary>{escape(source.summary)}</summary><table>{rows}</table></details>'
+
+
+def download(batches: Batches, name: str | None, table: str) -> Generator[Any]:
+    """Write a file of a run; None with a warning when it cannot be written."""
+    with TemporaryDirectory(prefix="stepscope-export-") as folder:
+        try:
+            if name not in batches.names() or not has_table(batches, name, table):
+                raise ValueError(f"{name} has no {table}; wait for the end of the run, or start it again")
+            yield str(write_table(Path(folder), batches, str(name), table))
+        except (EngineError, ValueError, OSError) as error:
+            gr.Warning(escape(sentence(error)))
+            yield None
+
+
+def write_table(folder: Path, batches: Batches, name: str, table: str) -> Path:
+    """Write one of ``TABLES`` of a run into a folder and return its path. Raises ``ValueError`` where it cannot be."""
+    path, run = folder / file_name(name, table), RunFolder(batches.runs / name)
+    source = _provenance(batches, name)
+    found = find_table(run.path / table, private=batches.private)
+    if table == "traces.csv":
+        split = batches.split_of(run.settings() or {})
+        if split is None:
+            raise ValueError(f"{name} is a run of {source.split}, a split that this page does not have")
+        write_traces(path, traced_videos(run, split.samples))
+    elif table == "provenance.json":
+        write_json(path, asdict(source))
+    elif found is None:
+        raise ValueError(f"there is no download {table!r}; choose one of {', '.join(TABLES)}")
+    elif table == "videos.csv":
+        write_rows(path, _explained(_read_rows(found), source))
+    elif table == "columns.csv":
+        write_rows(path, _defined(_read_rows(found)))
+    else:
+        content = json.loads(found.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError(f"{found} is not an object; start the run again")
+        write_json(path, {**content, "provenance": asdict(source)})
+    return path
+
+
+def _provenance(batches: Batches, name: str) -> Provenance:
+    return read_provenance(RunFolder(batches.runs / name))
+
+
+def _read_rows(path: Path) -> Iterator[list[str]]:
+    """Yield the rows of a CSV file as they are, the header first. Raises ``ValueError`` for one of another length."""
+    with path.open(encoding="utf-8", newline="") as file:
+        width = None
+        for row in csv.reader(file):
+            width = len(row) if width is None else width
+            if len(row) != width:
+                raise ValueError(f"{path} has a row of {len(row)} cells instead of {width}; start the run again")
+            yield row
+
+
+def _explained(rows: Iterator[list[str]], source: Provenance) -> Iterator[list[str]]:
+    """Yield rows with the columns of the provenance behind their own."""
+    columns = source.columns()
+    cells = [to_cell(value) for value in columns.values()]
+    yield [*next(rows, []), *columns]
+    yield from ([*row, *cells] for row in rows)
+
+
+def _defined(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield the definitions of columns, with those of the provenance behind them."""
+    header = next(rows, [])
+    yield header
+    yield from rows
+    for name, definition in PROVENANCE_COLUMNS.items():
+        cells = {"column": name, "definition": definition}
+        yield [cells.get(column, "") for column in header]

@@ -1,0 +1,227 @@
+"""Which requests the page answers: those of its own windows and of programs, not those of foreign web pages.
+
+A browser sends what any page asks of it, to this machine too. So a request must name the page by a host that is its
+own (a foreign name that was pointed at this machine is refused), a request that changes something must come from the
+page itself, and it must be of the kind that the page sends. Bodies and tries at a password are limited.
+"""
+
+import ipaddress
+import json
+import os
+import socket
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+MOST_BODY: Final = 32 * 2**20
+"""Longest body of a request that is no upload, in bytes."""
+MOST_FAILURES: Final = 10
+"""Wrong passwords from one address within ``FAILURES_S``; ten times as many from all."""
+FAILURES_S: Final = 300.0
+MOST_ADDRESSES: Final = 10_000
+_DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+
+
+class BodyTooLargeError(Exception):
+    """A body goes on after its limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRules:
+    """Under which host names the page is served.
+
+    Addresses in digits are always its own: another site cannot make a browser send them as the name of the page.
+    """
+
+    names: frozenset[str]
+    """Host names in lower case; ``.example.org`` stands for all names that end so, ``*`` for any."""
+    outside: frozenset[str]
+    """Those of them under which a proxy in front of the page is reached, whatever host the proxy asks for."""
+
+    @classmethod
+    def read(cls, host: str, allowed: Iterable[str]) -> "HostRules":
+        """Return the rules of a page that is served on ``host``, and behind proxies of the ``allowed`` names."""
+        outside = {name.strip().lower() for name in allowed}
+        if os.environ.get("SPACE_ID"):
+            outside.add(".hf.space")
+        own = {host.lower(), *LOOPBACK}
+        if host not in LOOPBACK:
+            own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        return cls(names=frozenset(own | outside), outside=frozenset(outside))
+
+    def is_own(self, netloc: str) -> bool:
+        """Whether a ``Host`` header names this page."""
+        name = _host_name(netloc)
+        return _is_address(name) or _matches(name, self.names)
+
+    def is_same_origin(self, origin: str, netloc: str) -> bool:
+        """Whether a page of an origin is this page, which the request names ``netloc``."""
+        parts = urlsplit(origin)
+        default = _DEFAULT_PORTS.get(parts.scheme, "")
+        same = parts.netloc.lower().removesuffix(default) == netloc.lower().removesuffix(default)
+        return bool(parts.netloc) and (same or _matches(_host_name(parts.netloc), self.outside))
+
+
+@dataclass(slots=True, kw_only=True)
+class Throttle:
+    """Counts wrong passwords by address, over the last ``FAILURES_S`` seconds."""
+
+    _failures: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
+    _all: deque[float] = field(default_factory=deque)
+
+    def wait_s(self, address: str, *, now: float) -> float:
+        """Return the seconds until an address may try again; 0 when it may."""
+        mine = self._failures.get(address, deque())
+        waits = [_rest(mine, MOST_FAILURES, now), _rest(self._all, 10 * MOST_FAILURES, now)]
+        return max(waits)
+
+    def fail(self, address: str, *, now: float) -> None:
+        """Count a wrong password."""
+        mine = self._failures.setdefault(address, deque())
+        self._failures.move_to_end(address)
+        mine.append(now)
+        self._all.append(now)
+        while len(self._failures) > MOST_ADDRESSES:
+            self._failures.popitem(last=False)
+
+    def succeed(self, address: str) -> None:
+        """Forget the wrong passwords of an address that has found the right one."""
+        self._failures.pop(address, None)
+
+
+class RequestGuard:
+    """ASGI middleware that refuses, with a sentence, what the page does not answer."""
+
+    def __init__(self, app: ASGIApp, *, rules: HostRules) -> None:
+        self._app, self._rules = app, rules
+        self._throttle = Throttle()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers, path = Headers(scope=scope), scope["path"].rstrip("/")
+        address = scope["client"][0] if scope.get("client") else ""
+        is_login = path.endswith("/login") and scope["method"] == "POST"
+        wait_s = self._throttle.wait_s(address, now=time.monotonic()) if is_login else 0.0
+        refusal = find_refusal(self._rules, method=scope["method"], path=path, headers=headers)
+        if refusal is None and wait_s > 0:
+            refusal = 429, f"there were too many wrong passwords; try again in {wait_s:.0f} s"
+        if refusal is not None:
+            await _refuse(send, *refusal)
+            return
+        is_started = False
+
+        async def send_safe(message: Message) -> None:
+            nonlocal is_started
+            if message["type"] == "http.response.start":
+                is_started = True
+                MutableHeaders(scope=message)["X-Content-Type-Options"] = "nosniff"
+                if is_login:
+                    self._count(address, message["status"])
+            await send(message)
+
+        limit = None if path.endswith("/upload") else MOST_BODY
+        try:
+            await self._app(scope, _limited(receive, limit), send_safe)
+        except BodyTooLargeError:
+            if not is_started:
+                await _refuse(send, 413, f"the request is longer than {MOST_BODY // 2**20} MiB")
+
+    def _count(self, address: str, status: int) -> None:
+        if status < 400:
+            self._throttle.succeed(address)
+        else:
+            self._throttle.fail(address, now=time.monotonic())
+
+
+def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
+    """Return status and sentence of a request that is refused; None for one that is answered."""
+    netloc = headers.get("host", "")
+    if not rules.is_own(netloc):
+        name = _host_name(netloc)
+        return 421, f"this page is not served as {name!r}; if it should be, start it with --allowed-host {name}"
+    if "=http:" in path or "=https:" in path:
+        return 403, "this page fetches nothing from other hosts"
+    if method in SAFE_METHODS:
+        return None
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")  # the latter no page can choose
+    is_foreign = origin is not None and not rules.is_same_origin(origin, netloc)
+    if site not in ("same-origin", "none") if site is not None else is_foreign:
+        return 403, (
+            f"another page ({origin}) cannot change anything here; behind a proxy, start with --allowed-host NAME, "
+            "where NAME is the host in the address bar"
+        )
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    wanted = "application/json"
+    if path.endswith("/upload"):
+        wanted = "multipart/form-data"
+    elif path.endswith("/login"):
+        wanted = "application/x-www-form-urlencoded"
+        if kind == "multipart/form-data":  # Gradio's own form
+            wanted = kind
+    has_body = headers.get("content-length", "") not in ("", "0") or "transfer-encoding" in headers
+    if has_body and kind != wanted:
+        return 415, f"a request of this kind must be {wanted}; got {kind or 'no content type'}"
+    return None
+
+
+async def _refuse(send: Send, status: int, why: str) -> None:
+    body = json.dumps({"detail": f"{why[:1].upper()}{why[1:]}."}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _limited(receive: Receive, limit: int | None) -> Receive:
+    """Count the bytes of a body; raise ``BodyTooLargeError`` after ``limit`` of them."""
+    if limit is None:
+        return receive
+    received = 0
+
+    async def count() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > limit:
+            raise BodyTooLargeError
+        return message
+
+    return count
+
+
+def _rest(times: deque[float], most: int, now: float) -> float:
+    while times and now - times[0] > FAILURES_S:
+        times.popleft()
+    return FAILURES_S - (now - times[-most]) if len(times) >= most else 0.0
+
+
+def _host_name(netloc: str) -> str:
+    """Return the name or address in ``name:port``, ``[address]:port`` or a name alone, in lower case."""
+    try:
+        return (urlsplit(f"//{netloc}").hostname or "").lower().rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _matches(name: str, names: frozenset[str]) -> bool:
+    return bool(name) and any(
+        name == known or known == "*" or (known.startswith(".") and name.endswith(known)) for known in names
+    )

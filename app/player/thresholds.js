@@ -1,0 +1,120 @@
+// Thresholds: every move is a preview in the browser; letting go asks the server for the exact run. The latest move wins.
+// At rest nothing is moved or wanted, and the run that is shown sets the lines and the sliders.
+
+const PAUSE_MS = 700, TYPING_MS = 300;
+let moved = null; // {speak, update} under the hand, not asked for yet
+let wanted = null; // asked for under the number `ticket`, not run yet
+let ticket = 0, idle = 0, isHeld = false;
+
+const isThreshold = (value) => Number.isFinite(value) && value >= 0 && value <= 1;
+const areEqual = (one, other) => DECISIONS.every((name) => one[name] === other[name]);
+
+// Takes new values of one threshold or of both, of a slider or of a line. A box that is empty moves nothing.
+function moveThresholds(values) {
+  const latest = { ...shown.thresholds, ...values };
+  const isMove = DECISIONS.every((name) => isThreshold(latest[name]));
+  if (isMove && data && areEqual(latest, shown.thresholds)) return;
+  clearTimeout(idle);
+  moved = isMove ? latest : null;
+  showThresholds();
+  if (data) recount();
+  if (moved && !isHeld) idle = setTimeout(letGo, PAUSE_MS);
+}
+
+// Asks for the exact run. A page without a run tells the server as well: a run may wait for the model.
+function letGo() {
+  clearTimeout(idle);
+  if (!moved) return;
+  [wanted, moved] = [moved, null];
+  ticket += 1;
+  const hasRun = Boolean(data?.times.length);
+  trigger("thresholds", { ...wanted, ticket, has_run: hasRun });
+  if (!hasRun && data) data.thresholds = wanted;
+  if (!hasRun || areEqual(wanted, data.thresholds)) wanted = null; // there is nothing to wait for
+  showThresholds();
+  if (data) recount();
+}
+
+// Shows what is moved or wanted, else what the run has.
+function showThresholds() {
+  shown.thresholds = { ...(moved ?? wanted ?? data?.thresholds ?? shown.thresholds) };
+  shown.isPreview = Boolean(data) && !areEqual(shown.thresholds, data.thresholds);
+}
+
+// A run has come, or none is shown any more: what it settles is wanted no longer, and the sliders follow it.
+function settleThresholds() {
+  const before = shown.thresholds;
+  if (!data || data.run_name || data.answers === ticket || wanted && areEqual(wanted, data.thresholds)) wanted = null;
+  showThresholds();
+  if (!areEqual(before, shown.thresholds)) trigger("shown");
+}
+
+function previewWords() {
+  if (!shown.isPreview) return "";
+  const next = moved ? "Let go to run it exactly." : "The exact run is under way.";
+  return `Preview from the trace: another decision would change what follows. ${next}`;
+}
+
+function holdThreshold(name, row, event) {
+  isHeld = true;
+  const move = (later) => {
+    moveThresholds({ [name]: Math.round(lanes.traceProb(row, offset(canvas, later)[1]) * 100) / 100 });
+    trigger("shown");
+  };
+  follow(canvas, event, move, () => {});
+}
+
+root.thresholds = () => DECISIONS.map((name) => shown.thresholds[name]);
+
+// The boxes of all thresholds of the page: what is no number from 0 to 1 is refused in a sentence and taken back.
+const BOXES = ".threshold input[type=number]";
+const beforeTyping = new WeakMap(); // box -> its threshold before what is typed, until that is checked
+let isRefused = false, typing = 0;
+
+const isAccepted = (box) => box.value !== "" && isThreshold(Number(box.value));
+
+function onBox(name, handle) {
+  document.addEventListener(name, (event) => {
+    if (event.target.matches?.(BOXES)) handle(event.target, event);
+  }, { signal: listeners.signal, capture: true }); // before the box itself, which reads nothing as 0
+}
+
+const read = (box) => box.dispatchEvent(new InputEvent("input", { bubbles: true }));
+
+function checkBox(box) {
+  const frame = box.closest(".threshold"), kept = beforeTyping.get(box);
+  clearTimeout(typing);
+  if (!beforeTyping.delete(box)) return; // nothing was typed
+  if (isAccepted(box)) return read(box);
+  const name = frame.querySelector("label").textContent.trim().toLowerCase();
+  const got = box.validity.badInput ? "something else" : box.value === "" ? "nothing" : box.value;
+  box.value = kept;
+  read(box);
+  const problem = frame.querySelector(".threshold-problem") ?? frame.appendChild(node("p", "threshold-problem"));
+  problem.setAttribute("role", "alert");
+  problem.textContent = `The ${name} must be a number from 0 to 1; got ${got}. It stays ${kept}.`;
+  isRefused = true;
+}
+
+// What is typed counts after a digit and a pause: the box sets its text to the number that it has read so far, "0." to "0".
+onBox("input", (box, event) => {
+  if (!event.isTrusted) return;
+  event.stopImmediatePropagation();
+  clearTimeout(typing);
+  if (isAccepted(box) && /\d$/.test(event.data)) typing = setTimeout(read, TYPING_MS, box);
+});
+onBox("beforeinput", (box, event) => {
+  if (!beforeTyping.has(box)) beforeTyping.set(box, isAccepted(box) ? box.value : "0.5");
+  if (!event.data?.includes(",")) return;
+  event.preventDefault();
+  document.execCommand("insertText", false, event.data.replaceAll(",", "."));
+});
+onBox("keydown", (box) => box.closest(".threshold").querySelector(".threshold-problem")?.remove());
+onBox("change", checkBox);
+onBox("blur", checkBox);
+document.addEventListener("pointerdown", () => { isRefused = false; }, { signal: listeners.signal, capture: true });
+document.addEventListener("click", (event) => { // a press on Run or Start that refuses a box does nothing else
+  if (!isRefused || !event.target.closest?.("button")) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+}, { signal: listeners.signal, capture: true });

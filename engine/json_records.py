@@ -1,0 +1,89 @@
+"""Reads our own records back from JSON: names and kinds are checked, and an error is one sentence that names the field.
+
+A record is a dataclass, which has no other fields, or a pydantic model, whose configuration says what becomes of them;
+what the fields may hold is their annotations, among them the kinds below.
+Nothing is converted: ``"2"`` is no number. Foreign JSON is read by ``eval.fields``, which also names a cure.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from reprlib import Repr
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, WrapValidator
+
+T = TypeVar("T")
+
+_SHORT: Final = Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+_SHORT.maxlevel = 3
+_HALVES: Final = re.compile(r"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+def show_value(value: object) -> str:
+    """Write any JSON value for an error message, cut to a readable length and depth."""
+    return _SHORT.repr(value)
+
+
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
+def _null_is_nan(value: object, check: Callable[[object], float]) -> float:
+    return math.nan if value is None else check(value)
+
+
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+"""A whole number that is not negative and that every program can hold."""
+Finite = Annotated[float, Field(ge=-1e15, le=1e15)]
+"""A finite number whose sums are finite too."""
+Amount = Annotated[float, Field(ge=0, le=1e15)]
+"""A finite number that is not negative."""
+FiniteOrNan = Annotated[float, Field(ge=-1e15, le=1e15), WrapValidator(_null_is_nan)]
+"""A finite number; null in JSON is nan."""
+AmountOrNan = Annotated[float, Field(ge=0, le=1e15), WrapValidator(_null_is_nan)]
+"""A finite number that is not negative; null in JSON is nan."""
+ProbOrNan = Annotated[float, Field(ge=0, le=1), WrapValidator(_null_is_nan)]
+"""A probability; null in JSON is nan."""
+
+
+def parse_record(kind: type[T], text: str) -> T:
+    """Read a record from JSON. Raises ``ValueError`` with one sentence that names the field.
+
+    Args:
+        kind: The record's type.
+        text: The JSON.
+    """
+    try:
+        adapter: TypeAdapter[T] = _adapter(kind)
+        extra: Literal["forbid"] | None = None if issubclass(kind, BaseModel) else "forbid"
+        plain = _HALVES.sub(lambda match: match[1] or "?", text)  # pydantic's parser refuses half a surrogate pair
+        record: T = adapter.validate_json(plain, strict=True, extra=extra)
+        return record if plain == text else adapter.validate_python(json.loads(text), extra=extra)
+    except ValidationError as error:
+        raise ValueError(_describe(error)) from error
+    except RecursionError as error:
+        raise ValueError("is nested too deep") from error
+
+
+def read_record(kind: type[T], path: Path) -> T:
+    """Read a file that holds one record. Raises ``FileNotFoundError``, and ``ValueError`` naming file and field."""
+    try:
+        return parse_record(kind, path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{path} cannot be read: {reason}") from error
+
+
+def _describe(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    rule = first["msg"][:1].lower() + first["msg"][1:]
+    if first["type"] in ("missing", "json_invalid"):
+        return f"{place}: {rule}" if place else rule
+    return f"{place or 'the record'}: {rule}; got {show_value(first['input'])}"

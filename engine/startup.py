@@ -1,0 +1,57 @@
+"""Ctrl-C and SIGTERM from the first import to the end: one line, exit code 130 or 143, and no temporary folder stays.
+
+``exit_when_interrupted`` covers the seconds in which a program imports its libraries, ``stoppable`` the rest.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+
+def exit_when_interrupted() -> None:
+    """End the process at once on SIGINT or SIGTERM; for the start of a program, when there is nothing to clean up."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _exit)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Raise ``KeyboardInterrupt`` on SIGINT, and ``KeyboardInterrupt("SIGTERM")`` on SIGTERM, while the block lasts."""
+    is_stopped = False
+
+    def stop(*_: object) -> NoReturn:
+        nonlocal is_stopped
+        is_stopped = True
+        raise KeyboardInterrupt("SIGTERM")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGINT) is _exit:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+        if is_stopped:  # Gradio ends its server and then is silent about why
+            raise KeyboardInterrupt("SIGTERM")
+    except KeyboardInterrupt as interrupt:
+        if is_stopped and not interrupt.args:  # Ray puts one of its own in place of ours
+            raise KeyboardInterrupt("SIGTERM") from interrupt
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def exit_code(interrupt: KeyboardInterrupt) -> int:
+    """Return 143 for SIGTERM and 130 for Ctrl-C."""
+    return 143 if interrupt.args else 130
+
+
+def _exit(number: int, _: object) -> NoReturn:
+    sys.stderr.write("stopped; nothing was written\n")
+    sys.stderr.flush()
+    os._exit(128 + number)

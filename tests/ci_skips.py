@@ -1,0 +1,39 @@
+"""Skipped tests in CI: each is counted, and one that is skipped for a reason not listed here fails the run."""
+
+import os
+import re
+
+import pytest
+
+EXPECTED = (
+    r"the extra 'ray' is not installed",
+    r"pyarrow is not installed|the datasets library is not installed",
+    r"the real videos are not beside this checkout|is not here$|no HEVC video beside the repository",
+    r"is not there; set STEPSCOPE_SHARED|no published dialogues beside the repository",
+    r"a small (file system|disk) cannot be mounted here",
+    r"no decord here",
+)
+"""What CI machines lack. Chromium and PostgreSQL are not among it: CI installs both."""
+
+
+def unexpected_skips(reasons: list[str]) -> list[str]:
+    """Return the reasons, without ``Skipped: ``, that no pattern of ``EXPECTED`` matches."""
+    plain = [reason.removeprefix("Skipped: ") for reason in reasons]
+    return [reason for reason in plain if not any(re.search(pattern, reason) for pattern in EXPECTED)]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Print how many tests were skipped; with ``STEPSCOPE_CI`` set, fail for those that CI must run."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if "STEPSCOPE_CI" not in os.environ or reporter is None or hasattr(session.config, "workerinput"):
+        return
+    reasons = [str(report.longrepr[2]) for report in reporter.stats.get("skipped", ())]
+    unexpected = unexpected_skips(reasons)
+    reporter.write_line(
+        f"\n{len(reasons)} tests skipped, {len(unexpected)} of them for a reason that CI does not expect"
+    )
+    for reason in sorted(set(unexpected)):
+        reporter.write_line(f"  unexpected skip: {reason}")
+    if unexpected and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,53 @@
+"""Thresholds as they are typed: one reader for the page, for links and for commands."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine.__main__
+import eval.__main__
+from engine.config import read_threshold
+
+
+@pytest.mark.parametrize(
+    ("typed", "threshold"),
+    [("0.4", 0.4), ("0,4", 0.4), (" .4 ", 0.4), ("0", 0.0), ("1", 1.0), (0.4, 0.4), (1, 1.0), ("4e-1", 0.4)],
+)
+def test_a_threshold_is_read_with_a_point_or_a_comma(typed: object, threshold: float) -> None:
+    assert read_threshold(typed, "speak") == threshold
+
+
+@pytest.mark.parametrize(
+    ("typed", "got"),
+    [
+        (None, "nothing"),
+        ("", "nothing"),
+        ("abc", "'abc'"),
+        ("0,4,5", "'0,4,5'"),
+        ("1.01", "'1.01'"),
+        ("-0.1", "'-0.1'"),
+        (math.nan, "nan"),
+        (math.inf, "inf"),
+        (True, "True"),
+        ([0.4], r"\[0.4\]"),
+    ],
+)
+def test_what_is_no_number_from_0_to_1_is_refused_in_a_sentence(typed: Any, got: str) -> None:
+    with pytest.raises(ValueError, match=rf"^the update threshold must be a number from 0 to 1; got {got}$"):
+        read_threshold(typed, "update")
+
+
+@pytest.mark.parametrize("typed", ["abc", "", "4"])
+def test_both_commands_refuse_it_with_the_same_sentence(
+    typed: str, tmp_path: Path, demo_manifest: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No model is loaded for it."""
+    said = f"error: the speak threshold must be a number from 0 to 1; got {repr(typed) if typed else 'nothing'}\n"
+    for main, command in (
+        (engine.__main__.main, ["run", "video.mp4"]),
+        (eval.__main__.main, ["run", str(demo_manifest)]),
+    ):
+        assert main([*command, "--out", str(tmp_path / "out"), "--speak-threshold", typed]) == 2
+        assert said in capfd.readouterr().err

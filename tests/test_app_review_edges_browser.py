@@ -209,11 +209,11 @@ def test_without_a_run_events_follow_the_playhead_and_an_addition_lands_there(pa
     page.click("#alone")
     wait_for(page, "seen.rows.every((row) => row.kind !== 'judged') || seen.event === null")
     seek(page, 4.2)
-    assert inspect(page)["event"]["time"] == 4
+    wait_for(page, "seen.event?.time === 4")
     page.click("[data-tab=rows]")  # a hidden transcript follows once it is shown
     page.wait_for_selector(".ss-row.ss-current")
     seek(page, 6.1)
-    assert inspect(page)["event"]["text"].startswith("Careful!")
+    wait_for(page, "seen.event?.text.startsWith('Careful!')")
     seek(page, 2.8)
     page.keyboard.press("a")
     page.keyboard.type("Hold it.")

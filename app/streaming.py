@@ -28,7 +28,7 @@ from engine.replay import Recording, Thresholds
 from engine.stream import Streamer
 from engine.video import Frame, read_frames
 from engine.vision import encode
-from eval.corrections import apply_corrections
+from eval.corrected import apply_corrections
 
 SAY_EVERY_S = 1.0
 """The status line and the progress bar change at most once a second: each change makes the browser lay out the page."""

@@ -16,7 +16,8 @@ from app.exports.pairing import pair_nearest
 from app.exports.spans import Span, split_lanes
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.review import fold_actions
-from eval.corrections import Correction, TurnName, apply_corrections
+from eval.corrected import apply_corrections
+from eval.corrections import Correction, TurnName
 from eval.samples import Sample, Turn, turn_order
 from tests.reviewed import EVIL, NAMES, SAMPLE, reviewed_video
 from tests.strategies import few, samples

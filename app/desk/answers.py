@@ -22,7 +22,8 @@ from app.reviews.review import Opinion, Review
 from app.words import tell_wishes
 from engine.errors import EngineError
 from engine.texts import plain, plain_all
-from eval.corrections import CorrectedSample, Correction, TurnName, apply_corrections, name_turns
+from eval.corrected import CorrectedSample, apply_corrections
+from eval.corrections import Correction, TurnName, name_turns
 from eval.samples import Sample
 
 Answer = dict[str, Any]

@@ -18,7 +18,8 @@ from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
 from app.words import tell_wishes
 from engine.records import FrameOutput
-from eval.corrections import CorrectedSample, name_turns
+from eval.corrected import CorrectedSample
+from eval.corrections import name_turns
 from eval.failures import JudgedVideo
 from eval.runs import RunFolder
 from eval.samples import Sample

@@ -24,7 +24,8 @@ from app.reviews.review import Review, fold_actions, review_agreement, review_di
 from app.reviews.store import check_place, open_store
 from app.words import tell_wishes
 from engine.errors import EngineError
-from eval.corrections import CorrectedSample, TurnName
+from eval.corrected import CorrectedSample
+from eval.corrections import TurnName
 from eval.forms import DETAILS, FORMS, UnheldError, write_samples
 from eval.runs import RunFolder
 from eval.samples import Sample

@@ -19,15 +19,8 @@ from xml.parsers import expat
 from app.exports.elan import ORIGIN, visible
 from app.exports.pairing import pair_equal, pair_nearest
 from app.exports.spans import to_ms
-from eval.corrections import (
-    CorrectedTurn,
-    Correction,
-    CorrectionKind,
-    TurnName,
-    apply_corrections,
-    check_correction,
-    name_turns,
-)
+from eval.corrected import CorrectedTurn, apply_corrections
+from eval.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
 from eval.samples import Role, Sample
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")

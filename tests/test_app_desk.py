@@ -1,5 +1,6 @@
 """The reviews tab without a browser: progress, agreement, what is to be settled, exports, imports, who may come in."""
 
+import hashlib
 import json
 import re
 import zipfile
@@ -18,8 +19,9 @@ from app.batch.batches import Batches
 from app.batch.jobs import Jobs
 from app.clips import read_splits
 from app.desk import handlers
+from app.desk.asked import UNSPLIT, Asked
 from app.desk.desk import Desk
-from app.desk.handlers import Asked, DeskView
+from app.desk.handlers import DeskView
 from app.desk.transfer import SPLITS, TABLES
 from app.desk.who import read_users
 from app.exports.__main__ import main as export
@@ -158,7 +160,7 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
     told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "missed")]
     for who, verdict in told:
         desk.store.append(Action(kind="verdict", reviewer=who, video_id=upload.video_id, event=upload, verdict=verdict))
-    question = asked(split=handlers.UNSPLIT)
+    question = asked(split=UNSPLIT)
     view = handlers.show(batches, desk, question)
     assert view.status.value == "Videos of no split: 1 judged events in 1 videos, 1 to settle."
     assert view.videos == [[upload.video_id, 1, "ann 1, bob 1", "correct 1, missed 1", 0, 0]]
@@ -319,10 +321,36 @@ def test_an_export_is_what_the_command_line_writes(
     else:
         left = [part for name in without.get(form, []) for part in ("--without", name)]
         name = {"proassist": "test.jsonl"}.get(form, "test.json")
+        left += ["--relative-to", "split"]
         assert export(["split", str(reviewed.split), *left, *common, str(out / name)]) == 1
     written = files(tmp_path / "zip" / f"test-{form}")
     assert written == files(out)
     assert written
+
+
+def test_a_corrected_manifest_of_the_page_names_no_folder_of_the_server_and_says_whose_corrections_it_has(
+    batches: Batches, desk: Desk, reviewed: Reviewed, tmp_path: Path
+) -> None:
+    _, button = write(batches, desk, asked(), "corrected split, as manifest", ["ann"], [])
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    path = tmp_path / "zip" / "test-manifest" / "test.json"
+    assert str(tmp_path) not in path.read_text(encoding="utf-8")
+    found = read_samples(path, videos=tmp_path)
+    assert [sample.turns[1:] for sample in found] == [sample.turns[1:] for sample in read_samples(reviewed.split)]
+    assert all(sample.video_path and sample.video_path.is_file() for sample in found)
+    provenance = json.loads(path.read_text(encoding="utf-8"))["provenance"]
+    assert provenance.pop("last_correction_at").startswith("20")
+    assert provenance == {
+        "written_by": "StepScope 0.1.0",
+        "source": "test.json",
+        "source_sha256": hashlib.sha256(reviewed.split.read_bytes()).hexdigest(),
+        "reviewers": ["ann"],
+        "num_corrections": {"does not fit": 1, "effective": 1, "overruled": 1},
+        "num_corrected_turns": 1,
+        "prefer": ["ann"],
+        "only": None,
+        "without": [],
+    }
 
 
 def test_what_a_form_cannot_hold_is_refused_in_a_sentence(batches: Batches, desk: Desk) -> None:

@@ -7,8 +7,9 @@ import gradio as gr
 
 from app.batch.batches import Batches
 from app.desk import handlers
+from app.desk.asked import NO_RUN, UNSPLIT, Asked
 from app.desk.desk import Desk
-from app.desk.handlers import LEAVE_OUT, NO_RUN, UNSPLIT, Asked, DeskView
+from app.desk.handlers import LEAVE_OUT, DeskView
 from app.desk.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
 from app.desk.transfer import ALLOW_DELETIONS, SPLITS, TABLES
 from app.desk.who import needs_login, signed_in, typed_name

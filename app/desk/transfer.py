@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from app.exports.corrected_split import SplitSource, write_corrected_split
 from app.exports.elan_edits import MissingTierError
 from app.exports.folder import EXPORT_FORMS, ExportForm, import_eaf, write_export
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
-from eval.forms import FORMS, Detail, Form, write_samples
-from eval.samples import Sample
+from eval.forms import FORMS, Detail, Form
+from eval.samples import Sample, Split
 
 TABLES: Final[dict[str, ExportForm]] = {f"everything, as {form}": form for form in EXPORT_FORMS}
 """What can be had of a review, by what the page calls it."""
@@ -45,6 +46,7 @@ def write_zip(
     *,
     content: str,
     split: str,
+    source: Split | None = None,
     without: Sequence[Detail] = (),
 ) -> Export:
     """Write what ``python -m app.exports`` writes, and zip it.
@@ -54,6 +56,7 @@ def write_zip(
         videos: What is known of the videos of the split.
         content: A name in ``TABLES`` or ``SPLITS``.
         split: What the split is called.
+        source: The split; None for videos that are in none.
         without: What the corrected split leaves out; other content has it all.
 
     Raises ``ValueError`` for what the form cannot hold, and ``EngineError`` without a package that it needs.
@@ -69,7 +72,16 @@ def write_zip(
         if len(corrected) < len(videos):
             raise ValueError("videos of no split have no reference to correct; export everything of them")
         path = inside / f"{name}.{_ENDINGS[SPLITS[content]]}"
-        write_samples(path, [found.sample for found in corrected], form=SPLITS[content], without=without)
+        write_corrected_split(
+            path,
+            corrected,
+            form=SPLITS[content],
+            source=_describe_source(split, source),
+            review=videos[0].review,
+            prefer=videos[0].prefer,
+            without=without,
+            relative_to="split",
+        )
     else:
         write_export(inside, videos, form=TABLES[content], split=name)
     path = Path(shutil.make_archive(str(inside), "zip", root_dir=folder, base_dir=inside.name))
@@ -80,6 +92,12 @@ def write_zip(
         num_unusable=sum(len(found.unusable) for found in corrected),
         problems={video.video_id: video.problem for video in videos if video.problem},
     )
+
+
+def _describe_source(name: str, source: Split | None) -> SplitSource:
+    if source is None:
+        return SplitSource(name=name)
+    return SplitSource(name=source.path.name, path=source.path, digest=source.digest)
 
 
 def take_eaf(path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool) -> str:

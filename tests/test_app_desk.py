@@ -17,7 +17,7 @@ from app.__main__ import main as serve
 from app.batch import saved
 from app.batch.batches import Batches
 from app.batch.jobs import Jobs
-from app.clips import read_splits
+from app.clips import clip_of, read_splits
 from app.desk import handlers
 from app.desk.asked import UNSPLIT, Asked
 from app.desk.desk import Desk
@@ -176,10 +176,35 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
     tables = json.loads((tmp_path / "zip" / "uploads-json" / "review.json").read_text(encoding="utf-8"))
     assert [(row["reviewer"], row["verdict"]) for row in tables["verdicts"]] == told
     assert "no reference to correct" in write(batches, desk, question, "corrected split, as manifest", [], [])[0].value
-    assert "no reference to correct" in handlers.take_documents(desk, replace(question, typed="ann"), []).value
+    assert "documents of uploads" in handlers.take_documents(desk, replace(question, typed="ann"), []).value
     blind = handlers.show(batches, desk, replace(question, typed="ann", is_blind=True))
     assert "bob" not in words(blind)
     assert blind.videos == [[upload.video_id, 1, "ann 1", "correct 1", 0, 0]]
+
+
+def test_corrections_of_uploads_are_shown_and_exported_where_the_page_has_their_reference(
+    batches: Batches, desk: Desk, tmp_path: Path
+) -> None:
+    sample = batches.splits["test"].samples[0]
+    clip = replace(
+        clip_of(sample, sample.video_path or Path(), is_bundled=False), name="mine.mp4", content_digest="0123abcd"
+    )
+    own = replace(sample, video_id=clip.video_id, video_path=None)
+    desk.recent.keep_clip(replace(clip, sample=own))
+    for who in ("ann", "bob"):
+        for video_id in (clip.video_id, "gone.mp4 0123abcd"):
+            made = Correction(reviewer=who, kind="text", turn=name_turns(own.turns)[0], text=f"Begin, {who}.")
+            desk.store.append(Action(kind="correction", reviewer=who, video_id=video_id, correction=made))
+    question = asked(split=UNSPLIT)
+    view = handlers.show(batches, desk, question)
+    assert view.status.value == "Videos of no split: 0 judged events in 2 videos, 1 to settle."
+    assert [row[4:] for row in view.videos] == [[0, 0], [0, 1]]
+    said, button = write(batches, desk, question, "corrected split, as manifest", ["bob"], [])
+    left_out = "Left out, since this page has no reference of them: 1 uploads."
+    assert said.value == f"uploads-manifest.zip holds 1 videos. {left_out}"
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    (found,) = read_samples(tmp_path / "zip" / "uploads-manifest" / "uploads.json")
+    assert (found.video_id, found.turns[0].text) == (clip.video_id, "Begin, bob.")
 
 
 def test_corrections_are_counted_by_the_turns_that_differ(batches: Batches, desk: Desk) -> None:

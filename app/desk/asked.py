@@ -53,7 +53,7 @@ def read_asked(desk: Desk, asked: Asked) -> tuple[bool, Review]:
 def find_split(desk: Desk, asked: Asked) -> Split:
     """Return the split that is asked about. Raises ``ValueError`` where there is none."""
     if asked.split == UNSPLIT:
-        raise ValueError("videos of no split have no reference to correct; choose the split of the document's video")
+        raise ValueError("documents of uploads cannot be imported; choose the split of the document's video")
     split = desk.splits.get(asked.split or "")
     if split is None:
         raise ValueError(NO_SPLIT)
@@ -63,7 +63,8 @@ def find_split(desk: Desk, asked: Asked) -> Split:
 def summarize_asked(desk: Desk, asked: Asked, review: Review, **of_run: Any) -> SplitReview:
     """Put together what is said of the split; ``of_run`` as for ``summarize``."""
     if asked.split == UNSPLIT:
-        return summarize_unsplit(desk.list_unsplit(review), review)
+        names = desk.list_unsplit(review)
+        return summarize_unsplit(names, review, samples=[sample for sample in map(desk.sample, names) if sample])
     return summarize(find_split(desk, asked).samples, review, **of_run)
 
 
@@ -72,9 +73,15 @@ def gather_asked(
 ) -> tuple[ReviewedVideo, ...]:
     """Return what is known of the videos of the split."""
     if asked.split == UNSPLIT:
-        names = desk.list_unsplit(review)
-        return tuple(ReviewedVideo(video_id=name, duration_s=0.0, review=review) for name in names)
+        return tuple(_gather_upload(desk, name, review, prefer) for name in desk.list_unsplit(review))
     return gather_videos(find_split(desk, asked).samples, review=review, run=find_run(batches, asked), prefer=prefer)
+
+
+def _gather_upload(desk: Desk, video_id: str, review: Review, prefer: Sequence[str]) -> ReviewedVideo:
+    sample = desk.sample(video_id)
+    if sample is None:
+        return ReviewedVideo(video_id=video_id, duration_s=0.0, review=review)
+    return gather_videos([sample], review=review, prefer=prefer)[0]
 
 
 def find_run(batches: Batches, asked: Asked) -> RunFolder | None:

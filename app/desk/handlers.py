@@ -164,6 +164,9 @@ def _export_words(written: Export, review: Review) -> Any:
     said = [f"{written.path.name} holds {written.num_videos} videos."]
     if review.only is not None:
         said.append(f"Only what {review.only} did is in it.")
+    if written.num_without_reference:
+        num = written.num_without_reference
+        said.append(f"Left out, since this page has no reference of them: {num} uploads.")
     if written.num_conflicts:
         said.append(f"Corrections in conflict, where the source stands: {written.num_conflicts}.")
     if written.num_unusable:

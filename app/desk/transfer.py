@@ -32,6 +32,8 @@ class Export:
     """The zip file."""
     num_videos: int
     """Videos in it."""
+    num_without_reference: int
+    """Uploads that are left out of a corrected split, since the page has no reference of them."""
     num_conflicts: int
     """Corrections that reviewers differ on and no preferred one settles; there the source stands."""
     num_unusable: int
@@ -67,10 +69,10 @@ def write_zip(
     name = re.sub(r"\W", "_", split)
     inside = folder / f"{name}-{form}"
     inside.mkdir()
-    corrected = [video.corrected for video in videos if video.corrected is not None]
+    corrected = [found for video in videos if (found := video.corrected) is not None]
     if content in SPLITS:
-        if len(corrected) < len(videos):
-            raise ValueError("videos of no split have no reference to correct; export everything of them")
+        if not corrected:
+            raise ValueError("there is no reference to correct; export everything that is said of these videos")
         path = inside / f"{name}.{_ENDINGS[SPLITS[content]]}"
         write_corrected_split(
             path,
@@ -87,7 +89,8 @@ def write_zip(
     path = Path(shutil.make_archive(str(inside), "zip", root_dir=folder, base_dir=inside.name))
     return Export(
         path=path,
-        num_videos=len(videos),
+        num_videos=len(corrected) if content in SPLITS else len(videos),
+        num_without_reference=len(videos) - len(corrected) if content in SPLITS else 0,
         num_conflicts=sum(len(found.conflicts) for found in corrected),
         num_unusable=sum(len(found.unusable) for found in corrected),
         problems={video.video_id: video.problem for video in videos if video.problem},

@@ -404,17 +404,18 @@ def test_documents_from_elan_become_corrections_and_others_are_refused(
     said = handlers.take_documents(desk, asked(typed="cleo"), paths).value
     kept = [action.correction for action in desk.store.read()[len(before) :]]
     assert [(found.reviewer, found.text) for found in kept if found] == [("cleo", "Let us begin.")]
-    first, second = said.splitlines()
+    first, second = said.splitlines()  # the refusal first
     renamed = tmp_path / "renamed.eaf"
     renamed.write_text(text.replace("corrected: assistant", "assistant"), encoding="utf-8")
     refused = handlers.take_documents(desk, asked(typed="cleo"), [str(renamed)]).value
-    assert refused.endswith("or tick “Delete turns whose tier is missing” and choose it again.")
+    assert refused.startswith("⚠ renamed.eaf has no tier 'corrected: assistant', without which ")
+    assert refused.endswith("or tick “Delete turns whose tier is missing” and choose the file again.")
     assert len(desk.store.read()) == len(before) + 1
     allowed = handlers.take_documents(desk, asked(typed="dan"), [str(renamed)], allow_deletions=True).value
-    assert allowed.startswith("renamed.eaf: ")
+    assert allowed == "renamed.eaf: 1 correction is kept in the name of dan; deletions among them: 1."
     assert len(desk.store.read()) > len(before) + 1
-    assert first == "v2.eaf: 1 correction is kept in the name of cleo."
-    assert second.startswith("noise.eaf cannot be read as an ELAN document")
+    assert first.startswith("⚠ noise.eaf cannot be read as an ELAN document")
+    assert second == "v2.eaf: 1 correction is kept in the name of cleo."
     assert str(tmp_path) not in said
     assert handlers.take_documents(desk, asked(request=clicked_by(token="secret")), paths[:1]).value.endswith("of ann.")
 

@@ -177,7 +177,7 @@ def _export_words(written: Export, review: Review) -> Any:
 
 
 def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, allow_deletions: bool = False) -> Any:
-    """Keep what was changed in ELAN documents as corrections: a sentence for each."""
+    """Keep what was changed in ELAN documents as corrections: a sentence for each, refusals first."""
     try:
         split = find_split(desk, asked)
         if not (signed_in(asked.request) or asked.typed.strip()):
@@ -185,7 +185,7 @@ def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, all
         reviewer = reviewer_of(asked.request, asked.typed)
     except ValueError as error:
         return say(sentence(error), is_problem=True)
-    said = [
+    outcomes = [
         take_eaf(
             Path(path),
             samples=split.samples,
@@ -195,7 +195,9 @@ def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, all
         )
         for path in paths or ()
     ]
-    return say("\n".join(said))
+    refused = [outcome.said for outcome in outcomes if outcome.is_refused]
+    kept = [outcome.said for outcome in outcomes if not outcome.is_refused]
+    return say("\n".join([*refused, *kept]), is_problem=bool(refused))
 
 
 def _run_choices(batches: Batches, asked: Asked) -> Any:

@@ -103,14 +103,28 @@ def _describe_source(name: str, source: Split | None) -> SplitSource:
     return SplitSource(name=source.path.name, path=source.path, digest=source.digest)
 
 
-def take_eaf(path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool) -> str:
-    """Keep what was changed in an ELAN document as corrections; return a sentence about it or about its refusal."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What became of an ELAN document."""
+
+    said: str
+    """A sentence about it."""
+    is_refused: bool
+    """Whether nothing of it was kept, because it cannot be used."""
+
+
+def take_eaf(
+    path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool
+) -> Imported:
+    """Keep what was changed in an ELAN document as corrections; return what became of it."""
     try:
         kept = import_eaf(path, samples=samples, store=store, reviewer=reviewer, allow_deletions=allow_deletions)
-        num_kept = len(kept)
     except MissingTierError as error:
-        return f"{str(error).replace(str(path), path.name)}, or tick “{ALLOW_DELETIONS}” and choose it again."
+        said = f"{str(error).replace(str(path), path.name)}, or tick “{ALLOW_DELETIONS}” and choose the file again."
+        return Imported(said=said, is_refused=True)
     except (EngineError, ValueError, OSError) as error:
-        return f"{str(error).replace(str(path), path.name)}."
-    corrections = "1 correction is" if num_kept == 1 else f"{num_kept} corrections are"
-    return f"{path.name}: {corrections} kept in the name of {reviewer}."
+        return Imported(said=f"{str(error).replace(str(path), path.name)}.", is_refused=True)
+    num_deleted = sum(action.correction is not None and action.correction.kind == "delete" for action in kept)
+    corrections = "1 correction is" if len(kept) == 1 else f"{len(kept)} corrections are"
+    deletions = f"; deletions among them: {num_deleted}" if num_deleted else ""
+    return Imported(said=f"{path.name}: {corrections} kept in the name of {reviewer}{deletions}.", is_refused=False)

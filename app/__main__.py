@@ -111,7 +111,7 @@ def serve(options: argparse.Namespace) -> None:
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),
         )
-        desk = Desk(store=store, splits=_reviewed(splits, options.data), is_blind=options.blind)
+        desk = Desk(store=store, splits=_reviewed(splits, options.data), recent=bench.recent, is_blind=options.blind)
         said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, store.notice, *problems]
         print(*filter(None, said), sep="\n", flush=True)
         rules = HostRules.read(options.host, options.allowed_host)

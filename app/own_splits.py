@@ -14,7 +14,7 @@ from typing import Final
 from app.references import check_size
 from eval.forms import write_samples
 from eval.samples import BadRecord, Sample, Split
-from eval.splits import read_split
+from eval.splits import digest_split, read_split
 
 MAX_ADDED: Final = 50
 """Uploaded splits that are kept."""
@@ -56,7 +56,7 @@ def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path
         raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, BadRecord))}")
     folder.mkdir(parents=True, exist_ok=True)
     write_samples(kept, samples, form="manifest")
-    splits[upload.stem] = Split(path=kept, entries=entries)
+    splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_split(kept))
     return upload.stem
 
 

@@ -10,12 +10,15 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from app.clips import Clip
+from app.references import digest_reference
 from app.runs import Run
+from eval.samples import Sample
 
 MAX_CLIPS: Final = 100
 MAX_FRAMES: Final = 200_000
 """Outputs that are kept over all runs, about 100 MB."""
 Place = Mapping[str, str]
+Key = TypeVar("Key")
 Kept = TypeVar("Kept")
 
 
@@ -50,11 +53,15 @@ def has_own_task(run: Run) -> bool:
 
 
 class Recent:
-    """Uploads and runs that cannot be made again from an address; the ones used longest ago are forgotten first."""
+    """Uploads and runs that cannot be made again from an address; the ones used longest ago are forgotten first.
+
+    A reference of an upload is kept for itself: another window may show the upload with another one, or without.
+    """
 
     def __init__(self) -> None:
         self._clips = OrderedDict[str, Clip]()
         self._runs = OrderedDict[str, Run]()
+        self._references = OrderedDict[tuple[str, str], Sample]()
         self._lock = Lock()
 
     def keep_clip(self, clip: Clip) -> None:
@@ -62,8 +69,12 @@ class Recent:
         if clip.content_digest:
             with self._lock:
                 _keep(self._clips, clip.video_id, clip)
+                if clip.sample is not None:
+                    _keep(self._references, (clip.video_id, digest_reference(clip)), clip.sample)
                 while len(self._clips) > MAX_CLIPS:
                     self._clips.popitem(last=False)
+                while len(self._references) > MAX_CLIPS:
+                    self._references.popitem(last=False)
 
     def keep_run(self, run: Run) -> None:
         """Keep a run, unless it can be made again."""
@@ -82,6 +93,14 @@ class Recent:
             self._clips.move_to_end(video_id)
             return clip
 
+    def find_reference(self, video_id: str, digest: str | None = None) -> Sample | None:
+        """Return the reference that an upload was given, by its digest or the last one; None without one."""
+        with self._lock:
+            if digest is not None:
+                return self._references.get((video_id, digest))
+            given = (sample for (name, _), sample in reversed(self._references.items()) if name == video_id)
+            return next(given, None)
+
     def find_run(self, digest: str | None, clip: Clip) -> Run | None:
         """Return the run of a digest and video; None when it is not kept."""
         with self._lock:
@@ -89,6 +108,6 @@ class Recent:
             return run if run is not None and run.clip.video_id == clip.video_id else None
 
 
-def _keep(kept: "OrderedDict[str, Kept]", key: str, value: Kept) -> None:
+def _keep(kept: "OrderedDict[Key, Kept]", key: Key, value: Kept) -> None:
     kept[key] = value
     kept.move_to_end(key)

@@ -3,6 +3,7 @@
 A reference applies to the upload alone. Video files that it names are not looked at.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,6 +48,25 @@ def add_reference(clip: Clip, path: Path) -> tuple[Clip, Sample]:
         start_s=None,  # the upload is the whole of what the reference is about
     )
     return replace(clip, sample=own, fps=sample.fps, num_frames=num_frames), own
+
+
+def digest_reference(clip: Clip) -> str:
+    """Return a name for the reference that an upload was given: 16 hex characters of what it says; empty without one.
+
+    A video of a split has none: its reference is that of the split.
+    """
+    sample = clip.sample
+    if sample is None or not clip.content_digest:
+        return ""
+    said = (
+        sample.fps,
+        sample.num_frames,
+        sample.goal,
+        sample.steps,
+        sample.turns,
+        sorted(sample.initial_state.items()),
+    )
+    return hashlib.sha256(repr(said).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def describe_reference(clip: Clip, sample: Sample, path: Path) -> tuple[str, bool]:

@@ -17,6 +17,7 @@ from app.desk.desk import Desk
 from app.desk.who import signed_in, typed_name
 from app.handlers import Bench, read_task
 from app.player.increments import Increments
+from app.references import digest_reference
 from app.reviews.history import read_review
 from app.runs import Run, TaskText
 from app.views import UNCHANGED, LiveRun, RunView, say_only, show_run, show_running
@@ -28,7 +29,7 @@ from engine.replay import Recording, Thresholds
 from engine.stream import Streamer
 from engine.video import Frame, read_frames
 from engine.vision import encode
-from eval.corrections import apply_corrections
+from eval.corrected import apply_corrections
 
 SAY_EVERY_S = 1.0
 """The status line and the progress bar change at most once a second: each change makes the browser lay out the page."""
@@ -95,7 +96,7 @@ def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.Even
     A blind reviewer's own corrections count alone. A run that was replaced meanwhile is not shown again.
     """
     run, other = (live.run, live.other) if live else (None, None)
-    sample = desk.sample(run.clip.video_id) if run else None
+    sample = desk.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
     if run is None or sample is None or run.clip.sample is None:
         return say_only("There is no run with a reference to judge: press Run.", is_problem=True)
     if live is not None and live.increments is not None:

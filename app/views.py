@@ -19,7 +19,8 @@ from app.scores import draw_scores
 from app.words import clock
 from engine import replay
 from engine.control import Task
-from eval.corrections import CorrectedSample, name_turns
+from eval.corrected import CorrectedSample
+from eval.corrections import name_turns
 from eval.failures import JudgedVideo, worst_frame
 from eval.matching import Encode
 from eval.samples import Sample

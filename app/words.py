@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from eval.corrections import Wish
+from eval.corrected import Wish
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
 STATE_DIFFERENCES: Final = {"behind": "behind the reference", "ahead": "ahead of the reference"}

@@ -42,27 +42,43 @@ class UnheldError(ValueError):
         """What ``without`` calls it."""
 
 
-def write_samples(path: Path, samples: Sequence[Sample], *, form: Form, without: Collection[Detail] = ()) -> None:
+def write_samples(
+    path: Path,
+    samples: Sequence[Sample],
+    *,
+    form: Form,
+    without: Collection[Detail] = (),
+    videos: Mapping[Path, str] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> None:
     """Write a split, whole or not at all.
 
     Args:
-        path: The file; the manifest names videos below its folder relative to it.
+        path: The file; the manifest names videos below its folder relative to it, others by their absolute path.
         samples: In the order in which they are written.
         form: Our manifest (one object), DST training clips (a list) or ProAssist's dialogues (JSON lines).
         without: What is left out because the form cannot hold it; ``updates`` includes the initial state.
+        videos: What the manifest calls each video file instead.
+        provenance: Where the samples come from: the manifest's field ``provenance``, which ``eval.splits`` ignores; of
+            another form the file ``<path>.provenance.json``.
 
     Raises ``ValueError`` naming the video and what the form cannot hold, ``UnheldError`` when it may be left out.
     """
     _check(samples)
     kept = [_without(sample, without) for sample in samples]
     if form == "manifest":
-        text = to_json({"videos": [_listed(sample, path.resolve().parent) for sample in kept]}, indent=1)
+        folder, names = path.resolve().parent, videos or {}
+        listed = [_listed(sample, names.get(sample.video_path or path), folder) for sample in kept]
+        text = to_json({**({"provenance": provenance} if provenance else {}), "videos": listed}, indent=1)
     else:
         records = [_published(sample, form) for sample in kept]
         lines = ",\n".join(to_json(record) for record in records)
         text = f"[{lines}]" if form == "dst" else "\n".join(to_json(record) for record in records)
     with write_whole(path) as file:
         file.write(text + "\n")
+    if provenance and form != "manifest":
+        with write_whole(path.with_name(f"{path.name}.provenance.json")) as file:
+            file.write(to_json(provenance, indent=1) + "\n")
 
 
 def _check(samples: Sequence[Sample]) -> None:
@@ -90,14 +106,15 @@ def _without(sample: Sample, without: Collection[Detail]) -> Sample:
     return replace(sample, turns=turns, video_path=None if "video_path" in without else sample.video_path)
 
 
-def _listed(sample: Sample, folder: Path) -> dict[str, Any]:
+def _listed(sample: Sample, name: str | None, folder: Path) -> dict[str, Any]:
     video_path = None if sample.video_path is None else sample.video_path.resolve()
     if video_path is not None and video_path.is_relative_to(folder):
         video_path = video_path.relative_to(folder)
+    video_name = None if video_path is None else name or video_path.as_posix()
     start = {} if sample.start_s is None else {"start_s": sample.start_s}
     return {
         "video_id": sample.video_id,
-        "video_path": None if video_path is None else video_path.as_posix(),
+        "video_path": video_name,
         **start,
         "fps": sample.fps,
         "num_frames": sample.num_frames,

@@ -54,7 +54,7 @@ def video_options() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIR",
         help="folder, searched with all folders in it, for the videos of records without video_path: a file is called "
-        "as the record's video_id or video_uid, or as its frames_file",
+        "as the record's video_id or video_uid, or as its frames_file; also for a video_path that is not there",
     )
     return videos
 

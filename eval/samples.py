@@ -5,7 +5,7 @@ Records only; ``eval.splits`` reads them from files.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -82,6 +82,8 @@ class Split:
     """Its file."""
     entries: tuple[Sample | BadRecord, ...]
     """In the order of the file."""
+    digest: str = field(default="", compare=False)
+    """SHA-256 of the file as it was read; empty for one that was not read."""
 
     @property
     def samples(self) -> tuple[Sample, ...]:

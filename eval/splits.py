@@ -1,14 +1,16 @@
 """Reads the samples of a split from its file, in three forms that are told apart by content.
 
 Our own manifest is one JSON object per split: ``{"videos": [...]}``, each video with the fields of ``Sample``
-(``video_path`` relative to the manifest, turns in seconds; with ``start_s`` it is a part of its file). Published
+(``video_path`` relative to the manifest, turns in seconds; with ``start_s`` it is a part of its file). Other fields of
+the object, such as ``provenance`` (``app.exports.corrected_split``), are ignored. Published
 clips, DST (``eval.dst_clips``) or ProAssist (``eval.proassist``), come as one JSON object, a list, or JSON lines; each
 is a part of its video, and may name the file in ``video_path`` too. A folder of videos (``eval.video_files``) has the
-files of records that name none. Nothing is dropped silently: what cannot be used
+files of records that name none, or one that is not there. Nothing is dropped silently: what cannot be used
 is a ``ValueError`` that names file, record, field and cure (``read_samples``), or an entry of the split that says so
 (``read_split``).
 """
 
+import hashlib
 import json
 import warnings
 from collections.abc import Iterable, Sequence
@@ -40,7 +42,7 @@ class SampleWarning(UserWarning):
 def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None = None) -> list[Sample]:
     """Read all samples of a file in any of the three forms; published turns become relative to their clip.
 
-    ``videos`` is a folder with the videos of records that have no ``video_path``.
+    ``videos`` is a folder with the videos of records that have no ``video_path``, or one that is not there.
     Raises ``ValueError`` naming file, record, field and cure. Turns outside their video are such an error; with
     ``strict=False`` they are left out, and each sample that loses some gives one ``SampleWarning`` that lists them.
     """
@@ -53,7 +55,7 @@ def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None =
 def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
     """Read what can be read of a split, and say of every other record why it cannot.
 
-    ``videos`` is a folder with the videos of records that have no ``video_path``.
+    ``videos`` is a folder with the videos of records that have no ``video_path``, or one that is not there.
     Raises ``ValueError`` when the file as a whole is none of the three forms, or ``videos`` is no folder.
     """
     source = Path(path)
@@ -69,7 +71,12 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
             video_id = next(name for name in names if name is not None and name not in entries)
             entries[video_id] = BadRecord(video_id=video_id, reason=str(error))
             ids.reserve(video_id)
-    return Split(path=source, entries=tuple(entries.values()))
+    return Split(path=source, entries=tuple(entries.values()), digest=digest_split(source))
+
+
+def digest_split(path: Path) -> str:
+    """Return the SHA-256 of a split's file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +115,13 @@ def _read_sample(record: _Record, source: Path, *, strict: bool, ids: SampleIds,
         warnings.warn(f"{listed}; left out", SampleWarning, stacklevel=3)
         sample = replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
     try:
-        if sample.video_path is None and videos is not None:
+        if videos is not None and sample.video_path is None:
             found = videos.find((sample.video_id, *(clip.extent.file_names if clip else ())))
             sample = replace(sample, video_path=found)
+        elif videos is not None and sample.video_path is not None and not sample.video_path.is_file():
+            path = sample.video_path
+            written = path.relative_to(source.parent) if path.is_relative_to(source.parent) else path
+            sample = replace(sample, video_path=videos.find_file(written) or path)
         return ids.assign(sample, clip.extent if clip else None)
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error

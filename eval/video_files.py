@@ -1,7 +1,10 @@
-"""Finds the video files of records that name none, in a folder, by the names that the record gives its video."""
+"""Finds the video files of records in a folder: of those that name no file by the names that they give their video.
+
+A file that a record names, and that is not there, is found by its path from the folder, or by its file name.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,16 +29,26 @@ class VideoFolder:
         """Return the file of the first name that has one. Raises ``ValueError`` where none or several have it."""
         tried = list(dict.fromkeys(names))
         for name in tried:
-            files = self._found.get(name, [])
-            if len(files) == 1:
-                return files[0]
-            if files:
-                listed = " and ".join(str(file.relative_to(self._path)) for file in files[:2])
-                raise ValueError(
-                    f"{len(files)} videos in {self._path} are called {name}, such as {listed}; rename or remove all "
-                    "but one, or name the file in video_path"
-                )
+            if files := self._found.get(name, []):
+                return self._only(files, name)
         raise ValueError(
             f"no video in {self._path} is called {' or '.join(tried)} (ending in {', '.join(sorted(SUFFIXES))}); "
             "rename it, or name the file in video_path"
         )
+
+    def find_file(self, written: Path) -> Path | None:
+        """Return the file of a path that a record names; None without one. Raises ``ValueError`` for several."""
+        there = self._path / written
+        if not written.is_absolute() and ".." not in written.parts and there.is_file():
+            return there
+        files = [file for file in self._found.get(written.stem, []) if file.name == written.name]
+        return self._only(files, written.name) if files else None
+
+    def _only(self, files: Sequence[Path], name: str) -> Path:
+        if len(files) > 1:
+            listed = " and ".join(str(file.relative_to(self._path)) for file in files[:2])
+            raise ValueError(
+                f"{len(files)} videos in {self._path} are called {name}, such as {listed}; rename or remove all "
+                "but one, or name the file in video_path"
+            )
+        return files[0]

@@ -1,5 +1,6 @@
 """The reviews tab without a browser: progress, agreement, what is to be settled, exports, imports, who may come in."""
 
+import hashlib
 import json
 import re
 import zipfile
@@ -16,10 +17,11 @@ from app.__main__ import main as serve
 from app.batch import saved
 from app.batch.batches import Batches
 from app.batch.jobs import Jobs
-from app.clips import read_splits
+from app.clips import clip_of, read_splits
 from app.desk import handlers
+from app.desk.asked import UNSPLIT, Asked
 from app.desk.desk import Desk
-from app.desk.handlers import Asked, DeskView
+from app.desk.handlers import DeskView
 from app.desk.transfer import SPLITS, TABLES
 from app.desk.who import read_users
 from app.exports.__main__ import main as export
@@ -158,7 +160,7 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
     told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "missed")]
     for who, verdict in told:
         desk.store.append(Action(kind="verdict", reviewer=who, video_id=upload.video_id, event=upload, verdict=verdict))
-    question = asked(split=handlers.UNSPLIT)
+    question = asked(split=UNSPLIT)
     view = handlers.show(batches, desk, question)
     assert view.status.value == "Videos of no split: 1 judged events in 1 videos, 1 to settle."
     assert view.videos == [[upload.video_id, 1, "ann 1, bob 1", "correct 1, missed 1", 0, 0]]
@@ -174,10 +176,35 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
     tables = json.loads((tmp_path / "zip" / "uploads-json" / "review.json").read_text(encoding="utf-8"))
     assert [(row["reviewer"], row["verdict"]) for row in tables["verdicts"]] == told
     assert "no reference to correct" in write(batches, desk, question, "corrected split, as manifest", [], [])[0].value
-    assert "no reference to correct" in handlers.take_documents(desk, replace(question, typed="ann"), []).value
+    assert "documents of uploads" in handlers.take_documents(desk, replace(question, typed="ann"), []).value
     blind = handlers.show(batches, desk, replace(question, typed="ann", is_blind=True))
     assert "bob" not in words(blind)
     assert blind.videos == [[upload.video_id, 1, "ann 1", "correct 1", 0, 0]]
+
+
+def test_corrections_of_uploads_are_shown_and_exported_where_the_page_has_their_reference(
+    batches: Batches, desk: Desk, tmp_path: Path
+) -> None:
+    sample = batches.splits["test"].samples[0]
+    clip = replace(
+        clip_of(sample, sample.video_path or Path(), is_bundled=False), name="mine.mp4", content_digest="0123abcd"
+    )
+    own = replace(sample, video_id=clip.video_id, video_path=None)
+    desk.recent.keep_clip(replace(clip, sample=own))
+    for who in ("ann", "bob"):
+        for video_id in (clip.video_id, "gone.mp4 0123abcd"):
+            made = Correction(reviewer=who, kind="text", turn=name_turns(own.turns)[0], text=f"Begin, {who}.")
+            desk.store.append(Action(kind="correction", reviewer=who, video_id=video_id, correction=made))
+    question = asked(split=UNSPLIT)
+    view = handlers.show(batches, desk, question)
+    assert view.status.value == "Videos of no split: 0 judged events in 2 videos, 1 to settle."
+    assert [row[4:] for row in view.videos] == [[0, 0], [0, 1]]
+    said, button = write(batches, desk, question, "corrected split, as manifest", ["bob"], [])
+    left_out = "Left out, since this page has no reference of them: 1 uploads."
+    assert said.value == f"uploads-manifest.zip holds 1 videos. {left_out}"
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    (found,) = read_samples(tmp_path / "zip" / "uploads-manifest" / "uploads.json")
+    assert (found.video_id, found.turns[0].text) == (clip.video_id, "Begin, bob.")
 
 
 def test_corrections_are_counted_by_the_turns_that_differ(batches: Batches, desk: Desk) -> None:
@@ -319,10 +346,36 @@ def test_an_export_is_what_the_command_line_writes(
     else:
         left = [part for name in without.get(form, []) for part in ("--without", name)]
         name = {"proassist": "test.jsonl"}.get(form, "test.json")
+        left += ["--relative-to", "split"]
         assert export(["split", str(reviewed.split), *left, *common, str(out / name)]) == 1
     written = files(tmp_path / "zip" / f"test-{form}")
     assert written == files(out)
     assert written
+
+
+def test_a_corrected_manifest_of_the_page_names_no_folder_of_the_server_and_says_whose_corrections_it_has(
+    batches: Batches, desk: Desk, reviewed: Reviewed, tmp_path: Path
+) -> None:
+    _, button = write(batches, desk, asked(), "corrected split, as manifest", ["ann"], [])
+    zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
+    path = tmp_path / "zip" / "test-manifest" / "test.json"
+    assert str(tmp_path) not in path.read_text(encoding="utf-8")
+    found = read_samples(path, videos=tmp_path)
+    assert [sample.turns[1:] for sample in found] == [sample.turns[1:] for sample in read_samples(reviewed.split)]
+    assert all(sample.video_path and sample.video_path.is_file() for sample in found)
+    provenance = json.loads(path.read_text(encoding="utf-8"))["provenance"]
+    assert provenance.pop("last_correction_at").startswith("20")
+    assert provenance == {
+        "written_by": "StepScope 0.1.0",
+        "source": "test.json",
+        "source_sha256": hashlib.sha256(reviewed.split.read_bytes()).hexdigest(),
+        "reviewers": ["ann"],
+        "num_corrections": {"does not fit": 1, "effective": 1, "overruled": 1},
+        "num_corrected_turns": 1,
+        "prefer": ["ann"],
+        "only": None,
+        "without": [],
+    }
 
 
 def test_what_a_form_cannot_hold_is_refused_in_a_sentence(batches: Batches, desk: Desk) -> None:
@@ -351,17 +404,18 @@ def test_documents_from_elan_become_corrections_and_others_are_refused(
     said = handlers.take_documents(desk, asked(typed="cleo"), paths).value
     kept = [action.correction for action in desk.store.read()[len(before) :]]
     assert [(found.reviewer, found.text) for found in kept if found] == [("cleo", "Let us begin.")]
-    first, second = said.splitlines()
+    first, second = said.splitlines()  # the refusal first
     renamed = tmp_path / "renamed.eaf"
     renamed.write_text(text.replace("corrected: assistant", "assistant"), encoding="utf-8")
     refused = handlers.take_documents(desk, asked(typed="cleo"), [str(renamed)]).value
-    assert refused.endswith("or tick “Delete turns whose tier is missing” and choose it again.")
+    assert refused.startswith("⚠ renamed.eaf has no tier 'corrected: assistant', without which ")
+    assert refused.endswith("or tick “Delete turns whose tier is missing” and choose the file again.")
     assert len(desk.store.read()) == len(before) + 1
     allowed = handlers.take_documents(desk, asked(typed="dan"), [str(renamed)], allow_deletions=True).value
-    assert allowed.startswith("renamed.eaf: ")
+    assert allowed == "renamed.eaf: 1 correction is kept in the name of dan; deletions among them: 1."
     assert len(desk.store.read()) > len(before) + 1
-    assert first == "v2.eaf: 1 correction is kept in the name of cleo."
-    assert second.startswith("noise.eaf cannot be read as an ELAN document")
+    assert first.startswith("⚠ noise.eaf cannot be read as an ELAN document")
+    assert second == "v2.eaf: 1 correction is kept in the name of cleo."
     assert str(tmp_path) not in said
     assert handlers.take_documents(desk, asked(request=clicked_by(token="secret")), paths[:1]).value.endswith("of ann.")
 

@@ -121,6 +121,26 @@ def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: Review
     assert {row["reviewer"] for row in rows} == {"ann", HOSTILE}
 
 
+def test_a_document_without_a_tier_is_imported_only_after_the_box_was_ticked_for_it(
+    page: Page, reviewed: Reviewed, tmp_path: Path
+) -> None:
+    export(
+        ["write", str(reviewed.runs / "a"), "--form", "eaf", "--out", str(tmp_path), "--reviews", str(reviewed.store)]
+    )
+    document = tmp_path / "v2.eaf"
+    text = document.read_text(encoding="utf-8")
+    document.write_text(text.replace('"corrected: assistant"', '"said"'), encoding="utf-8")
+    enter(page, "Export and import")
+    imported, box = "#imported [role=status]", page.locator("#allow_deletions input")
+    for _ in range(2):  # the box counts for one import
+        page.set_input_files("#documents input[type=file]", document)
+        wait_for_status(page, "⚠ v2.eaf has no tier 'corrected: assistant'", status=imported)
+        box.check()
+        page.set_input_files("#documents input[type=file]", document)
+        wait_for_status(page, "^v2.eaf: .* kept in the name of ann", status=imported)
+        page.wait_for_function("!document.querySelector('#allow_deletions input').checked")
+
+
 def test_neither_passwords_nor_the_store_nor_a_run_folder_can_be_fetched(
     page: Page, address: str, reviewed: Reviewed
 ) -> None:

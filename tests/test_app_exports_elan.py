@@ -16,7 +16,8 @@ from app.exports.pairing import pair_nearest
 from app.exports.spans import Span, split_lanes
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.review import fold_actions
-from eval.corrections import Correction, TurnName, apply_corrections
+from eval.corrected import apply_corrections
+from eval.corrections import Correction, TurnName
 from eval.samples import Sample, Turn, turn_order
 from tests.reviewed import EVIL, NAMES, SAMPLE, reviewed_video
 from tests.strategies import few, samples
@@ -246,7 +247,7 @@ def test_a_tier_that_is_missing_or_renamed_is_refused_unless_deletions_are_allow
         found = root.find(f"TIER[@TIER_ID='{tier}']")
         found.getparent().remove(found) if name is None else found.set("TIER_ID", name)
 
-    with pytest.raises(MissingTierError, match=rf"has no tier '{re.escape(tier)}', without which 1 turns would be del"):
+    with pytest.raises(MissingTierError, match=rf"has no tier '{re.escape(tier)}', without which 1 turn would be del"):
         edited(tmp_path, change)
     (found,) = edited(tmp_path, change, allow_deletions=True)
     assert found.kind == "delete"

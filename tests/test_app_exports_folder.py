@@ -218,6 +218,60 @@ def test_the_command_line_goes_once_round(
     assert not (tmp_path / "none").exists()
 
 
+def test_a_corrected_manifest_names_videos_from_its_own_folder_or_as_the_split_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {name: tmp_path / name for name in ("data/a/v.mp4", "data/b/v.mp4", "data/split/near.mp4", "data/far.mp4")}
+    for file in files.values():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"video")
+    written = [
+        "near.mp4",
+        "../far.mp4",
+        *(str(files[name]) for name in ("data/a/v.mp4", "data/b/v.mp4", "data/far.mp4")),
+    ]
+    source, out = tmp_path / "data" / "split" / "split.json", tmp_path / "out" / "corrected.json"
+    write_samples(source, [replace(SAMPLE, video_id=f"v{number}") for number in range(5)], form="manifest")
+    content = json.loads(source.read_text())
+    for video, path in zip(content["videos"], written, strict=True):
+        video["video_path"] = path
+    source.write_text(json.dumps(content))
+    monkeypatch.chdir(tmp_path)
+
+    def export(*options: str) -> list[str]:
+        assert main(["split", str(source), "--out", str(out), *options]) == 0
+        return [video["video_path"] for video in json.loads(out.read_text())["videos"]]
+
+    assert export() == [
+        "../data/split/near.mp4",
+        *(f"../data/{name}" for name in ("far.mp4", "a/v.mp4", "b/v.mp4", "far.mp4")),
+    ]
+    found = [(sample.video_path or Path()).resolve() for sample in read_samples(out)]
+    assert found == [(sample.video_path or Path()).resolve() for sample in read_samples(source)]
+    assert export("--relative-to", "split") == ["near.mp4", "../far.mp4", "a/v.mp4", "b/v.mp4", "far.mp4"]
+    assert [sample.video_path for sample in read_samples(out, videos=tmp_path / "data")] == [
+        files["data/split/near.mp4"],
+        files["data/far.mp4"],
+        files["data/a/v.mp4"],
+        files["data/b/v.mp4"],
+        files["data/far.mp4"],
+    ]
+
+
+@pytest.mark.parametrize("form", ["dst", "proassist"])
+def test_a_published_form_has_its_provenance_beside_it(tmp_path: Path, form: str) -> None:
+    bare = replace(SAMPLE, turns=tuple(replace(turn, cause=None) for turn in SAMPLE.turns if turn.role != "update"))
+    write_samples(tmp_path / "split.json", [bare], form="manifest")
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        correct(store, Correction(reviewer="ann", kind="text", turn=NAMES[0], text="Lay down the hull."))
+    out = tmp_path / "corrected.json"
+    command = ["split", str(tmp_path / "split.json"), "--out", str(out), "--form", form]
+    assert main([*command, "--reviews", str(tmp_path / "reviews.sqlite")]) == 0
+    provenance = json.loads((tmp_path / "corrected.json.provenance.json").read_text(encoding="utf-8"))
+    assert (provenance["reviewers"], provenance["num_corrected_turns"]) == (["ann"], 1)
+    assert [turn.text for turn in read_samples(out)[0].turns][:1] == ["Lay down the hull."]
+
+
 def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = str(tmp_path / "reviews.sqlite")
     with open_store(store) as opened:

@@ -2,6 +2,7 @@ import csv
 import html
 import io
 from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +16,7 @@ from app.exports.rows import ROWS, CorrectionRow, PredictionRow, ReferenceRow, S
 from app.exports.tables import read_csv_tables, read_json_tables, write_csv_tables, write_json_tables
 from app.exports.tabulate import tabulate
 from app.exports.webvtt import write_webvtt
-from app.reviews.actions import Event
+from app.reviews.actions import Action, Event
 from app.reviews.review import fold_actions
 from engine.errors import EngineError
 from eval.corrections import Correction
@@ -130,8 +131,44 @@ def test_a_reviewed_video_becomes_rows() -> None:
             number=0,
             new_text="",
             new_time_s=3.5,
+            order=1,
+            at=tables.corrections[0].at,
+            status="effective",
         ),
     )
+
+
+def test_corrections_have_their_order_their_time_and_whether_they_are_in_force() -> None:
+    first, second, undone = (
+        Correction(reviewer="ann", kind="time", turn=NAMES[4], time_s=time_s) for time_s in (1.0, 2.0, 3.0)
+    )
+    at = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    gone = Correction(reviewer="ann", kind="delete", turn=replace(NAMES[4], text="Older."))
+    actions = [
+        Action(kind="correction", reviewer="ann", video_id="boat", correction=found, at=at + timedelta(seconds=second))
+        for second, found in enumerate((first, second, gone, undone))
+    ]
+    actions.append(Action(kind="undo", reviewer="ann", video_id="boat", target=actions[-1].action_id))
+    video = replace(reviewed_video(), review=fold_actions(actions))
+    rows = tabulate([video]).corrections
+    assert [(row.order, row.at[17:19], row.new_time_s, row.status) for row in rows] == [
+        (1, "00", 1.0, "replaced"),
+        (2, "01", 2.0, "effective"),
+        (3, "02", None, "does not fit"),
+        (4, "03", 3.0, "undone"),
+    ]
+    bare = tabulate([replace(video, sample=None)]).corrections
+    assert [row.status for row in bare] == ["", "", "", "undone"], "without a reference nothing is known of the others"
+
+
+def test_corrections_of_a_version_without_a_status_are_read(tmp_path: Path) -> None:
+    write_csv_tables(tmp_path, Tables())
+    columns = [field.name for field in fields(CorrectionRow) if field.name not in ("order", "at", "status")]
+    cells = {"time_s": "1.5", "number": "0", "new_time_s": ""}
+    lines = ",".join(columns), ",".join(cells.get(name, "x") for name in columns)
+    (tmp_path / "corrections.csv").write_text("\r\n".join([*lines, ""]), encoding="utf-8")
+    (row,) = read_csv_tables(tmp_path).corrections
+    assert (row.time_s, row.order, row.at, row.status) == (1.5, 0, "", "")
 
 
 def test_a_video_without_run_reference_or_review_has_no_rows_and_others_are_left_out() -> None:

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,19 @@ import pytest
 
 from app import handlers, references
 from app.clips import Clip, Demos, read_demos
+from app.desk.answers import Answer, answer
+from app.desk.desk import Desk
 from app.handlers import Bench
+from app.references import digest_reference
+from app.reviews.history import read_review
+from app.reviews.store import open_store
 from app.views import Buttons, ClipView, LiveRun, RunView
+from eval.corrections import Correction, name_turns
 from eval.forms import write_samples
 from eval.samples import Sample
 from eval.splits import read_samples
 from tests.benches import make_bench, run_views, views
+from tests.fakes import anybody
 
 Take = Callable[[Clip | None, Path | None], tuple[ClipView, RunView, Buttons]]
 PUBLISHED = Path(__file__).parents[2] / "shared" / "data" / "proassist_dialogues.jsonl"
@@ -87,6 +94,47 @@ def test_of_several_records_the_one_of_the_upload_is_taken_and_its_video_is_not_
     assert taken.clip.path == clip.path
     assert taken.clip.sample is not None
     assert (taken.clip.sample.video_id, taken.clip.sample.video_path) == (clip.video_id, None)
+
+
+def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does_not_fit(
+    take: Take, bench: Bench, clip: Clip, sample: Sample, tmp_path: Path
+) -> None:
+    def ask(shown: Clip | None, *actions: dict[str, Any]) -> Answer:
+        """Ask as a window that shows an upload does."""
+        assert shown is not None
+        reference = digest_reference(shown)
+        asked = {"video_id": shown.video_id, "reviewer": "ann", "is_blind": False, "has_layer": None}
+        return answer(desk, {**asked, "reference": reference, "actions": actions}, request=anybody())
+
+    name = name_turns(sample.turns)[0]
+    given = Correction(reviewer="ann", kind="text", turn=name, text="Begin.")
+    action = {
+        "action_id": "a",
+        "kind": "correction",
+        "correction": {"kind": "text", "turn": asdict(name), "text": "Begin."},
+    }
+    write_samples(tmp_path / "own.json", [sample], form="manifest")
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        desk = Desk(store=store, splits={}, recent=bench.recent)
+        assert ask(clip, action)["refused"] == {"a": "this video has no reference to correct"}
+        taken = take(clip, tmp_path / "own.json")[0].clip
+        reply = ask(taken, action)
+        assert (reply["kept"][0]["action_id"], reply["refused"]) == ("a", {})
+        assert reply["state"]["layer"]["turns"][0]["text"] == "Begin."
+        assert [found.correction for found in store.read()] == [given]
+
+        write_samples(tmp_path / "own.json", [replace(sample, turns=sample.turns[1:])], form="manifest")
+        other = take(taken, tmp_path / "own.json")[0].clip
+        (listed,) = ask(other)["state"]["layer"]["unusable"]
+        assert listed.startswith(f"ann: the reference has no assistant turn {name.text!r}")
+        assert ask(taken)["state"]["layer"]["unusable"] == [], "a window with the first reference goes on"
+        bare = take(taken, None)[0].clip
+        assert ask(bare)["state"]["layer"] is None
+
+        assert taken is not None
+        review = read_review(store)
+        assert desk.list_unsplit(review) == (taken.video_id,), "a correction alone lists an upload"
+        assert desk.sample(taken.video_id) == (other and other.sample), "the last one that was given"
 
 
 def test_a_reference_that_is_longer_than_the_upload_is_asked_about(

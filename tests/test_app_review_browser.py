@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 from app.reviews.actions import Action, Event, Verdict
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore, open_store
-from eval.corrections import apply_corrections
+from eval.corrected import apply_corrections
 from tests.browser import NEEDS_CHROMIUM, free_port, inspect, serve_player, start_player
 from tests.played import HOSTILE, make_run
 from tests.reviewing import go_to, make_folder, name_reviewer, open_player, press, wait_until_saved, watched_player

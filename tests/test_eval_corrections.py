@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.corrections import Conflict, Correction, CorrectionKind, TurnName, Wish, apply_corrections, name_turns
+from eval.corrected import Conflict, Wish, apply_corrections
+from eval.corrections import Correction, CorrectionKind, TurnName, name_turns
 from eval.samples import Sample, Turn, is_inside
 from tests.strategies import BOAT, few, samples
 
@@ -121,6 +122,55 @@ def test_a_preferred_reviewer_settles_the_conflicts_that_she_takes_part_in_and_n
     gone = correct("delete", by="zoe")
     assert aspects(*texts, *times, gone, prefer=()) == ["text", "time", "presence"]
     assert aspects(*texts, *times, gone, prefer=("zoe",)) == []
+
+
+NEW = Turn(time_s=4.0, role="assistant", text="New.")
+
+
+@pytest.mark.parametrize(
+    ("corrections", "prefer", "statuses"),
+    [
+        ([correct("text", text="a"), correct("text", text="b")], (), "replaced, effective"),
+        ([correct("text", text="a"), correct("time", time_s=2.0)], (), "effective, effective"),
+        ([correct("text", text="a"), correct("text", text="a", by="bob")], (), "effective, effective"),
+        ([correct("text", text="a"), correct("text", text="b", by="bob")], (), "in conflict, in conflict"),
+        ([correct("text", text="a"), correct("text", text="b", by="bob")], ("bob",), "overruled, effective"),
+        ([correct("text", text="a"), correct("delete")], (), "replaced, effective"),
+        ([correct("delete"), correct("text", text="a")], (), "replaced, effective"),
+        ([correct("delete"), correct("add")], (), "replaced, effective"),
+        ([correct("delete"), correct("text", text="a", by="bob")], (), "in conflict, effective"),
+        ([correct("delete"), correct("text", text="a", by="bob")], ("ann",), "effective, overruled"),
+        ([correct("delete"), correct("text", text="a", by="bob")], ("bob",), "overruled, effective"),
+        ([correct("add", NEW), correct("text", NEW, text="a")], (), "effective, effective"),
+        (
+            [correct("add", NEW), correct("delete", NEW), correct("text", NEW, text="a")],
+            (),
+            "effective, replaced, effective",
+        ),
+        ([correct("add", NEW), correct("delete", NEW, by="bob")], (), "in conflict, in conflict"),
+        (
+            [correct("add", NEW), correct("text", NEW, text="a"), correct("delete", NEW, by="bob")],
+            (),
+            "in conflict, in conflict, in conflict",
+        ),
+        ([correct("boundary", END, time_s=2.0), correct("time", END, time_s=3.0)], (), "effective, effective"),
+        (
+            [correct("boundary", END, time_s=2.0), correct("time", START, time_s=3.0, by="bob")],
+            (),
+            "in conflict, in conflict",
+        ),
+        (
+            [correct("delete", START), correct("delete", END), correct("boundary", END, time_s=2.0)],
+            (),
+            "effective, effective, replaced",
+        ),
+        ([correct("text", ASK, text="a"), correct("delete", NEW)], (), "effective, does not fit"),
+    ],
+)
+def test_each_correction_says_whether_it_is_in_force(
+    corrections: list[Correction], prefer: tuple[str, ...], statuses: str
+) -> None:
+    assert ", ".join(apply_corrections(SAMPLE, corrections, prefer=prefer).statuses) == statuses
 
 
 def test_a_deletion_against_an_edit_is_a_conflict() -> None:

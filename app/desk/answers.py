@@ -22,7 +22,8 @@ from app.reviews.review import Opinion, Review
 from app.words import tell_wishes
 from engine.errors import EngineError
 from engine.texts import plain, plain_all
-from eval.corrections import CorrectedSample, Correction, TurnName, apply_corrections, name_turns
+from eval.corrected import CorrectedSample, apply_corrections
+from eval.corrections import Correction, TurnName, name_turns
 from eval.samples import Sample
 
 Answer = dict[str, Any]
@@ -38,8 +39,9 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
 
     Args:
         desk: The store and the references.
-        asked: ``video_id``, the typed name ``reviewer``, ``is_blind``, ``actions``: what to keep, in its order, and
-            ``has_layer``: which corrections the page shows already.
+        asked: ``video_id``, the typed name ``reviewer``, ``is_blind``, ``actions``: what to keep, in its order,
+            ``has_layer``: which corrections the page shows already, and of an upload that is shown ``reference``: the
+            digest of its reference, empty without one.
         request: Who asks.
 
     Returns:
@@ -49,7 +51,8 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
     name = signed_in(request)
     reply: Answer = {"signed_in": name, "is_blind": desk.is_blind, "kept": [], "refused": {}, "state": None}
     try:
-        video_id = plain(str(asked["video_id"]))
+        video_id, reference = plain(str(asked["video_id"])), asked.get("reference")
+        sample = desk.sample(video_id, reference=None if reference is None else str(reference))
         giver = str(asked["reviewer"]).strip()
         typed = typed_name(giver)
         reviewer = reviewer_of(request, typed) if name or typed else None
@@ -60,7 +63,7 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
         for action in asked["actions"]:
             action_id = plain(str(action["action_id"]))
             try:
-                touched = _keep(desk, action, reviewer=reviewer, video_id=video_id)
+                touched = _keep(desk, action, sample, reviewer=reviewer, video_id=video_id)
             except (ValueError, OverflowError) as error:
                 reply["refused"][action_id] = str(error)
             except (TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -69,7 +72,7 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
                 reply["kept"].append({"action_id": action_id, "event": touched})
         only = (reviewer or "") if desk.is_blind or asked["is_blind"] else None
         review = read_review(desk.store, video_id=video_id, only=only)
-        reply["state"] = _describe(desk, review, video_id, has_layer=asked["has_layer"])
+        reply["state"] = _describe(sample, review, video_id, has_layer=asked["has_layer"])
     except (KeyError, TypeError, AttributeError) as error:
         reply["error"] = f"the page asked for something that cannot be read: {error}; reload it"
     except (EngineError, ValueError) as error:
@@ -78,7 +81,9 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
     return answered
 
 
-def _keep(desk: Desk, asked: Mapping[str, Any], *, reviewer: str | None, video_id: str) -> str | None:
+def _keep(
+    desk: Desk, asked: Mapping[str, Any], sample: Sample | None, *, reviewer: str | None, video_id: str
+) -> str | None:
     """Keep one action; return the key of the event that it is about, if it is about one."""
     if reviewer is None:
         raise ValueError("nothing is kept without a reviewer's name")
@@ -93,7 +98,7 @@ def _keep(desk: Desk, asked: Mapping[str, Any], *, reviewer: str | None, video_i
         return _event_key(done)
     action = _to_action(plain_all(asked), reviewer=reviewer, video_id=video_id)
     if action.correction is not None:
-        _check_fits(desk, action.correction, video_id)
+        _check_fits(desk, action.correction, sample, video_id)
     return _event_key(desk.store.append(action))
 
 
@@ -111,8 +116,7 @@ def _to_action(asked: Mapping[str, Any], *, reviewer: str, video_id: str) -> Act
         raise ValueError(f"{where}: {first['msg']}".removeprefix(": Value error, ")) from error
 
 
-def _check_fits(desk: Desk, correction: Correction, video_id: str) -> None:
-    sample = desk.sample(video_id)
+def _check_fits(desk: Desk, correction: Correction, sample: Sample | None, video_id: str) -> None:
     if sample is None:
         raise ValueError("this video has no reference to correct")
     before = read_review(desk.store, video_id=video_id).corrections.get(video_id, ())
@@ -127,15 +131,15 @@ def _event_key(action: Action) -> str | None:
     return action.event.key if action.event else None
 
 
-def _describe(desk: Desk, review: Review, video_id: str, *, has_layer: object) -> Answer:
+def _describe(sample: Sample | None, review: Review, video_id: str, *, has_layer: object) -> Answer:
     """Say what is said of a video; the layer, the largest part, only when it is not the one that the page has."""
     said = {found.event.key: [_opinion(opinion) for opinion in found.opinions] for found in review.events}
     corrections = review.corrections.get(video_id, ())
-    name = hashlib.sha256(repr((video_id, corrections)).encode(errors="surrogatepass")).hexdigest()[:16]
+    source = sample and sample.turns
+    name = hashlib.sha256(repr((video_id, source, corrections)).encode(errors="surrogatepass")).hexdigest()[:16]
     state: Answer = {"video_id": video_id, "opinions": said, "layer_name": name, "left_out": list(review.unreadable)}
     if has_layer == name:
         return state
-    sample = desk.sample(video_id)
     return state | {"layer": _layer(sample, apply_corrections(sample, corrections)) if sample else None}
 
 

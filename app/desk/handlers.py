@@ -4,7 +4,6 @@ In blind mode the store is read for one reviewer only, so that nothing of the ot
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -13,39 +12,36 @@ import gradio as gr
 
 from app.batch import saved
 from app.batch.batches import Batches
+from app.desk.asked import (
+    NO_NAME,
+    NO_RUN,
+    UNSPLIT,
+    Asked,
+    find_run,
+    find_split,
+    gather_asked,
+    read_asked,
+    summarize_asked,
+)
 from app.desk.desk import Desk
 from app.desk.summary import (
     Progress,
-    SplitReview,
     draw_agreement,
     draw_progress,
     list_unsettled,
     measure_split,
     said_at,
-    summarize,
-    summarize_unsplit,
     video_rows,
 )
 from app.desk.transfer import Export, take_eaf, write_zip
 from app.desk.who import reviewer_of, signed_in
-from app.exports.folder import gather_videos
-from app.exports.tabulate import ReviewedVideo
 from app.handlers import Bench
-from app.reviews.history import read_review
 from app.reviews.review import Review
 from app.views import LiveRun, Page, say
 from app.words import sentence
 from engine.errors import EngineError
 from eval.forms import DETAILS, Detail, UnheldError
-from eval.runs import RunFolder
-from eval.samples import Split
 
-NO_RUN = ""
-"""The choice of no run: the references alone."""
-UNSPLIT = ":uploads"
-"""The choice of what is in no split; no file is called so."""
-NO_SPLIT = "there is no split to review; start the page with --split FILE"
-NO_NAME = "write your name in Reviewer"
 LEAVE_OUT = "Leave out of a corrected split"
 """What the boxes of the export are called."""
 HIDDEN = '<p class="dim">Blind: what others say, and so agreement, is not shown.</p>'
@@ -67,22 +63,6 @@ class DeskView(NamedTuple):
 SAME = DeskView(*(gr.skip() for _ in DeskView._fields))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the page asks about, and for whom."""
-
-    split: str | None
-    """Name of the split, or ``UNSPLIT``."""
-    run: str | None
-    """Name of a run of it; ``NO_RUN`` for the references alone."""
-    typed: str
-    """What stands in the box of the reviewer's name."""
-    is_blind: bool
-    """Whether the box is ticked."""
-    request: Any
-    """Who asks."""
-
-
 def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
     """Show what the store says now."""
     name = signed_in(asked.request)
@@ -90,8 +70,8 @@ def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
         runs=_run_choices(batches, asked), reviewer=gr.skip() if name is None else gr.Textbox(name, interactive=False)
     )
     try:
-        is_blind, review = _read(desk, asked)
-        found = _summarize(desk, asked, review, run=_run(batches, asked), judge=batches.judge_of(asked.run))
+        is_blind, review = read_asked(desk, asked)
+        found = summarize_asked(desk, asked, review, run=find_run(batches, asked), judge=batches.judge_of(asked.run))
     except (EngineError, ValueError) as error:
         problem = say(sentence(error), is_problem=True)
         return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[])
@@ -153,12 +133,19 @@ def export(
     """
     with TemporaryDirectory(prefix="stepscope-export-") as folder:
         try:
-            _, review = _read(desk, asked)
+            _, review = read_asked(desk, asked)
             if review.only == "":
                 raise ValueError(f"in blind mode only your own reviews are exported: {NO_NAME}")
-            videos = _gather(batches, desk, asked, review, prefer)
+            videos = gather_asked(batches, desk, asked, review, prefer)
             name = (asked.split or "").removeprefix(":")
-            written = write_zip(Path(folder), videos, content=content, split=name, without=tuple(without))
+            written = write_zip(
+                Path(folder),
+                videos,
+                content=content,
+                split=name,
+                source=desk.splits.get(asked.split or ""),
+                without=tuple(without),
+            )
         except (EngineError, ValueError, OSError) as error:
             yield say(_refusal(error), is_problem=True), gr.DownloadButton("Download", value=None, interactive=False)
             return
@@ -177,6 +164,9 @@ def _export_words(written: Export, review: Review) -> Any:
     said = [f"{written.path.name} holds {written.num_videos} videos."]
     if review.only is not None:
         said.append(f"Only what {review.only} did is in it.")
+    if written.num_without_reference:
+        num = written.num_without_reference
+        said.append(f"Left out, since this page has no reference of them: {num} uploads.")
     if written.num_conflicts:
         said.append(f"Corrections in conflict, where the source stands: {written.num_conflicts}.")
     if written.num_unusable:
@@ -187,15 +177,15 @@ def _export_words(written: Export, review: Review) -> Any:
 
 
 def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, allow_deletions: bool = False) -> Any:
-    """Keep what was changed in ELAN documents as corrections: a sentence for each."""
+    """Keep what was changed in ELAN documents as corrections: a sentence for each, refusals first."""
     try:
-        split = _split(desk, asked)
+        split = find_split(desk, asked)
         if not (signed_in(asked.request) or asked.typed.strip()):
             raise ValueError(f"corrections are kept in somebody's name: {NO_NAME}, then choose the files again")
         reviewer = reviewer_of(asked.request, asked.typed)
     except ValueError as error:
         return say(sentence(error), is_problem=True)
-    said = [
+    outcomes = [
         take_eaf(
             Path(path),
             samples=split.samples,
@@ -205,47 +195,9 @@ def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, all
         )
         for path in paths or ()
     ]
-    return say("\n".join(said))
-
-
-def _read(desk: Desk, asked: Asked) -> tuple[bool, Review]:
-    """Return whether the reviewer is blind, and what may be shown; in blind mode nothing without a name."""
-    is_blind = desk.is_blind or asked.is_blind
-    has_name = signed_in(asked.request) or asked.typed.strip()
-    own = reviewer_of(asked.request, asked.typed) if has_name else ""
-    return is_blind, read_review(desk.store, only=own if is_blind else None)
-
-
-def _split(desk: Desk, asked: Asked) -> Split:
-    if asked.split == UNSPLIT:
-        raise ValueError("videos of no split have no reference to correct; choose the split of the document's video")
-    split = desk.splits.get(asked.split or "")
-    if split is None:
-        raise ValueError(NO_SPLIT)
-    return split
-
-
-def _summarize(desk: Desk, asked: Asked, review: Review, **of_run: Any) -> SplitReview:
-    if asked.split == UNSPLIT:
-        return summarize_unsplit(desk.list_unsplit(review), review)
-    return summarize(_split(desk, asked).samples, review, **of_run)
-
-
-def _gather(
-    batches: Batches, desk: Desk, asked: Asked, review: Review, prefer: Sequence[str]
-) -> tuple[ReviewedVideo, ...]:
-    if asked.split == UNSPLIT:
-        names = desk.list_unsplit(review)
-        return tuple(ReviewedVideo(video_id=name, duration_s=0.0, review=review) for name in names)
-    return gather_videos(_split(desk, asked).samples, review=review, run=_run(batches, asked), prefer=prefer)
-
-
-def _run(batches: Batches, asked: Asked) -> RunFolder | None:
-    if not asked.run:
-        return None
-    if asked.run not in batches.names():
-        raise ValueError(f"there is no run {asked.run!r}; choose one from the list")
-    return RunFolder(batches.runs / asked.run)
+    refused = [outcome.said for outcome in outcomes if outcome.is_refused]
+    kept = [outcome.said for outcome in outcomes if not outcome.is_refused]
+    return say("\n".join([*refused, *kept]), is_problem=bool(refused))
 
 
 def _run_choices(batches: Batches, asked: Asked) -> Any:
@@ -265,7 +217,7 @@ def _run_choices(batches: Batches, asked: Asked) -> Any:
 def _clicked_event(desk: Desk, asked: Asked, cells: list[str | float]) -> str | None:
     """Return the key of the event of a row; None when it was settled since it was shown."""
     try:
-        found = _summarize(desk, asked, _read(desk, asked)[1])
+        found = summarize_asked(desk, asked, read_asked(desk, asked)[1])
     except (EngineError, ValueError):
         return None
     return next((each.event.key for each in list_unsettled(found) if each.row == cells), None)
@@ -275,7 +227,7 @@ def _judged_run(
     bench: Bench, batches: Batches, desk: Desk, asked: Asked, video_id: str, time_s: float, *, key: str | None
 ) -> str | None:
     """Return the run that was played when this event, or another of this time, was judged, if it is still there."""
-    _, review = _read(desk, asked)
+    _, review = read_asked(desk, asked)
     said = [opinion for found in said_at(review, video_id, time_s, key=key) for opinion in found.opinions]
     digests = {opinion.action.moment.run_digest for opinion in said if opinion.action is not None} - {""}
     for name in batches.names() if digests else ():

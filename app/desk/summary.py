@@ -7,7 +7,7 @@ are as they were typed: they go into cells of type ``str`` only.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Final
@@ -18,7 +18,9 @@ from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
 from app.words import tell_wishes
 from engine.records import FrameOutput
-from eval.corrections import CorrectedSample, name_turns
+from engine.texts import plain
+from eval.corrected import CorrectedSample
+from eval.corrections import name_turns
 from eval.failures import JudgedVideo
 from eval.runs import RunFolder
 from eval.samples import Sample
@@ -63,7 +65,7 @@ class SplitReview:
     review: Review
     """The present state, of these videos only."""
     corrected: tuple[CorrectedSample, ...]
-    """The references as corrected; none of videos that are in no split."""
+    """The references as corrected, as far as they are known."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """Per video whose outputs in the run cannot be read, why; its events are those of the reference."""
 
@@ -95,7 +97,8 @@ class Unsettled:
     def row(self) -> list[str | float]:
         """The cells of ``SETTLE_HEADERS``."""
         event = self.event
-        return _plain([event.video_id, event.time_s, self.what, _of(event), event.text, self.said])
+        texts = (self.what, _of(event), plain(event.text), plain(self.said))
+        return [plain(event.video_id), event.time_s, *texts]
 
 
 def summarize(
@@ -128,26 +131,32 @@ def summarize(
         ]
         events[sample.video_id] = (*named.ordered, *besides)
         num_besides += len(besides)
-    ours = replace(
-        review,
-        events=tuple(found for found in review.events if found.event.video_id in events),
-        corrections={video_id: found for video_id, found in review.corrections.items() if video_id in events},
-    )
+    ours = _only(review, events)
     corrected = correct_samples(listed, review=ours)
     return SplitReview(
         events=events, pairs=pairs, num_besides=num_besides, review=ours, corrected=corrected, problems=problems
     )
 
 
-def summarize_unsplit(video_ids: Iterable[str], review: Review) -> SplitReview:
-    """Put together what is said of videos that are in no split: their events are those that were judged."""
+def summarize_unsplit(video_ids: Iterable[str], review: Review, *, samples: Iterable[Sample] = ()) -> SplitReview:
+    """Put together what is said of videos that are in no split: their events are those that were judged.
+
+    ``samples`` are the references that they were given, as far as these are known.
+    """
     judged = _judged_events(review)
     events = {video_id: tuple(judged.get(video_id, {}).values()) for video_id in video_ids}
-    ours = replace(
-        review, events=tuple(found for found in review.events if found.event.video_id in events), corrections={}
+    ours = _only(review, events)
+    pairs, corrected = _given_pairs(ours), correct_samples(samples, review=ours)
+    return SplitReview(events=events, pairs=pairs, num_besides=0, review=ours, corrected=corrected)
+
+
+def _only(review: Review, video_ids: Collection[str]) -> Review:
+    """Return what is said of some videos."""
+    return replace(
+        review,
+        events=tuple(found for found in review.events if found.event.video_id in video_ids),
+        corrections={video_id: found for video_id, found in review.corrections.items() if video_id in video_ids},
     )
-    pairs = _given_pairs(ours)
-    return SplitReview(events=events, pairs=pairs, num_besides=0, review=ours, corrected=())
 
 
 def measure_split(found: SplitReview) -> Progress:
@@ -164,7 +173,7 @@ def draw_progress(progress: Progress) -> str:
     """Return a bar for each reviewer as markup."""
     total = progress.num_events
     rows = [
-        f'<li><b>{escape(_plain_text(who))}</b><progress value="{number}" max="{max(1, total)}" '
+        f'<li><b>{escape(plain(who))}</b><progress value="{number}" max="{max(1, total)}" '
         f'aria-label="events judged"></progress><span>{number} of {total}, {number / max(1, total):.0%}</span></li>'
         for who, number in progress.num_judged.items()
     ]
@@ -190,7 +199,7 @@ def video_rows(found: SplitReview) -> Cells:
         ]
         for video_id in found.events
     ]
-    return [_plain(row) for row in rows]
+    return [[plain(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
 
 
 def list_unsettled(found: SplitReview) -> list[Unsettled]:
@@ -282,15 +291,6 @@ def _given_pairs(review: Review) -> dict[str, str]:
 def _of(event: Event) -> str:
     kind = _KINDS[event.kind]
     return f"{kind}, {event.role}" if event.kind == "reference" else kind
-
-
-def _plain(row: list[str | float]) -> list[str | float]:
-    """Make half a surrogate pair, which no answer of the page can hold, a ``?``."""
-    return [_plain_text(cell) if isinstance(cell, str) else cell for cell in row]
-
-
-def _plain_text(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def _figure(value: float) -> str:

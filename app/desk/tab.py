@@ -7,8 +7,9 @@ import gradio as gr
 
 from app.batch.batches import Batches
 from app.desk import handlers
+from app.desk.asked import NO_RUN, UNSPLIT, Asked
 from app.desk.desk import Desk
-from app.desk.handlers import LEAVE_OUT, NO_RUN, UNSPLIT, Asked, DeskView
+from app.desk.handlers import LEAVE_OUT, DeskView
 from app.desk.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
 from app.desk.transfer import ALLOW_DELETIONS, SPLITS, TABLES
 from app.desk.who import needs_login, signed_in, typed_name
@@ -144,17 +145,18 @@ def make_desk_tab(
                             )
                         exported = make_line("exported", value="The contents of the file are listed here.")
                     with gr.Column():
+                        deletions = gr.Checkbox(
+                            label=ALLOW_DELETIONS,
+                            info="Tick it before you choose the files; it counts for one import. Off: a file without "
+                            "one of its tiers “corrected: …” is refused, since the tier may only have been renamed",
+                            elem_id="allow_deletions",
+                        )
                         documents = gr.File(
                             label="Import corrections: .eaf files that were exported here and edited in ELAN",
                             file_count="multiple",
                             file_types=[".eaf"],
                             height=160,
                             elem_id="documents",
-                        )
-                        deletions = gr.Checkbox(
-                            label=ALLOW_DELETIONS,
-                            info="Off: a file without a tier is refused, since the tier may only have been renamed",
-                            elem_id="allow_deletions",
                         )
                         imported = make_line("imported", value="The outcome of each file is listed here.")
     view = DeskView(
@@ -205,9 +207,9 @@ def make_desk_tab(
     def take_documents(
         split: Any, run: Any, typed: Any, is_blind: Any, paths: Any, allow_deletions: Any, request: gr.Request
     ) -> Any:
-        """Return what became of each file, and no file: the next import begins with the files that are chosen then."""
+        """Return what became of each file, no file and no permission: the next import begins with those given then."""
         question = ask(split, run, typed, is_blind, request)
-        return handlers.take_documents(desk, question, paths, allow_deletions=bool(allow_deletions)), None
+        return handlers.take_documents(desk, question, paths, allow_deletions=bool(allow_deletions)), None, False
 
     here.select(enter, asked, [*view, blind], js=REMEMBERED, **AT_ONCE)
     here.select(lambda: gr.Dropdown(choices=list_splits(desk)), None, split, **AT_ONCE)
@@ -221,5 +223,7 @@ def make_desk_tab(
     to_settle.select(open_event, [live, *asked], [*player, rooms], **ends)
     writing: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
     write.click(export, [*asked, content, prefer, without], [exported, download], **writing)
-    taking = documents.upload(take_documents, [*asked, documents, deletions], [imported, documents], **writing)
+    taking = documents.upload(
+        take_documents, [*asked, documents, deletions], [imported, documents, deletions], **writing
+    )
     taking.then(show, asked, list(view), **AT_ONCE)

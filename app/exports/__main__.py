@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from app.exports.corrected_split import PATH_BASES, SplitSource, write_corrected_split
 from app.exports.elan_edits import MissingTierError
 from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, import_eaf, write_export
 from app.reviews.history import read_review
@@ -24,11 +25,12 @@ from app.reviews.review import Review, fold_actions, review_agreement, review_di
 from app.reviews.store import check_place, open_store
 from app.words import tell_wishes
 from engine.errors import EngineError
-from eval.corrections import CorrectedSample, TurnName
-from eval.forms import DETAILS, FORMS, UnheldError, write_samples
+from eval.corrected import CorrectedSample
+from eval.corrections import TurnName
+from eval.forms import DETAILS, FORMS, UnheldError
 from eval.runs import RunFolder
 from eval.samples import Sample
-from eval.splits import read_samples
+from eval.splits import digest_split, read_samples
 from eval.table import write_json
 from eval.traces import read_provenance, traced_videos, write_traces
 
@@ -85,7 +87,16 @@ def split(options: argparse.Namespace) -> int:
     """Write the references of a split as corrected."""
     review = _read_review(options.reviews, prefer=options.prefer)
     corrected = correct_samples(read_samples(options.split), review=review, prefer=options.prefer)
-    write_samples(options.out, [found.sample for found in corrected], form=options.form, without=options.without)
+    write_corrected_split(
+        options.out,
+        corrected,
+        form=options.form,
+        source=SplitSource(name=options.split.name, path=options.split, digest=digest_split(options.split)),
+        review=review,
+        prefer=options.prefer,
+        without=options.without,
+        relative_to=options.relative_to,
+    )
     print(f"{len(corrected)} videos: {options.out}")
     return _tell(corrected)
 
@@ -201,6 +212,12 @@ def _parser() -> argparse.ArgumentParser:
     corrected.add_argument("--form", choices=FORMS, default="manifest")
     corrected.add_argument("--out", type=Path, required=True, help="file to write")
     corrected.add_argument("--without", action="append", default=[], choices=DETAILS, help="what to leave out")
+    corrected.add_argument(
+        "--relative-to",
+        choices=PATH_BASES,
+        default="out",
+        help="what a manifest's video paths are relative to: FILE, or the split, as in the page's export",
+    )
     corrected.set_defaults(work=split)
 
     imported = commands.add_parser("import", parents=[common], help=read_eaf.__doc__)

@@ -19,15 +19,8 @@ from xml.parsers import expat
 from app.exports.elan import ORIGIN, visible
 from app.exports.pairing import pair_equal, pair_nearest
 from app.exports.spans import to_ms
-from eval.corrections import (
-    CorrectedTurn,
-    Correction,
-    CorrectionKind,
-    TurnName,
-    apply_corrections,
-    check_correction,
-    name_turns,
-)
+from eval.corrected import CorrectedTurn, apply_corrections
+from eval.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
 from eval.samples import Role, Sample
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
@@ -114,8 +107,8 @@ def read_eaf_corrections(
         missing = [name for name in _tier_names(role, turns) if root.find(f"TIER[@TIER_ID='{name}']") is None]
         if missing and num_deleted and not allow_deletions:
             raise MissingTierError(
-                f"{path} has no tier {', '.join(map(repr, missing))}, without which {num_deleted} turns would be "
-                "deleted; if it was renamed, name it so again"
+                f"{path} has no tier {', '.join(map(repr, missing))}, without which {num_deleted} "
+                f"turn{'s' if num_deleted != 1 else ''} would be deleted; if it was renamed, name it so again"
             )
         found += changes
     for correction in found:

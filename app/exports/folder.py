@@ -20,7 +20,8 @@ from app.reviews.actions import Action, check_reviewer
 from app.reviews.review import Review, fold_actions
 from app.reviews.store import ReviewStore
 from engine.records import FrameOutput
-from eval.corrections import CorrectedSample, Correction, apply_corrections, name_turns
+from eval.corrected import CorrectedSample, apply_corrections
+from eval.corrections import Correction, name_turns
 from eval.runs import RunFolder, output_path
 from eval.samples import Sample, Turn
 

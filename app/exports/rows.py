@@ -129,6 +129,13 @@ class CorrectionRow:
     """New words or update; empty where they stay."""
     new_time_s: float | None
     """New time; None where it stays."""
+    order: int = 0
+    """Its place among all corrections of the video, the oldest is 1; 0 in files of versions that did not write it."""
+    at: str = ""
+    """When it was given, in UTC."""
+    status: str = ""
+    """Whether it is in force: ``effective``, ``in conflict``, ``overruled``, ``replaced``, ``undone`` or ``does not
+    fit`` (``eval.corrected``); empty where there is no reference to apply it to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from app.reviews.review import Review
 from engine.dialogue import initial_state
 from engine.records import FrameOutput, Step
 from engine.texts import plain
-from eval.corrections import CorrectedSample, apply_corrections
+from eval.corrected import CorrectedSample, apply_corrections
 from eval.dst import reference_states
 from eval.samples import Sample, Turn
 
@@ -166,7 +166,10 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
 
 
 def _corrections(video: ReviewedVideo) -> Iterator[CorrectionRow]:
-    for correction in video.review.corrections.get(video.video_id, ()):
+    corrected = video.corrected
+    statuses = iter(() if corrected is None else corrected.statuses)
+    for order, given in enumerate(video.review.given.get(video.video_id, ()), start=1):
+        correction = given.correction
         yield CorrectionRow(
             video_id=plain(video.video_id),
             reviewer=correction.reviewer,
@@ -177,4 +180,7 @@ def _corrections(video: ReviewedVideo) -> Iterator[CorrectionRow]:
             number=correction.turn.number,
             new_text=plain(correction.text or ""),
             new_time_s=correction.time_s,
+            order=order,
+            at=given.at.isoformat(),
+            status="undone" if given.is_undone else next(statuses, ""),
         )

@@ -71,7 +71,7 @@ async function send() {
       const [video, who] = first ? [first.video_id, first.reviewer] : [data?.video_id, reviewer()];
       if (video === undefined) break;
       const actions = first ? waiting.filter((action) => pairOf(action) === pairOf(first)).slice(0, 100) : [];
-      const asked = { video_id: video, reviewer: who, is_blind: review.isBlind, has_layer: video === data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) };
+      const asked = { video_id: video, reviewer: who, is_blind: review.isBlind, reference: video === data?.video_id ? data.reference_digest : null, has_layer: video === data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) };
       const reply = await inTime(server.ask(asked));
       if (first && reply.error) review.refusals.set(pairOf(first), reply.error);
       review.problem = first ? "" : reply.error ?? "";

@@ -15,6 +15,7 @@ import numpy as np
 
 from app.clips import Clip
 from app.places import has_own_task, place_of, place_of_run
+from app.references import digest_reference
 from app.reviews.events import VideoEvents
 from app.runs import Run, judge_updates, write_task
 from app.words import STATE_WORDS
@@ -113,6 +114,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
         **pack_outputs(outputs),
         "latency_most": max((output.latency_ms for output in outputs), default=1.0) or 1.0,
         "has_reference": sample is not None,
+        "reference_digest": digest_reference(run.clip) if run.clip.content_digest else None,
         "is_judged": judged is not None,
         "expected_frames": run.clip.num_frames,
         "expected": _expected(sample, len(outputs)) if sample else None,

@@ -9,6 +9,7 @@ the last that was taken back, and a new action ends redoing.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from app.reviews.actions import VERDICTS, Action, Event, Verdict
 from eval.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
@@ -44,6 +45,18 @@ class EventReview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenCorrection:
+    """A correction with the time at which it was given."""
+
+    correction: Correction
+    """The correction."""
+    at: datetime
+    """When, in UTC."""
+    is_undone: bool
+    """Whether its reviewer has taken it back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
     """The present state."""
 
@@ -51,6 +64,8 @@ class Review:
     """In the order in which they were first spoken of."""
     corrections: Mapping[str, tuple[Correction, ...]]
     """Corrections that count, by video, oldest first."""
+    given: Mapping[str, tuple[GivenCorrection, ...]] = field(default_factory=dict, compare=False)
+    """All corrections by video, also those that were undone, oldest first."""
     last_action: str = field(default="", compare=False)
     """The action up to which this is the state; empty when there was none."""
     only: str | None = None
@@ -65,12 +80,14 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
     counting = {action.action_id for history in _histories(listed).values() for action in history.done}
     events: dict[str, Event] = {}
     opinions: dict[str, dict[str, Opinion]] = defaultdict(dict)
-    corrections: dict[str, list[Correction]] = defaultdict(list)
+    given: dict[str, list[GivenCorrection]] = defaultdict(list)
     for action in listed:
-        if action.action_id not in counting:
-            continue
+        is_undone = action.action_id not in counting
         if action.correction is not None:
-            corrections[action.video_id].append(action.correction)
+            made = GivenCorrection(correction=action.correction, at=action.at, is_undone=is_undone)
+            given[action.video_id].append(made)
+        elif is_undone:
+            continue
         elif action.event is not None:
             for event, other in _sides(action.event, action.paired):
                 events.setdefault(event.key, event)
@@ -81,7 +98,12 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
             EventReview(event=event, opinions=tuple(said for _, said in sorted(opinions[key].items())))
             for key, event in events.items()
         ),
-        corrections={video_id: tuple(found) for video_id, found in corrections.items()},
+        corrections={
+            video_id: counted
+            for video_id, found in given.items()
+            if (counted := tuple(made.correction for made in found if not made.is_undone))
+        },
+        given={video_id: tuple(found) for video_id, found in given.items()},
         last_action=listed[-1].action_id if listed else "",
         only=only,
     )

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from app.clips import Clip
 from app.runs import Run
+from engine.config import threshold_text
 
 MAX_CLIPS: Final = 100
 MAX_FRAMES: Final = 200_000
@@ -36,8 +37,8 @@ def place_of_run(run: Run) -> Place:
     return {
         **clip,
         "run": run.digest,
-        "speak": f"{run.config.speak_threshold:g}",
-        "update": f"{run.config.update_threshold:g}",
+        "speak": threshold_text(run.config.speak_threshold),
+        "update": threshold_text(run.config.update_threshold),
     }
 
 

@@ -80,12 +80,12 @@ class Bench:
 def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:
     """Show a bundled video and fill in its task: ``ClipView``, ``RunView``, ``Buttons``."""
     if name is None:
-        return show_no_clip(live, bench.demos.notice or CHOOSE, task=gr.skip())
+        return _without_clip(live, bench.demos.notice or CHOOSE, task=gr.skip())
     try:
         clip = bench.demos.find(name)
         video = bench.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:
-        return show_no_clip(live, sentence(error), is_problem=True, task="")
+        return _without_clip(live, sentence(error), is_problem=True, task="")
     status = f"{clip.name}, {clock(clip.duration_s)}. Press Run. {bench.demos.notice}".strip()
     return (*show_clip(clip, video, chosen=gr.skip()), *show_nothing(status, clip=clip), *end_run(live))
 
@@ -234,8 +234,7 @@ def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: st
     )
 
 
-def show_no_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> Page:
-    """Show no video, and a sentence: ``ClipView``, ``RunView``, ``Buttons``."""
+def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> Page:
     view = ClipView(clip=None, video=None, chosen=None, upload=None, goal=task, steps=task, user_turns=task)
     return (*view, *show_nothing(status, is_problem=is_problem), *end_run(live))
 

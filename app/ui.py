@@ -159,9 +159,8 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         checking = partial(uploads.check_upload, bench)
         upload.upload(checking, [live, clip, upload], [accepted, status, upload, refused], **AT_ONCE)
         accepted.change(partial(uploads.show_upload, bench), [live, clip, accepted], everything, **ends)
-        upload.clear(uploads.remove_upload, [live, clip], everything, **ends)
-        others = [chosen.select, accepted.change, upload.clear]
-        gr.on(others, lambda: (None, ""), None, [reference, refused], **AT_ONCE)
+        upload.clear(uploads.clear_box, [live, clip], status, **AT_ONCE)
+        gr.on([chosen.select, accepted.change], lambda: (None, ""), None, [reference, refused], **AT_ONCE)
         taken = [reference.upload, reference.clear]
         gr.on(taken, partial(handlers.take_reference, bench), [live, clip, reference], everything, **ends)
         shared: dict[str, Any] = {"live": live, "player": [*everything, *thresholds], "ends": ends, "rooms": rooms}

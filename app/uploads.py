@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.clips import Clip, read_upload
-from app.handlers import CHOOSE, Bench, end_run, show_no_clip
+from app.handlers import Bench, end_run
 from app.views import ClipView, LiveRun, Page, say, show_nothing
 from app.words import clock, sentence
 from engine.errors import EngineError
@@ -45,7 +45,7 @@ def check_upload(bench: Bench, live: LiveRun | None, before: Clip | None, upload
     except (EngineError, ValueError) as error:
         kept = f" {before.name} stays open." if before is not None else ""
         said = f"{sentence(error)}{kept}"
-        is_running = live is not None and live.is_started and not live.ended.is_set()
+        is_running = _is_running(live)
         box = str(before.path) if before is not None and before.content_digest else None
         status = gr.skip() if is_running else say(said, is_problem=True)
         return UploadCheck(accepted=gr.skip(), status=status, upload=box, problem=f"⚠ {said}" if is_running else "")
@@ -67,9 +67,15 @@ def show_upload(bench: Bench, live: LiveRun | None, before: Clip | None, accepte
     return (*view, *show_nothing(f"{status} {bench.limits}".strip(), clip=clip), *end_run(live))
 
 
-def remove_upload(live: LiveRun | None, before: Clip | None) -> Page:
-    """Show no video once the user has taken the upload away: ``ClipView``, ``RunView``, ``Buttons``."""
-    return show_no_clip(live, CHOOSE, task=_task_after(before))
+def clear_box(live: LiveRun | None, before: Clip | None) -> Any:
+    """Return the status line once the upload's box is emptied: what is open stays until another video comes."""
+    if before is None or not before.content_digest or _is_running(live):
+        return gr.skip()
+    return say(f"{before.name} stays open until another video is chosen or uploaded.")
+
+
+def _is_running(live: LiveRun | None) -> bool:
+    return live is not None and live.is_started and not live.ended.is_set()
 
 
 def _task_after(before: Clip | None) -> Any:

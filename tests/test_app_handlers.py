@@ -140,6 +140,15 @@ def test_what_was_open_stays_when_an_upload_is_refused(
     assert live.is_wanted, "a run goes on"
 
 
+def test_what_is_open_stays_when_the_box_of_the_upload_is_emptied(bench: Bench, uploads: Uploads) -> None:
+    clip = views(open_upload(bench, uploads.foreign))[0].clip
+    assert clip is not None
+    said = page_uploads.clear_box(None, clip).value
+    assert said == f"{clip.name} stays open until another video is chosen or uploaded."
+    assert page_uploads.clear_box(LiveRun(is_started=True), clip) == gr.skip(), "the run writes in the line"
+    assert page_uploads.clear_box(None, bench.demos.clips[0]) == gr.skip()
+
+
 def test_an_upload_of_huge_pictures_or_bytes_is_refused_in_a_sentence(bench: Bench, tmp_path: Path) -> None:
     _, status = upload(bench, write_plain(tmp_path / "square.mp4", width=8192, height=8192, num_pictures=1))
     assert status == (

@@ -41,7 +41,7 @@ function failureLine(data, failure) {
 // A cause of the manifest, in plain words; a split may name others.
 function causeLine(cause) {
   const box = node("span", "ss-cause"), tag = node("span", "ss-tag", cause);
-  box.append("cause", tag, Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : "as the split's manifest names it");
+  box.append("cause ", tag, " ", Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : "as the split's manifest names it");
   box.title = "Why this turn is hard: the split's manifest names the cause beside the reference turn.";
   return box;
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.clips import Clip, Demos, read_upload
+from app.clips import Clip, Demos
 from app.display import DisplayCopies
 from app.places import Recent
 from app.player.increments import Streams
@@ -87,27 +87,7 @@ def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:
     except (EngineError, ValueError) as error:
         return _without_clip(live, sentence(error), is_problem=True, task="")
     status = f"{clip.name}, {clock(clip.duration_s)}. Press Run. {bench.demos.notice}".strip()
-    return (*show_clip(clip, video, chosen=gr.skip()), *show_nothing(status, clip=clip), *_ready(live))
-
-
-def accept_upload(bench: Bench, live: LiveRun | None, before: Clip | None, upload: str | None) -> Page:
-    """Check and show an upload, or refuse it in a sentence: ``ClipView``, ``RunView``, ``Buttons``.
-
-    The task of a bundled video that was there ``before`` is cleared; one that the user wrote is kept.
-    """
-    task = "" if before is not None and before.sample is not None else gr.skip()
-    if upload is None:
-        return _without_clip(live, CHOOSE, task=task)
-    try:
-        clip = read_upload(Path(upload), max_duration_s=bench.max_duration_s)
-        video = bench.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
-    except (EngineError, ValueError) as error:
-        return _without_clip(live, sentence(error), is_problem=True, task=task)
-    view = ClipView(clip=clip, video=str(video), chosen=None, upload=gr.skip(), goal=task, steps=task, user_turns=task)
-    converted = "" if clip.is_browser_playable else " Shown as a converted copy, because browsers cannot play the file."
-    status = f"{clip.name}, {clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
-    bench.recent.keep_clip(clip)
-    return (*view, *show_nothing(f"{status} {bench.limits}".strip(), clip=clip), *_ready(live))
+    return (*show_clip(clip, video, chosen=gr.skip()), *show_nothing(status, clip=clip), *end_run(live))
 
 
 def take_reference(bench: Bench, live: LiveRun | None, clip: Clip | None, reference: str | None) -> Page:
@@ -124,7 +104,7 @@ def take_reference(bench: Bench, live: LiveRun | None, clip: Clip | None, refere
         clip = replace(clip, sample=None)
         bench.recent.keep_clip(clip)
         status = f"{clip.name}, {clock(clip.duration_s)}, without a reference."
-        return (*unchanged._replace(clip=clip), *show_nothing(status, clip=clip), *_ready(live))
+        return (*unchanged._replace(clip=clip), *show_nothing(status, clip=clip), *end_run(live))
     path = Path(reference)
     try:
         clip, sample = add_reference(clip, path)
@@ -133,7 +113,7 @@ def take_reference(bench: Bench, live: LiveRun | None, clip: Clip | None, refere
     said, is_odd = describe_reference(clip, sample, path)
     bench.recent.keep_clip(clip)
     view = unchanged._replace(**task_boxes(sample), clip=clip)
-    return (*view, *show_nothing(said, clip=clip, is_problem=is_odd), *_ready(live))
+    return (*view, *show_nothing(said, clip=clip, is_problem=is_odd), *end_run(live))
 
 
 def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> Page:
@@ -164,13 +144,13 @@ def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapp
     )
     if run is not None:
         said = f"{clip.name}, {clock(clip.duration_s)}, the run as it was. Press N for the next failure."
-        buttons = _ready(live)._replace(live=LiveRun.over(run))
+        buttons = end_run(live)._replace(live=LiveRun.over(run))
         of_run = Thresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
         return (*clip_view, *show_run(run, said, encode=bench.encode), *buttons, *of_run)
     if "run" not in link or clip.content_digest:
         gone = " Its run is not kept any more." if "run" in link else ""
         said = f"{clip.name}, {clock(clip.duration_s)}.{gone} Press Run."
-        return (*clip_view, *show_nothing(said, clip=clip), *_ready(live), *thresholds)
+        return (*clip_view, *show_nothing(said, clip=clip), *end_run(live), *thresholds)
     buttons = _begin(LiveRun(linked_digest=link["run"]))
     return (*clip_view, *show_nothing("Waiting to start.", clip=clip), *buttons, *thresholds)
 
@@ -217,7 +197,7 @@ def stop(bench: Bench, live: LiveRun | None) -> Page:
 
     It stays the window's run: thresholds that are asked for meanwhile are asked of it.
     """
-    buttons = _ready(live)
+    buttons = end_run(live)
     if live is None or live.run is None or not live.run.outputs:
         return (*show_nothing("Stopped before the first frame."), *buttons)
     run = live.run
@@ -232,7 +212,7 @@ def end(live: LiveRun | None) -> Buttons:
     """Make the page ready for the next run, unless another has begun meanwhile; what ended can be run again."""
     if live is None or not live.ended.is_set():
         return Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
-    return _ready(None)._replace(live=gr.skip())
+    return end_run(None)._replace(live=gr.skip())
 
 
 def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: str | None) -> Task:
@@ -256,10 +236,10 @@ def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: st
 
 def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> Page:
     view = ClipView(clip=None, video=None, chosen=None, upload=None, goal=task, steps=task, user_turns=task)
-    return (*view, *show_nothing(status, is_problem=is_problem), *_ready(live))
+    return (*view, *show_nothing(status, is_problem=is_problem), *end_run(live))
 
 
-def _ready(live: LiveRun | None) -> Buttons:
+def end_run(live: LiveRun | None) -> Buttons:
     """End what is under way; then the next run can begin."""
     if live is not None:
         live.stop()

@@ -50,6 +50,7 @@ def pack_inspection(found: FrameInspection) -> dict[str, Any]:
                 "logprob": token.logprob,
                 "best": plain(token.best_text),
                 "best_logprob": token.best_logprob,
+                "is_chosen": token.is_chosen,
                 "is_fed": token.is_fed,
             }
             for token in found.tokens

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from app.clips import Clip
 from app.references import digest_reference
 from app.runs import Run
+from engine.config import threshold_text
 from eval.samples import Sample
 
 MAX_CLIPS: Final = 100
@@ -39,8 +40,8 @@ def place_of_run(run: Run) -> Place:
     return {
         **clip,
         "run": run.digest,
-        "speak": f"{run.config.speak_threshold:g}",
-        "update": f"{run.config.update_threshold:g}",
+        "speak": threshold_text(run.config.speak_threshold),
+        "update": threshold_text(run.config.update_threshold),
     }
 
 

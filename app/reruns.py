@@ -16,7 +16,7 @@ from app.handlers import Bench
 from app.runs import Run
 from app.views import UNCHANGED, LiveRun, RunView, say_only, show_rerunning, show_run
 from app.words import sentence
-from engine.config import read_threshold
+from engine.config import read_threshold, threshold_text
 from engine.errors import EngineError
 from engine.records import FrameOutput, check_probs
 from engine.replay import Recording, Thresholds
@@ -125,4 +125,4 @@ def _refuse(bench: Bench, live: LiveRun, run: Run, problem: str) -> RunView:
 
 
 def _words(thresholds: Thresholds) -> str:
-    return f"speak {thresholds.speak:g}, update {thresholds.update:g}"
+    return f"speak {threshold_text(thresholds.speak)}, update {threshold_text(thresholds.update)}"

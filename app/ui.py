@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import handlers, reruns, streaming
+from app import handlers, reruns, streaming, uploads
 from app.batch import saved
 from app.batch.batches import Batches
 from app.batch.tab import make_batch_tab
@@ -40,13 +40,14 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         return answer(desk, asked, request=request)
 
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
-        clip, live = gr.State(None), gr.State(None)
+        clip, live, accepted = gr.State(None), gr.State(None), gr.State(None)
         gr.Markdown(INTRODUCTION, elem_id="title")
         with gr.Tabs(elem_id="rooms") as rooms:
             with gr.Tab("Player", id="player") as player_tab, gr.Row():
                 with gr.Column(scale=3, min_width=200, elem_classes="setup"):
                     chosen = _chooser(bench)
                     upload = gr.File(label="or upload a video", height=120, elem_id="upload")
+                    refused = make_line("upload_problem")
                     with gr.Accordion("Reference of the upload (optional)", open=False, elem_id="own_reference"):
                         reference = gr.File(
                             label="Manifest, DST or ProAssist",
@@ -155,9 +156,11 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         ends: dict[str, Any] = {"cancels": [*streams, *again], **AT_ONCE}
         player.shown(None, None, list(thresholds), js=FOLLOW, api_visibility="private")
         chosen.select(partial(handlers.choose_demo, bench), [live, chosen], everything, **ends)
-        show_upload = partial(handlers.accept_upload, bench)
-        gr.on([upload.upload, upload.clear], show_upload, [live, clip, upload], everything, **ends)
-        gr.on([chosen.select, upload.upload, upload.clear], lambda: None, None, reference, **AT_ONCE)
+        checking = partial(uploads.check_upload, bench)
+        upload.upload(checking, [live, clip, upload], [accepted, status, upload, refused], **AT_ONCE)
+        accepted.change(partial(uploads.show_upload, bench), [live, clip, accepted], everything, **ends)
+        upload.clear(uploads.clear_box, [live, clip], status, **AT_ONCE)
+        gr.on([chosen.select, accepted.change], lambda: (None, ""), None, [reference, refused], **AT_ONCE)
         taken = [reference.upload, reference.clear]
         gr.on(taken, partial(handlers.take_reference, bench), [live, clip, reference], everything, **ends)
         shared: dict[str, Any] = {"live": live, "player": [*everything, *thresholds], "ends": ends, "rooms": rooms}

@@ -14,10 +14,13 @@ THRESHOLD: Final[dict[str, Any]] = {
     "minimum": 0,
     "maximum": 1,
     "value": 0.5,
-    "step": 0.01,
+    "step": "any",
     "elem_classes": "threshold",
 }
-"""A slider of a threshold; by its class the player's script finds the box and refuses what is no threshold."""
+"""A slider of a threshold, with no step that would round it.
+
+By its class the player's script finds the box and refuses what is no threshold.
+"""
 MOVE: Final = """(speak, update) => {
     document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {speak, update}}));
 }"""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import yaml
 
 DecisionPolicy = Literal["heads", "silent-token", "not-talk"]
@@ -152,6 +153,11 @@ def read_threshold(value: object, name: str) -> float:
         got = "nothing" if value is None or value == "" else repr(value)[:100]
         raise ValueError(f"the {name} threshold must be a number from 0 to 1; got {got}")
     return threshold
+
+
+def threshold_text(value: float) -> str:
+    """Write a threshold with all digits that it has, such as ``0.725``; ``read_threshold`` reads the same number."""
+    return np.format_float_positional(value, trim="-")
 
 
 def _require(holds: bool, name: str, value: object, what: str) -> None:

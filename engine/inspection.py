@@ -39,6 +39,9 @@ class InspectedToken:
     """The likeliest token at its place, one that is never generated too."""
     best_logprob: float | None = None
     """Its log-probability."""
+    is_chosen: bool = False
+    """Whether the model picked it. Otherwise it was forced, such as the words of the user, and the token that opens an
+    update or a response once that is decided."""
     is_fed: bool = True
     """False for a token that was picked last and that the next frame feeds, such as the end of a turn."""
 
@@ -159,7 +162,10 @@ def _tokens(
         if isinstance(piece, Image):
             found.append(InspectedToken(token_id=None, text="<image>"))
             continue
-        token = InspectedToken(token_id=piece, text=_text(checkpoint, [piece]), is_fed=place < shown.stop)
+        is_chosen = place > 0 and reads[place - 1].token == piece
+        token = InspectedToken(
+            token_id=piece, text=_text(checkpoint, [piece]), is_chosen=is_chosen, is_fed=place < shown.stop
+        )
         found.append(_scored(checkpoint, hidden[starts[place] - 1], token) if starts[place] else token)
     return tuple(found)
 
@@ -174,6 +180,7 @@ def _scored(checkpoint: Checkpoint, before: Tensor, token: InspectedToken) -> In
         logprob=float(logprobs[token.token_id]),
         best_text=_text(checkpoint, [best]),
         best_logprob=float(logprobs[best]),
+        is_chosen=token.is_chosen,
         is_fed=token.is_fed,
     )
 

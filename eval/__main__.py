@@ -20,7 +20,7 @@ if __name__ == "__main__":  # before the libraries, whose import takes seconds
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from engine.config import StreamConfig, read_threshold
+from engine.config import StreamConfig, read_threshold, threshold_text
 from engine.errors import EngineError
 from eval.batch import VideoDone, run_batch
 from eval.encoders import load_encoder
@@ -207,7 +207,8 @@ def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> s
         config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
         origin = (
             f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
-            f"thresholds speak {config['speak_threshold']:g}, update {config['update_threshold']:g}"
+            f"thresholds speak {threshold_text(config['speak_threshold'])}, "
+            f"update {threshold_text(config['update_threshold'])}"
         )
     return (
         f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n{origin}\n"

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from engine.config import threshold_text
 from eval.registry import GROUPS, Better, find_metric
 
 _UNSWEPT_GROUPS: Final = ("Text", "Teacher-forced", "System")
@@ -165,7 +166,8 @@ class BestPoint:
     def __str__(self) -> str:
         """Say which point it is, and why this one of several."""
         value = f"{self.value:.0f}" if find_metric(self.metric).is_count else f"{self.value:.3f}"
-        text = f"{self.metric} {value} at speak {self.speak_threshold:g}, update {self.update_threshold:g}"
+        speak, update = threshold_text(self.speak_threshold), threshold_text(self.update_threshold)
+        text = f"{self.metric} {value} at speak {speak}, update {update}"
         if self.num_tied == 1:
             return text
         return f"{text} (nearest the middle of a plateau of {self.num_plateau}; {self.num_tied} points tie)"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from engine.config import StreamConfig
+from engine.config import StreamConfig, threshold_text
 from engine.texts import to_json
 
 PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
@@ -103,7 +103,7 @@ class Provenance:
             ("model", " ".join(filter(None, (self.checkpoint, self.model_digest)))),
             ("heads", self.heads_digest),
             ("device", self.device),
-            *((f"{name} threshold", f"{value:g}") for name, value in thresholds.items() if value is not None),
+            *((f"{name} threshold", threshold_text(value)) for name, value in thresholds.items() if value is not None),
             ("settings that are not the default", _listed(changed) or ("none" if others else "")),
             ("all settings", _listed(others)),
             ("text encoder", self.encoder_words),
@@ -121,7 +121,11 @@ class Provenance:
             f"run {self.run}",
             f"model {self.model_digest[:12]}" if self.model_digest else "model unknown",
             self.device,
-            *(f"{name} {value:g}" for name in ("speak", "update") if (value := self.threshold(name)) is not None),
+            *(
+                f"{name} {threshold_text(value)}"
+                for name in ("speak", "update")
+                if (value := self.threshold(name)) is not None
+            ),
             f"text encoder {self.text_encoder}" if self.text_encoder else "",
         ]
         return " · ".join(filter(None, words))

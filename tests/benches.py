@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from app import streaming
+from app import streaming, uploads
 from app.clips import Clip, read_demos
 from app.display import DisplayCopies
 from app.handlers import Bench
@@ -26,6 +26,13 @@ def make_bench(checkpoint: Path, manifest: Path, copies: Path) -> Bench:
 
 def views(page: Page) -> tuple[ClipView, RunView, Buttons]:
     return ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
+
+
+def open_upload(bench: Bench, path: Path, *, before: Clip | None = None) -> Page:
+    """Return what an upload shows that passes its check."""
+    accepted = uploads.check_upload(bench, None, before, str(path)).accepted
+    assert isinstance(accepted, uploads.Accepted)
+    return uploads.show_upload(bench, None, before, accepted)
 
 
 def run_views(bench: Bench, clip: Clip | None, live: LiveRun | None, **changes: Any) -> Iterator[RunView]:

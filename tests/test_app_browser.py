@@ -78,16 +78,31 @@ def test_the_run_shown_says_where_it_comes_from_and_is_exported(page: Page) -> N
 
 
 def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Uploads) -> None:
-    upload(page, uploads.empty, "empty.mp4: the file is empty")
+    shown = page.evaluate("document.querySelector('#video video').src")
+    assert shown
+    upload(page, uploads.empty, "empty.mp4: the file is empty .* truck-1 stays open.$")
     upload(page, uploads.noise, "noise.mp4: cannot be opened as video")
     upload(page, uploads.sound, "sound.m4a: has no video stream")
     upload(page, uploads.long, "long.mp4: lasts 11:00, longer than the limit of 10:00")
     lefts = {page.evaluate("document.querySelector('#run').getBoundingClientRect().left") for _ in range(10)}
     assert len(lefts) == 1, "the layout keeps moving"
-    page.click("#run")
-    wait_for_status(page, "there is no video")
+    assert page.evaluate("document.querySelector('#video video').src") == shown
+    assert page.input_value("#goal textarea") == "build the toy truck"
+    assert run(page).startswith("Done: 12 frames in ")
     upload(page, uploads.damaged, "damaged.mkv, 0:06")
     assert "damaged, could be read up to 3.00 s" in run(page)
+
+
+def test_a_run_goes_on_while_an_upload_is_refused(page: Page, uploads: Uploads) -> None:
+    upload(page, uploads.slow, "then press Run")
+    page.click("#run")
+    wait_for_status(page, "^Running")
+    page.click("#upload [aria-label=Clear]")
+    page.set_input_files("#upload input[type=file]", uploads.noise)
+    said = wait_for_status(page, "cannot be opened", status="#upload_problem [role=status]")
+    assert said.endswith(f" {uploads.slow.name} stays open.")
+    page.click("#stop")
+    wait_for_status(page, "^Stopped at")
 
 
 def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads: Uploads) -> None:

@@ -7,16 +7,18 @@ import socket
 from dataclasses import replace
 from pathlib import Path
 
+import gradio as gr
 import pytest
 
 from app import handlers
+from app import uploads as page_uploads
 from app.__main__ import main
 from app.clips import MAX_UPLOAD_BYTES, Clip, read_demos
 from app.handlers import Bench, read_task
-from app.views import UNCHANGED, ClipView, LiveRun, show_clip
+from app.views import UNCHANGED, LiveRun, show_clip
 from engine.video import probe
 from eval.samples import Turn
-from tests.benches import make_bench, run_views, views
+from tests.benches import make_bench, open_upload, run_views, views
 from tests.conftest import Uploads
 from tests.videos import write_plain
 
@@ -29,7 +31,11 @@ def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempP
 
 
 def upload(bench: Bench, path: Path) -> tuple[Clip | None, str]:
-    clip_view, run_view, _ = views(handlers.accept_upload(bench, None, None, str(path)))
+    """Upload a file to a page without a video; return what it becomes, if it is accepted, and the status line."""
+    check = page_uploads.check_upload(bench, None, None, str(path))
+    if not isinstance(check.accepted, page_uploads.Accepted):
+        return None, check.status.value
+    clip_view, run_view, _ = views(page_uploads.show_upload(bench, None, None, check.accepted))
     return clip_view.clip, run_view.status.value
 
 
@@ -74,9 +80,9 @@ def test_bundled_videos_without_a_file_are_counted_not_shown(demo_manifest: Path
 
 
 def test_an_upload_clears_the_task_of_a_bundled_video_but_not_the_users(bench: Bench, uploads: Uploads) -> None:
-    before, good = bench.demos.find("truck-1"), str(uploads.good)
-    assert ClipView(*handlers.accept_upload(bench, None, before, good)[:7]).goal == ""
-    again = ClipView(*handlers.accept_upload(bench, None, None, good)[:7])
+    before = bench.demos.find("truck-1")
+    assert views(open_upload(bench, uploads.good, before=before))[0].goal == ""
+    again = views(open_upload(bench, uploads.good))[0]
     assert isinstance(again.goal, dict), "a skip"
 
 
@@ -115,6 +121,32 @@ def test_an_upload_that_cannot_be_streamed_is_refused_in_a_sentence(
     assert status.startswith(words)
     assert status.endswith(".")
     assert list(run_views(bench, clip, LiveRun()))[-1].status.value.startswith("⚠ there is no video;")
+
+
+@pytest.mark.parametrize("has_upload", [False, True])
+@pytest.mark.parametrize("is_running", [False, True])
+def test_what_was_open_stays_when_an_upload_is_refused(
+    bench: Bench, uploads: Uploads, has_upload: bool, is_running: bool
+) -> None:
+    before = views(open_upload(bench, uploads.good))[0].clip if has_upload else bench.demos.find("truck-1")
+    assert before is not None
+    live = LiveRun(is_started=is_running)
+    check = page_uploads.check_upload(bench, live, before, str(uploads.noise))
+    said = check.problem if is_running else check.status.value
+    assert said.startswith("⚠ noise.mp4: cannot be opened as video")
+    assert said.endswith(f" {before.name} stays open.")
+    assert check.accepted == gr.skip()
+    assert check.upload == (str(uploads.good) if has_upload else None), "the box names what is open"
+    assert live.is_wanted, "a run goes on"
+
+
+def test_what_is_open_stays_when_the_box_of_the_upload_is_emptied(bench: Bench, uploads: Uploads) -> None:
+    clip = views(open_upload(bench, uploads.foreign))[0].clip
+    assert clip is not None
+    said = page_uploads.clear_box(None, clip).value
+    assert said == f"{clip.name} stays open until another video is chosen or uploaded."
+    assert page_uploads.clear_box(LiveRun(is_started=True), clip) == gr.skip(), "the run writes in the line"
+    assert page_uploads.clear_box(None, bench.demos.clips[0]) == gr.skip()
 
 
 def test_an_upload_of_huge_pictures_or_bytes_is_refused_in_a_sentence(bench: Bench, tmp_path: Path) -> None:

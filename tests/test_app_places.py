@@ -19,7 +19,7 @@ from app.player.pack import pack_run
 from app.runs import Run
 from app.views import LiveRun
 from tests.batches import SCORING, work_of
-from tests.benches import make_bench, run_views, views
+from tests.benches import make_bench, open_upload, run_views, views
 from tests.fakes import count_letters
 from tests.played import make_run
 
@@ -32,7 +32,7 @@ def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def clip(bench: Bench, demo_manifest: Path, tmp_path: Path) -> Clip:
     path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
-    clip = views(handlers.accept_upload(bench, None, None, str(path)))[0].clip
+    clip = views(open_upload(bench, path))[0].clip
     assert clip is not None
     return clip
 

@@ -22,7 +22,7 @@ from eval.corrections import Correction, name_turns
 from eval.forms import write_samples
 from eval.samples import Sample
 from eval.splits import read_samples
-from tests.benches import make_bench, run_views, views
+from tests.benches import make_bench, open_upload, run_views, views
 from tests.fakes import anybody
 
 Take = Callable[[Clip | None, Path | None], tuple[ClipView, RunView, Buttons]]
@@ -39,7 +39,7 @@ def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempP
 def clip(bench: Bench, demo_manifest: Path, tmp_path: Path) -> Clip:
     """Upload a video of 6 s as ``mine.mp4``."""
     path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
-    clip_view, run_view, _ = views(handlers.accept_upload(bench, None, None, str(path)))
+    clip_view, run_view, _ = views(open_upload(bench, path))
     assert run_view.status.value.endswith("press Run. It knows drawings only.")
     assert clip_view.clip is not None
     return clip_view.clip

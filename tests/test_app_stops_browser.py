@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page
 from app.player.pack import pack_run
 from app.reviews.events import name_events
 from app.runs import Run
+from engine.control import Task
 from engine.h264 import write_h264
 from eval.corrections import name_turns
 from eval.failures import JudgedVideo, judge_video
@@ -60,6 +61,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_reviewed(folder / "low.json", run, judge_video(run.clip.sample, run.outputs, encode=encode_oddly))
     write(folder / "other_judgement.json", run, judge(run))
     write(folder / "reference.json", replace(run, outputs=()), None)
+    silent = [replace(output, response=None, updates=(), dst_state={}) for output in run.outputs]
+    alone = replace(run.clip, name="plain", sample=None)
+    plain = replace(run, clip=alone, task=Task(goal="", steps=()), outputs=tuple(silent))
+    (folder / "plain.json").write_text(pack_run(plain), encoding="utf-8")
     return folder
 
 
@@ -201,3 +206,17 @@ def test_a_message_about_a_judgement_is_gone_with_it(page: Page) -> None:
     assert inspect(page)["said"] == "Speed 1.5\u00d7"
     show(page, "low")
     assert inspect(page)["said"] == "Speed 1.5\u00d7", "what was done still holds"
+
+
+def test_a_run_with_fewer_steps_that_comes_while_the_player_is_hidden_is_drawn_once_it_is_shown(page: Page) -> None:
+    page.evaluate("document.querySelector('#stage').style.display = 'none'")
+    page.wait_for_function("document.querySelector('.ss-canvas').clientWidth === 0")
+    page.evaluate("document.querySelector('.ss').unpacked().isOld = true")
+    page.evaluate("document.querySelector('#plain').click()")
+    page.wait_for_function("!document.querySelector('.ss').unpacked().isOld")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert [row["label"] for row in inspect(page)["rows"] if row["kind"] == "step"] == []
+    assert inspect(page)["counts"]["speak"] == {"hits": 0, "misses": 0, "alarms": 0}
+    page.evaluate("document.querySelector('#stage').style.display = ''")
+    page.wait_for_function("document.querySelector('.ss-canvas').clientWidth > 0")
+    assert "speak > 0.50" in painted_texts(page)

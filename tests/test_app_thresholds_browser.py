@@ -222,6 +222,42 @@ def test_a_move_while_a_bundled_video_is_run_again_is_not_lost(browser: Browser,
         page.close()
 
 
+def ranges(page: Page) -> dict[str, str]:
+    return {name: page.input_value(f"#{name}_threshold input[type=range]") for name in HEADS}
+
+
+def test_a_threshold_is_shown_with_all_its_digits_and_only_a_hand_rounds_it(
+    browser: Browser, address: str, tmp_path: Path
+) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{address}/?video=truck-1&run=x&speak=0.725&update=0.6125001")
+    wait_for_status(page, "^(⚠ )?Done")
+    wait_for_rest(page, {"speak": 0.725, "update": 0.6125001})
+    assert ranges(page) == {"speak": "0.725", "update": "0.6125001"}
+    assert "speak 0.725 · update 0.6125001" in page.locator(".ss-origin summary").inner_text()
+    assert "0.6125001" in page.locator(".ss-decision").last.inner_text()
+    page.wait_for_function("new URLSearchParams(location.search).get('update') === '0.6125001'")
+    row = next(row for row in inspect(page)["rows"] if row.get("name") == "speak")
+    canvas = page.locator(".ss-canvas").bounding_box()
+    assert canvas is not None
+    y = canvas["y"] + row["top"] + row["height"] - 5 - 0.725 * (row["height"] - 11)
+    page.mouse.move(canvas["x"] + 400, y)
+    page.mouse.down()
+    page.mouse.move(canvas["x"] + 400, y + 1)
+    page.mouse.up()
+    page.wait_for_timeout(900)
+    wait_for_rest(page, {"speak": 0.725, "update": 0.6125001})
+    page.focus("#speak_threshold input[type=range]")
+    page.keyboard.press("ArrowRight")
+    wait_for_rest(page, {"speak": 0.735, "update": 0.6125001})
+    page.focus("#speak_threshold input[type=number]")
+    page.keyboard.press("ArrowUp")
+    wait_for_rest(page, {"speak": 0.74, "update": 0.6125001})
+    drag_slider(page, "speak", 0.3333)
+    assert re.fullmatch(r"0\.\d\d?", str(wait_for_rest(page)["thresholds"]["speak"])), "a drag sets hundredths"
+    page.close()
+
+
 def retype(page: Page, box: str, text: str) -> None:
     """Type into the box of a threshold as a hand does, key by key."""
     page.click(f"#{box} input[type=number]", click_count=3)

@@ -8,7 +8,7 @@ import pytest
 
 import engine.__main__
 import eval.__main__
-from engine.config import read_threshold
+from engine.config import read_threshold, threshold_text
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,12 @@ def test_both_commands_refuse_it_with_the_same_sentence(
     ):
         assert main([*command, "--out", str(tmp_path / "out"), "--speak-threshold", typed]) == 2
         assert said in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.5, "0.5"), (0.725, "0.725"), (1 / 3, "0.3333333333333333"), (1e-7, "0.0000001"), (1, "1")],
+)
+def test_a_threshold_is_written_with_all_its_digits_and_read_again(value: float, text: str) -> None:
+    assert threshold_text(value) == text
+    assert read_threshold(text, "speak") == value

@@ -113,6 +113,8 @@ def test_the_log_probabilities_are_those_of_the_model_over_the_same_tokens(
             assert token.best_logprob >= token.logprob
     assert [token.text for token in found.tokens].count("[ASST]") == 1
     assert not found.tokens[-1].is_fed, "what was picked last is fed at the next frame"
+    forced = [token.text for token in found.tokens if not token.is_chosen and token.token_id is not None]
+    assert forced == ["[DST]"] * forced.count("[DST]") + ["[ASST]"], "what opens an update or a response is no choice"
     never = [checkpoint.prompt.tokenizer.decode([token_id]) for token_id in checkpoint.prompt.never_generated]
     opening = [token.text for token in found.tokens].index("[ASST]")
     for token in found.tokens[opening + 1 :]:

@@ -17,6 +17,7 @@ from app.batch.sweeps import FoundSweep, find_exact_sizes, find_sweep, plan_swee
 from app.handlers import Bench
 from app.views import Stoppable
 from app.words import clock, sentence
+from engine.config import threshold_text
 from engine.errors import EngineError
 from eval.grid import DECISIONS, FAILURES, SWEPT, BestPoint, GridScores, find_best, has_direction, losses
 from eval.registry import find_metric
@@ -65,7 +66,7 @@ def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
             is_best = (speak, update) == (best.speak_threshold, best.update_threshold)
             cells.append(
                 f'<span class="cell{" best" if is_best else ""}" style="--share: {100 * share:.1f}%" '
-                f'title="speak {speak:g}, update {update:g}: {figure(value, is_count=metric.is_count)}"></span>'
+                f'title="{_point(speak, update)}: {figure(value, is_count=metric.is_count)}"></span>'
             )
     cells.append("<span></span>")
     cells += [f'<span class="axis">{speak:.3g}</span>' for speak in scores.grid.speak]
@@ -102,7 +103,7 @@ def describe(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str
     name = Path(found.scores.split).name
     caution = f" Beware: {found.scores.caution.replace(found.scores.split, name)}." if found.scores.caution else ""
     return (
-        f"Best: speak {best.speak_threshold:g}, update {best.update_threshold:g}; "
+        f"Best: {_point(*_best_point(best))}; "
         f"{metric.label} {figure(best.value, is_count=metric.is_count)}.{tied}{_edge(found.scores, best)} "
         f"{_kind(found)}{caution}{why}"
     )
@@ -203,7 +204,7 @@ def show_sweep(batches: Batches, name: str | None, metric: str, size: int) -> Sw
         heat=draw_heat_map(found.scores, best),
         curves=curves(found.scores, best),
         best=best,
-        apply=gr.Button(f"Use {best.speak_threshold:g} and {best.update_threshold:g}", interactive=True),
+        apply=gr.Button(f"Use {' and '.join(map(threshold_text, _best_point(best)))}", interactive=True),
     )
 
 
@@ -281,10 +282,18 @@ def _ended(progress: str) -> SweepButtons:
     return SweepButtons(exact=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=progress)
 
 
+def _best_point(best: BestPoint) -> tuple[float, float]:
+    return best.speak_threshold, best.update_threshold
+
+
+def _point(speak: float, update: float) -> str:
+    return f"speak {threshold_text(speak)}, update {threshold_text(update)}"
+
+
 def apply_best(best: BestPoint | None, said: str) -> tuple[Any, Any, Any, Any, Any]:
     """Set the thresholds of both tabs to the best point, and say so; the player then runs again what it shows."""
     if best is None:
         return gr.skip(), gr.skip(), gr.skip(), gr.skip(), gr.skip()
-    point = best.speak_threshold, best.update_threshold
-    used = f"In use: the next run here and the player have speak {point[0]:g}, update {point[1]:g}."
+    point = _best_point(best)
+    used = f"In use: the next run here and the player have {_point(*point)}."
     return *point, *point, f"{said.removesuffix(used).rstrip()} {used}"

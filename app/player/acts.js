@@ -11,6 +11,7 @@ const KEYS = [
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
   ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],
+  ["H", "inspect", "prompt and tokens of this frame; Esc closes them"],
   ["C", "nextCaptions", "captions: model, reference, none"],
   ["T", "nextTab", "transcript, review, or precision and recall"],
   ["Y", "copyLink", "copy a link to this moment"],
@@ -75,6 +76,7 @@ const acts = {
   nextCaptions: () => { const box = find("captions"); box.selectedIndex = (box.selectedIndex + 1) % 3; setCaptions(box.value); },
   nextTab: () => openTab(TABS[(TABS.indexOf(tab) + 1) % TABS.length]),
   copyLink,
+  inspect: openInspection,
   help: showHelp,
   ...Object.fromEntries(props.verdicts.map((verdict, number) => [`verdict${number + 1}`, () => giveVerdict(verdict)])),
   previousEvent: () => stepEvent(-1),
@@ -185,8 +187,10 @@ function showHelp() {
   close.addEventListener("click", () => dialog.close());
   const signs = node("table");
   for (const sign in SIGNS) signs.insertRow().append(node("td", "ss-sign", sign), node("td", "", SIGNS[sign]));
+  const causes = node("table");
+  for (const cause in CAUSES) causes.insertRow().append(node("td", "ss-sign", cause), node("td", "", CAUSES[cause]));
   const bands = "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, below the model.";
-  dialog.replaceChildren(node("h3", "", "Keys"), table, node("h3", "", "Signs"), signs, node("p", "ss-dim", bands), close);
+  dialog.replaceChildren(node("h3", "", "Keys"), table, node("h3", "", "Signs"), signs, node("p", "ss-dim", bands), node("h3", "", "Causes, where the manifest names one"), causes, close);
   dialog.showModal();
   dialog.scrollTop = 0;
 }
@@ -207,7 +211,8 @@ root.addEventListener("click", (event) => {
 find("rate").addEventListener("change", (event) => screen.setRate(Number(event.target.value)));
 find("captions").addEventListener("change", (event) => { if (data) setCaptions(event.target.value); });
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || find("help").open && event.key !== "?") return;
+  const dialog = root.querySelector("dialog[open]");
+  if (event.ctrlKey || event.metaKey || event.altKey || dialog && (dialog !== find("help") || event.key !== "?")) return;
   const target = event.composedPath()[0];
   if (OWN_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key)))) return;
   const name = DO_OF_KEY[event.key.toLowerCase()];

@@ -16,6 +16,15 @@ const SIGNS = {
   "● ▲ ✕": "on the probabilities: a decision in time (within 1 s of the reference), a false one, a missed one",
   "↻": "refresh: the context was full and began anew from the prompt",
 };
+// Why a turn of the reference is hard, where the split's manifest names a cause.
+const CAUSES = {
+  drop: "a part falls and is picked up again",
+  decoy: "a part that is not needed is taken and put back",
+  hover: "a hand stays over a part and takes nothing",
+  swap: "two neighbouring steps are done in the other order",
+  light: "the light is dim, or fails for seconds",
+  noise: "the picture is noisy, or worse for seconds",
+};
 const DECISIONS = ["speak", "update"];
 const SERIES = ["times", "speak", "update", "cache", "latency"];
 
@@ -212,10 +221,14 @@ function clockText(time, digits = 1) {
   return `${minutes}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
 }
 
-// A threshold with all the digits that it was set with, at least two; a probability beside it with enough to compare.
+// A threshold with all digits that it has, at least two; a probability beside it with enough to compare.
 function thresholdText(value) { return value.toFixed(decimalsOf(value)); }
 function probText(prob, threshold) { return prob.toFixed(Math.max(3, decimalsOf(threshold))); }
-function decimalsOf(value) { return Math.max(2, (String(Number(value.toFixed(6))).split(".")[1] ?? "").length); }
+function decimalsOf(value) {
+  let digits = 2;
+  while (digits < 20 && Number(value.toFixed(digits)) !== value) digits += 1;
+  return digits;
+}
 
 // A frame without model time was not computed: its result was taken over from the run before.
 function modelTime(ms) {

@@ -21,44 +21,107 @@ function highestWords({ name, prob, delay }, data) {
   return `highest ${name} probability within ${data.tolerance_s} s: ${probText(prob, data.thresholds[name])}, ${when}; threshold ${thresholdText(data.thresholds[name])}`;
 }
 
-function isInspected(asked, frame) { return asked?.run === data.run && asked.frame === frame; }
+function isOf(answer, asked) { return answer?.run === asked.run && answer.frame === asked.frame; }
 
-function inspectionLines(frame) {
-  if (!data.times.length || receiver.run?.data === data) return []; // nothing yet, or it streams
-  const button = node("button", "", "prompt and tokens of this frame");
-  button.type = "button";
-  button.addEventListener("click", () => askInspection(frame));
-  if (isInspected(inspection.asked, frame)) return [node("p", "ss-dim", "Following the stream up to this frame…")];
-  return isInspected(inspection.found, frame) ? drawInspection(inspection.found) : [button];
+// Why nothing can be inspected; "" where it can be.
+function whyNoInspection() {
+  if (!data.times.length) return "There is no run whose prompt and tokens could be shown.";
+  return receiver.run?.data === data ? "The run still streams: prompt and tokens can be shown once it ends." : "";
 }
 
-function askInspection(frame) {
-  inspection.asked = { run: data.run, frame };
-  trigger("inspect_frame", { frame });
-  drawAgain();
+function inspectionButton() {
+  if (whyNoInspection()) return [];
+  const button = node("button", "ss-inspect", "prompt and tokens");
+  button.type = "button";
+  button.dataset.do = "inspect";
+  button.title = "What the model read at this frame, and with which probability each token came (H)";
+  button.setAttribute("aria-label", "prompt and tokens of this frame");
+  return [button];
+}
+
+// Opens the panel over the page, and asks for the frame at the playhead unless its answer is there.
+function openInspection() {
+  const why = whyNoInspection();
+  if (why) return say(why);
+  screen.pause();
+  const frame = frameAt(data, screen.time), asked = { run: data.run, frame };
+  inspection.asked = asked;
+  if (isOf(inspection.found, asked) && !inspection.found.error) inspection.asked = null;
+  else { inspection.found = null; trigger("inspect_frame", { frame }); }
+  drawInspection(frame);
+  find("inspection").showModal();
 }
 
 document.addEventListener("stepscope:inspection", (event) => {
+  const found = event.detail ? JSON.parse(event.detail) : null;
+  if (!found || !inspection.asked || !isOf(found, inspection.asked)) return; // of a frame that was asked for before
   inspection.asked = null;
-  inspection.found = event.detail ? JSON.parse(event.detail) : null;
-  drawAgain();
+  inspection.found = found;
+  if (find("inspection").open) drawInspection(found.frame);
 }, { signal: listeners.signal });
 
-function logWords(logprob) { return logprob > -0.005 ? "0.00" : logprob.toFixed(2); }
+function closeInspection() {
+  inspection.asked = inspection.found = null;
+  find("inspection").close();
+}
 
-function drawInspection(found) {
-  if (found.error) return [node("p", "ss-failure", found.error)];
-  const prompt = node("details");
-  const begun = found.first_frame === found.frame ? "this frame" : `frame ${found.first_frame}`;
-  prompt.append(node("summary", "", `prompt, ${found.prompt_tokens} tokens, before ${begun}`), node("pre", "ss-text", found.prompt));
-  const words = `${found.earlier_tokens} tokens before this frame; speak ${found.speak_prob.toFixed(3)}, update ${found.update_prob.toFixed(3)} of the same pass.`;
-  const table = node("table", "ss-tokens"), head = table.createTHead().insertRow(), body = table.createTBody();
-  for (const name of ["id", "token", "log p", "likeliest"]) head.append(node("th", "", name));
-  for (const token of found.tokens) {
-    const row = body.insertRow(), isOther = token.best_logprob !== null && token.best !== token.text;
-    row.append(node("td", "", token.id ?? ""), node("td", "ss-token", JSON.stringify(token.text).slice(1, -1)));
-    row.append(node("td", "", token.logprob === null ? "" : logWords(token.logprob)), node("td", "ss-token", isOther ? `${JSON.stringify(token.best).slice(1, -1)} ${logWords(token.best_logprob)}` : ""));
-    if (!token.is_fed) { row.className = "ss-dim"; row.title = "picked last; the next frame feeds it"; }
-  }
-  return [prompt, node("p", "ss-dim", words), table];
+find("inspection").addEventListener("close", () => canvas.focus({ preventScroll: true }));
+find("inspection").addEventListener("click", (event) => { if (event.target === find("inspection")) find("inspection").close(); }); // beside it
+
+function logWords(logprob) { return logprob > -0.005 ? "0.00" : logprob.toFixed(2); }
+function quotedToken(text) { return JSON.stringify(text).slice(1, -1); }
+
+function drawInspection(frame) {
+  const { found } = inspection, head = node("header"), close = node("button", "", "close (Esc)");
+  close.type = "button";
+  close.addEventListener("click", () => find("inspection").close());
+  head.append(node("h3", "", `What the model read at ${clockText(data.times[frame])}, frame ${frame}`), close);
+  const body = !found ? [node("p", "ss-dim", "Following the stream up to this frame…")]
+    : found.error ? [node("p", "ss-failure", found.error)] : [drawPrompt(found), drawTokens(found)];
+  find("inspection").replaceChildren(head, ...body);
+}
+
+function drawPrompt(found) {
+  const part = node("section"), begun = found.first_frame === found.frame ? "this frame" : `frame ${found.first_frame}`;
+  part.tabIndex = 0;
+  part.setAttribute("aria-label", "Prompt");
+  part.append(node("h4", "", `Prompt, ${found.prompt_tokens} tokens`), node("p", "ss-dim", `The context begins with it, before ${begun}.`), node("pre", "", found.prompt));
+  return part;
+}
+
+const LOG_P = "log p: natural logarithm of the model's probability of the token: 0.00 is certain, -0.69 one in two, -4.61 one in a hundred.";
+const LIKELIER = "likelier: the token that the model held for the likeliest at that place, where it is another, with its log p.";
+const FORCED = "forced: fed by the program, not chosen by the model: the image, the user's words, and [DST] or [ASST], with which an update or a response begins once a probability is above its threshold.";
+const WAITS = "chosen last: the model's last choice here; the next frame feeds it.";
+
+function drawTokens(found) {
+  const part = node("section"), table = node("table", "ss-tokens"), top = table.createTHead().insertRow(), body = table.createTBody();
+  part.tabIndex = 0;
+  part.setAttribute("aria-label", "Tokens");
+  const before = `${found.earlier_tokens} tokens stand before them. At this frame: speak ${found.speak_prob.toFixed(3)}, update ${found.update_prob.toFixed(3)}.`;
+  part.append(node("h4", "", "Tokens of this frame, in the order in which they were fed"), node("p", "ss-dim", before));
+  const terms = [[LOG_P, () => true], [LIKELIER, hasLikelier], [FORCED, (token) => !token.is_chosen], [WAITS, (token) => !token.is_fed]];
+  for (const [words, isMeant] of terms) if (found.tokens.some(isMeant)) part.append(legendLine(words));
+  for (const name of ["token", "", "log p", "likelier", "id"]) top.append(node("th", "", name));
+  for (const token of found.tokens) body.append(drawToken(token));
+  part.append(table);
+  return part;
+}
+
+function legendLine(words) {
+  const [term, ...rest] = words.split(":"), box = node("p", "ss-legend");
+  box.append(node("b", "", term), `:${rest.join(":")}`);
+  return box;
+}
+
+function hasLikelier(token) { return token.best_logprob !== null && token.best !== token.text; }
+
+function drawToken(token) {
+  const row = node("tr"), how = node("td"), likelier = node("td", "ss-token");
+  const tag = !token.is_fed ? ["chosen last", WAITS] : !token.is_chosen ? ["forced", FORCED] : null;
+  if (tag) { how.append(node("span", "ss-tag", tag[0])); how.firstChild.title = tag[1]; row.className = "ss-dim"; }
+  row.append(node("td", "ss-token", quotedToken(token.text)), how, node("td", "", token.logprob === null ? "" : logWords(token.logprob)));
+  if (hasLikelier(token)) likelier.append(quotedToken(token.best), node("small", "", logWords(token.best_logprob)));
+  row.append(likelier, node("td", "", token.id ?? ""));
+  return row;
 }

@@ -12,7 +12,7 @@ function drawNow(panel, data, frame, time, failure) {
   if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
   if (failure) parts.push(failureLine(data, failure));
   const head = node("p", "ss-line");
-  head.append(node("b", "", clockText(time)), ` frame ${frame} of ${hasRun ? data.times.length : data.expected_frames}`);
+  head.append(node("b", "", clockText(time)), ` frame ${frame} of ${hasRun ? data.times.length : data.expected_frames}`, ...inspectionButton());
   if (data.isReferenceAlone) head.append(node("span", "ss-tag", "reference alone, no run"));
   if (countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1)) head.append(node("span", "ss-tag", "↻ refreshed"));
   parts.push(head);
@@ -23,7 +23,7 @@ function drawNow(panel, data, frame, time, failure) {
   if (data.steps.length) parts.push(stateTable(data, frame));
   if (data.times.length) {
     const cost = `${data.cache[frame]} tokens in the context, ${modelTime(data.latency[frame])}`;
-    parts.push(node("p", "ss-dim", cost), ...inspectionLines(frame));
+    parts.push(node("p", "ss-dim", cost));
   }
   panel.replaceChildren(...parts);
 }
@@ -32,9 +32,17 @@ function failureLine(data, failure) {
   const box = node("p", failure.kind === LOW ? "ss-failure ss-low" : "ss-failure");
   box.append(node("b", "", `${signOf(failure.kind)} ${failure.kind}`));
   if (failure.words) box.append(` ${failure.words}`);
-  if (failure.cause) box.append(node("span", "ss-tag", failure.cause));
+  if (failure.cause) box.append(causeLine(failure.cause));
   const highest = highestNear(data, failure);
   if (highest) box.append(node("span", "ss-highest", highestWords(highest, data)));
+  return box;
+}
+
+// A cause of the manifest, in plain words; a split may name others.
+function causeLine(cause) {
+  const box = node("span", "ss-cause"), tag = node("span", "ss-tag", cause);
+  box.append("cause ", tag, " ", Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : "as the split's manifest names it");
+  box.title = "Why this turn is hard: the split's manifest names the cause beside the reference turn.";
   return box;
 }
 

@@ -20,6 +20,7 @@ function draw(next) {
   const isSame = data !== null && next?.video_id === data.video_id;
   if (!isSame || ![...next.events, ...(layer()?.turns ?? [])].some(({ key }) => key === review.current)) typedBox()?.blur();
   screen.refresh();
+  if (next?.run !== data?.run || !isSame) closeInspection();
   if (next?.run !== data?.run || isSaidOfJudgement) say(""); // of another run, or of another judgement of this one
   data = next;
   root.classList.toggle("ss-has-run", Boolean(data));
@@ -76,12 +77,14 @@ function clear() {
 }
 
 function layOut() {
-  if (!data || !canvas.parentElement.clientWidth) return;
+  if (!data) return;
   data.layer = layerTurns();
   data.isReviewing = tab === "review" && data.events.length > 0;
   data.hasLayer = data.layer.length > 0 && (tab === "review" || data.layer.some((turn) => turn.look !== "same"));
-  lanes.resize(canvas.parentElement.clientWidth, lanes.arrange(data));
+  const height = lanes.arrange(data); // while the tab is hidden, too: lanes of another video must not be drawn with this one
   canvas.setAttribute("aria-valuemax", data.duration_s.toFixed(1));
+  if (!canvas.parentElement.clientWidth) return count();
+  lanes.resize(canvas.parentElement.clientWidth, height);
   recount();
 }
 
@@ -111,6 +114,7 @@ function countsOf(name) {
 }
 
 function repaint() {
+  if (!canvas.parentElement.clientWidth) return; // it is drawn once the tab is shown
   lanes.paint(data, shown);
   paintMap();
   drawAgain();

@@ -55,10 +55,17 @@ function previewWords() {
   return `Preview from the trace: another decision would change what follows. ${next}`;
 }
 
+const hundredths = (value) => Math.round(value * 100) / 100; // what a hand can set; a threshold itself may have more digits
+
 function holdThreshold(name, row, event) {
   isHeld = true;
+  const began = offset(canvas, event)[1];
+  let isMoved = false;
   const move = (later) => {
-    moveThresholds({ [name]: Math.round(lanes.traceProb(row, offset(canvas, later)[1]) * 100) / 100 });
+    const y = offset(canvas, later)[1];
+    isMoved ||= Math.abs(y - began) >= 2; // a press alone keeps all digits
+    if (!isMoved) return;
+    moveThresholds({ [name]: hundredths(lanes.traceProb(row, y)) });
     trigger("shown");
   };
   follow(canvas, event, move, () => {});
@@ -118,3 +125,11 @@ document.addEventListener("click", (event) => { // a press on Run or Start that 
   event.preventDefault();
   event.stopImmediatePropagation();
 }, { signal: listeners.signal, capture: true });
+
+// Sliders have the step "any", since a step would round the threshold that they show. A drag sets hundredths, and so do the
+// arrows of a box.
+document.addEventListener("input", (event) => {
+  const slider = event.target;
+  if (isByMouse && slider.matches?.(".threshold input[type=range]")) slider.value = hundredths(Number(slider.value));
+}, { signal: listeners.signal, capture: true });
+for (const name of ["pointerover", "focus"]) onBox(name, (box) => { box.step = "0.01"; });

@@ -5,6 +5,7 @@ Exit codes: 0 all well; 2 wrong use or a world that does not fit, with one line 
 
 import argparse
 import errno
+import os
 import socket
 import sys
 from collections import ChainMap
@@ -49,6 +50,8 @@ BUNDLED = ASSETS / "checkpoint"
 LIMITS = "The bundled model knows nothing but its own drawings: on any other video it writes nonsense."
 OFFERED = ("test", "val")
 """Splits that are looked for beside the bundled videos."""
+NO_SUMMARY = {"GRADIO_ANALYTICS_CACHE_FREQUENCY": str(2**53), "GRADIO_ANALYTICS_MAX_EVENTS": "1"}
+"""Keeps Gradio from summing up all its events after each: nobody sees the sum, and one odd session broke it for all."""
 MOST_WAITING = 100
 """Events that wait for their turn; who comes then is asked to try again."""
 
@@ -115,6 +118,7 @@ def serve(options: argparse.Namespace) -> None:
         said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, store.notice, *problems]
         print(*filter(None, said), sep="\n", flush=True)
         rules = HostRules.read(options.host, options.allowed_host)
+        os.environ.update(NO_SUMMARY)
         build_page(bench, batches, desk).queue(max_size=MOST_WAITING).launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)]},
             auth=users,

@@ -15,6 +15,7 @@ import gradio as gr
 
 from app.runs import Run
 from app.views import LiveRun
+from app.wiring import read_event
 from app.words import sentence
 from engine.records import write_outputs
 from eval.table import write_json
@@ -57,7 +58,7 @@ def export_run(live: LiveRun | None, event: gr.EventData) -> Generator[Any]:
                 raise ValueError("the run still streams; wait for its end, or press Stop")
             if run is None or not run.outputs:
                 raise ValueError("there is no run to export; press Run, or open a run from the batch tab")
-            yield str(write_run_file(Path(folder), run, event.content))
+            yield str(write_run_file(Path(folder), run, read_event(event, "content")))
         except (ValueError, OSError) as error:
             gr.Warning(escape(sentence(error)))
             yield None

@@ -12,6 +12,7 @@ import socket
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,6 +27,26 @@ MOST_BODY: Final = 32 * 2**20
 MOST_FAILURES: Final = 10
 """Wrong passwords from one address within ``FAILURES_S``; ten times as many from all."""
 FAILURES_S: Final = 300.0
+API: Final = "/gradio_api/"
+USED: Final = frozenset(
+    (
+        "app_id",
+        "cancel",
+        "component_server",
+        "heartbeat",
+        "info",
+        "login_check",
+        "queue",
+        "reset",
+        "startup-events",
+        "theme.css",
+        "token",
+        "upload",
+        "upload_progress",
+        "user",
+    )
+)
+"""What windows ask of Gradio's interface, beside files. Not here are routes that run an event past the queue."""
 MOST_ADDRESSES: Final = 10_000
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
@@ -64,7 +85,10 @@ class HostRules:
 
     def is_same_origin(self, origin: str, netloc: str) -> bool:
         """Whether a page of an origin is this page, which the request names ``netloc``."""
-        parts = urlsplit(origin)
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
         default = _DEFAULT_PORTS.get(parts.scheme, "")
         same = parts.netloc.lower().removesuffix(default) == netloc.lower().removesuffix(default)
         return bool(parts.netloc) and (same or _matches(_host_name(parts.netloc), self.outside))
@@ -83,8 +107,8 @@ class Throttle:
         waits = [_rest(mine, MOST_FAILURES, now), _rest(self._all, 10 * MOST_FAILURES, now)]
         return max(waits)
 
-    def fail(self, address: str, *, now: float) -> None:
-        """Count a wrong password."""
+    def begin(self, address: str, *, now: float) -> None:
+        """Count a try as wrong until it succeeds, so that tries that are sent at once are all counted."""
         mine = self._failures.setdefault(address, deque())
         self._failures.move_to_end(address)
         mine.append(now)
@@ -92,9 +116,11 @@ class Throttle:
         while len(self._failures) > MOST_ADDRESSES:
             self._failures.popitem(last=False)
 
-    def succeed(self, address: str) -> None:
-        """Forget the wrong passwords of an address that has found the right one."""
+    def succeed(self, address: str, *, began: float) -> None:
+        """Forget the wrong passwords of an address that has found the right one, with the try that began then."""
         self._failures.pop(address, None)
+        with suppress(ValueError):  # it is older than ``FAILURES_S``
+            self._all.remove(began)
 
 
 class RequestGuard:
@@ -112,13 +138,16 @@ class RequestGuard:
         headers, path = Headers(scope=scope), scope["path"].rstrip("/")
         address = scope["client"][0] if scope.get("client") else ""
         is_login = path.endswith("/login") and scope["method"] == "POST"
-        wait_s = self._throttle.wait_s(address, now=time.monotonic()) if is_login else 0.0
+        began = time.monotonic()
+        wait_s = self._throttle.wait_s(address, now=began) if is_login else 0.0
         refusal = find_refusal(self._rules, method=scope["method"], path=path, headers=headers)
         if refusal is None and wait_s > 0:
             refusal = 429, f"there were too many wrong passwords; try again in {wait_s:.0f} s"
         if refusal is not None:
             await _refuse(send, *refusal)
             return
+        if is_login:
+            self._throttle.begin(address, now=began)
         is_started = False
 
         async def send_safe(message: Message) -> None:
@@ -126,8 +155,8 @@ class RequestGuard:
             if message["type"] == "http.response.start":
                 is_started = True
                 MutableHeaders(scope=message)["X-Content-Type-Options"] = "nosniff"
-                if is_login:
-                    self._count(address, message["status"])
+                if is_login and message["status"] < 400:
+                    self._throttle.succeed(address, began=began)
             await send(message)
 
         limit = None if path.endswith("/upload") else MOST_BODY
@@ -136,12 +165,6 @@ class RequestGuard:
         except BodyTooLargeError:
             if not is_started:
                 await _refuse(send, 413, f"the request is longer than {MOST_BODY // 2**20} MiB")
-
-    def _count(self, address: str, status: int) -> None:
-        if status < 400:
-            self._throttle.succeed(address)
-        else:
-            self._throttle.fail(address, now=time.monotonic())
 
 
 def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
@@ -152,6 +175,9 @@ def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) 
         return 421, f"this page is not served as {name!r}; if it should be, start it with --allowed-host {name}"
     if "=http:" in path or "=https:" in path:
         return 403, "this page fetches nothing from other hosts"
+    _, _, called = path.partition(API)
+    if called and not called.startswith("file=") and called.partition("/")[0] not in USED:
+        return 404, f"this page has no {called.partition('/')[0][:80]}"
     if method in SAFE_METHODS:
         return None
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")  # the latter no page can choose

@@ -8,6 +8,7 @@ import gradio as gr
 from app.handlers import Bench
 from app.runs import Run
 from app.views import LiveRun
+from app.wiring import read_event
 from app.words import sentence
 from engine.errors import EngineError
 from engine.inspection import FrameInspection, inspect_frame, trace_frames
@@ -22,13 +23,14 @@ def inspect_run(bench: Bench, live: LiveRun | None, event: gr.EventData) -> str:
     The fields are ``run`` and ``frame``, then ``error`` or those of ``pack_inspection``.
     """
     run = live.run if live is not None else None
-    asked = {"run": run.digest if run is not None else "", "frame": event.frame}
+    frame = read_event(event, "frame")
+    asked = {"run": run.digest if run is not None else "", "frame": frame if isinstance(frame, int) else None}
     try:
         if live is None or run is None or not run.outputs or live.increments is not None:
             raise ValueError("there is no finished run to inspect; press Run, and wait for its end")
-        if not isinstance(event.frame, int) or not 0 <= event.frame < len(run.outputs):
+        if not isinstance(frame, int) or not 0 <= frame < len(run.outputs):
             raise ValueError(f"there is no such frame; the run has {len(run.outputs)}")
-        found = _inspect(bench, live, run, event.frame)
+        found = _inspect(bench, live, run, frame)
     except (EngineError, ValueError) as error:
         return to_json({**asked, "error": sentence(error)})
     return to_json({**asked, **pack_inspection(found)})

@@ -15,6 +15,7 @@ import gradio as gr
 from app.handlers import Bench
 from app.runs import Run
 from app.views import UNCHANGED, LiveRun, RunView, say_only, show_rerunning, show_run
+from app.wiring import read_event
 from app.words import sentence
 from engine.config import read_threshold, threshold_text
 from engine.errors import EngineError
@@ -23,6 +24,7 @@ from engine.replay import Recording, Thresholds
 from engine.stream import Streamer
 from engine.video import read_frames
 from engine.vision import FrameFeatures, encode
+from eval.fields import check_index
 
 UPDATE_EVERY_S = 0.4
 """Least time between two sentences about how far it is."""
@@ -35,15 +37,18 @@ def ask(bench: Bench, live: LiveRun | None, event: gr.EventData) -> RunView:
     whether a run is shown.
     """
     try:
-        asked = Thresholds(speak=read_threshold(event.speak, "speak"), update=read_threshold(event.update, "update"))
+        speak, update = (read_threshold(read_event(event, name), name) for name in ("speak", "update"))
+        asked = Thresholds(speak=speak, update=update)
+        ticket = read_event(event, "ticket")
+        check_index("ticket", ticket)
     except ValueError as error:
         return say_only(sentence(error), is_problem=True)
     if live is None:
         text = "There is no run to try other thresholds on: press Run."
-        return say_only(text, is_problem=True) if event.has_run else UNCHANGED
-    if event.ticket <= live.ticket:
+        return say_only(text, is_problem=True) if read_event(event, "has_run") else UNCHANGED
+    if ticket <= live.ticket:
         return UNCHANGED
-    live.asked, live.ticket = asked, event.ticket
+    live.asked, live.ticket = asked, ticket
     if live.run is None or not live.ended.is_set():
         return UNCHANGED  # the run that waits or streams is shown first
     if live.run.model_digest != bench.checkpoint.digest:

@@ -21,6 +21,7 @@ from app.references import digest_reference
 from app.reviews.history import read_review
 from app.runs import Run, TaskText
 from app.views import UNCHANGED, LiveRun, RunView, say_only, show_run, show_running
+from app.wiring import read_event
 from app.words import clock, sentence
 from engine.config import StreamConfig, read_threshold
 from engine.errors import EngineError, VideoError
@@ -101,9 +102,10 @@ def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.Even
         return say_only("There is no run with a reference to judge: press Run.", is_problem=True)
     if live is not None and live.increments is not None:
         return say_only("The run still streams: it is judged by the reference that you chose once it ends.")
-    if not event.corrected:
+    if not read_event(event, "corrected"):
         return show_run(run, "Judged by the reference of the source.", encode=bench.encode, other=other)
-    only = (signed_in(request) or typed_name(event.reviewer)) if desk.is_blind or event.is_blind else None
+    is_blind = desk.is_blind or bool(read_event(event, "is_blind"))
+    only = (signed_in(request) or typed_name(read_event(event, "reviewer"))) if is_blind else None
     corrections = read_review(desk.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
     corrected = apply_corrections(sample, corrections)
     changed, conflicts = corrected.num_changed, len(corrected.conflicts)

@@ -19,6 +19,7 @@ from app.scores import draw_scores
 from app.words import clock
 from engine import replay
 from engine.control import Task
+from engine.texts import plain
 from eval.corrected import CorrectedSample
 from eval.corrections import name_turns
 from eval.failures import JudgedVideo, worst_frame
@@ -142,6 +143,7 @@ def task_boxes(of: Run | Sample | Task) -> dict[str, str]:
 
 def say(text: str, *, is_problem: bool = False) -> Any:
     """Return the status line with a sentence in it."""
+    text = plain(text)
     return gr.HTML(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 

@@ -33,6 +33,14 @@ show();
 """
 
 
+def read_event(event: gr.EventData, name: str) -> Any:
+    """Return a value that the player's script sent with an event; None where it sent none."""
+    try:
+        return getattr(event, name)
+    except (AttributeError, TypeError):  # not even a mapping was sent
+        return None
+
+
 def make_line(elem_id: str, *, value: str = "") -> gr.HTML:
     """Return a status line: a live region whose value is plain text, never markup.
 

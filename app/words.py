@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from engine.texts import plain
 from eval.corrected import Wish
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
@@ -21,8 +22,11 @@ def clock(time_s: float, *, digits: int = 0) -> str:
 
 
 def sentence(error: Exception | Warning | str) -> str:
-    """Write an error as a sentence, with a file called by its name rather than its place on this machine."""
-    text = str(error)
+    """Write an error as a sentence, with a file called by its name rather than its place on this machine.
+
+    It may quote a file or a program; half a surrogate pair becomes ``?``.
+    """
+    text = plain(str(error))
     path, colon, rest = text.partition(": ")
     text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
     return text if text.endswith(".") else f"{text}."

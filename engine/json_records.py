@@ -8,6 +8,7 @@ Nothing is converted: ``"2"`` is no number. Foreign JSON is read by ``eval.field
 import json
 import math
 import re
+import stat
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -69,9 +70,17 @@ def parse_record(kind: type[T], text: str) -> T:
         raise ValueError("is nested too deep") from error
 
 
+def check_regular(path: Path) -> None:
+    """Raise ``ValueError`` for a pipe or a device, whose reading may never end; ``OSError`` for no file."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a directory says itself what is wrong
+        raise ValueError("it is a pipe or a device, not a file")
+
+
 def read_record(kind: type[T], path: Path) -> T:
     """Read a file that holds one record. Raises ``FileNotFoundError``, and ``ValueError`` naming file and field."""
     try:
+        check_regular(path)
         return parse_record(kind, path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise

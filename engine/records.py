@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from engine.errors import EngineError
-from engine.json_records import Amount, AmountOrNan, Count, ProbOrNan, parse_record
+from engine.json_records import Amount, AmountOrNan, Count, ProbOrNan, check_regular, parse_record
 from engine.texts import to_json
 
 _EPSILON = 1e-6  # of a frame: 1.16 s * 25 fps is 28.999...
@@ -151,6 +151,12 @@ def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:
 def read_outputs(path: Path) -> tuple[FrameOutput, ...]:
     """Read a run file. Raises ``FileNotFoundError``, and ``ValueError`` naming the line that cannot be read."""
     outputs: list[FrameOutput] = []
+    try:
+        check_regular(path)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
     try:
         for _, line in numbered_lines(path):
             outputs.append(FrameOutput.from_json(line))

@@ -22,7 +22,7 @@ _CURE: Final = "restore the file, or run into a new folder"
 _STATES: Final = frozenset(STATES)
 
 
-class _Settings(BaseModel):
+class RunSettings(BaseModel):
     """The kinds of what ``run.json`` may say."""
 
     model_config = ConfigDict(extra="allow")
@@ -46,7 +46,7 @@ class _Settings(BaseModel):
 def read_settings(path: Path) -> Mapping[str, Any] | None:
     """Read a ``run.json``; None where there is none. Raises ``ValueError`` for a setting of a wrong kind or range."""
     try:
-        settings = read_record(_Settings, path)
+        settings = read_record(RunSettings, path)
     except FileNotFoundError:
         return None
     except ValueError as error:

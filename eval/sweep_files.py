@@ -12,12 +12,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from engine.json_records import Count, FiniteOrNan, read_record, show_value
+from engine.json_records import Count, Finite, FiniteOrNan, read_record, show_value
 from eval.counts import Counts, Values
 from eval.grid import SWEPT, Grid, GridPoint, GridScores
 from eval.metrics import VideoCounts
+from eval.run_files import RunSettings
 from eval.runs import lock, output_path, tell_differences
 from eval.table import write_csv, write_json
 
@@ -46,12 +47,19 @@ class SweptVideo:
     """Why it failed; empty when it is finished."""
 
 
+class _Settings(RunSettings):
+    """The kinds of what a sweep depends on: what a run does, and the thresholds of both axes."""
+
+    speak: list[Finite] = Field(default_factory=list)
+    update: list[Finite] = Field(default_factory=list)
+
+
 class _Sweep(BaseModel):
     """The kinds of what ``sweep.json`` may say; all but the settings are there at the end."""
 
     model_config = ConfigDict(extra="allow")
 
-    settings: dict[str, Any]
+    settings: _Settings
     split: str = ""
     is_exact: bool = True
     num_videos: Count = 0
@@ -170,12 +178,17 @@ def read_sweep(folder: Path) -> GridScores:
         raise ValueError(f"{folder} holds no finished sweep; run it, or continue it with --resume")
     try:
         return _grid_scores(content)
-    except (ValueError, KeyError) as error:
-        reason = f"a point has no {error}" if isinstance(error, KeyError) else error
-        raise ValueError(f"{folder / 'sweep.json'} cannot be read: {reason}; sweep into a new folder") from error
+    except ValueError as error:
+        raise ValueError(f"{folder / 'sweep.json'} cannot be read: {error}; sweep into a new folder") from error
 
 
 def _grid_scores(content: Mapping[str, Any]) -> GridScores:
+    for name in ("split", "is_exact", "num_videos", "errors"):
+        if name not in content:
+            raise ValueError(f"{name} is missing")
+    for name in ("speak_threshold", "update_threshold"):
+        if any(name not in point for point in content["points"]):
+            raise ValueError(f"a point has no {name}")
     points = tuple(
         GridPoint(
             speak_threshold=point["speak_threshold"],

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from engine.json_records import Count, Finite, FiniteOrNan, read_record
+from engine.json_records import Count, Finite, FiniteOrNan, check_regular, read_record
 
 Row = Mapping[str, str | float]
 _TEXT_COLUMNS: Final = ("video_id", "error", "remark")
@@ -87,6 +87,7 @@ def read_rows(folder: Path) -> Sequence[Row]:
     """Read ``videos.csv``: a row per video, its scores nan where undefined."""
     path = folder / "videos.csv"
     try:
+        check_regular(path)
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file, strict=True)
             if not {"video_id", "error"} <= set(reader.fieldnames or ()):

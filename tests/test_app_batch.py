@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -17,13 +19,15 @@ import pytest
 
 from app.batch import comparing, handlers, jobs, saved, sweeping, sweeps
 from app.batch.batches import FEATURES, Batches
+from app.batch.choosing import save_slice
 from app.batch.handlers import BatchView, Seen
 from app.batch.jobs import Job, Jobs
 from app.batch.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results, video_table
 from app.batch.sweeping import RECOMMENDED
 from app.clips import read_splits
 from app.handlers import Bench
-from app.views import Buttons, ClipView, RunView, Stoppable, show_run
+from app.views import Buttons, ClipView, RunView, Stoppable, say, show_run
+from app.words import sentence
 from eval.grid import FAILURES
 from eval.progress import Progress
 from eval.registry import find_metric
@@ -462,6 +466,46 @@ def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_we
     settings = json.loads((batches.runs / "b" / "run.json").read_text(encoding="utf-8"))
     (batches.runs / "b" / "run.json").write_text(json.dumps({**settings, "dataset": "wtag"}), encoding="utf-8")
     assert "Preview " in sweeping.show_sweep(batches, "b", "dst_update_event_f1_1s", 5).said
+
+
+def test_a_run_whose_name_no_browser_could_write_is_left_out(finished: Batches, tmp_path: Path) -> None:
+    batches = replace(finished, runs=tmp_path)
+    for name in (b"odd\xff", b"plain"):
+        folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+        folder.mkdir()
+        (folder / "run.json").write_text("{}", encoding="utf-8")
+    assert [name for name in batches.names() if name not in ("a", "silent")] == ["plain"]
+
+
+def test_half_a_surrogate_pair_in_a_run_folder_does_not_blank_the_tab(finished: Batches, tmp_path: Path) -> None:
+    batches = replace(finished, runs=tmp_path)
+    shutil.copytree(finished.runs / "a", tmp_path / "odd")
+    changes: dict[str, dict[str, Any]] = {
+        "run.json": {"checkpoint": "odd \ud800", "versions": {"torch": "\udfff"}},
+        "metrics.json": {"errors": {"v0": "odd \ud800"}, "remarks": {"v1": "\ud800"}},
+    }
+    for name, change in changes.items():
+        content = json.loads((tmp_path / "odd" / name).read_text(encoding="utf-8"))
+        (tmp_path / "odd" / name).write_text(json.dumps({**content, **change}), encoding="utf-8")
+    view = handlers.show(batches, "odd", "as in the split")
+    assert "odd ?" in view.origin
+    for shown in (view.origin, view.status.value, json.dumps(view.videos, ensure_ascii=False), view.corpus):
+        shown.encode()
+    assert read_results(tmp_path / "odd").metrics["errors"] == {"v0": "odd ?"}
+    assert say("odd \ud800").value == "odd ?"
+    assert sentence("odd \ud800") == "odd ?."
+
+
+def test_what_a_program_leaves_out_is_refused_with_a_sentence(bench: Bench, finished: Batches) -> None:
+    event: Any = SimpleNamespace(row_value=["v1", 0.5, "only B"])
+    for opened in (saved.open_both, saved.open_turn):
+        with pytest.warns(UserWarning, match="no runs are compared"):
+            assert opened(bench, finished, None, None, event)[0] == gr.skip()
+    view = handlers.start(finished, "split", None, 0.5, 0.5, "nothing", False, None, "as in the split")
+    assert "nothing" in view.status.value
+    assert "choose a run" in save_slice(finished, None, None, None, None)[1]
+    (ended,) = sweeping.run_points(bench, finished, None, "nothing", 5, "cpu:1")
+    assert "choose a run" in ended.progress
 
 
 def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, finished: Batches) -> None:

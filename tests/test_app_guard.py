@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from app.reviews.store import open_store
 from tests.batches import copies, write_split
 from tests.browser import serve
 from tests.page_http import TASK, PageClient
+from tests.programs import STARTED
 
 JSON = "application/json"
 LOCAL = HostRules.read("127.0.0.1", [])
@@ -87,6 +89,18 @@ def test_the_page_fetches_nothing_from_other_hosts() -> None:
         assert status(LOCAL, "127.0.0.1", method="GET", path=path) == 403
 
 
+def test_an_origin_that_is_no_address_is_another_page() -> None:
+    assert status(LOCAL, "127.0.0.1:7860", content_type=JSON, origin="http://[") == 403
+
+
+@pytest.mark.parametrize("called", ["run/predict", "api/predict", "call/fn", "call/v2/fn/x", "deep_link", "vibe-edit"])
+def test_what_no_window_asks_of_gradio_is_not_answered(called: str) -> None:
+    for method in ("GET", "POST"):
+        assert status(LOCAL, "127.0.0.1", method=method, path=f"/gradio_api/{called}", content_type=JSON) == 404
+    for used in ("queue/join", "queue/data", "heartbeat/x", "file=/tmp/a.mp4", "component_server", "cancel"):
+        assert status(LOCAL, "127.0.0.1", path=f"/gradio_api/{used}", content_type=JSON) is None
+
+
 def post(app: RequestGuard, path: str, content: bytes, kind: str) -> httpx.Response:
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
@@ -102,6 +116,7 @@ def guarded() -> RequestGuard:
         while is_more:
             message = await receive()
             body, is_more = body + message.get("body", b""), message.get("more_body", False)
+        await asyncio.sleep(0)  # others come meanwhile
         is_wrong = scope["path"] == "/login" and body != b"right"
         await PlainTextResponse(str(len(body)), 400 if is_wrong else 200)(scope, receive, send)
 
@@ -118,6 +133,25 @@ def test_passwords_cannot_be_tried_without_end() -> None:
     other = guarded()
     for body in [b"wrong", b"right"] * MOST_FAILURES:
         assert post(other, "/login", body, kind).status_code in (200, 400)
+
+
+def test_passwords_that_are_tried_at_once_are_all_counted() -> None:
+    app = guarded()
+
+    async def try_all() -> list[int]:
+        transport, kind = httpx.ASGITransport(app=app), {"content-type": "application/x-www-form-urlencoded"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=kind) as client:
+            replies = await asyncio.gather(*(client.post("/login", content=b"wrong") for _ in range(5 * MOST_FAILURES)))
+        return [reply.status_code for reply in replies]
+
+    found = Counter(asyncio.run(try_all()))
+    assert found == {400: MOST_FAILURES, 429: 4 * MOST_FAILURES}
+
+
+def test_right_passwords_do_not_count_as_tries() -> None:
+    app, kind = guarded(), "application/x-www-form-urlencoded"
+    for _ in range(11 * MOST_FAILURES):  # more than the limit of all addresses
+        assert post(app, "/login", b"right", kind).status_code == 200
 
 
 def test_a_body_that_is_no_upload_has_an_end() -> None:
@@ -170,6 +204,25 @@ def test_a_foreign_page_writes_no_review(client: PageClient, runs: Path) -> None
         assert reply.status_code == expected
     with open_store(runs / "reviews.sqlite") as store:
         assert [action.action_id for action in store.read()] == ["0", "1"]
+
+
+def test_events_are_run_in_the_queue_alone(client: PageClient) -> None:
+    event = client.find_event("chosen", "select")
+    asked = {"fn_index": event["id"], "data": [None, "slow"], "session_hash": client.session}
+    for path in ("run/predict", "api/predict", "call/v2/choose_demo"):
+        reply = client.http.post(f"/gradio_api/{path}", json=asked)
+        assert (reply.status_code, reply.json()["detail"][:16]) == (404, "This page has no")
+
+
+def test_a_session_with_an_odd_name_disturbs_no_other(client: PageClient) -> None:
+    """Gradio would sum up all events after each, in a table that cannot hold half a surrogate pair."""
+    event = client.find_event("chosen", "select")
+    asked = {"fn_index": event["id"], "data": [None, "slow"], "session_hash": "\ud800"}
+    reply = client.http.post("/gradio_api/queue/join", content=json.dumps(asked), headers={"content-type": JSON})
+    assert reply.status_code == 200
+    for _ in range(2):
+        assert client.run(event["id"], [None, "slow"])["success"]
+    assert "UnicodeEncodeError" not in STARTED[-1].output()
 
 
 def test_an_upload_that_is_too_large_is_refused(client: PageClient) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from app.batch.jobs import Jobs
 from app.words import shorten_ids
 from engine.records import FrameOutput
+from engine.texts import plain
 from eval.comparison import Comparison, compare_runs
 from eval.failures import JudgedVideo, judge_video
 from eval.matching import Encode
@@ -43,8 +44,12 @@ class Batches:
     """Returns the verdicts and tags of reviewers, by video, as far as they may be seen here."""
 
     def names(self) -> list[str]:
-        """Return the names of the runs, the newest first; this server's own, which may have no folder, at the top."""
-        folders = [path for path in self.runs.glob("*") if (path / "run.json").is_file()] if self.runs.is_dir() else []
+        """Return the names of the runs, the newest first; this server's own, which may have no folder, at the top.
+
+        A folder whose name UTF-8 cannot hold is left out: no browser could name it.
+        """
+        found = self.runs.glob("*") if self.runs.is_dir() else ()
+        folders = [path for path in found if plain(path.name) == path.name and (path / "run.json").is_file()]
         kept = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
         own = [job.name for job in reversed(self.jobs.all())]
         return list(dict.fromkeys([*own, *(path.name for path in kept)]))

@@ -99,11 +99,11 @@ def read_slices(batches: Batches, name: str | None) -> Mapping[str, Sequence[str
 
 
 def save_slice(
-    batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None, called: str
+    batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
 ) -> tuple[Any, str]:
     """Keep the videos that are shown as a slice of their split; return the list of slices, and what is said."""
     try:
-        path, called = _slices_path(batches, name), " ".join(called.split())
+        path, called = _slices_path(batches, name), " ".join((called or "").split())
         if path is None:
             raise ValueError("choose a run of a split that this page has")
         if not called.isprintable() or not 0 < len(called) <= LONGEST_NAME or called == EVERY:

@@ -4,7 +4,6 @@ A download is written when it is asked for, named after its run, and deleted aft
 """
 
 import csv
-import json
 from collections.abc import Generator, Iterator
 from dataclasses import asdict
 from html import escape
@@ -19,6 +18,7 @@ from app.display import find_table
 from app.downloads import file_name
 from app.words import sentence
 from engine.errors import EngineError
+from engine.texts import load_json, plain
 from eval.provenance import PROVENANCE_COLUMNS, Provenance
 from eval.runs import RunFolder
 from eval.table import to_cell, write_json, write_rows
@@ -45,7 +45,7 @@ def draw_provenance(batches: Batches, name: str | None) -> str:
     except ValueError as error:
         return f'<p class="dim">{escape(sentence(error))}</p>'
     rows = "".join(f"<tr><th>{escape(label)}</th><td>{escape(text)}</td></tr>" for label, text in source.rows())
-    return f'<details class="origin"><summary>{escape(source.summary)}</summary><table>{rows}</table></details>'
+    return plain(f'<details class="origin"><summary>{escape(source.summary)}</summary><table>{rows}</table></details>')
 
 
 def download(batches: Batches, name: str | None, table: str) -> Generator[Any]:
@@ -79,7 +79,7 @@ def write_table(folder: Path, batches: Batches, name: str, table: str) -> Path:
     elif table == "columns.csv":
         write_rows(path, _defined(_read_rows(found)))
     else:
-        content = json.loads(found.read_text(encoding="utf-8"))
+        content = load_json(found.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError(f"{found} is not an object; start the run again")
         write_json(path, {**content, "provenance": asdict(source)})

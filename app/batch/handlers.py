@@ -73,17 +73,17 @@ SAME = BatchView(*(gr.skip() for _ in BatchView._fields))
 def start(
     batches: Batches,
     split: str | None,
-    checkpoint: str,
+    checkpoint: str | None,
     speak: Any,
     update: Any,
     devices: str,
     live: bool,
-    name: str,
+    name: str | None,
     order: str | Choice,
 ) -> BatchView:
     """Put a run into the line, or go on with the one of the same settings that is there; show it."""
     try:
-        job = _make_job(batches, split, checkpoint, speak, update, devices, live, name.strip())
+        job = _make_job(batches, split, checkpoint, speak, update, devices, live, (name or "").strip())
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
         return SAME._replace(status=say(sentence(error), is_problem=True))
@@ -91,7 +91,14 @@ def start(
 
 
 def _make_job(
-    batches: Batches, split: str | None, checkpoint: str, speak: Any, update: Any, devices: str, live: bool, name: str
+    batches: Batches,
+    split: str | None,
+    checkpoint: str | None,
+    speak: Any,
+    update: Any,
+    devices: str,
+    live: bool,
+    name: str,
 ) -> Job:
     chosen = batches.splits.get(split or "")
     if chosen is None:
@@ -106,10 +113,11 @@ def _make_job(
         live=live,
         features=batches.runs / FEATURES,
     )
-    if checkpoint.strip() not in ("", work.checkpoint):
+    checkpoint = (checkpoint or "").strip()
+    if checkpoint not in ("", work.checkpoint):
         if not batches.takes_paths:
             raise ValueError("this page runs its own checkpoint only")
-        work = replace(work, checkpoint=checkpoint.strip(), heads=None)
+        work = replace(work, checkpoint=checkpoint, heads=None)
     if devices not in DEVICES and not batches.takes_paths:
         raise ValueError(f"choose devices from the list: {', '.join(DEVICES)}")
     same = next((job.name for job in batches.jobs.under_way() if (job.split, job.work) == (chosen, work)), None)

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from engine.texts import plain_all
 from eval.registry import GROUPS, Metric, find_metric
 from eval.table_files import Row, read_charts, read_metrics, read_rows
 
@@ -45,13 +46,13 @@ class Results:
 
 
 def read_results(folder: Path) -> Results:
-    """Read the tables of a run folder; one that is missing or cannot be read is empty."""
+    """Read the tables of a run folder; one that is missing or cannot be read is empty. They hold only UTF-8."""
     found: dict[str, Any] = {}
     problems: list[str] = []
     readers: Mapping[str, Callable[[Path], Any]] = {"rows": read_rows, "metrics": read_metrics, "charts": read_charts}
     for name, read in readers.items():
         try:
-            found[name] = read(folder)
+            found[name] = plain_all(read(folder))
         except FileNotFoundError:
             continue
         except ValueError as error:

@@ -33,16 +33,24 @@ def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str |
     return open_moment(bench, batches, live, video_id, names=(name,), open_at="worst")
 
 
-def open_both(bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared, event: gr.SelectData) -> Page:
+def open_both(
+    bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+) -> Page:
     """Show a video in two runs at its worst moment, the one with more failures above; returns as ``open_video``."""
+    if compared is None:
+        return _refuse(ValueError("no runs are compared; choose two"))
     video_id = batches.find_video(compared.a, str(event.row_value[0]))
     of_a, of_b = next(video.scores for video in compared.videos if video.video_id == video_id)
     names = _order(batches, compared, is_b_first=of_b.get(FAILURES, 0) > of_a.get(FAILURES, 0))
     return open_moment(bench, batches, live, video_id, names=names, open_at="worst")
 
 
-def open_turn(bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared, event: gr.SelectData) -> Page:
+def open_turn(
+    bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+) -> Page:
     """Show a turn in two runs, B above if the turn is wrong only there; returns what ``open_video`` does."""
+    if compared is None:
+        return _refuse(ValueError("no runs are compared; choose two"))
     called, time_s, wrong_in, *_ = event.row_value
     video_id = batches.find_video(compared.a, str(called))
     names = _order(batches, compared, is_b_first=wrong_in == "only B")

@@ -127,13 +127,14 @@ def _kind(found: FoundSweep) -> str:
     """Say of which kind the points are, and which others there are."""
     scores = found.scores
     errors = f", {len(scores.errors)} have no scores" if scores.errors else ""
+    left_out = "".join(f" {problem}" for problem in found.problems)
     if scores.is_exact:
-        return f"Exact: each of {len(scores.grid)} points was run, {scores.num_videos} videos{errors}."
+        return f"Exact: each of {len(scores.grid)} points was run, {scores.num_videos} videos{errors}.{left_out}"
     others = " and ".join(str(size) for size in found.exact_sizes)
     there = f" Exact points are there for {others} thresholds an axis." if others else ""
     return (
         f"Preview from the traces of {found.run}, {scores.num_videos} videos{errors}: with another decision the model "
-        f"would have read another context.{there}"
+        f"would have read another context.{there}{left_out}"
     )
 
 
@@ -214,12 +215,13 @@ def begin_sweep() -> tuple[Stoppable, *tuple[Any, ...]]:
 
 
 def run_points(
-    bench: Bench, batches: Batches, live: Stoppable, name: str | None, size: int, devices: str
+    bench: Bench, batches: Batches, live: Stoppable | None, name: str | None, size: int, devices: str
 ) -> Generator[SweepButtons, None, None]:
     """Run the split of a run at every point of a grid, and say how far it is; what is finished is kept.
 
     Once it is not wanted any more, it says that it was cancelled and nothing else.
     """
+    live = live or Stoppable()  # a program may leave the click out
     live.is_started = True
     try:
         planned = plan_sweep(batches, name, size, devices)

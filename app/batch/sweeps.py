@@ -5,9 +5,10 @@ An exact sweep belongs to every run that differs from it in thresholds and devic
 
 import hashlib
 import json
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass, replace
 from html import escape
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -48,6 +49,8 @@ class FoundSweep:
     """The run."""
     exact_sizes: tuple[int, ...]
     """Thresholds an axis of which there is an exact sweep of this run."""
+    problems: tuple[str, ...] = ()
+    """Per sweep of the split that cannot be read, a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +83,13 @@ def find_sweep(batches: Batches, name: str | None, size: int) -> FoundSweep:
     Raises ``ValueError`` saying why there is neither.
     """
     name, split, settings = _chosen(batches, name)
-    exact = {each: folder for each in SIZES if (folder := _find_exact(batches, settings, make_grid(each)))}
+    exact, problems = _find_exact(batches, settings)
     if size in exact:
-        found = (SweepFolder(exact[size]).content() or {}).get("settings", {})
-        return FoundSweep(scores=read_sweep(exact[size]), settings=found, run=name, exact_sizes=tuple(exact))
-    scores = preview(read_traces(batches.runs / name, split), make_grid(size))
-    return FoundSweep(
-        scores=scores, settings={"split": settings["split"], "run": name}, run=name, exact_sizes=tuple(exact)
-    )
+        scores, found = exact[size]
+    else:
+        scores = preview(read_traces(batches.runs / name, split), make_grid(size))
+        found = {"split": settings["split"], "run": name}
+    return FoundSweep(scores=scores, settings=found, run=name, exact_sizes=tuple(exact), problems=problems)
 
 
 def download_sweep(batches: Batches, name: str | None, size: int, table: str) -> Generator[Any]:
@@ -113,7 +115,7 @@ def find_exact_sizes(batches: Batches, name: str | None) -> tuple[int, ...]:
         settings = batches.settings_of(name)
     except ValueError:
         return ()
-    return tuple(size for size in SIZES if settings and _find_exact(batches, settings, make_grid(size)))
+    return tuple(_find_exact(batches, settings)[0]) if settings else ()
 
 
 def plan_sweep(batches: Batches, name: str | None, size: int, devices: str) -> PlannedSweep:
@@ -138,7 +140,8 @@ def plan_sweep(batches: Batches, name: str | None, size: int, devices: str) -> P
         told = tell_differences(changed, settings, described)
         raise ValueError(f"{name} was made with {told}; start it again under another name first")
     wanted = sweep_settings(described, grid, scoring)
-    folder = _find_same(batches, wanted) or batches.runs / SWEEPS / f"{split.path.stem}-{_digest(wanted)}-{size}"
+    new = batches.runs / SWEEPS / f"{split.path.stem}-{_digest(wanted)}-{size}"
+    folder = _find_same(batches, wanted) or unused_folder(new)
     return PlannedSweep(split=split, work=work, grid=grid, scoring=scoring, device=device, folder=folder)
 
 
@@ -150,34 +153,66 @@ def _chosen(batches: Batches, name: str | None) -> tuple[str, Split, Mapping[str
     return name, split, settings
 
 
-def _find_exact(batches: Batches, settings: Mapping[str, Any], grid: Grid) -> Path | None:
-    """Return the folder of a finished exact sweep that belongs to a run of these settings."""
-    scoring = asdict(batches.scoring_of(settings))
-    wanted = {key: settings.get(key) for key in _OF_RUN} | scoring
-    for folder, content in _sweeps(batches):
-        found = content["settings"]
-        is_of_grid = (found.get("speak"), found.get("update")) == (list(grid.speak), list(grid.update))
-        is_of_run = {key: found.get(key) for key in wanted} == wanted and _streamed(found) == _streamed(settings)
-        if content.get("is_exact") and content.get("points") and is_of_grid and is_of_run:
-            return folder
-    return None
+def unused_folder(folder: Path) -> Path:
+    """Return the folder if nothing is in it, else the first of ``<folder>-2``, ``-3`` and so on with nothing in it.
+
+    What is there under its name is a sweep that cannot be read, and so cannot be continued.
+    """
+    folders = chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in count(2)))
+    return next(path for path in folders if not path.exists() or (path.is_dir() and not any(path.iterdir())))
+
+
+def _find_exact(
+    batches: Batches, settings: Mapping[str, Any]
+) -> tuple[Mapping[int, tuple[GridScores, Mapping[str, Any]]], tuple[str, ...]]:
+    """Return scores and settings of the exact sweeps that belong to a run of these settings, by thresholds an axis.
+
+    With them come the ``problems`` of ``FoundSweep``.
+    """
+    exact: dict[int, tuple[GridScores, Mapping[str, Any]]] = {}
+    problems = []
+    wanted = {key: settings.get(key) for key in _OF_RUN} | asdict(batches.scoring_of(settings))
+    for path in _sweep_folders(batches):
+        try:
+            content = _read_content(path)
+            found = content["settings"]
+            size = _size(found)
+            is_of_run = {key: found.get(key) for key in wanted} == wanted and _streamed(found) == _streamed(settings)
+            if size is not None and is_of_run and content.get("is_exact") and content.get("points"):
+                exact.setdefault(size, (read_sweep(path), found))
+        except ValueError as error:
+            if path.name.startswith(f"{Path(settings.get('split', '')).stem}-"):
+                problems.append(f"The sweep {path.name} is left out: {str(error).replace(f'{path}/', '')}.")
+    return {size: exact[size] for size in SIZES if size in exact}, tuple(problems)
+
+
+def _size(settings: Mapping[str, Any]) -> int | None:
+    """Return which of ``SIZES`` the grid of a sweep has; None for another grid."""
+    axes = settings.get("speak"), settings.get("update")
+    return next((size for size in SIZES if axes == (list(make_grid(size).speak), list(make_grid(size).update))), None)
 
 
 def _find_same(batches: Batches, wanted: Mapping[str, Any]) -> Path | None:
     """Return the folder of a sweep of just these settings, finished or not."""
     plain = json.loads(json.dumps(wanted))
-    return next((folder for folder, content in _sweeps(batches) if content["settings"] == plain), None)
-
-
-def _sweeps(batches: Batches) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yield the sweep folders with their ``sweep.json``; one that cannot be read is left out."""
-    for path in sorted((batches.runs / SWEEPS).glob("*/sweep.json")):
+    for path in _sweep_folders(batches):
         try:
-            content = SweepFolder(path.parent).content()
+            if _read_content(path)["settings"] == plain:
+                return path
         except ValueError:
             continue
-        if content is not None:
-            yield path.parent, content
+    return None
+
+
+def _sweep_folders(batches: Batches) -> list[Path]:
+    return sorted(path.parent for path in (batches.runs / SWEEPS).glob("*/sweep.json"))
+
+
+def _read_content(folder: Path) -> Mapping[str, Any]:
+    content = SweepFolder(folder).content()
+    if content is None:
+        raise ValueError(f"{folder}/sweep.json is missing")
+    return content
 
 
 def _config(settings: Mapping[str, Any]) -> StreamConfig | None:

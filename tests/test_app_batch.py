@@ -331,7 +331,8 @@ def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, finished: B
     assert comparing.others(batches, "a", "a").choices == [("silent", "silent")]
     view = comparing.compare(bench, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")
-    assert "Responses missed" in view.scores
+    assert ("Responses missed" in view.scores, "Responses missed" in view.failures) == (True, False)
+    assert ("Failures" in view.scores, "Failures: wrong state" in view.failures) == (False, True)
     assert "Times are not compared: silent reused kept embeddings in 3 of 3 videos." in view.scores
     assert view.videos["headers"][:4] == ["Video", "Responses missed, A", "Responses missed, B", "B - A"]
     rows = view.videos["data"]

@@ -155,6 +155,7 @@ def make_batch_tab(
                         )
                     said = make_line("compared")
                     held = gr.State(None)
+                    failed = gr.HTML(elem_id="compared_failures", padding=False)
                     turns = gr.Dataframe(
                         headers=TURN_HEADERS,
                         datatype=["str", "number", "str", "str", "str"],
@@ -221,7 +222,9 @@ def make_batch_tab(
     used = [speak, update, *sliders, sweep.said]
     applying = sweep.apply.click(sweeping.apply_best, [sweep.best, sweep.said], used, **AT_ONCE)
     applying.then(None, sliders, None, js=MOVE, api_visibility="private")
-    comparison = CompareView(compared=held, said=said, scores=differences, videos=compared, turns=turns)
+    comparison = CompareView(
+        compared=held, said=said, failures=failed, scores=differences, videos=compared, turns=turns
+    )
     videos.select(open_video, [live, runs], [*player, rooms], **ends)
     compared.select(open_both, [live, held], [*player, rooms], **ends)
     turns.select(open_turn, [live, held], [*player, rooms], **ends)

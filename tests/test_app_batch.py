@@ -96,7 +96,7 @@ def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(
     assert len(view.videos[0]) == len(HEADERS)
     assert view.videos_csv.interactive
     assert view.traces_csv.interactive
-    assert "<summary>run a · model " in view.origin
+    assert "<summary>run a · split split · model " in view.origin
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     assert f"<b>{metrics['scores']['F1']:.3f}</b>" in view.corpus
     assert find_metric("F1").definition.split("<")[0] in view.corpus

@@ -12,6 +12,7 @@ from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS, PLOT
 from app.batch.choice_panel import make_choice_panel, wire_choice_panel, with_choice
 from app.batch.comparing import CHOICES, TURN_HEADERS, VIDEO_HEADERS, CompareView
 from app.batch.downloads import TABLES, download
+from app.batch.form import DEVICES, use_settings
 from app.batch.handlers import BatchView, Seen
 from app.batch.results import HEADERS, ORDERS
 from app.batch.sweep_panel import make_sweep_panel
@@ -50,6 +51,7 @@ def make_batch_tab(
     seen = gr.State(Seen())
     with gr.Row():
         with gr.Column(scale=3, min_width=200, elem_classes="setup"):
+            gr.Markdown("### New run", elem_id="new_run")
             split = gr.Dropdown(list(batches.splits), label="Split", interactive=True, elem_id="split")
             with gr.Accordion("Another split", open=False, elem_id="another_split"):
                 path = gr.Textbox(
@@ -69,7 +71,7 @@ def make_batch_tab(
             speak = gr.Slider(label="Speak threshold", elem_id="batch_speak", **THRESHOLD)
             update = gr.Slider(label="Update threshold", elem_id="batch_update", **THRESHOLD)
             devices = gr.Dropdown(
-                handlers.DEVICES,
+                DEVICES,
                 value="auto",
                 allow_custom_value=batches.takes_paths,
                 label="Devices",
@@ -84,14 +86,12 @@ def make_batch_tab(
             name = gr.Textbox(
                 label="Name (optional)", placeholder="the time, or the same run again", elem_id="run_name"
             )
-            with gr.Row():
-                start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
-                cancel = gr.Button("Cancel", variant="stop", min_width=80, interactive=False, elem_id="cancel")
+            start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_line("batch_status")
             progress = gr.HTML(elem_id="batch_progress", padding=False)
             with gr.Row():
-                runs = gr.Dropdown([], label="Run", interactive=True, scale=3, elem_id="batch_runs")
+                runs = gr.Dropdown([], label="Run shown", interactive=True, scale=3, elem_id="batch_runs")
                 order = gr.Dropdown(list(ORDERS), value="as in the split", label="Videos", scale=2, elem_id="order")
                 with gr.Row(elem_id="downloads", scale=3):
                     downloads = {
@@ -100,7 +100,14 @@ def make_batch_tab(
                         )
                         for table in TABLES
                     }
-            origin = gr.HTML(elem_id="origin", padding=False)
+            with gr.Row(elem_id="shown"):
+                origin = gr.HTML(elem_id="origin", padding=False, scale=1)
+                use = gr.Button(
+                    "Use these settings", size="sm", scale=0, min_width=140, interactive=False, elem_id="use_settings"
+                )
+                cancel = gr.Button(
+                    "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"
+                )
             with gr.Tabs():
                 with gr.Tab("Videos"):
                     panel = make_choice_panel()
@@ -180,12 +187,13 @@ def make_batch_tab(
     view = BatchView(
         seen=seen, status=status, progress=progress, runs=runs, videos=videos, corpus=corpus, precision_recall=curves,
         reliability=reliability, leads=leads, failures=failures, states=states, latency=latency, cancel=cancel,
-        **downloads, origin=origin,
+        use=use, **downloads, origin=origin,
     )  # fmt: skip
     outputs = list(view)
     form = [split, checkpoint, speak, update, devices, taught, name]
     path.submit(partial(adding.add_path, batches), path, [status, split], **AT_ONCE)
     split_file.upload(partial(adding.add_file, batches), split_file, [status, split], **AT_ONCE)
+    use.click(partial(use_settings, batches), [runs, devices], [status, *form[:-1]], **AT_ONCE)
     timer = gr.Timer(EVERY_S, active=False)
     choice = [order, panel.only, panel.part]
     chosen = partial(with_choice, batches)

@@ -119,38 +119,36 @@ def make_batch_tab(
                         show_search="search",
                         elem_id="videos",
                         label="A click opens the video at its worst moment",
-                        column_widths=["18%", *["9%"] * (len(HEADERS) - 2), "19%"],
+                        column_widths=["16%", *["10%"] * (len(HEADERS) - 2), "14%"],
                         wrap=True,
                     )
                     slice_scores = gr.HTML(elem_id="slice_scores", padding=False)
                 with gr.Tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
-                with gr.Tab("Charts"):
-                    with gr.Row():
-                        curves = gr.LinePlot(
-                            x="recall", y="precision", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
-                            y_lim=[0, 1], title="Precision and recall over frames", tooltip="all", **PLOT,
-                        )  # fmt: skip
-                        reliability = gr.LinePlot(
-                            x="probability", y="share", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
-                            y_lim=[0, 1], title="Reliability: expected share by probability", tooltip="all", **PLOT,
-                        )  # fmt: skip
-                        leads = gr.BarPlot(
-                            x="seconds", y="events", color="head", color_map=HEAD_COLOURS, sort=None,
-                            title="Early (-) and late (+) decisions, in seconds", **PLOT,
-                        )  # fmt: skip
-                    with gr.Row():
-                        failures = gr.BarPlot(
-                            x="kind", y="failures", title="Failures", x_label_angle=-30, sort=None, **PLOT
-                        )
-                        states = gr.BarPlot(
-                            x="step", y="share", color="state", color_map=DIFFERENCE_COLOURS, sort=None,
-                            title="Step states that differ, share of frames", **PLOT,
-                        )  # fmt: skip
-                        latency = gr.LinePlot(
-                            x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames done in so many ms",
-                            **PLOT,
-                        )  # fmt: skip
+                with gr.Tab("Charts"), gr.Row():
+                    curves = gr.LinePlot(
+                        x="recall", y="precision", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
+                        y_lim=[0, 1], title="Precision and recall over frames", tooltip="all", **PLOT,
+                    )  # fmt: skip
+                    reliability = gr.LinePlot(
+                        x="probability", y="share", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
+                        y_lim=[0, 1], title="Reliability: expected share by probability", tooltip="all", **PLOT,
+                    )  # fmt: skip
+                    leads = gr.BarPlot(
+                        x="seconds", y="events", color="head", color_map=HEAD_COLOURS, sort=None,
+                        title="Early (-) and late (+) decisions, in seconds", **PLOT,
+                    )  # fmt: skip
+                    failures = gr.BarPlot(
+                        x="kind", y="failures", title="Failures", x_label_angle=-30, sort=None, **PLOT
+                    )
+                    states = gr.BarPlot(
+                        x="step", y="share", color="state", color_map=DIFFERENCE_COLOURS, sort=None,
+                        title="Step states that differ, share of frames", **PLOT,
+                    )  # fmt: skip
+                    latency = gr.LinePlot(
+                        x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames done in so many ms",
+                        **PLOT,
+                    )  # fmt: skip
                 with gr.Tab("Thresholds") as sweep_tab:
                     sweep = make_sweep_panel(bench, batches, runs=runs, seen=seen, devices=devices, here=sweep_tab)
                 with gr.Tab("Compare") as compare_tab:

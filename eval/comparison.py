@@ -12,6 +12,8 @@ from typing import Final
 from engine.records import turn_frame
 from eval.bootstrap import NO_INTERVAL
 from eval.compare import ComparedTurn, Difference, Who, compare_scores, compare_turns
+from eval.failures import FAILURE_KINDS, failure_score
+from eval.grid import FAILURES
 from eval.matching import Encode
 from eval.metrics import VideoCounts, score_counts, score_video
 from eval.registry import GROUPS, METRICS
@@ -19,6 +21,8 @@ from eval.runs import RunFolder, why_missing
 from eval.samples import Sample, Split
 from eval.scoring import ScoreSettings
 
+FAILURE_SCORES: Final = (FAILURES, *map(failure_score, FAILURE_KINDS))
+"""The number of failures, in all and of each kind: the only counts that are compared."""
 _SKIPPED: Final = ("num_frames", "frames_per_s")
 _TIMES: Final = frozenset(metric.name for group in GROUPS if group.name == "System" for metric in group.metrics)
 
@@ -44,7 +48,7 @@ class Comparison:
     """What differs between two runs."""
 
     differences: Mapping[str, Difference]
-    """Per score that is shown in the terminal: both values, B minus A, interval, p-value."""
+    """Per number of failures and score of the terminal, in the order of the tables: both values and what differs."""
     videos: tuple[ComparedVideo, ...]
     """In the order of the split."""
     left_out: Mapping[str, str]
@@ -99,7 +103,11 @@ def compare_runs(
         )
     if not videos:
         raise ValueError(f"{a.name} and {b.name} have no finished video in common; compare runs of one split")
-    shown = {metric.name for metric in METRICS if not metric.is_detail and not metric.is_count} - set(_SKIPPED)
+    shown = [
+        metric.name
+        for metric in METRICS
+        if metric.name in FAILURE_SCORES or not (metric.is_detail or metric.is_count or metric.name in _SKIPPED)
+    ]
     differences = compare_scores(
         counts[0], counts[1], kind=VideoCounts, score=score_counts, num_resamples=num_resamples
     )
@@ -107,8 +115,8 @@ def compare_runs(
     return Comparison(
         differences={
             name: _uncompared(found) if times_problem and name in _TIMES else found
-            for name, found in differences.items()
-            if name in shown and not math.isnan(found.a) and not math.isnan(found.b)
+            for name in shown
+            if (found := differences.get(name)) is not None and not (math.isnan(found.a) or math.isnan(found.b))
         },
         videos=tuple(videos),
         left_out=left_out,

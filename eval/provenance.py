@@ -6,6 +6,7 @@ download carries it: as columns of a CSV row, or as a JSON object.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePath
 from typing import Any, Final, Self
 
 from engine.config import StreamConfig, threshold_text
@@ -119,6 +120,7 @@ class Provenance:
         """The most important part in one line."""
         words = [
             f"run {self.run}",
+            f"split {PurePath(self.split).stem}" if self.split else "",
             f"model {self.model_digest[:12]}" if self.model_digest else "model unknown",
             self.device,
             *(

@@ -100,7 +100,7 @@ def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(
     assert len(view.videos[0]) == len(HEADERS)
     assert view.videos_csv.interactive
     assert view.traces_csv.interactive
-    assert "<summary>run a · model " in view.origin
+    assert "<summary>run a · split split · model " in view.origin
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     assert f"<b>{metrics['scores']['F1']:.3f}</b>" in view.corpus
     assert find_metric("F1").definition.split("<")[0] in view.corpus
@@ -335,7 +335,8 @@ def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, finished: B
     assert comparing.others(batches, "a", "a").choices == [("silent", "silent")]
     view = comparing.compare(bench, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")
-    assert "Responses missed" in view.scores
+    assert ("Responses missed" in view.scores, "Responses missed" in view.failures) == (True, False)
+    assert ("Failures" in view.scores, "Failures: wrong state" in view.failures) == (False, True)
     assert "Times are not compared: silent reused kept embeddings in 3 of 3 videos." in view.scores
     assert view.videos["headers"][:4] == ["Video", "Responses missed, A", "Responses missed, B", "B - A"]
     rows = view.videos["data"]

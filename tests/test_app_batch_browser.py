@@ -97,7 +97,7 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     rows = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
     kept = (runs / "first" / "videos.csv").read_text(encoding="utf-8").splitlines()
     assert all(row.startswith(start) for row, start in zip(rows, kept, strict=True)), "with its provenance"
-    assert "run first · model " in page.locator("#origin summary").inner_text()
+    assert "run first · split test · model " in page.locator("#origin summary").inner_text()
     choose(page, "order", "only failed")
     page.wait_for_function("!document.querySelector('#videos').textContent.includes('v3')")
     choose(page, "order", "worst updates")

@@ -7,6 +7,7 @@ import pytest
 
 from engine.checkpoint import load_model
 from eval.comparison import compare_runs
+from eval.failures import FAILURE_KINDS, failure_score
 from eval.runs import RunFolder, VideoRecord, claim, digest_sample
 from eval.scoring import score_run
 from eval.splits import read_split
@@ -46,6 +47,17 @@ def test_a_silent_run_misses_what_the_other_says(folder: Path) -> None:
         assert sum(video.count(who) for who in ("both", "only A", "only B", "neither")) == len(video.turns)
         assert len(video.turns) == sum(turn.role != "user" for turn in sample.turns)
     assert not any(math.isnan(value.a) or math.isnan(value.b) for value in found.differences.values())
+
+
+def test_the_failures_of_two_runs_are_compared_first_in_all_and_of_each_kind(folder: Path) -> None:
+    split = read_split(folder / "split.json")
+    found = compare_runs(folder / "talks", folder / "silent", split, SCORING, encode=count_letters, num_resamples=20)
+    in_all, *of_kinds = list(found.differences.items())[: 1 + len(FAILURE_KINDS)]
+    assert [name for name, _ in (in_all, *of_kinds)] == ["num_failures", *map(failure_score, FAILURE_KINDS)]
+    for run, total in enumerate((in_all[1].a, in_all[1].b)):
+        assert total == sum(video.scores[run]["num_failures"] for video in found.videos) > 0
+    assert in_all[1].difference == sum(of_kind.difference for _, of_kind in of_kinds) != 0
+    assert found.differences["failures_redundant"].b == 0, "who is silent says nothing redundant"
 
 
 def test_a_run_held_against_itself_has_no_difference(folder: Path) -> None:

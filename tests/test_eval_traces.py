@@ -75,7 +75,8 @@ def test_a_video_without_frames_leaves_the_header(tmp_path: Path) -> None:
 
 def test_the_provenance_names_model_device_thresholds_settings_and_encoder() -> None:
     source = Provenance.of_settings("demo", SETTINGS)
-    assert source.summary == "run demo · model 0123456789ab · cpu · speak 0.3 · update 0.5 · text encoder letters"
+    model = "model 0123456789ab · cpu · speak 0.3 · update 0.5"
+    assert source.summary == f"run demo · split test · {model} · text encoder letters"
     rows = dict(source.rows())
     assert rows["model"] == "assets/checkpoint 0123456789abcdef"
     assert rows["settings that are not the default"] == "max_new_tokens 8"

@@ -8,7 +8,7 @@ import pandas as pd
 from app.palette import CHARTS
 from app.words import STATE_DIFFERENCES
 
-PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 300}
+PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 340}
 """How all plots are laid out."""
 Charts = Mapping[str, Any]
 HEAD_COLOURS: Final = {name: CHARTS[name] for name in ("speak", "update")}

@@ -13,7 +13,7 @@ from app.batch.results import figure, interval_words, rounded
 from app.handlers import Bench
 from app.words import sentence
 from eval.compare import Difference
-from eval.comparison import ComparedVideo
+from eval.comparison import FAILURE_SCORES, ComparedVideo
 from eval.grid import has_direction, losses
 from eval.registry import METRICS, Metric, find_metric
 from eval.samples import Sample
@@ -37,6 +37,8 @@ def draw_differences(differences: Mapping[str, Difference], times_problem: str =
         f"<th scope='col'>{word}</th>" for word in ("", "A", "B", "B - A", "95 % interval of B - A", "p", "")
     )
     rows = [_difference_row(find_metric(name), found) for name, found in differences.items()]
+    if not rows:
+        return ""
     why = f'<p class="dim">Times are not compared: {escape(times_problem)}.</p>' if times_problem else ""
     return f'{why}<table class="corpus"><tr>{heads}</tr>{"".join(rows)}</table>'
 
@@ -44,14 +46,21 @@ def draw_differences(differences: Mapping[str, Difference], times_problem: str =
 def _difference_row(metric: Metric, found: Difference) -> str:
     is_known = found.p_value < CHANCE
     tag = "b" if is_known else "span"
-    change = "not compared" if math.isnan(found.difference) else f"{found.difference:+.3f}"
+    change = "not compared" if math.isnan(found.difference) else _signed(found.difference, is_count=metric.is_count)
+    interval = interval_words([found.interval.low, found.interval.high], is_count=metric.is_count)
     p_value = "" if math.isnan(found.p_value) else f"{found.p_value:.3f}"
     return (
         f'<tr tabindex="0" data-hint="{escape(metric.hint)}"><td>{escape(metric.label)}</td>'
-        f"<td>{figure(found.a)}</td><td>{figure(found.b)}</td><td><{tag}>{change}</{tag}></td>"
-        f"<td>{interval_words([found.interval.low, found.interval.high])}</td><td>{p_value}</td>"
+        f"<td>{figure(found.a, is_count=metric.is_count)}</td><td>{figure(found.b, is_count=metric.is_count)}</td>"
+        f"<td><{tag}>{change}</{tag}></td><td>{interval}</td><td>{p_value}</td>"
         f"<td>{_better(metric.name, found) if is_known else ''}</td></tr>"
     )
+
+
+def _signed(change: float, *, is_count: bool) -> str:
+    """Write a change with its sign; none where it rounds to nothing."""
+    words = figure(change, is_count=is_count)
+    return f"+{words}" if float(words.replace(",", "")) > 0 else words
 
 
 def _better(name: str, found: Difference) -> str:
@@ -123,6 +132,7 @@ class CompareView(NamedTuple):
 
     compared: Any
     said: Any
+    failures: Any
     scores: Any
     videos: Any
     turns: Any
@@ -135,7 +145,8 @@ def compare(bench: Bench, batches: Batches, name: str | None, other: str | None,
             raise ValueError("choose two runs: A above, B here")
         found = batches.compare(name, other, encode=bench.encode)
     except (ValueError, OSError) as error:
-        return CompareView(compared=None, said=sentence(error), scores="", videos=compared_videos([], metric), turns=[])
+        said, videos = sentence(error), compared_videos([], metric)
+        return CompareView(compared=None, said=said, failures="", scores="", videos=videos, turns=[])
     left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
     otherwise = _scored_otherwise(batches, name, other)
     said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left}{otherwise} A row opens both in the player."
@@ -145,7 +156,10 @@ def compare(bench: Bench, batches: Batches, name: str | None, other: str | None,
     return CompareView(
         compared=compared,
         said=said,
-        scores=draw_differences(found.differences, found.times_problem),
+        failures=draw_differences({name: found.differences[name] for name in FAILURE_SCORES}),
+        scores=draw_differences(
+            {name: of for name, of in found.differences.items() if name not in FAILURE_SCORES}, found.times_problem
+        ),
         videos=compared_videos(found.videos, metric, batches.video_names(name)),
         turns=choose_turns(batches, compared, who),
     )

@@ -5,21 +5,20 @@ Jobs belong to the server (``app.batch.jobs``), run folders to the disk: a windo
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradio as gr
 
 from app.batch import charts
-from app.batch.batches import FEATURES, Batches
+from app.batch.batches import Batches
 from app.batch.downloads import TABLES, draw_provenance, has_table
+from app.batch.form import DEVICES, make_work
 from app.batch.jobs import Job
 from app.batch.results import Choice, Results, draw_corpus, read_results, video_table
 from app.batch.status import draw_job, tell_status
 from app.views import Page, say
 from app.words import sentence
-from engine.config import read_threshold
 from engine.errors import EngineError
 from eval.batch import describe, find_places
 from eval.cluster import is_cluster
@@ -54,6 +53,7 @@ class BatchView(NamedTuple):
     states: Any
     latency: Any
     cancel: Any
+    use: Any
     videos_csv: Any
     columns_csv: Any
     metrics_json: Any
@@ -65,8 +65,6 @@ class BatchView(NamedTuple):
 
 SAY_AGAIN_S = 5.0
 """How long the end of a run is said again: the page may draw an answer after it that was asked for before."""
-DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
-"""What is offered; a page for this machine alone takes others as well."""
 SAME = BatchView(*(gr.skip() for _ in BatchView._fields))
 
 
@@ -103,21 +101,7 @@ def _make_job(
     chosen = batches.splits.get(split or "")
     if chosen is None:
         raise ValueError("there is no split; choose one")
-    work = replace(
-        batches.work,
-        config=replace(
-            batches.work.config,
-            speak_threshold=read_threshold(speak, "speak"),
-            update_threshold=read_threshold(update, "update"),
-        ),
-        live=live,
-        features=batches.runs / FEATURES,
-    )
-    checkpoint = (checkpoint or "").strip()
-    if checkpoint not in ("", work.checkpoint):
-        if not batches.takes_paths:
-            raise ValueError("this page runs its own checkpoint only")
-        work = replace(work, checkpoint=checkpoint, heads=None)
+    work = make_work(batches, checkpoint, speak, update, live=live)
     if devices not in DEVICES and not batches.takes_paths:
         raise ValueError(f"choose devices from the list: {', '.join(DEVICES)}")
     same = next((job.name for job in batches.jobs.under_way() if (job.split, job.work) == (chosen, work)), None)
@@ -213,9 +197,10 @@ def tick(batches: Batches, seen: Seen, name: str | None, order: str | Choice) ->
 
 
 def _downloads(batches: Batches, name: str | None) -> dict[str, Any]:
-    """Return the buttons of the files of a run that can be downloaded now, and where the run comes from."""
+    """Return the buttons of what can be taken from a run now, its files and settings, and where the run comes from."""
+    use = gr.Button(interactive=has_table(batches, name, "provenance.json"))
     buttons = {table.replace(".", "_"): gr.Button(interactive=has_table(batches, name, table)) for table in TABLES}
-    return {**buttons, "origin": draw_provenance(batches, name)}
+    return {**buttons, "use": use, "origin": draw_provenance(batches, name)}
 
 
 def _moving(batches: Batches, job: Job) -> dict[str, Any]:

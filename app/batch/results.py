@@ -160,12 +160,13 @@ def figure(value: Any, *, is_count: bool = False) -> str:
     """Write a score; an undefined one is said to be so."""
     if not isinstance(value, int | float) or math.isnan(value):
         return "undefined"
-    return f"{value:,.0f}" if is_count or abs(value) >= 1000 else f"{value:.3f}"
+    places = 0 if is_count or abs(value) >= 1000 else 3
+    return f"{round(value, places) or 0.0:,.{places}f}"  # never minus nothing
 
 
-def interval_words(interval: Any) -> str:
+def interval_words(interval: Any, *, is_count: bool = False) -> str:
     """Write an interval, read from JSON or not; nothing where there is none."""
     bounds = list(interval.values()) if isinstance(interval, Mapping) else list(interval or [])
     if len(bounds) != 2 or any(bound is None or math.isnan(bound) for bound in bounds):
         return ""
-    return f"{figure(bounds[0])} to {figure(bounds[1])}"
+    return " to ".join(figure(bound, is_count=is_count) for bound in bounds)

@@ -29,7 +29,13 @@ def make_sweep_panel(bench: Bench, batches: Batches, *, runs: Any, seen: Any, de
     """
     with gr.Row():
         metric = gr.Dropdown(
-            choices(None), value=RECOMMENDED, label="Best by", interactive=True, scale=3, elem_id="metric"
+            choices(None),
+            value=RECOMMENDED,
+            label="Best by",
+            interactive=True,
+            scale=3,
+            min_width=300,
+            elem_id="metric",
         )
         size = gr.Dropdown(list(SIZES), value=SIZES[1], label="Thresholds an axis", scale=2, elem_id="size")
         with gr.Column(scale=2, min_width=180):

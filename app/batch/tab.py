@@ -12,6 +12,7 @@ from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS, PLOT
 from app.batch.choice_panel import make_choice_panel, wire_choice_panel, with_choice
 from app.batch.comparing import CHOICES, TURN_HEADERS, VIDEO_HEADERS, CompareView
 from app.batch.downloads import TABLES, download
+from app.batch.form import DEVICES, use_settings
 from app.batch.handlers import BatchView, Seen
 from app.batch.results import HEADERS, ORDERS
 from app.batch.sweep_panel import make_sweep_panel
@@ -50,6 +51,7 @@ def make_batch_tab(
     seen = gr.State(Seen())
     with gr.Row():
         with gr.Column(scale=3, min_width=200, elem_classes="setup"):
+            gr.Markdown("### New run", elem_id="new_run")
             split = gr.Dropdown(list(batches.splits), label="Split", interactive=True, elem_id="split")
             with gr.Accordion("Another split", open=False, elem_id="another_split"):
                 path = gr.Textbox(
@@ -69,7 +71,7 @@ def make_batch_tab(
             speak = gr.Slider(label="Speak threshold", elem_id="batch_speak", **THRESHOLD)
             update = gr.Slider(label="Update threshold", elem_id="batch_update", **THRESHOLD)
             devices = gr.Dropdown(
-                handlers.DEVICES,
+                DEVICES,
                 value="auto",
                 allow_custom_value=batches.takes_paths,
                 label="Devices",
@@ -84,14 +86,12 @@ def make_batch_tab(
             name = gr.Textbox(
                 label="Name (optional)", placeholder="the time, or the same run again", elem_id="run_name"
             )
-            with gr.Row():
-                start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
-                cancel = gr.Button("Cancel", variant="stop", min_width=80, interactive=False, elem_id="cancel")
+            start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_line("batch_status")
             progress = gr.HTML(elem_id="batch_progress", padding=False)
             with gr.Row():
-                runs = gr.Dropdown([], label="Run", interactive=True, scale=3, elem_id="batch_runs")
+                runs = gr.Dropdown([], label="Run shown", interactive=True, scale=3, elem_id="batch_runs")
                 order = gr.Dropdown(list(ORDERS), value="as in the split", label="Videos", scale=2, elem_id="order")
                 with gr.Row(elem_id="downloads", scale=3):
                     downloads = {
@@ -100,7 +100,14 @@ def make_batch_tab(
                         )
                         for table in TABLES
                     }
-            origin = gr.HTML(elem_id="origin", padding=False)
+            with gr.Row(elem_id="shown"):
+                origin = gr.HTML(elem_id="origin", padding=False, scale=1)
+                use = gr.Button(
+                    "Use these settings", size="sm", scale=0, min_width=140, interactive=False, elem_id="use_settings"
+                )
+                cancel = gr.Button(
+                    "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"
+                )
             with gr.Tabs():
                 with gr.Tab("Videos"):
                     panel = make_choice_panel()
@@ -112,38 +119,36 @@ def make_batch_tab(
                         show_search="search",
                         elem_id="videos",
                         label="A click opens the video at its worst moment",
-                        column_widths=["18%", *["9%"] * (len(HEADERS) - 2), "19%"],
+                        column_widths=["16%", *["10%"] * (len(HEADERS) - 2), "14%"],
                         wrap=True,
                     )
                     slice_scores = gr.HTML(elem_id="slice_scores", padding=False)
                 with gr.Tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
-                with gr.Tab("Charts"):
-                    with gr.Row():
-                        curves = gr.LinePlot(
-                            x="recall", y="precision", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
-                            y_lim=[0, 1], title="Precision and recall over frames", tooltip="all", **PLOT,
-                        )  # fmt: skip
-                        reliability = gr.LinePlot(
-                            x="probability", y="share", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
-                            y_lim=[0, 1], title="Reliability: expected share by probability", tooltip="all", **PLOT,
-                        )  # fmt: skip
-                        leads = gr.BarPlot(
-                            x="seconds", y="events", color="head", color_map=HEAD_COLOURS, sort=None,
-                            title="Early (-) and late (+) decisions, in seconds", **PLOT,
-                        )  # fmt: skip
-                    with gr.Row():
-                        failures = gr.BarPlot(
-                            x="kind", y="failures", title="Failures", x_label_angle=-30, sort=None, **PLOT
-                        )
-                        states = gr.BarPlot(
-                            x="step", y="share", color="state", color_map=DIFFERENCE_COLOURS, sort=None,
-                            title="Step states that differ, share of frames", **PLOT,
-                        )  # fmt: skip
-                        latency = gr.LinePlot(
-                            x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames done in so many ms",
-                            **PLOT,
-                        )  # fmt: skip
+                with gr.Tab("Charts"), gr.Row():
+                    curves = gr.LinePlot(
+                        x="recall", y="precision", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
+                        y_lim=[0, 1], title="Precision and recall over frames", tooltip="all", **PLOT,
+                    )  # fmt: skip
+                    reliability = gr.LinePlot(
+                        x="probability", y="share", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
+                        y_lim=[0, 1], title="Reliability: expected share by probability", tooltip="all", **PLOT,
+                    )  # fmt: skip
+                    leads = gr.BarPlot(
+                        x="seconds", y="events", color="head", color_map=HEAD_COLOURS, sort=None,
+                        title="Early (-) and late (+) decisions, in seconds", **PLOT,
+                    )  # fmt: skip
+                    failures = gr.BarPlot(
+                        x="kind", y="failures", title="Failures", x_label_angle=-30, sort=None, **PLOT
+                    )
+                    states = gr.BarPlot(
+                        x="step", y="share", color="state", color_map=DIFFERENCE_COLOURS, sort=None,
+                        title="Step states that differ, share of frames", **PLOT,
+                    )  # fmt: skip
+                    latency = gr.LinePlot(
+                        x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames done in so many ms",
+                        **PLOT,
+                    )  # fmt: skip
                 with gr.Tab("Thresholds") as sweep_tab:
                     sweep = make_sweep_panel(bench, batches, runs=runs, seen=seen, devices=devices, here=sweep_tab)
                 with gr.Tab("Compare") as compare_tab:
@@ -155,6 +160,7 @@ def make_batch_tab(
                         )
                     said = make_line("compared")
                     held = gr.State(None)
+                    failed = gr.HTML(elem_id="compared_failures", padding=False)
                     turns = gr.Dataframe(
                         headers=TURN_HEADERS,
                         datatype=["str", "number", "str", "str", "str"],
@@ -179,12 +185,13 @@ def make_batch_tab(
     view = BatchView(
         seen=seen, status=status, progress=progress, runs=runs, videos=videos, corpus=corpus, precision_recall=curves,
         reliability=reliability, leads=leads, failures=failures, states=states, latency=latency, cancel=cancel,
-        **downloads, origin=origin,
+        use=use, **downloads, origin=origin,
     )  # fmt: skip
     outputs = list(view)
     form = [split, checkpoint, speak, update, devices, taught, name]
     path.submit(partial(adding.add_path, batches), path, [status, split], **AT_ONCE)
     split_file.upload(partial(adding.add_file, batches), split_file, [status, split], **AT_ONCE)
+    use.click(partial(use_settings, batches), [runs, devices], [status, *form[:-1]], **AT_ONCE)
     timer = gr.Timer(EVERY_S, active=False)
     choice = [order, panel.only, panel.part]
     chosen = partial(with_choice, batches)
@@ -221,7 +228,9 @@ def make_batch_tab(
     used = [speak, update, *sliders, sweep.said]
     applying = sweep.apply.click(sweeping.apply_best, [sweep.best, sweep.said], used, **AT_ONCE)
     applying.then(None, sliders, None, js=MOVE, api_visibility="private")
-    comparison = CompareView(compared=held, said=said, scores=differences, videos=compared, turns=turns)
+    comparison = CompareView(
+        compared=held, said=said, failures=failed, scores=differences, videos=compared, turns=turns
+    )
     videos.select(open_video, [live, runs], [*player, rooms], **ends)
     compared.select(open_both, [live, held], [*player, rooms], **ends)
     turns.select(open_turn, [live, held], [*player, rooms], **ends)

@@ -164,6 +164,8 @@ def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_ro
     view = start(batches, name="c")
     assert view.status.value == "c waits: 2 before it, about 1:54 until its turn."  # and 54 of b
     assert batches.names() == ["c", "b", "a"]
+    swept = sweeping.show_sweep(batches, "a", RECOMMENDED, 5).said
+    assert swept == "a is under way; its points are shown when it has ended."
     handlers.cancel(batches, "b", "as in the split")
     handlers.cancel(batches, "a", "as in the split")
     wait_for(batches, "c", "running")

@@ -89,6 +89,7 @@ def test_nothing_is_cut_off(page: Page, width: int) -> None:
     cut = """(parts) => [...document.querySelectorAll(parts)].filter((part) => part.checkVisibility())
         .filter((part) => part.scrollWidth > part.clientWidth + 1).map((part) => part.textContent || part.value)"""
     assert page.evaluate(cut, "#videos :is([data-testid^=header-] .header, [data-testid^=cell-])") == []
+    assert page.evaluate(cut, "#downloads button") == []
     page.get_by_role("tab", name="Scores").click()
     page.locator("#corpus tr[data-hint]").first.hover()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "hints too are on the page"

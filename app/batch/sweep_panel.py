@@ -38,14 +38,17 @@ def make_sweep_panel(bench: Bench, batches: Batches, *, runs: Any, seen: Any, de
             elem_id="metric",
         )
         size = gr.Dropdown(list(SIZES), value=SIZES[1], label="Thresholds an axis", scale=2, elem_id="size")
-        with gr.Column(scale=2, min_width=180):
-            exact = gr.Button("Run each point", size="sm", elem_id="exact")
-            cancel = gr.Button("Cancel", variant="stop", size="sm", interactive=False, elem_id="cancel_sweep")
-        with gr.Column(scale=2, min_width=180):
-            apply = gr.Button("Use the best point", size="sm", interactive=False, elem_id="apply")
-            with gr.Row():
-                table = gr.DownloadButton("sweep.csv", size="sm", min_width=80, interactive=False, elem_id="sweep_csv")
-                whole = gr.DownloadButton("sweep.json", size="sm", min_width=80, interactive=False)
+        with gr.Column(scale=4, min_width=376), gr.Row():  # the buttons stay together in a narrow window
+            with gr.Column(min_width=180):
+                exact = gr.Button("Run each point", size="sm", elem_id="exact")
+                cancel = gr.Button("Cancel", variant="stop", size="sm", interactive=False, elem_id="cancel_sweep")
+            with gr.Column(min_width=180):
+                apply = gr.Button("Use the best point", size="sm", interactive=False, elem_id="apply")
+                with gr.Row():
+                    table = gr.DownloadButton(
+                        "sweep.csv", size="sm", min_width=80, interactive=False, elem_id="sweep_csv"
+                    )
+                    whole = gr.DownloadButton("sweep.json", size="sm", min_width=80, interactive=False)
     progress = gr.HTML(elem_id="sweep_progress", padding=False)
     swept = make_line("swept")
     best = gr.State(None)

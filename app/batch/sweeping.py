@@ -191,6 +191,9 @@ def show_sweep(batches: Batches, name: str | None, metric: str, size: int) -> Sw
             json=gr.DownloadButton(interactive=True),
         )
     except (EngineError, ValueError, OSError) as error:
+        job = batches.jobs.find(name) if name is not None else None
+        if job is not None and not job.is_over:
+            return NO_SWEEP._replace(said=f"{name} is under way; its points are shown when it has ended.")
         return NO_SWEEP._replace(said=sentence(error))
     chosen = recommend(found.scores) if metric == RECOMMENDED else metric
     if chosen not in found.scores.metrics:

@@ -119,7 +119,7 @@ def make_batch_tab(
                         show_search="search",
                         elem_id="videos",
                         label="A click opens the video at its worst moment",
-                        column_widths=["16%", *["10%"] * (len(HEADERS) - 2), "14%"],
+                        column_widths=["18%", *["9.7%"] * (len(HEADERS) - 2), "14%"],
                         wrap=True,
                     )
                     slice_scores = gr.HTML(elem_id="slice_scores", padding=False)

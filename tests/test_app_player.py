@@ -152,9 +152,13 @@ def test_every_key_does_what_the_list_says(page: Page) -> None:
     assert press("0")["view"] == {"start": 0, "end": 10}
     assert [press("c")["captions"] for _ in range(3)] == ["model", "reference", "off"]
     assert [press("t")["tab"] for _ in range(2)] == ["curves", "rows"]
+    press("h")
+    assert page.locator(".ss-inspection").is_visible()
+    press("Escape")
+    assert not page.locator(".ss-inspection").is_visible()
     press("?")
     assert page.locator(".ss-help").is_visible()
-    assert page.locator(".ss-help tr:has(kbd)").count() == 14
+    assert page.locator(".ss-help tr:has(kbd)").count() == 15
     press("Escape")
     assert not page.locator(".ss-help").is_visible()
 

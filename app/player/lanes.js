@@ -130,7 +130,7 @@ class Lanes extends Axis {
 
   paintStepLabel(pen, row, data, middle) {
     const isPaired = bandsOf(data).length > 1 && row.height > 22;
-    pen.fillText(fitted(pen, row.label, GUTTER - (isPaired ? 44 : 14)), 4, middle);
+    pen.fillText(fitted(pen, row.label, GUTTER - (isPaired ? 50 : 14)), 4, middle);
     if (!isPaired) return;
     const font = pen.font;
     pen.font = font.replace("12px", "11px");

@@ -150,6 +150,8 @@ def convert_for_browser(
 
 
 def _reduced(track: Track) -> tuple[int, int]:
+    if not (track.width and track.height):  # its header has no size, and no picture can be read
+        raise VideoError(f"{track.path}: has no picture that can be read; copy or download it again")
     scale = min(1.0, MAX_WIDTH / track.width)
     height, width = (max(2, 2 * round(side * scale / 2)) for side in (track.height, track.width))
     return height, width

@@ -99,6 +99,13 @@ def test_a_video_is_served_as_a_video_whatever_its_file_is_called(client: PageCl
         assert part.content == whole.content[:100]
 
 
+@pytest.mark.parametrize("asked", ["bytes=0-,1-,2-", "bytes=5-1", "bytes=abc", "bytes=-", "bytes=--1", "items=0-1"])
+def test_a_range_that_is_not_one_part_is_ignored(client: PageClient, asked: str) -> None:
+    path = shown_video(client, "v0")["path"]
+    whole = client.file(path, headers={"Range": asked})
+    assert (whole.status_code, whole.content) == (200, client.file(path).content)
+
+
 @pytest.mark.parametrize("number", range(6))
 def test_what_is_no_video_is_not_shown(client: PageClient, number: int) -> None:
     event = client.find_event("chosen", "select")

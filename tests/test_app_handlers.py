@@ -264,3 +264,11 @@ def test_half_a_surrogate_pair_in_the_task_becomes_a_question_mark(bench: Bench)
     clip = bench.demos.clips[0]
     task = handlers.read_task(clip, goal="build \ud83d", steps="S1: a\ud83d", user_turns="1: b\ud83d")
     assert (task.goal, task.steps[0].name, task.user_turns[0].text) == ("build ?", "a?", "b?")
+
+
+def test_an_upload_that_has_neither_a_size_nor_a_picture_is_refused(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "hollow.mp4"
+    path.write_bytes(b"GIF89a\xff\xff\xff\xff\x80\x00\x00" + bytes(50))
+    clip, status = upload(bench, path)
+    assert clip is None
+    assert "hollow.mp4: has no picture that can be read" in status

@@ -40,7 +40,7 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         return answer(desk, asked, request=request)
 
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
-        clip, live, accepted = gr.State(None), gr.State(None), gr.State(None)
+        clip, live, accepted, checked = (gr.State(None) for _ in range(4))
         gr.Markdown(INTRODUCTION, elem_id="title")
         with gr.Tabs(elem_id="rooms") as rooms:
             with gr.Tab("Player", id="player") as player_tab, gr.Row():
@@ -161,8 +161,9 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         accepted.change(partial(uploads.show_upload, bench), [live, clip, accepted], everything, **ends)
         upload.clear(uploads.clear_box, [live, clip], status, **AT_ONCE)
         gr.on([chosen.select, accepted.change], lambda: (None, ""), None, [reference, refused], **AT_ONCE)
-        taken = [reference.upload, reference.clear]
-        gr.on(taken, partial(handlers.take_reference, bench), [live, clip, reference], everything, **ends)
+        given = [reference.upload, reference.clear]
+        gr.on(given, uploads.check_reference, [live, clip, reference], [checked, status, refused], **AT_ONCE)
+        checked.change(partial(uploads.show_reference, bench), [live, clip, checked], everything, **ends)
         shared: dict[str, Any] = {"live": live, "player": [*everything, *thresholds], "ends": ends, "rooms": rooms}
         with batch_tab:
             make_batch_tab(bench, batches, **shared, here=batch_tab, elsewhere=[player_tab, desk_tab])

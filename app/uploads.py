@@ -1,4 +1,4 @@
-"""Uploads: checked first, and shown in place of what is open once they have passed."""
+"""Uploads, videos and references: checked first, and shown in place of what is open once they have passed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.clips import Clip, read_upload
-from app.handlers import Bench, end_run
+from app.handlers import Bench, end_run, take_reference
+from app.references import add_reference
 from app.views import ClipView, LiveRun, Page, say, show_nothing
 from app.words import clock, sentence
 from engine.errors import EngineError
@@ -29,6 +30,22 @@ class UploadCheck(NamedTuple):
     accepted: Any
     status: Any
     upload: Any
+    problem: Any
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedReference:
+    """A reference that can be used; each check makes another one, also of the same file."""
+
+    path: str | None
+    """The file; None to go without a reference."""
+
+
+class ReferenceCheck(NamedTuple):
+    """What the check of a reference shows."""
+
+    checked: Any
+    status: Any
     problem: Any
 
 
@@ -65,6 +82,28 @@ def show_upload(bench: Bench, live: LiveRun | None, before: Clip | None, accepte
     status = f"{clip.name}, {clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
     bench.recent.keep_clip(clip)
     return (*view, *show_nothing(f"{status} {bench.limits}".strip(), clip=clip), *end_run(live))
+
+
+def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | None) -> ReferenceCheck:
+    """Check a reference for the upload that is open: a refused one ends no run, and what is open stays as it is."""
+    is_upload = clip is not None and bool(clip.content_digest)
+    if reference is None and not is_upload:
+        return ReferenceCheck(checked=gr.skip(), status=gr.skip(), problem="")
+    try:
+        if clip is None or not is_upload:
+            raise ValueError("a reference belongs to an upload: upload a video first")
+        if reference is not None:
+            add_reference(clip, Path(reference))
+    except (ValueError, OSError) as error:
+        said, is_running = sentence(error), _is_running(live)
+        status = gr.skip() if is_running else say(said, is_problem=True)
+        return ReferenceCheck(checked=gr.skip(), status=status, problem=f"⚠ {said}" if is_running else "")
+    return ReferenceCheck(checked=CheckedReference(path=reference), status=gr.skip(), problem="")
+
+
+def show_reference(bench: Bench, live: LiveRun | None, clip: Clip | None, checked: CheckedReference) -> Page:
+    """Show the upload with a reference that passed the check, as ``handlers.take_reference`` does."""
+    return take_reference(bench, live, clip, checked.path)
 
 
 def clear_box(live: LiveRun | None, before: Clip | None) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, MutableMapping
 from functools import partial
 from pathlib import Path
 
-from engine.startup import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_when_interrupted, stoppable
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
     exit_when_interrupted()
@@ -21,29 +21,29 @@ if __name__ == "__main__":  # before the libraries, whose import takes seconds
 from starlette.middleware import Middleware
 from transformers.utils import logging as transformers_logging
 
-from app.batch.batches import OWN_SPLITS, Batches
-from app.batch.choosing import read_marks
-from app.batch.jobs import Jobs
-from app.clips import MAX_UPLOAD_BYTES, read_demos, read_splits
-from app.desk.desk import Desk
-from app.desk.who import read_users
-from app.display import DisplayCopies, serving_folder
+from app.batch.context import OWN_SPLITS, Batches
+from app.batch.job_queue import Jobs
+from app.batch.own_splits import read_kept
+from app.batch.selection.handlers import read_marks
 from app.exports.__main__ import STORE
 from app.guard import LOOPBACK, HostRules, RequestGuard
-from app.handlers import Bench
-from app.own_splits import read_kept
-from app.palette import CSS, make_theme
-from app.player.player import CSS as PLAYER_CSS
-from app.recordings import BUDGET_BYTES, KeptRecordings
+from app.identity import read_users
+from app.page import build_page
+from app.player.component import CSS as PLAYER_CSS
+from app.player.handlers import Bench
+from app.player.session.recordings import BUDGET_BYTES, KeptRecordings
+from app.reviews.context import Desk
 from app.reviews.store import check_place, open_store
-from app.ui import build_page
-from engine.checkpoint import load_model
+from app.theme import CSS, make_theme
+from app.transcode import DisplayCopies, serving_folder
+from app.videos import MAX_UPLOAD_BYTES, read_demos, read_splits
 from engine.errors import EngineError
-from eval.encoders import EMBEDDED, load_encoder
-from eval.samples import Split
-from eval.scoring import ScoreSettings
-from eval.splits import read_split
-from eval.worker import Work
+from engine.model.checkpoint import load_model
+from eval.data.loading import read_split
+from eval.data.samples import Split
+from eval.matching.sentence_encoders import EMBEDDED, load_encoder
+from eval.reports.scoring import ScoreSettings
+from eval.runs.worker import Work
 
 ASSETS = Path(__file__).parent.parent / "assets"
 BUNDLED = ASSETS / "checkpoint"

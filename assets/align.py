@@ -11,8 +11,8 @@ from torch import Tensor
 from assets.lookups import embed_nouns
 from assets.pretrain import project
 from assets.recipes import NOUNS
-from engine.model import StreamingModel
-from engine.prompt import Prompt
+from engine.model.prompt import Prompt
+from engine.model.smolvlm import StreamingModel
 
 RIDGE = 10.0
 

@@ -3,7 +3,7 @@
 The manifest is one JSON object per split: ``videos`` is a list of ``video_id``, ``video_path`` (relative to the
 manifest), ``fps``, ``num_frames``, ``goal``, ``steps`` (``[{id, name}]``), ``turns`` (``[{time_s, role, text,
 cause}]``, ``cause`` being what spoils the turn), ``initial_state``, and ``scene``, which draws the video again.
-``eval.splits`` reads it. The training split is too long for files: its manifest holds the scenes alone.
+``eval.data.loading`` reads it. The training split is too long for files: its manifest holds the scenes alone.
 """
 
 import json
@@ -21,8 +21,8 @@ from assets.build import goal
 from assets.draw import draw_frame
 from assets.recipes import HELD_OUT_FAMILY
 from assets.scene import FPS, Difficulty, Scene, make_scene
-from engine.h264 import write_h264
 from engine.records import write_whole
+from engine.video.writer import write_h264
 
 Kind = Literal["easy", "easy-permuted", "hard", "hard-permuted"]
 KINDS: tuple[Kind, ...] = ("easy", "easy-permuted", "hard", "hard-permuted")

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from assets.recipes import FAMILIES, NOUNS, RECIPES
-from engine.model import StreamingModel
-from engine.prompt import Prompt
+from engine.model.prompt import Prompt
+from engine.model.smolvlm import StreamingModel
 from engine.records import Step
-from engine.train import IGNORED, Losses, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
+from engine.training.trainer import IGNORED, Losses, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 
 LEVELS: Final = (
     *((2, 0.0), (3, 0.0), (3, 0.1), (3, 0.25), (3, 0.5), (4, 0.75)),

@@ -22,8 +22,8 @@ from assets.labels import HAND_STATES, PART_STATES, frame_labels
 from assets.recipes import NOUNS
 from assets.scene import Difficulty, Scene, make_scene
 from assets.tiny import IMAGE_SIZE, PATCH_SIZE, SCALE_FACTOR, TEXT_WIDTH, VISION_WIDTH
-from engine.images import Normalization, normalize_images
-from engine.model import StreamingModel
+from engine.model.preprocessing import Normalization, normalize_images
+from engine.model.smolvlm import StreamingModel
 
 GRID = IMAGE_SIZE // PATCH_SIZE
 DRAWN_SIZE = (90, 120)  # height and width: 4:3 like the videos, and squeezed to the tower's square like them

@@ -16,14 +16,14 @@ from assets.build import goal
 from assets.demo_videos import SIZE, TEST_VIDEOS, Kind, scene_of
 from assets.draw import draw_frame
 from assets.scene import FPS, Difficulty, Scene, make_scene
-from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
-from engine.control import Task
+from engine.control.controller import Task
 from engine.dialogue import BEFORE_AND_AFTER, apply_update, initial_state
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import encode
 from engine.records import FrameOutput, UserTurn
-from engine.stream import Streamer
-from engine.video import Frame, read_frames
-from engine.vision import encode
+from engine.streamer import Streamer
+from engine.video.reader import Frame, read_frames
 
 Baseline = Literal["silent", "random"]
 SCORE_SEED = 4_000_000

@@ -14,14 +14,14 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from app.batch.jobs import Job, Jobs
-from engine.h264 import write_h264
-from eval.batch import run_batch
-from eval.encoders import EMBEDDED, load_encoder
-from eval.progress import Progress
-from eval.scoring import ScoreSettings
-from eval.splits import read_split
-from eval.worker import Work
+from app.batch.job_queue import Job, Jobs
+from engine.video.writer import write_h264
+from eval.data.loading import read_split
+from eval.matching.sentence_encoders import EMBEDDED, load_encoder
+from eval.reports.scoring import ScoreSettings
+from eval.runs.batch import run_batch
+from eval.runs.progress import Progress
+from eval.runs.worker import Work
 
 BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
 NUM_TIMED = 128

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import Page
 
-from engine.h264 import write_h264
-from eval.failures import judge_video
-from tests.browser import inspect, open_browser, serve_player
-from tests.long_run import FPS, make_long_run
-from tests.played import write_reviewed
+from engine.video.writer import write_h264
+from eval.metrics.failures import judge_video
+from tests.support.browser import inspect, open_browser, serve_player
+from tests.support.long_run import FPS, make_long_run
+from tests.support.played import write_reviewed
 
 NUM_FRAMES, NUM_TURNS = 14_400, 1_500
 SECONDS = 4.0

@@ -12,11 +12,11 @@ import numpy as np
 
 from engine.dialogue import apply_update, initial_state
 from engine.records import FrameOutput, Step
-from eval.bootstrap import NUM_RESAMPLES
-from eval.metrics import ScoredVideo, count_texts, score_video
-from eval.nlg import TextScorer
-from eval.report import make_report
-from eval.samples import Sample, Turn
+from eval.data.samples import Sample, Turn
+from eval.metrics.bootstrap import NUM_RESAMPLES
+from eval.metrics.score import ScoredVideo, count_texts, score_video
+from eval.metrics.text import TextScorer
+from eval.reports.report import make_report
 
 NUM_FRAMES = 600
 STEPS = tuple(Step(id=f"S{number}", name=f"attach part {number}") for number in range(1, 7))

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import torch
 
-from engine.checkpoint import Checkpoint, load_model
 from engine.config import StreamConfig
-from engine.control import Task
+from engine.control.controller import Task
 from engine.dialogue import parse_steps
-from engine.stream import Streamer
-from engine.vision import FrameFeatures
+from engine.model.checkpoint import Checkpoint, load_model
+from engine.model.frame_encoder import FrameFeatures
+from engine.streamer import Streamer
 
 CHECKPOINT = Path(__file__).parent.parent / "assets" / "checkpoint"
 TASK = Task(goal="build the toy truck", steps=parse_steps("lay down the board\nattach the axle\nload the block"))

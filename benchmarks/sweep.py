@@ -9,12 +9,12 @@ from pathlib import Path
 
 import torch
 
-from engine.bench import read_videos
-from engine.checkpoint import load_model
+from engine.bench.modes import read_videos
 from engine.config import StreamConfig
+from engine.control.requests import PassCounts
+from engine.model.checkpoint import load_model
 from engine.replay import Thresholds, sweep
-from engine.requests import PassCounts
-from engine.stream import Streamer
+from engine.streamer import Streamer
 
 ASSETS = Path(__file__).parent.parent / "assets"
 POINTS = tuple(Thresholds(speak=round(0.05 + 0.045 * number, 3), update=0.5) for number in range(21))

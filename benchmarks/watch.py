@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import CDPSession, Page
 
-from engine.h264 import write_h264
-from eval.forms import write_samples
-from tests.browser import STATUS, open_browser, open_page, serve_scripted, wait_for_status
-from tests.long_run import FPS, make_long_run
+from engine.video.writer import write_h264
+from eval.data.writers import write_samples
+from tests.support.browser import STATUS, open_browser, open_page, serve_scripted, wait_for_status
+from tests.support.long_run import FPS, make_long_run
 
 CHECKPOINT = Path(__file__).parents[1] / "assets" / "checkpoint"
 PICTURE_S = 10.0

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from engine.cache import KVCache
-from engine.checkpoint import load_model
-from engine.model import StreamingModel
+from engine.model.checkpoint import load_model
+from engine.model.kv_cache import KVCache
+from engine.model.smolvlm import StreamingModel
 
 FOLDER = Path(__file__).parent
 LENGTHS = (128, 256, 512, 1024, 1536, 2048, 2560, 3072, 3584, 4000)

@@ -11,7 +11,7 @@ from dataclasses import Field
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from engine.startup import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_when_interrupted, stoppable
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
     exit_when_interrupted()
@@ -21,8 +21,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from engine.arch import SHAPES, forced_bench, random_checkpoint
-from engine.bench import (
+from engine.bench.modes import (
     HEADING,
     NEAR,
     as_float32,
@@ -33,19 +32,20 @@ from engine.bench import (
     read_videos,
     to_json,
 )
-from engine.checkpoint import Checkpoint, load_model, save_model
-from engine.clips import batches, read_clips
+from engine.bench.random_model import SHAPES, forced_bench, random_checkpoint
 from engine.config import SETTINGS, StreamConfig, read_config, read_threshold
-from engine.control import Task, find_late_turns
+from engine.control.controller import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
-from engine.features import feature_info, read_features, write_features
-from engine.graphs import GraphSetting
+from engine.inference.cuda_graphs import GraphSetting
+from engine.model.checkpoint import Checkpoint, load_model, save_model
+from engine.model.feature_files import feature_info, read_features, write_features
+from engine.model.frame_encoder import FrameFeatures, encode
 from engine.records import Step, check_probs, write_outputs
-from engine.stream import Streamer
-from engine.train import TrainConfig, train
-from engine.video import probe, read_frames
-from engine.vision import FrameFeatures, encode
+from engine.streamer import Streamer
+from engine.training.dataset import batches, read_clips
+from engine.training.trainer import TrainConfig, train
+from engine.video.reader import probe, read_frames
 
 T = TypeVar("T")
 BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
@@ -269,7 +269,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("train", parents=[model], help="fine-tune on annotated clips")
     command.set_defaults(command=fine_tune)
-    command.add_argument("clips", type=Path, help="JSON lines of clips; see engine/clips.py")
+    command.add_argument("clips", type=Path, help="JSON lines of clips; see engine/training/dataset.py")
     command.add_argument(
         "--out", type=Path, required=True, help="folder of the new checkpoint; it must be new or empty"
     )

@@ -32,7 +32,7 @@ class StreamConfig:
     update_threshold: float = 0.5
     """The assistant updates the state when ``update_prob`` is greater, in [0, 1]."""
     decision_policy: DecisionPolicy = "heads"
-    """Where the probabilities come from; see ``engine.decide``."""
+    """Where the probabilities come from; see ``engine.control.policies``."""
     max_updates_per_frame: int = 4
     """At most so many updates at one frame; 1 stops after the first."""
     illegal_updates: IllegalUpdates = "apply"

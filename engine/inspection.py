@@ -11,18 +11,18 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from engine.ahead import Read, Trace
-from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
-from engine.control import Task
-from engine.decide import Decision, read_decisions
+from engine.control.controller import Task
+from engine.control.draft_buffer import Read, Trace
+from engine.control.policies import Decision, read_decisions
+from engine.control.requests import Image
+from engine.control.speculator import Past
 from engine.errors import EngineError
-from engine.guess import Past
+from engine.inference.runner import embed
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
-from engine.requests import Image
-from engine.runner import embed
-from engine.stream import Streamer, Video
-from engine.vision import FrameFeatures
+from engine.streamer import Streamer, Video
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

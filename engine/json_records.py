@@ -2,7 +2,7 @@
 
 A record is a dataclass, which has no other fields, or a pydantic model, whose configuration says what becomes of them;
 what the fields may hold is their annotations, among them the kinds below.
-Nothing is converted: ``"2"`` is no number. Foreign JSON is read by ``eval.fields``, which also names a cure.
+Nothing is converted: ``"2"`` is no number. Foreign JSON is read by ``eval.data.json_fields``, which also names a cure.
 """
 
 import json

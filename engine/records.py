@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from engine.errors import EngineError
+from engine.io import to_json
 from engine.json_records import Amount, AmountOrNan, Count, ProbOrNan, check_regular, parse_record
-from engine.texts import to_json
 
 _EPSILON = 1e-6  # of a frame: 1.16 s * 25 fps is 28.999...
 _MAY_BE_UNKNOWN = ("speak_prob", "update_prob", "latency_ms")

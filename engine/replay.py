@@ -9,16 +9,16 @@ passes verify that, many frames at a time. ``replay`` needs the outputs alone, a
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from engine.cache import KVCache
-from engine.checkpoint import Checkpoint
 from engine.config import StreamConfig
-from engine.control import Task
-from engine.guess import Past
+from engine.control.controller import Task
+from engine.control.requests import PassCounts
+from engine.control.speculator import Past
 from engine.inspection import FrameInspection, inspect_frame, trace_frames
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures
+from engine.model.kv_cache import KVCache
 from engine.records import FrameOutput
-from engine.requests import PassCounts
-from engine.stream import Streamer, Video
-from engine.vision import FrameFeatures
+from engine.streamer import Streamer, Video
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

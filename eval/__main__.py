@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from engine.startup import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_when_interrupted, stoppable
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
     exit_when_interrupted()
@@ -22,22 +22,22 @@ from transformers.utils import logging as transformers_logging
 
 from engine.config import StreamConfig, read_threshold, threshold_text
 from engine.errors import EngineError
-from eval.batch import VideoDone, run_batch
-from eval.encoders import load_encoder
-from eval.grid import DEFAULT_METRICS, FAILURES, SWEPT, Grid, GridScores, check_metrics, find_best, read_axis
-from eval.imports import import_results
-from eval.nlg import TextScorer
-from eval.options import add_sweep_options, model_options, score_options, scoring_of, video_options, work_of
-from eval.preview import PREVIEWED, preview, read_traces
-from eval.progress import Progress
-from eval.registry import to_markdown
-from eval.runs import RunFolder, claim
-from eval.samples import Split
-from eval.scoring import ScoredRun, ScoreSettings, score_run, write_tables
-from eval.splits import read_split
-from eval.sweep import SweepProgress, run_sweep
-from eval.sweep_files import claim_sweep, read_sweep, write_sweep
-from eval.table import format_scores
+from eval.cli_options import add_sweep_options, model_options, score_options, scoring_of, video_options, work_of
+from eval.data.loading import read_split
+from eval.data.samples import Split
+from eval.matching.sentence_encoders import load_encoder
+from eval.metrics.definitions import to_markdown
+from eval.metrics.text import TextScorer
+from eval.reports.scoring import ScoredRun, ScoreSettings, score_run, write_tables
+from eval.reports.tables import format_scores
+from eval.runs.batch import VideoDone, run_batch
+from eval.runs.folder import RunFolder, claim
+from eval.runs.import_results import import_results
+from eval.runs.progress import Progress
+from eval.sweeps.exact import SweepProgress, run_sweep
+from eval.sweeps.folder import claim_sweep, read_sweep, write_sweep
+from eval.sweeps.grid import DEFAULT_METRICS, FAILURES, SWEPT, Grid, GridScores, check_metrics, find_best, read_axis
+from eval.sweeps.preview import PREVIEWED, preview, read_traces
 
 
 def main(arguments: list[str] | None = None) -> int:

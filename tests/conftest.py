@@ -14,13 +14,13 @@ import torch
 from hypothesis import settings
 from playwright.sync_api import Browser
 
-from engine.h264 import write_h264
-from eval.worker import Work
-from tests.batches import copies, run_to_end, work_of, write_split
-from tests.browser import open_browser
-from tests.ci_skips import pytest_sessionfinish  # noqa: F401 - a hook
-from tests.fakes import tiny_checkpoint
-from tests.programs import STARTED
+from engine.video.writer import write_h264
+from eval.runs.worker import Work
+from tests.support.batches import copies, run_to_end, work_of, write_split
+from tests.support.browser import open_browser
+from tests.support.ci_skips import pytest_sessionfinish  # noqa: F401 - a hook
+from tests.support.fakes import tiny_checkpoint
+from tests.support.programs import STARTED
 
 settings.register_profile("stepscope", deadline=None)  # a busy machine is no failure
 settings.load_profile("stepscope")
@@ -55,7 +55,7 @@ class Uploads:
     good: Path
     """40 s, with a name that is hard to write."""
     slow: Path
-    """40 s, which ``tests.app_page`` serves slowly."""
+    """40 s, which ``tests.support.app_page`` serves slowly."""
 
 
 @pytest.hookimpl(wrapper=True)

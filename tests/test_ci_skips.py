@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ci_skips import unexpected_skips
+from tests.support.ci_skips import unexpected_skips
 
 
 def test_only_reasons_that_are_listed_are_expected() -> None:
@@ -21,7 +21,17 @@ def test_only_reasons_that_are_listed_are_expected() -> None:
 )
 def test_an_unexpected_skip_fails_the_run_in_ci_alone(tmp_path: Path, in_ci: bool, reason: str, code: int) -> None:
     (tmp_path / "test_a.py").write_text(f"import pytest\n\n\ndef test_a():\n    pytest.skip({reason!r})\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.ci_skips", str(tmp_path), "--rootdir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.support.ci_skips",
+        str(tmp_path),
+        "--rootdir",
+        str(tmp_path),
+    ]
     environment = {name: value for name, value in os.environ.items() if name != "STEPSCOPE_CI"}
     environment |= {"STEPSCOPE_CI": "1"} if in_ci else {}
     environment["PYTHONPATH"] = str(Path(__file__).parent.parent)

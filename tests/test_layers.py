@@ -12,10 +12,10 @@ import pytest
         "engine.records",
         "engine.dialogue",
         "engine.config",
-        "engine.control",
-        "eval.samples",
-        "eval.report",
-        "eval.runs",
+        "engine.control.controller",
+        "eval.data.samples",
+        "eval.reports.report",
+        "eval.runs.folder",
         "app.exports.__main__",
     ],
 )
@@ -26,5 +26,5 @@ def test_rooms_of_records_and_control_load_without_torch(room: str) -> None:
 
 def test_the_engine_loads_without_the_page() -> None:
     page = "{'gradio', 'app', 'eval'}"
-    program = f"import sys, engine.stream, engine.clips; sys.exit(bool({page} & set(sys.modules)))"
+    program = f"import sys, engine.streamer, engine.training.dataset; sys.exit(bool({page} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

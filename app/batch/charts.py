@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from app.palette import CHARTS
-from app.words import STATE_DIFFERENCES
+from app.formatting import STATE_DIFFERENCES
+from app.theme import CHARTS
 
 PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 340}
 """How all plots are laid out."""

@@ -13,16 +13,16 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch.batches import Batches
-from app.display import find_table
-from app.downloads import file_name
-from app.words import sentence
+from app.batch.context import Batches
+from app.formatting import sentence
+from app.player.downloads import file_name
+from app.transcode import find_table
 from engine.errors import EngineError
-from engine.texts import load_json, plain
-from eval.provenance import PROVENANCE_COLUMNS, Provenance
-from eval.runs import RunFolder
-from eval.table import to_cell, write_json, write_rows
-from eval.traces import read_provenance, traced_videos, write_traces
+from engine.io import load_json, plain
+from eval.reports.tables import to_cell, write_json, write_rows
+from eval.runs.folder import RunFolder
+from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
+from eval.runs.traces import read_provenance, traced_videos, write_traces
 
 TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
 """What the batch tab exports of a run."""

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.batches import FEATURES, Batches
-from app.views import say
-from app.words import sentence
+from app.batch.context import FEATURES, Batches
+from app.formatting import sentence
+from app.player.views import say
 from engine.config import read_threshold
 from engine.errors import EngineError
-from eval.batch import describe, find_places
-from eval.cluster import is_cluster
-from eval.provenance import Provenance
-from eval.runs import other_settings, tell_differences
-from eval.samples import Split
-from eval.worker import Work
+from eval.data.samples import Split
+from eval.runs.batch import describe, find_places
+from eval.runs.folder import other_settings, tell_differences
+from eval.runs.provenance import Provenance
+from eval.runs.ray_pool import is_cluster
+from eval.runs.worker import Work
 
 DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
 """What is offered; a page for this machine alone takes others as well."""

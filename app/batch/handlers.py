@@ -1,6 +1,6 @@
 """What happens on a click in the batch tab: free functions from what is on the page to what shall be on it.
 
-Jobs belong to the server (``app.batch.jobs``), run folders to the disk: a window shows one of them, by its name.
+Jobs belong to the server (``app.batch.job_queue``), run folders to the disk: a window shows one of them, by its name.
 """
 
 import time
@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.batch import charts
-from app.batch.batches import Batches
+from app.batch.context import Batches
 from app.batch.downloads import TABLES, draw_provenance, has_table
 from app.batch.form import DEVICES, make_work
-from app.batch.jobs import Job
+from app.batch.job_queue import Job
 from app.batch.results import Choice, Results, draw_corpus, read_results, video_table
 from app.batch.status import draw_job, tell_status
-from app.views import Page, say
-from app.words import sentence
+from app.formatting import sentence
+from app.player.views import Page, say
 from engine.errors import EngineError
-from eval.batch import describe, find_places
-from eval.cluster import is_cluster
-from eval.runs import FolderRefusedError, check_run, other_settings
+from eval.runs.batch import describe, find_places
+from eval.runs.folder import FolderRefusedError, check_run, other_settings
+from eval.runs.ray_pool import is_cluster
 
 NAME_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 LONGEST_NAME = 80

@@ -1,4 +1,4 @@
-"""The tables of a run folder as the page shows them; what is in them is ``eval.scoring``'s.
+"""The tables of a run folder as the page shows them; what is in them is ``eval.reports.scoring``'s.
 
 Video names, remarks and errors are untrusted: they go into cells of type ``str`` only, or are escaped.
 """
@@ -10,9 +10,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.texts import plain_all
-from eval.registry import GROUPS, Metric, find_metric
-from eval.table_files import Row, read_charts, read_metrics, read_rows
+from engine.io import plain_all
+from eval.metrics.definitions import GROUPS, Metric, find_metric
+from eval.reports.table_files import Row, read_charts, read_metrics, read_rows
 
 VIDEO_COLUMNS: Final = (
     "num_failures",

@@ -2,11 +2,11 @@
 
 from html import escape
 
-from app.batch.batches import Batches
-from app.batch.jobs import Job
+from app.batch.context import Batches
+from app.batch.job_queue import Job
 from app.batch.results import Results
-from app.words import clock, sentence
-from eval.progress import Progress
+from app.formatting import clock, sentence
+from eval.runs.progress import Progress
 
 
 def draw_job(job: Job) -> str:

@@ -6,20 +6,24 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch import adding, comparing, handlers, saved, sweeping
-from app.batch.batches import Batches
+from app.batch import add_split as adding
+from app.batch import compare as comparing
+from app.batch import handlers
+from app.batch import saved_runs as saved
 from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS, PLOT
-from app.batch.choice_panel import make_choice_panel, wire_choice_panel, with_choice
-from app.batch.comparing import CHOICES, TURN_HEADERS, VIDEO_HEADERS, CompareView
+from app.batch.compare import CHOICES, TURN_HEADERS, VIDEO_HEADERS, CompareView
+from app.batch.context import Batches
 from app.batch.downloads import TABLES, download
 from app.batch.form import DEVICES, use_settings
 from app.batch.handlers import BatchView, Seen
 from app.batch.results import HEADERS, ORDERS
-from app.batch.sweep_panel import make_sweep_panel
-from app.downloads import SAVE, make_download
-from app.handlers import Bench
-from app.wiring import AT_ONCE, MOVE, THRESHOLD, make_line
-from eval.grid import FAILURES
+from app.batch.selection.panel import make_choice_panel, wire_choice_panel, with_choice
+from app.batch.sweeps import handlers as sweeping
+from app.batch.sweeps.panel import make_sweep_panel
+from app.player.downloads import SAVE, make_download
+from app.player.handlers import Bench
+from app.widgets import AT_ONCE, MOVE, THRESHOLD, make_line
+from eval.sweeps.grid import FAILURES
 
 EVERY_S: Final = 1.0
 """How often a window asks how far its run is, while the tab is open."""

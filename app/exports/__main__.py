@@ -6,7 +6,7 @@ be read (each has its line); 2 wrong use, or a file or store that does not fit, 
 
 import argparse
 
-from engine.startup import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_when_interrupted, stoppable
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
     exit_when_interrupted()
@@ -20,19 +20,19 @@ from pathlib import Path
 from app.exports.corrected_split import PATH_BASES, SplitSource, write_corrected_split
 from app.exports.elan_edits import MissingTierError
 from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, import_eaf, write_export
+from app.formatting import tell_wishes
 from app.reviews.history import read_review
 from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from app.reviews.store import check_place, open_store
-from app.words import tell_wishes
 from engine.errors import EngineError
-from eval.corrected import CorrectedSample
-from eval.corrections import TurnName
-from eval.forms import DETAILS, FORMS, UnheldError
-from eval.runs import RunFolder
-from eval.samples import Sample
-from eval.splits import digest_split, read_samples
-from eval.table import write_json
-from eval.traces import read_provenance, traced_videos, write_traces
+from eval.annotations.corrected_samples import CorrectedSample
+from eval.annotations.corrections import TurnName
+from eval.data.loading import digest_split, read_samples
+from eval.data.samples import Sample
+from eval.data.writers import DETAILS, FORMS, UnheldError
+from eval.reports.tables import write_json
+from eval.runs.folder import RunFolder
+from eval.runs.traces import read_provenance, traced_videos, write_traces
 
 STORE = Path("runs") / "reviews.sqlite"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from app.reviews.review import Review
-from engine.texts import plain_all
-from eval.corrected import CorrectedSample
-from eval.forms import Detail, Form, write_samples
-from eval.samples import Sample
+from engine.io import plain_all
+from eval.annotations.corrected_samples import CorrectedSample
+from eval.data.samples import Sample
+from eval.data.writers import Detail, Form, write_samples
 
 PathBase = Literal["out", "split"]
 """What the video paths of a manifest are relative to: the written file, or the file of the source split."""
@@ -50,7 +50,7 @@ class CorrectionProvenance:
     reviewers: tuple[str, ...]
     """Whose corrections are in force."""
     num_corrections: Mapping[str, int]
-    """Corrections by status: ``effective`` and those that are not in force (``eval.corrected``)."""
+    """Corrections by status: ``effective`` and those that are not in force (``eval.annotations.corrected_samples``)."""
     num_corrected_turns: int
     """Turns that were changed, added or deleted."""
     last_correction_at: str
@@ -79,7 +79,7 @@ def write_corrected_split(
     Args:
         path: The file.
         corrected: The samples, in the order in which they are written.
-        form: See ``eval.forms``.
+        form: See ``eval.data.writers``.
         source: The split that was corrected.
         review: The corrections that were applied.
         prefer: Whose corrections counted in a conflict, best first.

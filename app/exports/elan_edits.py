@@ -19,9 +19,9 @@ from xml.parsers import expat
 from app.exports.elan import ORIGIN, visible
 from app.exports.pairing import pair_equal, pair_nearest
 from app.exports.spans import to_ms
-from eval.corrected import CorrectedTurn, apply_corrections
-from eval.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
-from eval.samples import Role, Sample
+from eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
+from eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
+from eval.data.samples import Role, Sample
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
 _MOST_BYTES = 64 * 2**20

@@ -20,10 +20,10 @@ from app.reviews.actions import Action, check_reviewer
 from app.reviews.review import Review, fold_actions
 from app.reviews.store import ReviewStore
 from engine.records import FrameOutput
-from eval.corrected import CorrectedSample, apply_corrections
-from eval.corrections import Correction, name_turns
-from eval.runs import RunFolder, output_path
-from eval.samples import Sample, Turn
+from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from eval.annotations.corrections import Correction, name_turns
+from eval.data.samples import Sample, Turn
+from eval.runs.folder import RunFolder, output_path
 
 ExportForm = Literal["csv", "json", "webvtt", "eaf", "dataset"]
 _Moment = tuple[str, int]

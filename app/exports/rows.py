@@ -135,7 +135,7 @@ class CorrectionRow:
     """When it was given, in UTC."""
     status: str = ""
     """Whether it is in force: ``effective``, ``in conflict``, ``overruled``, ``replaced``, ``undone`` or ``does not
-    fit`` (``eval.corrected``); empty where there is no reference to apply it to."""
+    fit`` (``eval.annotations.corrected_samples``); empty where there is no reference to apply it to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.exports.rows import ROWS, Tables, column_types
 from engine.records import write_whole
-from eval.table import harmless, write_json
+from eval.reports.tables import harmless, write_json
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:

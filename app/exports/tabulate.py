@@ -10,11 +10,11 @@ from pathlib import Path
 from app.exports.rows import CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
 from app.reviews.review import Review
 from engine.dialogue import initial_state
+from engine.io import plain
 from engine.records import FrameOutput, Step
-from engine.texts import plain
-from eval.corrected import CorrectedSample, apply_corrections
-from eval.dst import reference_states
-from eval.samples import Sample, Turn
+from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
+from eval.data.samples import Sample, Turn
+from eval.metrics.dialogue_state import reference_states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Packs a run that is still streaming: the player asks for the frames that it does not have yet.
 
 It asks outside of Gradio's events, each of which makes the browser work on the whole page. An increment names its
-stream. The one from frame 0 on also holds the head: the run without outputs, as ``app.player.pack`` packs it. The work
-for an increment follows from the number of its frames alone.
+stream. The one from frame 0 on also holds the head: the run without outputs, as ``app.player.payload`` packs it. The
+work for an increment follows from the number of its frames alone.
 """
 
 import json
@@ -10,11 +10,11 @@ import secrets
 from bisect import bisect_left
 from weakref import WeakValueDictionary
 
-from app.player.pack import Packed, expected_frames, pack_outputs, pack_run, pack_turns
-from app.runs import Run, UpdateJudge
+from app.player.payload import Packed, expected_frames, pack_outputs, pack_run, pack_turns
+from app.player.session.run import Run, UpdateJudge
 from engine.dialogue import STATES, Verdict, initial_state
+from engine.io import to_json
 from engine.records import FrameOutput
-from engine.texts import to_json
 
 
 class Increments:

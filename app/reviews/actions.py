@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 from uuid import uuid4
 
-from engine.texts import plain
-from eval.corrections import MOST_TEXT, Correction, TurnName
-from eval.fields import check_index, check_number, check_text
-from eval.samples import Role
+from engine.io import plain
+from eval.annotations.corrections import MOST_TEXT, Correction, TurnName
+from eval.data.json_fields import check_index, check_number, check_text
+from eval.data.samples import Role
 
 EventKind = Literal["generated", "update", "reference", "state"]
 Verdict = Literal["correct", "false alarm", "missed", "early or late", "wrong content", "reference wrong", "unclear"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from app.reviews.actions import Event
 from engine.records import FrameOutput
-from eval.corrections import TurnName
-from eval.failures import JudgedVideo
+from eval.annotations.corrections import TurnName
+from eval.metrics.failures import JudgedVideo
 
 _ORDER = {"reference": 0, "update": 1, "generated": 2, "state": 3}
 
@@ -42,7 +42,7 @@ def name_events(
     Args:
         video_id: Its name.
         outputs: The run; empty where only the reference is reviewed.
-        references: What the turns of the reference are called in the source (``eval.corrections.name_turns``).
+        references: Names of the reference's turns in the source (``eval.annotations.corrections.name_turns``).
         judged: The failures of the run, for the times of wrong state; None without.
     """
     times = {output.frame_index: output.time_s for output in outputs}

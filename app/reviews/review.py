@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from app.reviews.actions import VERDICTS, Action, Event, Verdict
-from eval.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
-from eval.corrections import Correction
+from eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
+from eval.annotations.corrections import Correction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from app.reviews.actions import Action, Moment, from_body, to_body
 from app.reviews.schema import ACTIONS, LOCK, StoreError, prepare_schema
-from engine.texts import plain
+from engine.io import plain
 
 WAIT_S = 60.0
 _COLUMNS: Final = (

@@ -1,0 +1,196 @@
+"""The tables of two runs held against each other; names and texts go into cells of type ``str`` only."""
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+import numpy as np
+
+from app.batch.context import Batches
+from app.batch.results import figure, interval_words, rounded
+from app.formatting import sentence
+from app.player.handlers import Bench
+from eval.data.samples import Sample
+from eval.metrics.definitions import METRICS, Metric, find_metric
+from eval.reports.compare_runs import FAILURE_SCORES, ComparedVideo
+from eval.reports.statistics import Difference
+from eval.sweeps.grid import has_direction, losses
+
+VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Turns wrong in both", "only in A", "only in B"]
+TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
+FEW_VIDEOS: Final = 20
+"""Bootstrap intervals of fewer are too narrow; see ``eval.metrics.definitions``."""
+CHOICES: Final = ["only A", "only B", "both", "neither"]
+CHANCE: Final = 0.05
+_UNKNOWN: Final = ("Bleu", "CIDEr", "METEOR", "live_")
+"""Scores that a comparison does not have: those of texts are of a corpus, and outputs do not hold the others."""
+
+
+def draw_differences(differences: Mapping[str, Difference], times_problem: str = "") -> str:
+    """Return the scores of both runs as markup; what chance would hardly do is in bold, with which run is better.
+
+    Times that are not to be compared, for the reason given, have no difference.
+    """
+    heads = "".join(
+        f"<th scope='col'>{word}</th>" for word in ("", "A", "B", "B - A", "95 % interval of B - A", "p", "")
+    )
+    rows = [_difference_row(find_metric(name), found) for name, found in differences.items()]
+    if not rows:
+        return ""
+    why = f'<p class="dim">Times are not compared: {escape(times_problem)}.</p>' if times_problem else ""
+    return f'{why}<table class="corpus"><tr>{heads}</tr>{"".join(rows)}</table>'
+
+
+def _difference_row(metric: Metric, found: Difference) -> str:
+    is_known = found.p_value < CHANCE
+    tag = "b" if is_known else "span"
+    change = "not compared" if math.isnan(found.difference) else _signed(found.difference, is_count=metric.is_count)
+    interval = interval_words([found.interval.low, found.interval.high], is_count=metric.is_count)
+    p_value = "" if math.isnan(found.p_value) else f"{found.p_value:.3f}"
+    return (
+        f'<tr tabindex="0" data-hint="{escape(metric.hint)}"><td>{escape(metric.label)}</td>'
+        f"<td>{figure(found.a, is_count=metric.is_count)}</td><td>{figure(found.b, is_count=metric.is_count)}</td>"
+        f"<td><{tag}>{change}</{tag}></td><td>{interval}</td><td>{p_value}</td>"
+        f"<td>{_better(metric.name, found) if is_known else ''}</td></tr>"
+    )
+
+
+def _signed(change: float, *, is_count: bool) -> str:
+    """Write a change with its sign; none where it rounds to nothing."""
+    words = figure(change, is_count=is_count)
+    return f"+{words}" if float(words.replace(",", "")) > 0 else words
+
+
+def _better(name: str, found: Difference) -> str:
+    if not has_direction(name):
+        return ""
+    of_a, of_b = losses(name, np.array([found.a, found.b]))
+    return "" if of_a == of_b else "B is better" if of_b < of_a else "B is worse"
+
+
+def metric_choices() -> list[tuple[str, str]]:
+    """Return the scores that videos can be compared by, as labels with names."""
+    return [
+        (metric.label, metric.name)
+        for metric in METRICS
+        if metric.scope != "split" and has_direction(metric.name) and not metric.name.startswith(_UNKNOWN)
+    ]
+
+
+def compared_videos(
+    videos: Sequence[ComparedVideo], name: str, names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return a table with a row per video: one score of both runs and its change, and how many turns are wrong where.
+
+    Where B is worse comes first, by how much; where the score is undefined comes last. ``names`` says what ids are
+    called.
+    """
+    label = find_metric(name).label
+    rows = []
+    for video in videos:
+        a, b = (of_run[name] for of_run in video.scores)
+        of_a, of_b = losses(name, np.array([a, b]))
+        cells = [rounded(value) for value in (a, b, b - a)]
+        wrong = [video.count(who) for who in ("both", "only A", "only B")]
+        rows.append(
+            (
+                math.inf if math.isnan(of_b - of_a) else of_a - of_b,
+                [(names or {}).get(video.video_id, video.video_id), *cells, *wrong],
+            )
+        )
+    rows.sort(key=lambda row: row[0])
+    headers = ["Video", f"{label}, A", f"{label}, B", *VIDEO_HEADERS[3:]]
+    return {"headers": headers, "data": [cells for _, cells in rows]}
+
+
+def compared_turns(
+    videos: Sequence[ComparedVideo], samples: Mapping[str, Sample], who: str, names: Mapping[str, str]
+) -> list[list[str | float]]:
+    """Return a row per reference turn that is wrong in ``who``, one of ``CHOICES``."""
+    rows: list[list[str | float]] = []
+    for video in videos:
+        for compared in video.turns:
+            if compared.wrong_in == who:
+                turn = samples[video.video_id].turns[compared.reference]
+                called = names.get(video.video_id, video.video_id)
+                rows.append([called, turn.time_s, compared.wrong_in, turn.role, turn.text])
+    return rows
+
+
+class Compared(NamedTuple):
+    """The runs that the tables compare; a window may show another meanwhile."""
+
+    a: str
+    b: str
+    videos: Sequence[ComparedVideo]
+
+
+class CompareView(NamedTuple):
+    """The outputs of the comparison."""
+
+    compared: Any
+    said: Any
+    failures: Any
+    scores: Any
+    videos: Any
+    turns: Any
+
+
+def compare(bench: Bench, batches: Batches, name: str | None, other: str | None, who: str, metric: str) -> CompareView:
+    """Hold the run that is shown (A) against another (B)."""
+    try:
+        if not name or not other or name == other:
+            raise ValueError("choose two runs: A above, B here")
+        found = batches.compare(name, other, encode=bench.encode)
+    except (ValueError, OSError) as error:
+        said, videos = sentence(error), compared_videos([], metric)
+        return CompareView(compared=None, said=said, failures="", scores="", videos=videos, turns=[])
+    left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
+    otherwise = _scored_otherwise(batches, name, other)
+    said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left}{otherwise} A row opens both in the player."
+    if len(found.videos) < FEW_VIDEOS:
+        said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p, of a permutation test, holds."
+    compared = Compared(name, other, found.videos)
+    return CompareView(
+        compared=compared,
+        said=said,
+        failures=draw_differences({name: found.differences[name] for name in FAILURE_SCORES}),
+        scores=draw_differences(
+            {name: of for name, of in found.differences.items() if name not in FAILURE_SCORES}, found.times_problem
+        ),
+        videos=compared_videos(found.videos, metric, batches.video_names(name)),
+        turns=choose_turns(batches, compared, who),
+    )
+
+
+def _scored_otherwise(batches: Batches, name: str, other: str) -> str:
+    """Say that B was scored by other settings than A, by which both are compared; nothing when it was not."""
+    a, b = (batches.scoring_of(batches.settings_of(run)) for run in (name, other))
+    if a == b:
+        return ""
+    how = f"dataset {a.dataset or 'none'}, zero_cost {a.zero_cost}"
+    return f" {other} was scored otherwise; here both are scored with {how}, as {name} was."
+
+
+def choose_turns(batches: Batches, compared: Compared | None, who: str) -> list[list[str | float]]:
+    """Return the rows of the turns that are wrong in ``who``, of what is compared already."""
+    split = None if compared is None else batches.split_of(batches.settings_of(compared.a))
+    if compared is None or split is None:
+        return []
+    samples = {sample.video_id: sample for sample in split.samples}
+    return compared_turns(compared.videos, samples, who, batches.video_names(compared.a))
+
+
+def sort_videos(batches: Batches, compared: Compared | None, metric: str) -> dict[str, Any]:
+    """Return the rows of the videos by another score, of what is compared already."""
+    if compared is None:
+        return compared_videos((), metric)
+    return compared_videos(compared.videos, metric, batches.video_names(compared.a))
+
+
+def others(batches: Batches, name: str | None, other: str | None) -> Any:
+    """Offer the runs that the one that is shown can be held against."""
+    names = [run for run in batches.names() if run != name]
+    return gr.Dropdown(choices=names, value=other if other in names else None)

@@ -1,0 +1,214 @@
+"""Batch runs in the background: one at a time, whoever looks on; the others wait in line.
+
+A job belongs to no window: closing the page leaves it, and any window shows it. Everything that it has finished is in
+its run folder, so a server that is killed loses nothing: starting the same run again goes on with it.
+"""
+
+import math
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from engine.errors import EngineError
+from eval.data.samples import Sample, Split
+from eval.matching.turns import Encode
+from eval.metrics.score import score_video
+from eval.metrics.text import TextScorer, undefined_texts
+from eval.reports.report import video_scores
+from eval.reports.scoring import ScoreSettings, score_run, write_tables
+from eval.runs.batch import VideoDone, run_batch
+from eval.runs.folder import FolderRefusedError, RunFolder
+from eval.runs.progress import Progress
+from eval.runs.worker import Work
+
+State = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
+Row = dict[str, str | float]
+
+
+@dataclass(kw_only=True, eq=False)
+class Job:
+    """One batch run. The thread that runs it writes into it; windows read."""
+
+    folder: Path
+    """The run folder."""
+    split: Split
+    """What is run."""
+    work: Work
+    """Checkpoint and settings."""
+    devices: str
+    """See ``eval.runs.batch.find_places``."""
+    scoring: ScoreSettings
+    """How it is scored."""
+    state: State = "waiting"
+    """How far it is; the last four are ends. One that is ``refused`` has changed nothing in its folder."""
+    progress: Progress | None = None
+    """Its frames; None before the first process is there."""
+    rows: dict[str, Row] = field(default_factory=dict)
+    """Scores of the finished videos by video, without those of texts, which need all of them."""
+    problem: str = ""
+    """Why it failed, or what is missing; empty when all is well."""
+    is_wanted: bool = True
+    """Whether it shall go on."""
+    ended_s: float = math.inf
+    """When nothing more came, by ``time.monotonic``; infinity before."""
+
+    @property
+    def name(self) -> str:
+        """What the page calls it."""
+        return self.folder.name
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.state in ("done", "failed", "refused", "cancelled")
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of its videos."""
+        return sum(sample.num_frames for sample in self.split.samples)
+
+
+class Jobs:
+    """The line of jobs, and the thread that runs them.
+
+    Args:
+        encode: Encoder that compares texts.
+        scoring: How new runs are scored, by the encoder ``encode``.
+        make_scorer: Returns the scorer of texts.
+        encoder: Name, version and digest of ``encode``, named as in ``metrics.json``.
+    """
+
+    def __init__(
+        self,
+        *,
+        encode: Encode,
+        scoring: ScoreSettings,
+        make_scorer: Callable[[], AbstractContextManager[TextScorer]] = TextScorer,
+        encoder: Mapping[str, str] | None = None,
+    ) -> None:
+        self.scoring = scoring
+        self._encoder = encoder or {}
+        self.encode, self._make_scorer = encode, make_scorer
+        self._jobs: list[Job] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def open_scorer(self) -> AbstractContextManager[TextScorer]:
+        """Return a scorer of texts, yet to be opened."""
+        return self._make_scorer()
+
+    def submit(self, job: Job) -> None:
+        """Put a job at the end of the line. Raises ``ValueError`` when its folder has one under way."""
+        with self._changed:
+            if any(other.folder == job.folder and not other.is_over for other in self._jobs):
+                raise ValueError(f"{job.name} is already under way; wait for it or cancel it")
+            self._jobs = [other for other in self._jobs if other.folder != job.folder]
+            self._jobs.append(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run_all, name="batch", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def cancel(self, name: str) -> None:
+        """End a job; what is finished stays. One that waits leaves the line at once."""
+        with self._changed:
+            job = self.find(name)
+            if job is None or job.is_over:
+                return
+            job.is_wanted = False
+            if job.state == "waiting":
+                job.state = "cancelled"
+                job.ended_s = time.monotonic()
+
+    def find(self, name: str) -> Job | None:
+        """Return the job of a run folder's name, under way or over; None when this server has none."""
+        return next((job for job in self._jobs if job.name == name), None)
+
+    def all(self) -> list[Job]:
+        """Return the jobs in the order in which they came, those that are over among them."""
+        return list(self._jobs)
+
+    def under_way(self) -> list[Job]:
+        """Return the jobs that are not over, in the order of the line."""
+        return [job for job in self._jobs if not job.is_over]
+
+    def wait_s(self, job: Job) -> float | None:
+        """Return the seconds until a waiting job's turn, at the present rate; None while there is no rate."""
+        line = self.under_way()
+        ahead = line[: line.index(job)] if job in line else []
+        running = next((other.progress for other in ahead if other.progress is not None), None)
+        if running is None or running.remaining_s is None:
+            return 0.0 if not ahead else None
+        waiting = sum(other.num_frames for other in ahead if other.state == "waiting")
+        return running.remaining_s + waiting / running.frames_per_s
+
+    def _run_all(self) -> None:
+        while True:
+            with self._changed:
+                while not (waiting := [job for job in self._jobs if job.state == "waiting"]):
+                    self._changed.wait()
+                job = waiting[0]
+                job.state = "running"
+            try:
+                self._run(job)
+            except FolderRefusedError as error:
+                job.problem = str(error)
+                job.state = "refused"
+            except (EngineError, ValueError, OSError) as error:
+                job.problem = str(error)
+                job.state = "failed"
+            except Exception as error:  # whatever it is, the line goes on and the page says so
+                warnings.warn(f"the batch run {job.name} ended: {error!r}", stacklevel=1)
+                job.problem = f"{type(error).__name__}: {error}"
+                job.state = "failed"
+            job.ended_s = time.monotonic()
+
+    def _run(self, job: Job) -> None:
+        samples = {sample.video_id: sample for sample in job.split.samples}
+        events = run_batch(
+            job.split, job.work, out=job.folder, devices=job.devices, resume=True, scoring=asdict(job.scoring)
+        )
+        with closing(events):
+            for event in events:
+                if isinstance(event, Progress):
+                    job.progress = event
+                else:
+                    self._score(job, event, samples[event.record.video_id])
+                if not job.is_wanted:
+                    job.state = "cancelled"
+                    return
+        job.state = "scoring"
+        with self._make_scorer() as scorer:
+            scored = score_run(job.folder, job.split, job.scoring, encode=self.encode, scorer=scorer)
+        write_tables(job.folder, scored, {**(RunFolder(job.folder).settings() or {}), **self._encoder})
+        job.rows = {str(row["video_id"]): dict(row) for row in scored.rows}
+        job.problem = f"text scores are missing: {scored.text_problem}" if scored.text_problem else ""
+        job.state = "done"
+
+    def _score(self, job: Job, event: VideoDone, sample: Sample) -> None:
+        """Score a video by itself, for the table while the rest is run."""
+        record = event.record
+        scores = video_scores([], score_texts=undefined_texts)
+        error = record.error
+        if not error:
+            try:
+                outputs = RunFolder(job.folder).outputs(sample)
+                counts = score_video(
+                    sample,
+                    outputs,
+                    encode=self.encode,
+                    dataset=job.scoring.dataset,
+                    zero_cost=job.scoring.zero_cost,
+                    illegal=job.work.config.illegal_updates,
+                    live=record.live,
+                    wall_s=record.wall_s,
+                ).counts
+                scores = video_scores([counts], score_texts=undefined_texts)
+            except ValueError as problem:
+                error = str(problem)
+        job.rows[sample.video_id] = {"video_id": sample.video_id, "error": error, "remark": record.remark, **scores}

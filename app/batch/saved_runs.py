@@ -1,0 +1,200 @@
+"""Videos of splits in the player: of a run at its worst moment, a turn of two runs, or the reference alone."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+import gradio as gr
+
+from app.batch.compare import Compared
+from app.batch.context import Batches
+from app.formatting import clock, sentence
+from app.player.handlers import Bench, open_instead
+from app.player.session.run import PAGE_SCORING, Run
+from app.player.views import Buttons, ClipView, LiveRun, Page, RunView, Thresholds, show_clip, show_run
+from app.videos import clip_of
+from engine.config import StreamConfig
+from engine.errors import EngineError
+from eval.data.samples import Sample
+from eval.runs.folder import RunFolder, why_missing
+from eval.runs.worker import task_of
+from eval.sweeps.grid import FAILURES
+
+
+def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, event: gr.SelectData) -> Page:
+    """Show a video of a run in the player at its worst moment.
+
+    Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and which tab is open.
+    """
+    video_id = batches.find_video(name, str(event.row_value[0]))
+    return open_moment(bench, batches, live, video_id, names=(name,), open_at="worst")
+
+
+def open_both(
+    bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+) -> Page:
+    """Show a video in two runs at its worst moment, the one with more failures above; returns as ``open_video``."""
+    if compared is None:
+        return _refuse(ValueError("no runs are compared; choose two"))
+    video_id = batches.find_video(compared.a, str(event.row_value[0]))
+    of_a, of_b = next(video.scores for video in compared.videos if video.video_id == video_id)
+    names = _order(batches, compared, is_b_first=of_b.get(FAILURES, 0) > of_a.get(FAILURES, 0))
+    return open_moment(bench, batches, live, video_id, names=names, open_at="worst")
+
+
+def open_turn(
+    bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+) -> Page:
+    """Show a turn in two runs, B above if the turn is wrong only there; returns what ``open_video`` does."""
+    if compared is None:
+        return _refuse(ValueError("no runs are compared; choose two"))
+    called, time_s, wrong_in, *_ = event.row_value
+    video_id = batches.find_video(compared.a, str(called))
+    names = _order(batches, compared, is_b_first=wrong_in == "only B")
+    return open_moment(bench, batches, live, video_id, names=names, open_at=float(time_s))
+
+
+def _order(batches: Batches, compared: Compared, *, is_b_first: bool) -> tuple[str, str]:
+    """Return both runs, the one to be shown above first; A if they are scored differently, for it judges both."""
+    a, b = (batches.scoring_of(batches.settings_of(name)) for name in compared[:2])
+    return (compared.b, compared.a) if is_b_first and a == b else (compared.a, compared.b)
+
+
+def open_moment(
+    bench: Bench,
+    batches: Batches,
+    live: LiveRun | None,
+    video_id: str,
+    *,
+    names: tuple[str | None, ...],
+    open_at: float | Literal["worst"],
+    open_event: str | None = None,
+) -> Page:
+    """Show a moment of a video of one run, or of two, in the player; returns what ``open_video`` does.
+
+    With the key ``open_event`` it is that event which is shown there.
+    """
+    try:
+        saved, *rest = [read_saved(bench, batches, name or "", video_id) for name in names]
+        video = bench.copies.find_or_convert(
+            saved.clip.path, start_s=saved.clip.start_s, duration_s=saved.clip.duration_s
+        )
+    except (EngineError, ValueError, OSError) as error:
+        return _refuse(error)
+    below = f"; the lanes of the run {rest[0].name} are below" if rest else ""
+    where = "" if open_at == "worst" else f", at {clock(open_at, digits=1)}. Press N for the next failure"
+    status = (
+        f"{saved.clip.name} in the run {saved.name}, {clock(saved.clip.duration_s)}{where}{below}."
+        f"{_judged_words(batches, saved)}"
+    )
+    now = LiveRun.over(saved, other=rest[0] if rest else None)
+    run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, open_event=open_event, other=now.other)
+    return _show(live, saved, video, run_view, now=now)
+
+
+def _judged_words(batches: Batches, run: Run) -> str:
+    """Say how a run is judged where that is not as a run of the page, and where it cannot be as the run was scored."""
+    scored, here = batches.settings_of(run.name).get("text_encoder"), batches.jobs.scoring.text_encoder
+    encoder = (
+        f" The run was scored by the text encoder {scored}; here it is {here}." if scored not in (None, here) else ""
+    )
+    named = [("dataset", run.scoring.dataset), ("zero_cost", run.scoring.zero_cost)]
+    usual = (PAGE_SCORING.dataset, PAGE_SCORING.zero_cost)
+    words = [f"{name} {value or 'none'}" for (name, value), own in zip(named, usual, strict=True) if value != own]
+    return (f" Judged with {' and '.join(words)}, as the run was." if words else "") + encoder
+
+
+def open_linked(
+    bench: Bench, batches: Batches, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+) -> Page:
+    """Show a moment of a saved run, or of two, that an address names; returns what ``open_video`` does."""
+    names = [link[key] for key in ("saved", "other") if link.get(key)]
+    try:
+        time_s = float(link.get("t", 0))
+        if not 0 <= time_s < math.inf:
+            raise ValueError(f"t must be a time in seconds; got {link['t']}")
+        for name in names:
+            read_saved(bench, batches, name, link.get("video", ""))
+    except (EngineError, ValueError, OSError) as error:
+        return (*open_instead(bench, live, chosen, error), *(gr.skip() for _ in range(3)))
+    return open_moment(bench, batches, live, link.get("video", ""), names=tuple(names), open_at=time_s)
+
+
+def open_reference(
+    bench: Bench, live: LiveRun | None, sample: Sample | None, *, open_at: float, open_event: str | None = None
+) -> Page:
+    """Show a moment of a video's reference, without a run, in the player; as ``open_moment`` otherwise."""
+    try:
+        if sample is None or sample.video_path is None:
+            raise ValueError(f"{sample.video_id if sample else 'what was clicked'} has no video in its split")
+        run = _plan(bench, sample, sample.video_path, StreamConfig(fps=sample.fps))
+        video = bench.copies.find_or_convert(run.clip.path, start_s=run.clip.start_s, duration_s=run.clip.duration_s)
+    except (EngineError, ValueError, OSError) as error:
+        return _refuse(error)
+    length = clock(run.clip.duration_s)
+    status = f"{run.clip.name}, {length}, its reference alone at {clock(open_at, digits=1)}. Press Run for a run."
+    run_view = show_run(run, status, encode=bench.encode, open_at=open_at, open_event=open_event)
+    return _show(live, run, video, run_view, now=None)
+
+
+def _refuse(error: Exception) -> Page:
+    gr.Warning(escape(sentence(error)))
+    return (gr.skip(),) * (len(ClipView._fields) + 4 + len(Buttons._fields) + 2 + 1)
+
+
+def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now: LiveRun | None) -> Page:
+    if live is not None:
+        live.stop()
+    clip_view = show_clip(run.clip, video, chosen=run.clip.name if run.clip.is_bundled else None)
+    buttons = Buttons(live=now, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
+    thresholds = Thresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
+    return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
+
+
+def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
+    """Read one video of a run folder. Raises ``ValueError`` saying why it cannot be shown."""
+    if name not in batches.names():
+        raise ValueError(f"there is no run {name!r}; choose one from the list")
+    folder = RunFolder(batches.runs / name)
+    settings = folder.settings() or {}
+    split = batches.split_of(settings)
+    if split is None:
+        raise ValueError(f"the run is of the split {settings.get('split')}; start the page with --split for it")
+    sample = next((sample for sample in split.samples if sample.video_id == video_id), None)
+    if sample is None or sample.video_path is None:
+        raise ValueError(f"{video_id} has no video in {split.path.name}")
+    if missing := why_missing(sample, folder.record(video_id)):
+        raise ValueError(f"{video_id} has no outputs: {missing}")
+    planned = _plan(bench, sample, sample.video_path, _config(settings, sample))
+    model_digest = str(settings.get("model_digest", ""))
+    record = folder.record(video_id)
+    return replace(
+        planned,
+        model_digest=model_digest,
+        outputs=folder.outputs(sample),
+        scoring=batches.scoring_of(settings),
+        live=None if record is None else record.live,
+        name=name,
+        is_finished=True,
+        settings={**settings, **bench.encoder},
+    )
+
+
+def _plan(bench: Bench, sample: Sample, path: Path, config: StreamConfig) -> Run:
+    """Return the run of a sample before its first frame."""
+    clip = clip_of(sample, path, is_bundled=_is_bundled(bench, sample))
+    return Run(clip=clip, task=task_of(sample), config=config)
+
+
+def _is_bundled(bench: Bench, sample: Sample) -> bool:
+    return any(clip.sample == sample for clip in bench.demos.clips)
+
+
+def _config(settings: Mapping[str, Any], sample: Sample) -> StreamConfig:
+    try:
+        return StreamConfig(**{**settings.get("config", {}), "fps": sample.fps})
+    except TypeError as error:
+        raise ValueError("the run was made with settings that this version does not know") from error

@@ -1,0 +1,1 @@
+"""Selection of a run's videos by failures, causes, verdicts and tags."""

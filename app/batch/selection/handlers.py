@@ -1,0 +1,185 @@
+"""Which videos of a run the table shows: those with failures, causes, verdicts or tags, and saved selections of videos.
+
+A saved selection, a *slice*, belongs to a split and is kept beside the run folders. It can be scored by itself.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+import gradio as gr
+
+from app.batch.context import Batches
+from app.batch.results import Choice, draw_corpus, read_results
+from app.formatting import sentence
+from app.player.handlers import Bench
+from app.reviews.history import read_review
+from app.reviews.store import ReviewStore
+from engine.errors import EngineError
+from eval.data.samples import Split
+from eval.metrics.failures import FAILURE_KINDS, failure_score
+from eval.reports.scoring import score_run
+from eval.reports.table_files import Row
+from eval.reports.tables import write_json
+
+SLICES: Final = ".slices"
+EVERY: Final = "all videos"
+LONGEST_NAME: Final = 60
+
+
+def read_marks(store: ReviewStore, *, is_blind: bool) -> Mapping[str, frozenset[str]]:
+    """Return the verdicts and tags that reviewers gave, by video; nothing where no reviewer sees the others'."""
+    marks: dict[str, set[str]] = {}
+    for said in () if is_blind else read_review(store).events:
+        found = marks.setdefault(said.event.video_id, set())
+        for opinion in said.opinions:
+            found |= {f"tag: {tag}" for tag in opinion.tags}
+            found |= {f"verdict: {opinion.verdict}"} if opinion.verdict is not None else set()
+    return {video_id: frozenset(found) for video_id, found in marks.items()}
+
+
+def find_traits(
+    rows: Iterable[Row], split: Split | None, marks: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
+    """Return what videos can be chosen by: their failures, the causes in their reference, verdicts and tags."""
+    samples = {sample.video_id: sample for sample in split.samples} if split is not None else {}
+    traits = {}
+    for row in rows:
+        video_id = str(row["video_id"])
+        found = {f"failure: {kind}" for kind in FAILURE_KINDS if float(row.get(failure_score(kind), 0.0)) > 0}
+        found |= {"not run: failed"} if row["error"] else set()
+        turns = samples[video_id].turns if video_id in samples else ()
+        found |= {f"cause: {turn.cause}" for turn in turns if turn.cause}
+        traits[video_id] = frozenset(found | marks.get(video_id, frozenset()))
+    return traits
+
+
+def list_traits(batches: Batches, name: str | None) -> list[tuple[str, str]]:
+    """Return what the videos of a run can be chosen by, with how many videos have it."""
+    counts = Counter(trait for traits in _traits(batches, name).values() for trait in traits)
+    return [(f"{trait} ({counts[trait]})", trait) for trait in sorted(counts)]
+
+
+def choose_videos(
+    batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None
+) -> frozenset[str] | None:
+    """Return the videos of a run that have all of ``only`` and are in the slice ``part``; None for all videos."""
+    chosen = None
+    if part not in (None, EVERY):
+        chosen = frozenset(read_slices(batches, name).get(str(part), ()))
+    if only:
+        having = frozenset(video_id for video_id, traits in _traits(batches, name).items() if set(only) <= traits)
+        chosen = having if chosen is None else chosen & having
+    return chosen
+
+
+def make_choice(batches: Batches, name: str | None, order: str, only: Sequence[str] | None, part: str | None) -> Choice:
+    """Return which videos the table shows, and in which order."""
+    return Choice(order, choose_videos(batches, name, only, part))
+
+
+def read_slices(batches: Batches, name: str | None) -> Mapping[str, Sequence[str]]:
+    """Return the slices of the split of a run: ids of videos, by name; none where they cannot be read."""
+    path = _slices_path(batches, name)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+    except (OSError, ValueError):
+        return {}
+    slices = content.get("slices") if isinstance(content, dict) else None
+    return {
+        str(called): [str(video_id) for video_id in ids]
+        for called, ids in (slices.items() if isinstance(slices, dict) else ())
+        if isinstance(ids, list)
+    }
+
+
+def save_slice(
+    batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
+) -> tuple[Any, str]:
+    """Keep the videos that are shown as a slice of their split; return the list of slices, and what is said."""
+    try:
+        path, called = _slices_path(batches, name), " ".join((called or "").split())
+        if path is None:
+            raise ValueError("choose a run of a split that this page has")
+        if not called.isprintable() or not 0 < len(called) <= LONGEST_NAME or called == EVERY:
+            raise ValueError(f"give the slice a name of at most {LONGEST_NAME} characters")
+        chosen = choose_videos(batches, name, only, part)
+        if not chosen:
+            raise ValueError("choose some of the videos first: all are shown" if chosen is None else "no video is left")
+        slices = {**read_slices(batches, name), called: sorted(chosen)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"slices": slices})
+    except (ValueError, OSError) as error:
+        return gr.skip(), f'<p class="problem">⚠ {escape(sentence(error))}</p>'
+    said = f'<p class="dim">{escape(f"{called}: {len(chosen)} videos are kept.")}</p>'
+    return gr.Dropdown(choices=[EVERY, *slices], value=called), said
+
+
+def score_chosen(
+    bench: Bench, batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None
+) -> Generator[str]:
+    """Score the videos that are shown by themselves, as markup: scores of these videos with their intervals."""
+    try:
+        settings = batches.settings_of(name)
+        split = batches.split_of(settings)
+        if name is None or split is None:
+            raise ValueError("choose a run of a split that this page has")
+        chosen = choose_videos(batches, name, only, part)
+        entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
+        if not entries:
+            raise ValueError("no video is left to score")
+        yield f'<p class="dim">Scoring {len(entries)} videos.</p>'
+        with batches.jobs.open_scorer() as scorer:
+            scored = score_run(
+                batches.runs / name,
+                replace(split, entries=entries),
+                batches.scoring_of(settings),
+                encode=bench.encode,
+                scorer=scorer,
+            )
+    except (EngineError, ValueError, OSError) as error:
+        yield f'<p class="problem">⚠ {escape(sentence(error))}</p>'
+        return
+    of = f"{part}: " if part not in (None, EVERY) else ""
+    heading = f"{of}{scored.report.num_videos} of {len(split.entries)} videos of {name}, scored by themselves"
+    intervals = {key: [of_score.low, of_score.high] for key, of_score in scored.report.intervals.items()}
+    table = draw_corpus({"scores": scored.report.scores, "intervals": intervals})
+    yield f"<h3>{escape(heading)}</h3>{table}"
+
+
+def offer(batches: Batches, name: str | None) -> tuple[Any, Any]:
+    """Offer what the videos of a run can be chosen by, and the slices of its split; what is chosen stays."""
+    slices = gr.Dropdown(choices=[EVERY, *read_slices(batches, name)])
+    return gr.Dropdown(choices=list_traits(batches, name)), slices
+
+
+def offer_again(batches: Batches, name: str | None) -> tuple[Any, Any]:
+    """As ``offer``, for a run that was just chosen: all its videos are shown."""
+    slices = gr.Dropdown(choices=[EVERY, *read_slices(batches, name)], value=EVERY)
+    return gr.Dropdown(choices=list_traits(batches, name), value=[]), slices
+
+
+def _traits(batches: Batches, name: str | None) -> dict[str, frozenset[str]]:
+    if name is None or name not in batches.names():
+        return {}
+    return find_traits(read_results(batches.runs / name).rows, _split(batches, name), batches.marks())
+
+
+def _split(batches: Batches, name: str | None) -> Split | None:
+    try:
+        return batches.split_of(batches.settings_of(name))
+    except ValueError:  # run.json cannot be read, so its split is not known
+        return None
+
+
+def _slices_path(batches: Batches, name: str | None) -> Path | None:
+    split = _split(batches, name)
+    if split is None:
+        return None
+    digest = hashlib.sha256(str(split.path.resolve()).encode()).hexdigest()[:8]
+    return batches.runs / SLICES / f"{digest}.json"

@@ -1,0 +1,87 @@
+"""The player as a Gradio component: one ``gr.HTML`` beside a ``gr.Video`` draws what ``app.player.payload`` packed.
+
+The scaffold is constant and the value a string that only the script reads: texts of the model, of dialogues and of file
+names are never part of a template. The scripts share one scope and are joined in the order of ``SCRIPTS``.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import gradio as gr
+
+from app.player.increments import Streams
+from app.reviews.actions import VERDICTS
+
+STATIC: Final = Path(__file__).parent / "static"
+SCRIPTS: Final = (
+    "data.js",
+    "increments.js",
+    "shapes.js",
+    "axis.js",
+    "lanes.js",
+    "review_lanes.js",
+    "rows.js",
+    "panels.js",
+    "screen.js",
+    "player.js",
+    "provenance.js",
+    "place.js",
+    "inspection.js",
+    "outbox.js",
+    "review.js",
+    "pairs.js",
+    "selection.js",
+    "stops.js",
+    "marks.js",
+    "corrections.js",
+    "acts.js",
+    "thresholds.js",
+    "hands.js",
+)
+CSS: Final = (STATIC / "player.css").read_text(encoding="utf-8")
+"""Style of the player; colours are variables of ``app.theme``."""
+
+
+def make_player(
+    *,
+    video_id: str,
+    elem_id: str,
+    streams: Streams,
+    review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None,
+) -> Any:
+    """Return the player of the ``gr.Video`` with the element id ``video_id``.
+
+    Args:
+        video_id: Element id of the video.
+        elem_id: Its own.
+        streams: The runs that stream; the script asks for the frames that it does not have yet.
+        review: Answers what the script asks of the reviews (``app.review_tab.api``); None leaves reviewing out.
+
+    It has five events: ``thresholds``, both thresholds (``speak``, ``update``) once the hand that moved one lets go,
+    with the ``ticket`` that numbers these requests and whether a run is shown (``has_run``); ``shown``, that the
+    element's ``thresholds()`` have changed; ``against``, whether to judge by the corrected reference (``corrected``),
+    and who asks (``reviewer``, ``is_blind``); ``export_run``, which file of the run is wanted (``content``); and
+    ``inspect_frame``, of which frame prompt and tokens are wanted (``frame``), answered by the event
+    ``stepscope:inspection`` of the document.
+    """
+
+    def ask(asked: dict[str, Any], request: gr.Request) -> dict[str, Any]:
+        assert review is not None
+        return review(asked, request)
+
+    def follow(asked: dict[str, Any]) -> str | None:
+        return streams.since(asked.get("stream"), asked.get("first"))
+
+    return gr.HTML(
+        value="",
+        html_template=(STATIC / "player.html").read_text(encoding="utf-8"),
+        js_on_load="".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        apply_default_css=False,
+        server_functions=[follow, *([ask] if review else [])],
+        video_id=video_id,
+        can_review=review is not None,
+        verdicts=list(VERDICTS),
+        elem_id=elem_id,
+        padding=False,
+    )

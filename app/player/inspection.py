@@ -1,0 +1,82 @@
+"""What the model read at one frame of the run that is shown: the prompt, and tokens with log-probabilities."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gradio as gr
+
+from app.formatting import sentence
+from app.player.handlers import Bench
+from app.player.session.run import Run
+from app.player.views import LiveRun
+from app.widgets import read_event
+from engine.errors import EngineError
+from engine.inspection import FrameInspection, inspect_frame, trace_frames
+from engine.io import plain, to_json
+from engine.model.frame_encoder import FrameFeatures, encode
+from engine.video.reader import read_frames
+
+
+def inspect_run(bench: Bench, live: LiveRun | None, event: gr.EventData) -> str:
+    """Return the inspection of the frame ``frame`` of the run that is shown, as JSON text; or why there is none.
+
+    The fields are ``run`` and ``frame``, then ``error`` or those of ``pack_inspection``.
+    """
+    run = live.run if live is not None else None
+    frame = read_event(event, "frame")
+    asked = {"run": run.digest if run is not None else "", "frame": frame if isinstance(frame, int) else None}
+    try:
+        if live is None or run is None or not run.outputs or live.increments is not None:
+            raise ValueError("there is no finished run to inspect; press Run, and wait for its end")
+        if not isinstance(frame, int) or not 0 <= frame < len(run.outputs):
+            raise ValueError(f"there is no such frame; the run has {len(run.outputs)}")
+        found = _inspect(bench, live, run, frame)
+    except (EngineError, ValueError) as error:
+        return to_json({**asked, "error": sentence(error)})
+    return to_json({**asked, **pack_inspection(found)})
+
+
+def pack_inspection(found: FrameInspection) -> dict[str, Any]:
+    """Return plain values for the player's script; half a surrogate pair becomes ``?``."""
+    return {
+        "prompt": plain(found.prompt),
+        "prompt_tokens": found.prompt_tokens,
+        "first_frame": found.first_frame,
+        "earlier_tokens": found.earlier_tokens,
+        "speak_prob": found.decision.speak_prob,
+        "update_prob": found.decision.update_prob,
+        "tokens": [
+            {
+                "id": token.token_id,
+                "text": plain(token.text),
+                "logprob": token.logprob,
+                "best": plain(token.best_text),
+                "best_logprob": token.best_logprob,
+                "is_chosen": token.is_chosen,
+                "is_fed": token.is_fed,
+            }
+            for token in found.tokens
+        ],
+    }
+
+
+def _inspect(bench: Bench, live: LiveRun, run: Run, frame: int) -> FrameInspection:
+    """Inspect with what the window keeps of the run, or follow the stream up to the frame again."""
+    if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
+        return live.recording.inspect(frame)
+    checkpoint = bench.checkpoint
+    if run.model_digest != checkpoint.digest:
+        raise ValueError("this run is of another checkpoint than the page's: its tokens cannot be followed here")
+    frames = _first_frames(bench, run, frame + 1)
+    trace = trace_frames(checkpoint, frames, task=run.task, config=run.config, outputs=run.outputs)
+    return inspect_frame(checkpoint, frames, trace, frame_index=frame, config=run.config)
+
+
+def _first_frames(bench: Bench, run: Run, number: int) -> Sequence[FrameFeatures]:
+    frames = list[FrameFeatures]()
+    read = read_frames(run.clip.path, fps=run.config.fps, excerpt=run.clip.excerpt)
+    for embedded in encode(bench.checkpoint, read):
+        frames.append(embedded)
+        if len(frames) == number:
+            return frames
+    raise ValueError(f"the video has only {len(frames)} frames now; the run has {len(run.outputs)}")

@@ -1,0 +1,283 @@
+"""Packs a run into the string that the player's script unpacks.
+
+Series are base64 of little-endian float64, one value per frame, so that a probability meets a threshold in the browser
+exactly as it does in the engine. States are bands: per step the frames at which the state changes, as an index into
+``STATES``. Nothing is computed here that has a name in ``eval``.
+"""
+
+import base64
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+import numpy as np
+
+from app.formatting import STATE_WORDS
+from app.player.session.places import has_own_task, place_of, place_of_run
+from app.player.session.references import digest_reference
+from app.player.session.run import Run, judge_updates, write_task
+from app.reviews.events import VideoEvents
+from app.videos import Clip
+from engine.dialogue import STATES, Verdict, initial_state
+from engine.io import to_json
+from engine.records import FrameOutput, turn_frame
+from eval.data.samples import Sample
+from eval.metrics.dialogue_state import reference_states
+from eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
+
+Packed = dict[str, Any]
+TurnRole = Literal["assistant", "update"]
+
+
+def pack_run(
+    run: Run,
+    judged: JudgedVideo | None = None,
+    *,
+    events: VideoEvents | None = None,
+    is_corrected: bool = False,
+    open_at_s: float | None = None,
+    open_event: str | None = None,
+    other: tuple[Run, JudgedVideo | None] | None = None,
+    answers: int | None = None,
+) -> str:
+    """Return a run as JSON text for the player.
+
+    Args:
+        run: With any number of outputs.
+        judged: Verdicts and failures; None for a run that goes on, or that has no reference.
+        events: What reviewers can judge; None for a run that goes on.
+        is_corrected: Whether the reference is the corrected one.
+        open_at_s: Where the player goes, in seconds; None leaves it where it is.
+        open_event: Key of the event that is shown there; None for the one under the playhead.
+        other: A second run of the video, whose lanes stand below, with its verdicts.
+        answers: Number of the player's request for thresholds that this run settles; None if it settles none.
+    """
+    packed = _pack(run, judged, other=other[0].name if other is not None else "") | {
+        "events": _events(events) if events else [],
+        "is_corrected": is_corrected,
+        "open_at": open_at_s,
+        "open_event": open_event,
+        "answers": answers,
+        "other": _pack(*other) if other is not None else None,
+    }
+    return to_json(packed)
+
+
+def pack_nothing(clip: Clip | None) -> str:
+    """Return a video without a run as JSON text for the player; nothing without a video."""
+    return to_json({"nothing": True, "place": place_of(clip)}) if clip is not None else ""
+
+
+def _events(events: VideoEvents) -> list[Packed]:
+    """Return the events in their order, each with its place among the turns or the reference's turns."""
+    turns = {event.key: number for number, event in enumerate(events.written)}
+    references = {event.key: number for number, event in enumerate(events.references)}
+    return [
+        {
+            "key": event.key,
+            "kind": event.kind,
+            "role": event.role,
+            "time": event.time_s,
+            "text": event.text,
+            "number": event.number,
+            "turn": turns.get(event.key),
+            "reference": references.get(event.key),
+        }
+        for event in events.ordered
+    ]
+
+
+def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
+    sample, outputs = run.clip.sample, run.outputs
+    failures = judged.failures if judged else ()
+    missed = {failure.reference for failure in failures if failure.turn is None}
+    return {
+        "name": run.clip.name,
+        "video_id": run.clip.video_id,
+        "run": run.digest,
+        "model": run.model_digest,
+        "run_name": run.name,
+        "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
+        "link": place_of(run.clip) if has_own_task(run) or run.clip.content_digest else None,
+        "place": {**place_of_run(run), **({"other": other} if other else {})},
+        "is_finished": run.is_finished,
+        "duration_s": max(run.clip.duration_s, run.reached_s),
+        "fps": run.config.fps,
+        "video_fps": run.clip.video_fps,
+        "policy": run.config.decision_policy,
+        "refresh_at": run.config.refresh_at,
+        "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
+        "task": asdict(run.written or write_task(run.task)),
+        "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
+        "state_words": list(STATE_WORDS.values()),
+        **pack_outputs(outputs),
+        "latency_most": max((output.latency_ms for output in outputs), default=1.0) or 1.0,
+        "has_reference": sample is not None,
+        "reference_digest": digest_reference(run.clip) if run.clip.content_digest else None,
+        "is_judged": judged is not None,
+        "expected_frames": run.clip.num_frames,
+        "expected": _expected(sample, len(outputs)) if sample else None,
+        "tolerance_s": LATE_S,
+        "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),
+        "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}),
+        "references": _references(run, missed),
+        "bands": {"model": _model_bands(run), "reference": _reference_bands(sample) if sample else []},
+        "failures": [_failure(failure, judged, sample) for failure in failures] if judged and sample else [],
+    }
+
+
+def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
+    """Return the series of successive outputs, and the frames at which something was decided or refreshed."""
+    return {
+        "times": _series(outputs, lambda output: output.time_s),
+        "speak": _series(outputs, lambda output: output.speak_prob),
+        "update": _series(outputs, lambda output: output.update_prob),
+        "cache": _series(outputs, lambda output: output.cache_tokens),
+        "latency": _series(outputs, lambda output: output.latency_ms),
+        "refreshed": [output.frame_index for output in outputs if output.refreshed],
+        "decided": {
+            "speak": [output.frame_index for output in outputs if output.response is not None],
+            "update": [output.frame_index for output in outputs if output.updates],
+        },
+    }
+
+
+def _series(outputs: Sequence[FrameOutput], read: Callable[[FrameOutput], float]) -> str:
+    values = np.fromiter((read(output) for output in outputs), "<f8", len(outputs))
+    return base64.b64encode(values.tobytes()).decode()
+
+
+def expected_frames(sample: Sample) -> dict[str, list[int]]:
+    """Return the frames at which the reference decides to speak and to update, in order."""
+    return {
+        name: sorted({turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
+        for name, role in (("speak", "assistant"), ("update", "update"))
+    }
+
+
+def _expected(sample: Sample, num_frames: int) -> Packed:
+    return {name: frames[: bisect_left(frames, num_frames)] for name, frames in expected_frames(sample).items()}
+
+
+def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) -> list[Packed]:
+    legality = judge_updates(run)
+    if judged is None:
+        return pack_turns((output, legality.get(output.frame_index, ())) for output in run.outputs)
+    unused = {frame: iter(verdicts) for frame, verdicts in legality.items()}
+    return [
+        _turn(
+            turn,
+            legality=next(unused[turn.frame_index]) if turn.role == "update" else "legal",
+            verdict=turn.verdict,
+            failure=failures.get(number),
+        )
+        for number, turn in enumerate(judged.turns)
+    ]
+
+
+def pack_turns(outputs: Iterable[tuple[FrameOutput, tuple[Verdict, ...]]]) -> list[Packed]:
+    """Return the unjudged turns of successive outputs, each given with the legality of its updates."""
+    return [
+        _turn(
+            JudgedTurn(role=role, frame_index=output.frame_index, text=text, verdict="matched"),
+            legality=legality,
+            verdict=None,
+        )
+        for output, verdicts in outputs
+        for role, text, legality in _written(output, verdicts)
+    ]
+
+
+def _written(output: FrameOutput, verdicts: tuple[Verdict, ...]) -> Iterator[tuple[TurnRole, str, Verdict]]:
+    for text, legality in zip(output.updates, verdicts, strict=True):
+        yield "update", text, legality
+    if output.response:
+        yield "assistant", output.response, "legal"
+
+
+def _turn(turn: JudgedTurn, *, legality: Verdict, verdict: str | None, failure: str | None = None) -> Packed:
+    return {
+        "role": turn.role,
+        "frame": turn.frame_index,
+        "text": turn.text,
+        "verdict": verdict,
+        "failure": failure,
+        "legality": legality,
+        "link": turn.reference,
+        "delay": turn.delay_s,
+        "score": turn.semantic_score,
+        "cost": turn.cost,
+    }
+
+
+def _references(run: Run, missed: set[int | None]) -> list[Packed]:
+    """Return the reference's turns in the order of the sample, then what the user of the page added."""
+    fps, sample = run.config.fps, run.clip.sample
+    turns = [] if sample is None else list(sample.turns)
+    given = () if sample is None else sample.user_turns
+    packed = [
+        {
+            "role": turn.role,
+            "time": turn.time_s,
+            "frame": turn_frame(turn.time_s, fps),
+            "text": turn.text,
+            "is_missed": number in missed,
+        }
+        for number, turn in enumerate(turns)
+    ]
+    return packed + [
+        {"role": "user", "time": turn.time_s, "frame": turn_frame(turn.time_s, fps), "text": turn.text}
+        for turn in run.task.user_turns
+        if turn not in given
+    ]
+
+
+def _model_bands(run: Run) -> list[list[tuple[int, int]]]:
+    start = initial_state(run.task.steps, run.task.initial_state)
+    states = [(-1, start), *((output.frame_index, output.dst_state) for output in run.outputs)]
+    return [_band(states, step.id) for step in run.task.steps]
+
+
+def _reference_bands(sample: Sample) -> list[list[tuple[int, int]]]:
+    start = initial_state(sample.steps, sample.initial_state)
+    states = [(-1, start), *enumerate(reference_states(sample))]
+    return [_band(states, step.id) for step in sample.steps]
+
+
+def _band(states: Sequence[tuple[int, Mapping[str, str]]], step_id: str) -> list[tuple[int, int]]:
+    """Return the frames at which a step's state changes, each with its new state."""
+    band: list[tuple[int, int]] = []
+    for frame, state in states:
+        number = STATES.index(state[step_id])
+        if not band or band[-1][1] != number:
+            band.append((frame, number))
+    return band
+
+
+def _failure(failure: Failure, judged: JudgedVideo, sample: Sample) -> Packed:
+    turn = None if failure.turn is None else judged.turns[failure.turn]
+    reference = None if failure.reference is None else sample.turns[failure.reference]
+    return {
+        "kind": failure.kind,
+        "turn": failure.turn,
+        "reference": failure.reference,
+        "frame": failure.frame_index,
+        "end": failure.end_frame,
+        "words": _words(failure, turn, None if reference is None else reference.text),
+        "cause": None if reference is None else reference.cause,
+    }
+
+
+def _words(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
+    """Say in a few words what was expected and what came."""
+    if failure.kind == "wrong state":
+        return f"of {', '.join(failure.step_ids)}"
+    if turn is None:
+        return f"no {reference}" if failure.kind == "missed update" else "silent where the reference speaks"
+    if failure.kind == "early or late":
+        delay_s = turn.delay_s or 0.0
+        return f"{turn.text} {abs(delay_s):g} s {'early' if delay_s < 0 else 'late'}"
+    if failure.kind == "wrong update":
+        return f"{turn.text} for {reference}" if reference else f"{turn.text}, with no reference near"
+    return "" if reference else "spoke with no reference near"

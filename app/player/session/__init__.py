@@ -1,0 +1,1 @@
+"""State of one browser window: its run, recordings, references and places."""

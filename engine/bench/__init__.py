@@ -1,0 +1,1 @@
+"""Benchmark modes of streaming, and models with random weights."""

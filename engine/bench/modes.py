@@ -1,0 +1,258 @@
+"""How fast streaming is, in one process: the plan's loop, and what is added to it, on the same frames.
+
+What is timed is streaming alone: frames are decoded and encoded before. Each mode begins anew, without caches or
+sentences of another, and says how many model passes it made and whether it gave what the plan's loop gave. In a short
+number format it is compared with float32: every decision that differs is counted, and whether it was a close one.
+"""
+
+import copy
+import json
+import time
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.config import StreamConfig
+from engine.control.controller import Task
+from engine.control.policies import triggers
+from engine.io import load_json
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import encode
+from engine.records import FrameOutput, Step, UserTurn
+from engine.streamer import Streamer, Video
+from engine.video.reader import read_frames
+
+Results = dict[str, list[FrameOutput]]
+NEAR = 0.01
+"""A decision is a close one when float32's probability lies within this distance of the threshold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """One way to stream."""
+
+    name: str
+    """What it is called in the table."""
+    config: StreamConfig
+    """How it streams."""
+    rows: int = 1
+    """Videos in one pass."""
+    graphs: bool = False
+    """Whether passes are captured."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it streams one video, frame by frame."""
+        return self.rows == self.config.lookahead == self.config.prefill_frames == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRow:
+    """What one mode took."""
+
+    mode: str
+    """The mode."""
+    frames: int
+    """Frames streamed."""
+    frames_per_s: float
+    """Frames per second."""
+    ms_per_frame: float
+    """Milliseconds per frame."""
+    speedup: float
+    """Frames per second over those of the first mode."""
+    passes: int
+    """Model passes; a pass of many videos counts once."""
+    tokens: int
+    """Tokens fed."""
+    acceptance_rate: float | None
+    """Share of the drafted tokens that was accepted; None when none was drafted."""
+    step_p50_ms: float | None
+    """Median time of a pass, in milliseconds, frame by frame; None for other modes."""
+    step_p95_ms: float | None
+    """95 % of the passes take no longer; None as above."""
+    is_equal: bool
+    """Whether triggers, texts and states are those that it is compared with: float32's, or the first mode's."""
+    prob_difference: float
+    """Largest difference of a probability from theirs, frame by frame; behind a decision that differs it may be any."""
+    decisions: int
+    """Decisions that were compared: to speak, and to update, at every frame."""
+    differing: int
+    """Those that differ; one that does changes the context of all that follow it."""
+    near: int
+    """Those of them where the probability that it is compared with lies within ``NEAR`` of the threshold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    """What one mode gave, once."""
+
+    seconds: float
+    streamer: Streamer
+    results: Results
+    step_ms: list[float]
+
+
+def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] | None = None) -> list[Video]:
+    """Read a split's videos, or ``only`` some, decoded and encoded, with their tasks.
+
+    Raises ``ValueError`` for another file.
+    """
+    try:
+        records = load_json(manifest.read_text(encoding="utf-8"))["videos"]
+        chosen = [record for record in records if only is None or record["video_id"] in only]
+        videos = [_video(record, manifest.parent, checkpoint) for record in chosen]
+    except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{manifest} is not the manifest of a split: {error!r}") from error
+    if not videos:
+        raise ValueError(f"{manifest} holds no videos to stream")
+    return videos
+
+
+def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> Video:
+    task = Task(
+        goal=record["goal"],
+        steps=tuple(Step(**step) for step in record["steps"]),
+        user_turns=tuple(
+            UserTurn(time_s=turn["time_s"], text=turn["text"]) for turn in record["turns"] if turn["role"] == "user"
+        ),
+        initial_state=record.get("initial_state", {}),
+    )
+    frames = tuple(encode(checkpoint, read_frames(folder / record["video_path"], fps=record["fps"])))
+    return Video(video_id=record["video_id"], frames=frames, task=task, fps=record["fps"])
+
+
+def modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tuple[Mode, ...]:
+    """Return the modes in the order of the table: the plan's loop first, each further one with one thing more."""
+    live = replace(config, lookahead=1, prefill_frames=1)
+    plain = (
+        Mode(name="plan's loop: K=1, batch 1, token by token", config=config.one_by_one()),
+        Mode(name="look-ahead", config=replace(config, draft_tokens=0)),
+        Mode(name="+ draft", config=config),
+        Mode(name=f"+ batch of {rows}", config=config, rows=rows),
+        Mode(name="live: frame by frame, draft", config=live),
+    )
+    return plain + tuple(replace(mode, name=f"{mode.name}, graphs", graphs=True) for mode in plain[2:] if graphs)
+
+
+def as_float32(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a copy that computes in float32, with the weights as they are."""
+    return replace(checkpoint, model=copy.deepcopy(checkpoint.model).float(), graphs=None)
+
+
+def decide_in_float32(checkpoint: Checkpoint, videos: Sequence[Video], config: StreamConfig, *, rows: int) -> Results:
+    """Return what a float32 checkpoint gives, to compare short formats with."""
+    return _stream(checkpoint, videos, Mode(name="float32", config=config, rows=rows)).results
+
+
+def measure(
+    checkpoint: Checkpoint,
+    videos: Sequence[Video],
+    modes: Sequence[Mode],
+    *,
+    repeats: int = 1,
+    told: Results | None = None,
+) -> Iterator[BenchRow]:
+    """Stream the videos in each mode, in turn, ``repeats`` times; yield the rows, with the best time of each mode.
+
+    They are compared with what is ``told``, or else with the first mode.
+    """
+    for mode in modes:  # the first pass of a kind is slower than the others
+        _stream(checkpoint, videos[:1], mode)
+    rounds = [[_stream(checkpoint, videos, mode) for mode in modes] for _ in range(repeats)]
+    told, first_rate = told or rounds[0][0].results, 0.0
+    for number, mode in enumerate(modes):
+        best = min((turns[number] for turns in rounds), key=lambda turn: turn.seconds)
+        results = rounds[0][number].results
+        frames = sum(map(len, results.values()))
+        first_rate = first_rate or frames / best.seconds
+        counts = rounds[0][number].streamer.counts
+        differing = _differing(results, told, mode.config)
+        p50, p95 = np.percentile(best.step_ms, (50, 95)).tolist() if best.step_ms else (None, None)
+        yield BenchRow(
+            mode=mode.name,
+            frames=frames,
+            frames_per_s=frames / best.seconds,
+            ms_per_frame=1000 * best.seconds / frames,
+            speedup=frames / best.seconds / first_rate,
+            passes=counts.passes,
+            tokens=counts.tokens,
+            acceptance_rate=counts.acceptance_rate if counts.drafted else None,
+            step_p50_ms=p50,
+            step_p95_ms=p95,
+            is_equal=_decided(results) == _decided(told),
+            prob_difference=_prob_difference(results, told),
+            decisions=2 * frames,
+            differing=len(differing),
+            near=sum(distance <= NEAR for distance in differing),
+        )
+
+
+def format_row(row: BenchRow) -> str:
+    """Return a line of the table."""
+    accepted = "-" if row.acceptance_rate is None else f"{row.acceptance_rate:.0%}"
+    step = "-" if row.step_p50_ms is None else f"{row.step_p50_ms:.2f}/{row.step_p95_ms:.2f}"
+    return (
+        f"{row.mode:<42} {row.frames_per_s:9.1f} {row.ms_per_frame:9.3f} {row.speedup:7.1f}x {row.passes:7} "
+        f"{row.tokens:7} {accepted:>9} {step:>13} {'yes' if row.is_equal else 'NO':>6} {row.prob_difference:9.1e} "
+        f"{row.differing:6} {row.near:6}"
+    )
+
+
+HEADING = (
+    f"{'mode':<42} {'frames/s':>9} {'ms/frame':>9} {'speedup':>8} {'passes':>7} {'tokens':>7} {'accepted':>9} "
+    f"{'step p50/p95':>13} {'equal':>6} {'prob diff':>9} {'differ':>6} {'close':>6}"
+)
+
+
+def to_json(rows: Sequence[BenchRow], **settings: object) -> str:
+    """Return the table, and what it depends on, as one line of JSON."""
+    return json.dumps({**settings, "modes": [asdict(row) for row in rows]})
+
+
+def _stream(checkpoint: Checkpoint, videos: Sequence[Video], mode: Mode) -> _Round:
+    streamer = Streamer(checkpoint if mode.graphs else replace(checkpoint, graphs=None), mode.config)
+    results: Results = {video.video_id: [] for video in videos}
+    step_ms: list[float] = []
+    made, began = 0, time.perf_counter()
+    for step in streamer.run_many(videos, rows=mode.rows):
+        if step.error is not None:
+            raise step.error
+        if step.output is None:
+            continue
+        results[step.video_id].append(step.output)
+        if mode.is_live and (passes := streamer.counts.passes - made):
+            step_ms += [step.output.latency_ms / passes] * passes
+            made += passes
+    return _Round(seconds=time.perf_counter() - began, streamer=streamer, results=results, step_ms=step_ms)
+
+
+def _differing(results: Results, told: Results, config: StreamConfig) -> list[float]:
+    """Return how far from the threshold each decision was told that differs."""
+    limits = {"speak_prob": config.speak_threshold, "update_prob": config.update_threshold}
+    return [
+        abs(getattr(before, name) - limit)
+        for video_id, outputs in results.items()
+        for now, before in zip(outputs, told[video_id], strict=True)
+        for name, limit in limits.items()
+        if triggers(getattr(now, name), limit, policy=config.decision_policy)
+        != triggers(getattr(before, name), limit, policy=config.decision_policy)
+    ]
+
+
+def _decided(results: Results) -> list[tuple[object, ...]]:
+    return [
+        (video_id, output.response, output.updates, output.dst_state, output.cache_tokens, output.refreshed)
+        for video_id, outputs in results.items()
+        for output in outputs
+    ]
+
+
+def _prob_difference(results: Results, first: Results) -> float:
+    pairs = [pair for video_id, outputs in results.items() for pair in zip(outputs, first[video_id], strict=True)]
+    differences = [abs(a.speak_prob - b.speak_prob) for a, b in pairs] + [
+        abs(a.update_prob - b.update_prob) for a, b in pairs
+    ]
+    return max(differences, default=0.0)

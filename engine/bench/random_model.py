@@ -1,0 +1,117 @@
+"""Models of published shapes with random weights: as fast as the real ones, and as forgetful as a coin.
+
+They answer how fast a shape streams without its weights: speech is forced on a share of the frames by a threshold that
+this share exceeds, and its length by never ending a text. Sizes are those of the published ``config.json``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
+
+from engine.config import StreamConfig
+from engine.control.controller import Task
+from engine.inference.cuda_graphs import graph_pool
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures
+from engine.model.prompt import Prompt
+from engine.model.smolvlm import StreamingModel
+from engine.records import Step
+from engine.streamer import Streamer, Video
+
+SHAPES = {
+    "SmolVLM2-2.2B": {
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "head_dim": 64,
+        "vocab_size": 49280,
+        "max_position_embeddings": 8192,
+    },
+    "tiny": {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "vocab_size": 1024,
+        "max_position_embeddings": 4096,
+    },
+}
+"""Sizes of the text model. ``tiny`` is for tests."""
+_TASK = Task(
+    goal="build it", steps=tuple(Step(id=f"S{number}", name=f"attach part {number}") for number in range(1, 9))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ForcedBench:
+    """What is needed to measure a shape."""
+
+    checkpoint: Checkpoint
+    """The random model."""
+    videos: tuple[Video, ...]
+    """Random frames."""
+    config: StreamConfig
+    """With the threshold that forces speech."""
+
+
+class _EndlessPrompt(Prompt):
+    """A prompt whose texts never end by themselves."""
+
+    @property
+    def never_generated(self) -> tuple[int, ...]:
+        return (*super().never_generated, self.eos_id)
+
+
+def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
+    """Build a model of a shape with random weights, on the device and with the words of a bundled checkpoint."""
+    torch.manual_seed(0)
+    prompt = _EndlessPrompt(bundled.prompt.tokenizer)
+    vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = SmolVLMConfig(
+        text_config={**SHAPES[shape], "model_type": "llama"},
+        vision_config={**vision, "image_size": 24, "patch_size": 6},  # frames come encoded
+        scale_factor=2,
+        image_token_id=prompt.image_id,
+        tie_word_embeddings=False,
+    )
+    device = bundled.model.device
+    with torch.device(device):
+        model = StreamingModel(SmolVLMForConditionalGeneration._from_config(config, dtype=bundled.model.dtype))
+    for head in (model.speaking_decision_head, model.dst_update_head):
+        head.float()
+    model.eval().requires_grad_(requires_grad=False)
+    graphs = bundled.graphs and graph_pool(model)
+    return replace(bundled, name=f"{shape}, random weights", model=model, prompt=prompt, graphs=graphs)
+
+
+def forced_bench(
+    checkpoint: Checkpoint, *, num_videos: int, num_frames: int, trigger_share: float = 0.05, response_tokens: int = 50
+) -> ForcedBench:
+    """Make random videos, and the threshold that ``trigger_share`` of the first one's frames exceed in silence."""
+    videos = tuple(_random_video(checkpoint, number, num_frames) for number in range(num_videos))
+    silent = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens)
+    outputs = list(Streamer(checkpoint, silent).run(videos[0].frames, _TASK))
+    probs = sorted(output.speak_prob for output in outputs)
+    place = min(round(len(probs) * (1 - trigger_share)), len(probs) - 1)
+    return ForcedBench(
+        checkpoint=checkpoint, videos=videos, config=replace(silent, speak_threshold=_between(probs, place))
+    )
+
+
+def _between(ordered: Sequence[float], place: int) -> float:
+    return (ordered[max(place - 1, 0)] + ordered[place]) / 2
+
+
+def _random_video(checkpoint: Checkpoint, number: int, num_frames: int) -> Video:
+    model = checkpoint.model
+    random = torch.Generator().manual_seed(number)
+    shape = (num_frames, model.tokens_per_frame, model.feature_dim)
+    features = torch.randn(shape, generator=random).to(model.device, model.dtype)
+    frames = tuple(FrameFeatures(index=index, time_s=index / 2, features=frame) for index, frame in enumerate(features))
+    return Video(video_id=f"video-{number}", frames=frames, task=_TASK)

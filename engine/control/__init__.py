@@ -1,0 +1,1 @@
+"""The streaming controller: decisions, speculative drafts and requests, without torch."""

@@ -1,0 +1,1 @@
+"""Forward passes: caches, packed batches, CUDA graphs, sampling and readout."""

@@ -1,0 +1,1 @@
+"""Model families, checkpoints, prompts and frame features."""

@@ -1,0 +1,297 @@
+"""Saves and loads checkpoints: a local folder or a hub id, safetensors only.
+
+A checkpoint is a transformers SmolVLM folder (``config.json``, ``*.safetensors``, tokenizer,
+``preprocessor_config.json``) and a heads file (see ``engine.model.heads``), by default the folder's own. Everything
+that does not fit is refused in one line; pickles are never opened.
+"""
+
+import copy
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from torch import Tensor
+from transformers import (
+    AutoTokenizer,
+    PreTrainedTokenizerBase,
+    SmolVLMConfig,
+    SmolVLMForConditionalGeneration,
+)
+
+from engine.errors import CheckpointError
+from engine.inference.cuda_graphs import GraphPool, GraphSetting, graph_pool
+from engine.model.checkpoint_files import read_normalization, read_object, read_tensor, stored_tensors
+from engine.model.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads, write_tensors
+from engine.model.identity import ModelIdentity, digest_encoder, identify_folder
+from engine.model.preprocessing import Normalization
+from engine.model.prompt import Prompt
+from engine.model.smolvlm import StreamingModel
+from engine.records import write_whole
+
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A model with what belongs to it."""
+
+    name: str
+    """The folder or hub id that was asked for."""
+    folder: Path
+    """Where its files are."""
+    model: StreamingModel
+    """The weights, in evaluation mode."""
+    prompt: Prompt
+    """Text to ids and back."""
+    normalization: Normalization
+    """How its images are normalised."""
+    heads: Path | None = None
+    """The heads file that was loaded; None for random heads."""
+    silent_id: int | None = None
+    """The token that means silence, for the token policies."""
+    graphs: GraphPool | None = None
+    """What captures the model's passes as CUDA graphs; None to stream without."""
+
+    @cached_property
+    def encoder_digest(self) -> str:
+        """Digest of what makes features of normalised images; the same in any number format that keeps the values."""
+        return digest_encoder(self.folder, self.model.vlm.config)
+
+    @cached_property
+    def identity(self) -> ModelIdentity:
+        """Digests of all that outputs follow from, part by part."""
+        return identify_folder(self.folder, heads=self.heads)
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that outputs follow from: weights, heads, config, tokenizer, chat template, preprocessor."""
+        return self.identity.digest
+
+
+def pick_device(device: str = "auto") -> torch.device:
+    """Resolve ``auto`` to cuda, mps or cpu, whichever is there first. Raises ``ValueError`` for an absent device."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        picked = torch.device(device)
+        torch.empty(0, device=picked)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {device!r} is not there: {str(error).splitlines()[0]}") from error
+    return picked
+
+
+def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """Resolve ``auto`` to the device's: bfloat16 on a GPU that has it, float16 on others, float32 on a CPU."""
+    names = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+    if dtype != "auto":
+        if dtype not in names:
+            raise ValueError(f"dtype must be auto, {', '.join(names)}; got {dtype!r}")
+        return names[dtype]
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    return torch.float16 if device.type == "mps" else torch.float32
+
+
+def load_model(
+    path_or_id: str | Path,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    heads: str | Path | None = None,
+    allow_untrained_heads: bool = False,
+    graphs: GraphSetting = "auto",
+) -> Checkpoint:
+    """Load a checkpoint from a folder or from the hub.
+
+    Args:
+        path_or_id: Folder of the checkpoint, or a hub id such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``.
+        device: ``auto`` (cuda, mps, cpu) or a torch device.
+        dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
+        heads: Heads file, if not ``heads.safetensors`` in the folder.
+        allow_untrained_heads: Go on with random heads when there is no heads file.
+        graphs: Whether passes are captured as CUDA graphs: ``on``, ``off``, or ``auto`` for where it can be. The
+            results are the same.
+
+    Raises:
+        CheckpointError: Anything missing, damaged, unsafe or of another shape.
+        ValueError: A device or dtype that is not there, or graphs that are ``on`` where they cannot be.
+    """
+    target = pick_device(device)
+    number_format = pick_dtype(dtype, target)
+    folder = _find(path_or_id)
+    vlm = _load_vlm(folder, number_format)
+    tokenizer = _load_tokenizer(folder)
+    heads_file = find_heads(folder, heads, allow_untrained=allow_untrained_heads)
+    tensors, settings = read_heads(heads_file)
+    add_tokens(vlm, tokenizer, tensors, allow_untrained=allow_untrained_heads)
+    model = add_heads(vlm, tensors, settings)
+    prompt = Prompt(tokenizer)
+    if prompt.image_id != vlm.config.image_token_id:
+        raise CheckpointError(
+            f"{folder}: the tokenizer's <image> is not the model's image token; they belong to two models"
+        )
+    model = model.to(target).eval().requires_grad_(requires_grad=False)
+    return Checkpoint(
+        name=str(path_or_id),
+        folder=folder,
+        model=model,
+        prompt=prompt,
+        normalization=read_normalization(folder),
+        heads=heads_file,
+        silent_id=_silent_id(tokenizer, settings.get("silent_token")),
+        graphs=graph_pool(model, graphs),
+    )
+
+
+def identify_model(path_or_id: str | Path, *, heads: str | Path | None = None) -> ModelIdentity:
+    """Return ``Checkpoint.identity`` without loading the model. Raises ``CheckpointError`` as ``load_model`` does."""
+    folder = _find(path_or_id)
+    return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False))
+
+
+def save_model(
+    folder: Path,
+    model: StreamingModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    normalization: Normalization | None = None,
+    silent_id: int | None = None,
+    dtype: torch.dtype = torch.float16,
+    base: Path | None = None,
+) -> None:
+    """Write a checkpoint folder that ``load_model`` reads: model and heads file.
+
+    Args:
+        folder: Where to; made if there is none.
+        model: The weights.
+        tokenizer: With its chat template.
+        normalization: How images are normalised.
+        silent_id: The token that means silence.
+        dtype: Number format of the tensors that ``base`` does not hold.
+        base: Folder of the checkpoint that the model was trained from. Tensors that require no gradient are copied
+            from it byte for byte, all others are written in its number format: so features of its frozen encoder fit.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    is_tied = model.vlm.lm_head.weight is model.vlm.get_input_embeddings().weight
+    state = _saved_state(model, dtype=dtype, base=base)
+    if is_tied:
+        state.pop("lm_head.weight", None)
+    write_tensors(folder / "model.safetensors", state, {"format": "pt"})
+    silent_token = None if silent_id is None else tokenizer.convert_ids_to_tokens(silent_id)
+    save_heads(folder / HEADS_FILE, model, silent_token=silent_token)
+    config = copy.deepcopy(model.vlm.config)
+    config.tie_word_embeddings = config.text_config.tie_word_embeddings = is_tied  # as it is, whatever was said
+    for part in (config, config.text_config, config.vision_config):
+        part.dtype = state["model.text_model.embed_tokens.weight"].dtype
+    config.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    values = normalization or Normalization()
+    preprocessing = {
+        "rescale_factor": values.scale,
+        "image_mean": list(values.mean),
+        "image_std": list(values.std),
+        "size": {"height": model.image_size, "width": model.image_size},
+    }
+    with write_whole(folder / "preprocessor_config.json") as file:
+        json.dump(preprocessing, file, indent=2)
+
+
+def _saved_state(model: StreamingModel, *, dtype: torch.dtype, base: Path | None) -> dict[str, Tensor]:
+    """Return the tensors of the model as ``save_model`` writes them."""
+    stored = {} if base is None else stored_tensors(base)
+    trained = {name for name, parameter in model.vlm.named_parameters() if parameter.requires_grad}
+    state = {}
+    for name, tensor in model.vlm.state_dict().items():
+        before = read_tensor(stored[name], name) if name in stored else None
+        if before is None:
+            state[name] = tensor.to(dtype)
+        else:
+            is_frozen = name not in trained and before.shape == tensor.shape
+            state[name] = before if is_frozen else tensor.to(before.dtype)
+    return state
+
+
+def _find(path_or_id: str | Path) -> Path:
+    folder = Path(path_or_id)
+    if not folder.exists():
+        try:
+            folder = Path(snapshot_download(str(path_or_id), allow_patterns=_HUB_FILES))
+        except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise CheckpointError(
+                f"{path_or_id} is neither a folder nor a checkpoint that the hub gives: {reason}"
+            ) from error
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"{folder} has no config.json; give the folder of a SmolVLM checkpoint")
+    if not any(folder.glob("model*.safetensors")):
+        pickles = sorted(p.name for p in folder.iterdir() if p.suffix in {".bin", ".pt", ".pth", ".pkl", ".ckpt"})
+        found = f"{', '.join(pickles)} are pickles, which are never opened; convert them" if pickles else "add them"
+        raise CheckpointError(f"{folder} has no model*.safetensors: {found}")
+    return folder
+
+
+def _load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGeneration:
+    kind = read_object(folder / "config.json").get("model_type")
+    if kind != "smolvlm":
+        raise CheckpointError(f"{folder} holds a {kind} model; StepScope streams SmolVLM")
+    try:
+        config = SmolVLMConfig.from_pretrained(folder)
+        vlm, report = SmolVLMForConditionalGeneration.from_pretrained(
+            folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True
+        )
+    except Exception as error:  # a config may be wrong in any way, and transformers fail in as many
+        raise CheckpointError(f"{folder} cannot be loaded as SmolVLM: {_first_line(error)}") from error
+    missing = sorted(report["missing_keys"])  # without the output embeddings when they are the input's, tied
+    if missing == ["lm_head.weight"]:
+        raise CheckpointError(
+            f"{folder} lacks lm_head.weight, and its config.json says that the output embeddings are not the input's; "
+            "fetch it again, or set tie_word_embeddings to true there if they are"
+        )
+    if missing or report["mismatched_keys"]:
+        odd = missing or sorted(map(str, report["mismatched_keys"]))
+        raise CheckpointError(f"{folder} lacks weights or has them in another shape: {', '.join(odd[:3])}")
+    model: SmolVLMForConditionalGeneration = vlm
+    return model
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    read_object(folder / "tokenizer_config.json")  # refused by its name when it cannot be read
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    except Exception as error:  # tokenizers raises nothing more precise
+        raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {_first_line(error)}") from error
+    tokenizer.chat_template = tokenizer.chat_template or _processor_template(folder)
+    if not tokenizer.chat_template:
+        raise CheckpointError(f"{folder}: the tokenizer has no chat template; add chat_template.jinja")
+    return tokenizer
+
+
+def _processor_template(folder: Path) -> str | None:
+    """Read the template that older checkpoints keep with their processor."""
+    path = folder / "chat_template.json"
+    if not path.is_file():
+        return None
+    template = read_object(path).get("chat_template")
+    if not isinstance(template, str):
+        raise CheckpointError(f"{path} has no chat_template that is text; mend or remove it")
+    return template
+
+
+def _silent_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | None:
+    if token is None:
+        return None
+    token_id = tokenizer.convert_tokens_to_ids(token)
+    if not isinstance(token_id, int) or token_id == tokenizer.unk_token_id:
+        raise CheckpointError(
+            f"the heads file names {token!r} as the token that means silence, which the tokenizer lacks; "
+            "the heads belong to another model"
+        )
+    return token_id

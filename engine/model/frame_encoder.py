@@ -1,0 +1,99 @@
+"""Frames to embeddings ``[I, F]`` each, computed in a thread ahead of the model.
+
+Finished embeddings can be kept in files: see ``engine.model.feature_files``.
+"""
+
+import queue
+import threading
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.model.checkpoint import Checkpoint
+from engine.model.preprocessing import normalize_images, resize_image
+from engine.video.reader import Frame
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameFeatures:
+    """One embedded frame."""
+
+    index: int
+    """Index of the sampled frame, from 0."""
+    time_s: float
+    """True time in the video, in seconds."""
+    features: Tensor
+    """Embedding ``[I, F]``."""
+
+
+@torch.inference_mode()
+def encode_images(checkpoint: Checkpoint, images: Iterable[NDArray[np.uint8]]) -> Tensor:
+    """Encode RGB images ``[H, W, 3]`` as features ``[B, I, F]`` on the model's device."""
+    model = checkpoint.model
+    pixels = normalize_images(images, size=model.image_size, normalization=checkpoint.normalization)
+    return model.encode_images(pixels.to(model.device))
+
+
+def encode(checkpoint: Checkpoint, frames: Iterable[Frame], *, batch_size: int = 16) -> Generator[FrameFeatures]:
+    """Decode and encode in a thread ahead of the consumer, ``batch_size`` frames at a time.
+
+    At most two batches wait. An error of the decoder or the encoder is raised where the consumer stands;
+    closing the generator stops the thread.
+    """
+    return read_ahead(_encode_batches(checkpoint, frames, batch_size), depth=2 * batch_size)
+
+
+def _encode_batches(checkpoint: Checkpoint, frames: Iterable[Frame], batch_size: int) -> Iterator[FrameFeatures]:
+    """Encode in batches; each image is resized as it is decoded, so that no batch of full-size images is held."""
+    size = checkpoint.model.image_size
+    source = (replace(frame, image=resize_image(frame.image, size=size)) for frame in frames)
+    while batch := list(islice(source, batch_size)):
+        features = encode_images(checkpoint, [frame.image for frame in batch])
+        for frame, feature in zip(batch, features, strict=True):
+            yield FrameFeatures(index=frame.index, time_s=frame.time_s, features=feature)
+
+
+def read_ahead(source: Iterator[T], *, depth: int) -> Generator[T]:
+    """Iterate ``source`` in a thread, at most ``depth`` items ahead of the consumer."""
+    items: queue.Queue[tuple[T] | BaseException | None] = queue.Queue(maxsize=depth)
+    stopped = threading.Event()
+
+    def hand_over(item: tuple[T] | BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                items.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return
+
+    def work() -> None:
+        try:
+            for item in source:
+                hand_over((item,))
+                if stopped.is_set():
+                    break
+            hand_over(None)
+        except BaseException as error:  # raised again where the consumer stands
+            hand_over(error)
+        finally:
+            if isinstance(source, Generator):
+                source.close()
+
+    thread = threading.Thread(target=work, name="read-ahead", daemon=True)
+    thread.start()
+    try:
+        while (item := items.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item[0]
+    finally:
+        stopped.set()
+        thread.join()

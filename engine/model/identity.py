@@ -1,0 +1,157 @@
+"""Model identity: digests of every file of a checkpoint that its outputs, or its frame features, follow from.
+
+Two checkpoints with one ``ModelIdentity.digest`` give the same outputs on one device. The encoder has a digest of its
+own, over values and not over bytes: it stays the same when a checkpoint is saved in a wider number format.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from transformers import SmolVLMConfig
+
+from engine.model.checkpoint_files import (
+    read_metadata,
+    read_normalization,
+    read_object,
+    read_tensor,
+    read_text,
+    stored_tensors,
+    tensor_names,
+)
+
+_TOKENIZER_FILES: Final = (
+    "tokenizer.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+)
+_WITHOUT_EFFECT: Final = frozenset(
+    {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"}
+)
+_VISION_FIELDS: Final = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_channels",
+    "image_size",
+    "patch_size",
+    "hidden_act",
+    "layer_norm_eps",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelIdentity:
+    """A digest, 16 hexadecimal characters, for each part of a checkpoint."""
+
+    weights: str
+    """Tensors of ``model*.safetensors`` as stored."""
+    heads: str
+    """Tensors and metadata of the heads file in use."""
+    config: str
+    """``config.json`` without what changes no output."""
+    tokenizer: str
+    """Vocabulary and settings of the tokenizer."""
+    chat_template: str
+    """Chat template, wherever it is stored."""
+    preprocessor: str
+    """Values by which images are normalised."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of all parts."""
+        return _digest([_canonical(asdict(self))])
+
+
+def identify_folder(folder: Path, *, heads: Path | None) -> ModelIdentity:
+    """Read the identity of a checkpoint folder with its heads file; None for random heads.
+
+    Raises ``CheckpointError`` for a file that cannot be read.
+    """
+    tokenizer_config = read_object(folder / "tokenizer_config.json")
+    templates = [tokenizer_config.pop("chat_template", None)]
+    templates += [read_text(folder / name) for name in ("chat_template.jinja", "chat_template.json")]
+    tokenizer = [read_text(folder / name) for name in _TOKENIZER_FILES]
+    return ModelIdentity(
+        weights=_digest(_tensor_parts(stored_tensors(folder))),
+        heads="" if heads is None else _digest_heads(heads),
+        config=_digest([_canonical(_effective(read_object(folder / "config.json")))]),
+        tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
+        chat_template=_digest([_canonical(templates)]),
+        preprocessor=_digest([read_normalization(folder).describe()]),
+    )
+
+
+def digest_encoder(folder: Path, config: SmolVLMConfig) -> str:
+    """Return the digest of what turns normalised images into features: vision tower, connector and their settings.
+
+    The values count, in float32, and not the number format in which they are stored.
+    """
+    vision = {name: getattr(config.vision_config, name) for name in _VISION_FIELDS}
+    values = (
+        part
+        for name, tensor in _encoder_tensors(folder)
+        for part in (name, str(list(tensor.shape)), _bytes(tensor.float() if tensor.is_floating_point() else tensor))
+    )
+    return _digest(chain([_canonical({**vision, "scale_factor": config.scale_factor})], values))
+
+
+def digest_stored_encoder(folder: Path) -> str:
+    """Return the encoder's digest as feature files have it that do not record their normalisation: of stored bytes."""
+    digest = hashlib.sha256()
+    for name, tensor in _encoder_tensors(folder):
+        digest.update(name.encode())
+        digest.update(_bytes(tensor))
+    return digest.hexdigest()[:16]
+
+
+def _digest_heads(path: Path) -> str:
+    tensors = dict.fromkeys(tensor_names(path), path)
+    return _digest(chain([_canonical(read_metadata(path))], _tensor_parts(tensors)))
+
+
+def _tensor_parts(files: Mapping[str, Path]) -> Iterator[str | memoryview]:
+    for name, path in sorted(files.items()):  # whichever file they are in
+        tensor = read_tensor(path, name)
+        yield from (name, str(tensor.dtype), str(list(tensor.shape)), _bytes(tensor))
+
+
+def _encoder_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    for name, path in sorted(stored_tensors(folder).items()):
+        if "vision_model" in name or "connector" in name:
+            yield name, read_tensor(path, name)
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    return tensor.contiguous().flatten().view(torch.uint8).numpy().data
+
+
+def _effective(config: Any) -> Any:
+    """Return a configuration without the keys, at any depth, that change no output."""
+    if isinstance(config, dict):
+        return {key: _effective(value) for key, value in config.items() if key not in _WITHOUT_EFFECT}
+    return config
+
+
+def _canonical(content: Any) -> str:
+    return json.dumps(content, sort_keys=True)
+
+
+def _digest(parts: Iterable[str | memoryview]) -> str:
+    """Hash parts, each behind its length, so that no two lists of parts look alike."""
+    digest = hashlib.sha256()
+    for part in parts:
+        content = memoryview(part.encode(errors="surrogatepass")) if isinstance(part, str) else part
+        digest.update(content.nbytes.to_bytes(8, "big"))
+        digest.update(content)
+    return digest.hexdigest()[:16]

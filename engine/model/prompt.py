@@ -1,0 +1,120 @@
+"""Text to token ids and back: the only place where the two meet.
+
+The context is ``[system prompt][user turn?][image 0][turns of frame 0][user turn?][image 1]...``; a turn of the
+assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Training and streaming build it from the
+same calls. Texts are untrusted: a step named ``<image>`` becomes ordinary characters, never a special token.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerBase
+
+from engine.errors import CheckpointError
+from engine.io import plain
+from engine.records import Step
+
+UPDATE_TOKEN = "[DST]"
+RESPONSE_TOKEN = "[ASST]"
+_SYSTEM, _USER = (
+    "\ue000",
+    "\ue001",
+)  # private-use characters stand for the texts while the template is rendered
+
+
+def schema_text(*, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> str:
+    """Write the system prompt: the goal, every step with its state, and the state line.
+
+    Source: the plan's ``_build_updated_schema_prompt``, whose last line is that of the DST training data.
+    """
+    lines = ["You are a helpful assistant."]
+    if goal.strip():
+        lines += ["", f"Task: {_one_line(goal)}"]
+    if steps:
+        lines += ["Steps:"]
+        lines += [f"- {_one_line(s.id)}: {_one_line(s.name)} ({state[s.id].upper()})" for s in steps]
+        states = ", ".join(f"Step {_one_line(s.id)}: {state[s.id]}" for s in steps)
+        lines += ["", "Dialogue Context:", f"Current step states - {states}"]
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cut(rendered: str, text: str) -> tuple[str, str]:
+    """Return what a template writes before and after a text."""
+    if rendered.count(text) != 1:
+        who = "system" if text == _SYSTEM else "user"
+        raise CheckpointError(f"the chat template must write the text of the {who} once; it cannot be streamed")
+    before, _, after = rendered.partition(text)
+    return before, after
+
+
+class Prompt:
+    """The pieces of a context as token ids, for one tokenizer with a chat template.
+
+    Raises ``CheckpointError`` when the tokenizer lacks the special tokens or its template cannot be continued.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+        self.update_id = self._special(UPDATE_TOKEN)
+        self.response_id = self._special(RESPONSE_TOKEN)
+        self.image_id = self._special("<image>")
+        eos_id = tokenizer.eos_token_id
+        if not isinstance(eos_id, int):
+            raise CheckpointError("the tokenizer has no end-of-turn token (eos_token); add one")
+        self.eos_id = eos_id
+        self._before_system, self._after_system = _cut(self._render("system"), _SYSTEM)
+        _, both = _cut(self._render("system", "user"), _SYSTEM)
+        if not both.startswith(self._after_system):
+            raise CheckpointError(
+                "the chat template rewrites earlier messages when one is added; it cannot be streamed"
+            )
+        self._before_user, self._after_user = _cut(both.removeprefix(self._after_system), _USER)
+
+    def schema(self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> tuple[int, ...]:
+        """Return the ids of the system prompt."""
+        text = schema_text(goal=goal, steps=steps, state=state)
+        return self._wrap(self._before_system, text, self._after_system)
+
+    def user_turn(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a user turn, which stands before the image of its frame."""
+        return self._wrap(self._before_user, text, self._after_user)
+
+    def words(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a text in which nothing is a special token."""
+        return self._ids(text, split_special_tokens=True)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of generated ids, without special tokens."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
+
+    @property
+    def never_generated(self) -> tuple[int, ...]:
+        """Ids that have no place inside a turn: openings and the image placeholder."""
+        return (self.update_id, self.response_id, self.image_id)
+
+    def _special(self, token: str) -> int:
+        token_id = self.tokenizer.convert_tokens_to_ids(token)
+        if not isinstance(token_id, int) or token_id == self.tokenizer.unk_token_id:
+            raise CheckpointError(f"the tokenizer has no {token} token; add it and its embedding to the checkpoint")
+        return token_id
+
+    def _render(self, *roles: str) -> str:
+        texts = {"system": _SYSTEM, "user": _USER}
+        messages: list[dict[str, Any]] = [
+            {"role": role, "content": [{"type": "text", "text": texts[role]}]} for role in roles
+        ]
+        try:
+            return str(self.tokenizer.apply_chat_template(messages, tokenize=False))
+        except TemplateError as error:
+            raise CheckpointError(f"the chat template cannot be rendered: {error}; mend it") from error
+
+    def _wrap(self, before: str, text: str, after: str) -> tuple[int, ...]:
+        return self._ids(before) + self.words(text) + self._ids(after)
+
+    def _ids(self, text: str, **options: bool) -> tuple[int, ...]:
+        return tuple(self.tokenizer(plain(text), add_special_tokens=False, **options)["input_ids"]) if text else ()

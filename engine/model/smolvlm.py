@@ -1,0 +1,124 @@
+"""SmolVLM2 with two binary heads: tensors in, tensors out.
+
+The vision tower, the connector and the text model are transformers' own. Added are ``vision_projector`` (the
+identity when features are already in text space), ``speaking_decision_head`` and ``dst_update_head``. Sizes:
+``B`` images or rows, ``I`` tokens per frame, ``F`` feature width, ``D`` text width, ``L`` tokens, ``V`` vocabulary.
+"""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from transformers import SmolVLMForConditionalGeneration
+
+from engine.model.kv_cache import KVCache
+
+Pooling = Literal["mean", "first", "none"]
+
+
+class StreamingModel(nn.Module):
+    """A SmolVLM model that also decides when to speak and when to update the dialogue state.
+
+    Args:
+        vlm: The SmolVLM model.
+        pooling: What stands for a frame: the ``mean`` over the image's tokens, the ``first`` of them (the
+            published code's [CLS]), or all of them (``none``).
+        feature_dim: ``F`` of the stored features when they are not in text space; adds the projector.
+    """
+
+    def __init__(
+        self,
+        vlm: SmolVLMForConditionalGeneration,
+        *,
+        pooling: Pooling = "mean",
+        feature_dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        if pooling not in get_args(Pooling):
+            raise ValueError(f"pooling must be one of {', '.join(get_args(Pooling))}; got {pooling!r}")
+        self.vlm = vlm
+        self.pooling: Pooling = pooling
+        width = self.hidden_size
+        self.feature_dim = feature_dim or width
+        self.vision_projector: nn.Module = nn.Identity()
+        if self.feature_dim != width:
+            self.vision_projector = nn.Sequential(
+                nn.Linear(self.feature_dim, width), nn.GELU(), nn.Linear(width, width)
+            )
+        self.speaking_decision_head = nn.Linear(width, 1)
+        self.dst_update_head = nn.Linear(width, 1)
+
+    @property
+    def hidden_size(self) -> int:
+        """``D``, the width of the text model."""
+        return int(self.vlm.config.text_config.hidden_size)
+
+    @property
+    def image_size(self) -> int:
+        """Side of the square image that the vision tower takes, in pixels."""
+        return int(self.vlm.config.vision_config.image_size)
+
+    @property
+    def tokens_per_frame(self) -> int:
+        """``I``, the tokens that stand for one frame."""
+        side = self.image_size // int(self.vlm.config.vision_config.patch_size)
+        return side**2 // int(self.vlm.config.scale_factor) ** 2 if self.pooling == "none" else 1
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of the text model."""
+        return int(self.vlm.config.text_config.num_hidden_layers)
+
+    @property
+    def max_context(self) -> int:
+        """Longest context that the text model's positions allow."""
+        return int(self.vlm.config.text_config.max_position_embeddings)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.dst_update_head.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number format of the text model."""
+        dtype: torch.dtype = self.vlm.get_input_embeddings().weight.dtype
+        return dtype
+
+    def encode_images(self, pixel_values: Tensor) -> Tensor:
+        """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, D]``.
+
+        The tower and the connector are called directly: ``get_image_features`` drops images whose pixels are
+        all exactly zero, which would shift every later frame.
+        """
+        patches = self.vlm.model.vision_model(pixel_values=pixel_values.to(self.dtype)).last_hidden_state
+        tokens: Tensor = self.vlm.model.connector(patches)
+        if self.pooling == "none":
+            return tokens
+        return tokens.mean(1, keepdim=True) if self.pooling == "mean" else tokens[:, :1]
+
+    def embed_frames(self, features: Tensor) -> Tensor:
+        """Project features ``[..., F]`` into text space ``[..., D]``."""
+        projected: Tensor = self.vision_projector(features.to(self.device, self.dtype))
+        return projected
+
+    def embed_tokens(self, ids: Tensor) -> Tensor:
+        """Look token ids ``[...]`` up: ``[..., D]``."""
+        embedded: Tensor = self.vlm.get_input_embeddings()(ids)
+        return embedded
+
+    def forward(self, inputs: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Feed embeddings ``[B, L, D]`` after what the cache holds; return hidden states ``[B, L, D]``."""
+        output = self.vlm.model.text_model(inputs_embeds=inputs, past_key_values=cache, use_cache=cache is not None)
+        hidden: Tensor = output.last_hidden_state
+        return hidden
+
+    def decision_logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Read both heads at hidden states ``[N, D]``: speaking ``[N]`` and update ``[N]``, in float32."""
+        states = hidden.float()
+        return self.speaking_decision_head(states)[:, 0], self.dst_update_head(states)[:, 0]
+
+    def token_logits(self, hidden: Tensor) -> Tensor:
+        """Return next-token logits ``[N, V]`` at hidden states ``[N, D]``, in float32."""
+        logits: Tensor = self.vlm.lm_head(hidden)
+        return logits.float()

@@ -1,0 +1,268 @@
+"""Fine-tunes a streaming model on annotated clips: LM loss on the turns, BCE on both heads.
+
+A clip becomes one sequence, laid out exactly as the stream lays out its context: schema prompt, then per frame
+user turns, image, ``[DST] update <eos>`` for each update, ``[ASST] text <eos>``. Labels: the tokens after an opening;
+at the last image token whether an update and a response follow; at an update's ``<eos>`` whether another follows.
+Frames without a turn far outnumber the others and can be sub-sampled in the BCE (never in the context).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from engine.dialogue import apply_update, initial_state
+from engine.model.prompt import Prompt
+from engine.model.smolvlm import StreamingModel
+from engine.records import Step
+
+IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingTurn:
+    """One reference turn of a clip."""
+
+    frame_index: int
+    """Frame at which it is due, from 0."""
+    role: Literal["update", "user", "assistant"]
+    """Who: an update and a response follow their frame's image, a user turn precedes it."""
+    text: str
+    """The update, such as ``S3->start``, or the words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingClip:
+    """The annotation of one clip of ``num_frames`` frames."""
+
+    goal: str
+    """What is being made."""
+    steps: tuple[Step, ...]
+    """All steps."""
+    turns: tuple[TrainingTurn, ...]
+    """Reference turns in order; at one frame updates, user, assistant."""
+    num_frames: int
+    """Frames of the clip."""
+    initial_state: Mapping[str, str] = field(default_factory=dict)
+    """States at the start."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingSequence:
+    """A clip as tokens; all lists but ``ends`` have one entry per token."""
+
+    ids: list[int] = field(default_factory=list)
+    """Token ids; the image placeholder where a frame stands."""
+    frames: list[int] = field(default_factory=list)
+    """Index of the frame's image token in the clip's ``[T * I]``; -100 for text."""
+    targets: list[int] = field(default_factory=list)
+    """Next token to predict; -100 where none is."""
+    speak: list[int] = field(default_factory=list)
+    """1 or 0 where the speaking head is taught; -100 elsewhere."""
+    update: list[int] = field(default_factory=list)
+    """1 or 0 where the update head is taught; -100 elsewhere."""
+    ends: list[int] = field(default_factory=list)
+    """Per frame, tokens up to its end, its turns included."""
+
+    def put(self, token: int, *, frame: int = IGNORED) -> None:
+        """Append one token without labels."""
+        self.ids.append(token)
+        self.frames.append(frame)
+        for labels in (self.targets, self.speak, self.update):
+            labels.append(IGNORED)
+
+    def put_turn(self, opening: int, words: Sequence[int], eos: int) -> None:
+        """Append an assistant turn; its words and ``<eos>`` are to be predicted."""
+        self.put(opening)
+        for token in (*words, eos):
+            self.targets[-1] = token
+            self.put(token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """How to train."""
+
+    num_steps: int = 1000
+    """Optimiser steps."""
+    learning_rate: float = 1e-3
+    """Peak of the one-cycle schedule."""
+    weight_decay: float = 0.05
+    """Of AdamW."""
+    decision_weight: float = 2.0
+    """Weight of the two BCE losses beside the LM loss."""
+    positive_weight: float = 1.5
+    """Weight of frames with a turn in the BCE."""
+    negative_rate: float = 1.0
+    """Share of the frames without a turn that the BCE counts, in (0, 1]."""
+    clip_norm: float = 1.0
+    """Largest gradient norm."""
+    seed: int = 0
+    """Seed of the sub-sampling."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges; raises ``ValueError``."""
+        if not (self.num_steps >= 0 and 0 <= self.learning_rate < 100):
+            raise ValueError(
+                f"num_steps and learning_rate must not be negative; got {self.num_steps}, {self.learning_rate}"
+            )
+        if not 0 < self.negative_rate <= 1:
+            raise ValueError(f"negative_rate is a share in (0, 1]; got {self.negative_rate}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Losses:
+    """The three losses of one batch, means over what is taught."""
+
+    text: Tensor
+    """Cross-entropy of the turns' tokens, in nats."""
+    speak: Tensor
+    """BCE of the speaking head."""
+    update: Tensor
+    """BCE of the update head."""
+
+
+def build_sequence(
+    clip: TrainingClip, prompt: Prompt, *, tokens_per_frame: int = 1, first_frame: int = 0
+) -> TrainingSequence:
+    """Lay a clip out as the stream would, from ``first_frame`` on, with the state that holds there."""
+    state = initial_state(clip.steps, clip.initial_state)
+    for turn in clip.turns:
+        if turn.role == "update" and turn.frame_index < first_frame:
+            state = dict(apply_update(state, turn.text).state)
+    sequence = TrainingSequence()
+    for token in prompt.schema(goal=clip.goal, steps=clip.steps, state=state):
+        sequence.put(token)
+    at: dict[tuple[int, str], list[str]] = {}
+    for turn in clip.turns:
+        at.setdefault((turn.frame_index, turn.role), []).append(turn.text)
+    for frame in range(first_frame, clip.num_frames):
+        _put_frame(sequence, prompt, frame, tokens_per_frame, at)
+        sequence.ends.append(len(sequence.ids))
+    return sequence
+
+
+def _put_frame(
+    sequence: TrainingSequence,
+    prompt: Prompt,
+    frame: int,
+    tokens_per_frame: int,
+    at: Mapping[tuple[int, str], list[str]],
+) -> None:
+    for text in at.get((frame, "user"), ()):
+        for token in prompt.user_turn(text):
+            sequence.put(token)
+    for index in range(tokens_per_frame):
+        sequence.put(prompt.image_id, frame=frame * tokens_per_frame + index)
+    updates, responses = at.get((frame, "update"), []), at.get((frame, "assistant"), [])
+    sequence.speak[-1] = int(bool(responses))
+    for text in updates:
+        sequence.update[-1] = 1
+        sequence.put_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
+    sequence.update[-1] = 0
+    for text in responses:
+        sequence.put_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
+
+
+def collate(sequences: Sequence[TrainingSequence], name: str) -> Tensor:
+    """Pad one list of every sequence to a tensor ``[B, L]``; ids with 0, the others with -100."""
+    lists = [torch.tensor(getattr(sequence, name)) for sequence in sequences]
+    return nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value=0 if name == "ids" else IGNORED)
+
+
+def stream_losses(
+    model: StreamingModel,
+    sequences: Sequence[TrainingSequence],
+    images: Tensor,
+    *,
+    config: TrainConfig,
+    keep_negative: Callable[[Tensor], Tensor] | None = None,
+) -> Losses:
+    """Compute the losses of a batch.
+
+    Args:
+        model: The model.
+        sequences: ``B`` sequences.
+        images: Embeddings ``[N, D]`` of all image tokens, in the order of the sequences.
+        config: Weights.
+        keep_negative: Of labels ``[M]``, which to count; all by default.
+    """
+    ids = collate(sequences, "ids").to(model.device)
+    inputs = model.embed_tokens(ids).clone()
+    inputs[collate(sequences, "frames") != IGNORED] = images.to(inputs.dtype)
+    hidden = model(inputs)
+    targets = collate(sequences, "targets").to(model.device)
+    taught = targets != IGNORED
+    text = cross_entropy(model.token_logits(hidden[taught]), targets[taught])
+    weight = torch.tensor(config.positive_weight, device=model.device)
+    losses = []
+    for name, head in (("speak", model.speaking_decision_head), ("update", model.dst_update_head)):
+        labels = collate(sequences, name).to(model.device)
+        counted = labels != IGNORED
+        if keep_negative is not None:
+            counted &= keep_negative(labels)
+        logits = head(hidden[counted].float())[:, 0]
+        losses.append(binary_cross_entropy_with_logits(logits, labels[counted].float(), pos_weight=weight))
+    return Losses(text=text, speak=losses[0], update=losses[1])
+
+
+def train(
+    model: StreamingModel,
+    batches: Iterable[tuple[Sequence[TrainingSequence], Tensor]],
+    *,
+    config: TrainConfig,
+    embed: Callable[[Tensor], Tensor] | None = None,
+    rates: Mapping[str, float] | None = None,
+) -> Iterator[Losses]:
+    """Train on batches, one optimiser step each, and yield the losses of each step.
+
+    Args:
+        model: Trained in place; parameters that do not require a gradient are left alone.
+        batches: Sequences and the features ``[N, ...]`` of their image tokens; at least ``num_steps`` of them.
+        config: How to train.
+        embed: Features to embeddings ``[N, D]``; the model's projector by default.
+        rates: Factors of the learning rate by parameter-name prefix.
+    """
+    optimizer, schedule = _optimizer(model, config, rates or {})
+    random = torch.Generator().manual_seed(config.seed)
+    model.train()
+
+    def keep_negative(labels: Tensor) -> Tensor:
+        drawn = torch.rand(labels.shape, generator=random).to(labels.device)
+        return (labels == 1) | (drawn < config.negative_rate)
+
+    for sequences, features in islice(batches, config.num_steps):
+        with torch.autocast(model.device.type, torch.bfloat16):
+            images = (embed or model.embed_frames)(features)
+            losses = stream_losses(model, sequences, images, config=config, keep_negative=keep_negative)
+        loss = losses.text + config.decision_weight * (losses.speak + losses.update)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+        optimizer.step()
+        schedule.step()
+        yield Losses(text=losses.text.detach(), speak=losses.speak.detach(), update=losses.update.detach())
+    model.eval()
+
+
+def _optimizer(
+    model: StreamingModel, config: TrainConfig, rates: Mapping[str, float]
+) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+    groups: dict[float, list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            factor = next((rate for prefix, rate in rates.items() if name.startswith(prefix)), 1.0)
+            groups.setdefault(factor * config.learning_rate, []).append(parameter)
+    optimizer = torch.optim.AdamW(
+        [{"params": parameters, "lr": rate} for rate, parameters in groups.items()],
+        weight_decay=config.weight_decay,
+        betas=(0.9, 0.98),
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=list(groups), total_steps=max(config.num_steps, 2) + 1, pct_start=0.08
+    )
+    return optimizer, schedule

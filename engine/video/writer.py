@@ -1,0 +1,157 @@
+"""Writes video: images become an H.264 mp4 that every browser plays, and any readable video is converted to one.
+
+yuv420p, BT.601 colours and tagged so, the index at the front, a key picture at least every 2 s so that a browser
+seeks precisely. Files appear whole or not at all. No audio: ``convert_for_browser`` drops it. libx264 comes
+with PyAV; no ffmpeg program is needed.
+"""
+
+import itertools
+import math
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import av
+import cv2
+import numpy as np
+from av.codec.context import Flags
+from av.container import OutputContainer
+from av.video.frame import PictureType, VideoFrame
+from av.video.reformatter import ColorRange, Colorspace
+from av.video.stream import VideoStream
+
+from engine.errors import VideoError
+from engine.records import write_whole
+from engine.video.decoders import Track, find_track
+from engine.video.reader import EPSILON_S, check_start, ends_before, show
+
+CLOCK = 90_000
+"""Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""
+KEY_EVERY_S = 2.0
+"""Longest time between two key pictures, in seconds; pictures further apart are all key pictures."""
+MAX_WIDTH = 1280
+"""Width that ``convert_for_browser`` keeps to, in pixels."""
+
+
+class Encoder:
+    """Encodes images with given times into an open container; ``write`` each, then ``finish``."""
+
+    def __init__(
+        self, container: OutputContainer, *, height: int, width: int, fps: Fraction, crf: int, preset: str
+    ) -> None:
+        options = {"crf": str(crf), "preset": preset}
+        stream = container.add_stream("libx264", rate=fps, options=options)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, CLOCK)
+        stream.codec_context.max_b_frames = 0  # with them, an mp4 of a variable rate gets a wrong duration
+        stream.codec_context.flags |= Flags.frame_duration
+        stream.codec_context.colorspace = Colorspace.SMPTE170M
+        stream.codec_context.color_range = ColorRange.MPEG
+        self._container: OutputContainer = container
+        self._stream: VideoStream = stream
+        self._key_s = -math.inf
+
+    def write(self, image: np.ndarray, *, time_s: float | Fraction, until_s: float | Fraction) -> None:
+        """Encode one image, uint8 [H, W, 3] RGB, on display from ``time_s`` to ``until_s``."""
+        shape = (self._stream.height, self._stream.width, 3)
+        if image.dtype != np.uint8 or image.shape != shape:
+            raise ValueError(f"images must all be uint8 {list(shape)}, not {image.dtype} {list(image.shape)}")
+        frame = VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
+        frame = frame.reformat(format="yuv420p", dst_colorspace=Colorspace.SMPTE170M)
+        frame.pts, frame.time_base = round(time_s * CLOCK), Fraction(1, CLOCK)
+        frame.duration = round(until_s * CLOCK) - frame.pts
+        if until_s - self._key_s > KEY_EVERY_S:
+            frame.pict_type, self._key_s = PictureType.I, float(time_s)
+        self._container.mux(self._stream.encode(frame))
+
+    def finish(self) -> None:
+        """Write the pictures that the encoder still holds."""
+        self._container.mux(self._stream.encode(None))
+
+
+@contextmanager
+def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int, preset: str) -> Iterator[Encoder]:
+    """Open an encoder whose file takes the place of ``path`` when the block ends well."""
+    if height < 2 or width < 2 or height % 2 or width % 2:
+        raise ValueError(f"height and width must be even for H.264 yuv420p, not {height} x {width}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            part = Path(folder, "video.mp4")  # FFmpeg opens it a second time, by name, to move the index to the front
+            with av.open(f"file:{part}", "w", format="mp4", options={"movflags": "+faststart"}) as container:
+                encoder = Encoder(container, height=height, width=width, fps=fps, crf=crf, preset=preset)
+                yield encoder
+                encoder.finish()
+            with part.open("rb") as encoded, write_whole(path, binary=True) as file:
+                shutil.copyfileobj(encoded, file)
+    except (av.error.FFmpegError, OSError) as error:
+        raise VideoError(f"{path}: cannot be written ({error}); check the folder and its free space") from error
+
+
+def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | Fraction, crf: int = 23) -> int:
+    """Write images, uint8 [H, W, 3] RGB of one even size, as a video at ``fps``. Returns their number.
+
+    ``crf`` is x264's quality, from 0 (lossless) to 51. Raises ``ValueError`` for no images, other shapes, odd
+    sizes, a wrong rate or quality; ``VideoError`` when the encoder or the disk fails. ``path`` is untouched then.
+    """
+    rate = Fraction(fps).limit_denominator(1001) if math.isfinite(fps) else Fraction(0)
+    if rate <= 0:
+        raise ValueError(f"fps must be finite and at least 1/1001, not {fps}")
+    if not 0 <= crf <= 51:
+        raise ValueError(f"crf must be between 0 and 51, not {crf}")
+    rest = iter(images)
+    first = next(rest, None)
+    if first is None:
+        raise ValueError("there are no images; a video needs at least one")
+    if first.ndim != 3:
+        raise ValueError(f"images must be uint8 [H, W, 3], not of shape {list(first.shape)}")
+    height, width = first.shape[:2]
+    with open_encoder(Path(path), height=height, width=width, fps=rate, crf=crf, preset="medium") as encoder:
+        count = 0
+        for image in itertools.chain([first], rest):
+            encoder.write(image, time_s=count / rate, until_s=(count + 1) / rate)
+            count += 1
+    return count
+
+
+def convert_for_browser(
+    source: str | Path, target: str | Path, *, start_s: float = 0.0, duration_s: float = math.inf
+) -> None:
+    """Re-encode any readable video to an H.264 mp4 with its own pictures at their true times; audio is dropped.
+
+    ``start_s`` and ``duration_s`` cut it: the file's second ``start_s`` becomes 0 s, and a picture that is on display
+    at a cut stays so up to it.
+    Upright, reduced to at most 1280 pixels wide, to even sizes. A damaged source is converted as far as it can
+    be read, with a ``VideoWarning``. Raises ``VideoError`` when nothing can be read, the video ends before
+    ``start_s``, or the target cannot be written; ``target`` is untouched then.
+    """
+    track = replace(find_track(Path(source)), begin_s=start_s)
+    check_start(track, start_s)
+    height, width = _reduced(track)
+    fps = Fraction(track.fps or 25).limit_denominator(1001)
+    written_s = -1.0
+
+    def is_later(time_s: float, until_s: float) -> bool:
+        return until_s > start_s + EPSILON_S and round(time_s * CLOCK) > round(written_s * CLOCK)
+
+    with open_encoder(Path(target), height=height, width=width, fps=fps, crf=23, preset="veryfast") as encoder:
+        for shown in show(track, wants=is_later, stop_s=start_s + duration_s):
+            image = cv2.resize(shown.image, (width, height), interpolation=cv2.INTER_AREA)
+            begin_s = start_s if written_s < 0 else shown.time_s  # the first picture is on display from the start
+            until_s = min(shown.until_s, start_s + duration_s)
+            encoder.write(image, time_s=begin_s - start_s, until_s=until_s - start_s)
+            written_s = max(0.0, shown.time_s)
+        if written_s < 0:
+            raise ends_before(track, start_s)
+
+
+def _reduced(track: Track) -> tuple[int, int]:
+    if not (track.width and track.height):  # its header has no size, and no picture can be read
+        raise VideoError(f"{track.path}: has no picture that can be read; copy or download it again")
+    scale = min(1.0, MAX_WIDTH / track.width)
+    height, width = (max(2, 2 * round(side * scale / 2)) for side in (track.height, track.width))
+    return height, width

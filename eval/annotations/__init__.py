@@ -1,0 +1,1 @@
+"""Corrections of references, and agreement between reviewers."""

@@ -1,0 +1,243 @@
+"""References with their corrections applied.
+
+Of one reviewer the last word counts. Where reviewers want different things the source stands and the conflict is
+listed, unless ``prefer`` names one of them, whose word settles it. A correction that does not fit the sample any more
+is listed too: nothing is dropped silently. Every correction gets a status that says whether it is in force.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, get_args
+
+from engine.dialogue import parse_update
+from eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
+from eval.data.samples import Sample, Turn, turn_order
+
+Aspect = Literal["text", "time", "presence"]
+CorrectionStatus = Literal["in conflict", "effective", "overruled", "replaced", "does not fit"]
+"""``in conflict``: reviewers want different things and the source stands. ``effective``: the corrected reference has
+it. ``overruled``: a preferred reviewer wants something else. ``replaced``: a later correction of the same reviewer
+stands in its place. ``does not fit``: the source has no such turn."""
+_ASPECTS: Final[Mapping[CorrectionKind, Aspect]] = {
+    "text": "text",
+    "update": "text",
+    "time": "time",
+    "boundary": "time",
+    "add": "presence",
+    "delete": "presence",
+}
+"""What a correction of each kind is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What one reviewer wants of one aspect of a turn."""
+
+    reviewer: str
+    """Who."""
+    value: str | float
+    """The text, the time in seconds, or ``keep`` or ``delete``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """Reviewers who want different things."""
+
+    turn: TurnName
+    """Of which turn."""
+    aspect: Aspect
+    """Of its text, its time, or whether it is there."""
+    wishes: tuple[Wish, ...]
+    """One per reviewer, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unusable:
+    """A correction that does not fit the sample."""
+
+    correction: Correction
+    """The correction."""
+    reason: str
+    """Why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedTurn:
+    """A turn of the corrected reference and where it comes from."""
+
+    turn: Turn
+    """As corrected."""
+    name: TurnName
+    """What further corrections call it."""
+    source: int | None
+    """Position in the source's ``Sample.turns``; None when it was added."""
+    reviewers: tuple[str, ...]
+    """Whose corrections it bears; empty when it is as in the source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedSample:
+    """A sample with its corrections applied."""
+
+    sample: Sample
+    """The corrected sample."""
+    turns: tuple[CorrectedTurn, ...]
+    """Parallel to ``sample.turns``."""
+    deleted: tuple[int, ...]
+    """Positions in the source's ``Sample.turns`` of what was taken out."""
+    conflicts: tuple[Conflict, ...]
+    """What reviewers do not agree on and no preferred one settles; there the source stands."""
+    unusable: tuple[Unusable, ...]
+    """What does not fit the sample."""
+    statuses: tuple[CorrectionStatus, ...] = field(default=(), compare=False)
+    """Of each correction that was given, in their order."""
+
+    @property
+    def num_changed(self) -> int:
+        """How many turns are changed, added or deleted."""
+        return sum(bool(turn.reviewers) for turn in self.turns) + len(self.deleted)
+
+
+def apply_corrections(
+    sample: Sample, corrections: Iterable[Correction], *, prefer: Sequence[str] = ()
+) -> CorrectedSample:
+    """Apply corrections, oldest first. ``prefer`` names reviewers whose word counts in a conflict, best first."""
+    places = {
+        name.key: _Place(name=name, turn=turn, source=number)
+        for number, (name, turn) in enumerate(zip(name_turns(sample.turns), sample.turns, strict=True))
+    }
+    listed = tuple(corrections)
+    touched = list[list[_Place]]()
+    unusable = []
+    for number, correction in enumerate(listed):
+        touched.append([])
+        try:
+            check_correction(sample, correction)
+            touched[-1] = _find_places(places, correction)
+            for place in touched[-1]:
+                place.wish(correction, number)
+        except ValueError as error:
+            unusable.append(Unusable(correction=correction, reason=str(error)))
+    results = [place.result(prefer) for place in places.values()]
+    kept = [result for result in results if isinstance(result, CorrectedTurn)]
+    turns = tuple(sorted(kept, key=lambda result: turn_order(result.turn)))
+    return CorrectedSample(
+        sample=replace(sample, turns=tuple(result.turn for result in turns)),
+        turns=turns,
+        deleted=tuple(result for result in results if isinstance(result, int)),
+        conflicts=tuple(conflict for place in places.values() for conflict in place.conflicts(prefer)),
+        unusable=tuple(unusable),
+        statuses=tuple(
+            _status([place.status(correction, number, prefer) for place in touched[number]])
+            for number, correction in enumerate(listed)
+        ),
+    )
+
+
+def _status(of_turns: Sequence[CorrectionStatus]) -> CorrectionStatus:
+    """Return the status of a correction from that at each of its turns: a boundary moves several."""
+    return min(of_turns, key=get_args(CorrectionStatus).index, default="does not fit")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Place:
+    """A turn while corrections are gathered: per aspect what each reviewer wants."""
+
+    name: TurnName
+    turn: Turn
+    source: int | None
+    wishes: dict[Aspect, dict[str, str | float]] = field(
+        default_factory=lambda: {"text": {}, "time": {}, "presence": {}}
+    )
+    last: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Of each reviewer the number of the last correction of the text, of the time, the last addition and deletion."""
+
+    def wish(self, correction: Correction, number: int) -> None:
+        reviewer = correction.reviewer
+        if correction.kind == "boundary" and self.wishes["presence"].get(reviewer) == "delete":
+            return  # the turns that are moved are those that stand for this reviewer
+        self.last[_slot(correction), reviewer] = number
+        self.wishes["presence"][reviewer] = "delete" if correction.kind == "delete" else "keep"
+        if correction.text is not None and correction.kind in ("text", "update"):
+            update = parse_update(correction.text) if correction.kind == "update" else None
+            self.wishes["text"][reviewer] = correction.text if update is None else str(update)
+        if correction.time_s is not None and correction.kind in ("time", "boundary"):
+            self.wishes["time"][reviewer] = correction.time_s
+
+    def standing(self) -> Iterator[tuple[Aspect, Mapping[str, str | float]]]:
+        """Yield what is wanted of each aspect; of a turn that a reviewer deletes that one wants nothing else."""
+        gone = {reviewer for reviewer, value in self.wishes["presence"].items() if value == "delete"}
+        for aspect, wishes in self.wishes.items():
+            yield aspect, {who: value for who, value in wishes.items() if aspect == "presence" or who not in gone}
+
+    def conflicts(self, prefer: Sequence[str]) -> Iterator[Conflict]:
+        standing = dict(self.standing())
+        if _choose(standing["presence"], prefer) == "delete":
+            return  # nothing of it is left to differ on
+        for aspect, wishes in standing.items():
+            if len(set(wishes.values())) > 1 and _choose(wishes, prefer) is None:
+                listed = tuple(Wish(reviewer=who, value=value) for who, value in sorted(wishes.items()))
+                yield Conflict(turn=self.name, aspect=aspect, wishes=listed)
+
+    def status(self, correction: Correction, number: int, prefer: Sequence[str]) -> CorrectionStatus:
+        """Return whether a correction is in force at this turn; ``number`` is its place among all corrections."""
+        aspect, reviewer, standing = _ASPECTS[correction.kind], correction.reviewer, dict(self.standing())
+        wish = standing[aspect].get(reviewer)
+        is_last = self.last.get((_slot(correction), reviewer)) == number
+        if (
+            not is_last
+            or wish is None
+            or (aspect == "presence" and (wish == "delete") != (correction.kind == "delete"))
+        ):
+            return "replaced"
+        chosen, presence = _choose(standing[aspect], prefer), _choose(standing["presence"], prefer)
+        if aspect != "presence" and presence == "delete":
+            return "overruled"
+        is_torn = self.source is None and presence is None  # a turn that not all want to be added is not there
+        if chosen is None or (aspect != "presence" and is_torn):
+            return "in conflict"
+        return "effective" if chosen == wish else "overruled"
+
+    def result(self, prefer: Sequence[str]) -> CorrectedTurn | int | None:
+        """Return the turn; the source's position when it is deleted; None when what was added is not there."""
+        chosen = {aspect: _choose(wishes, prefer) for aspect, wishes in self.standing()}
+        is_there = chosen["presence"] != "delete" and (self.source is not None or chosen["presence"] == "keep")
+        if not is_there:
+            return self.source
+        text, time_s = chosen["text"], chosen["time"]
+        turn = self.turn if text is None else replace(self.turn, text=str(text))
+        turn = turn if time_s is None else replace(turn, time_s=float(time_s))
+        bears = {who for aspect, wishes in self.standing() for who in wishes if chosen[aspect] == wishes[who]}
+        has_changed = self.source is None or turn != self.turn
+        reviewers = tuple(sorted(bears)) if has_changed else ()
+        return CorrectedTurn(turn=turn, name=self.name, source=self.source, reviewers=reviewers)
+
+
+def _slot(correction: Correction) -> str:
+    """Return what a later correction must be about to stand in the place of this one."""
+    aspect = _ASPECTS[correction.kind]
+    return correction.kind if aspect == "presence" else aspect
+
+
+def _choose(wishes: Mapping[str, str | float], prefer: Sequence[str]) -> str | float | None:
+    """Return what all want, or what the best-preferred reviewer wants; None where nobody's word counts."""
+    values = set(wishes.values())
+    if len(values) == 1:
+        return values.pop()
+    return next((wishes[reviewer] for reviewer in prefer if reviewer in wishes), None)
+
+
+def _find_places(places: dict[tuple[str, int, str, int], _Place], correction: Correction) -> list[_Place]:
+    key = correction.turn.key
+    if correction.kind == "add" and key not in places:
+        name = correction.turn
+        turn = Turn(time_s=name.time_s, role=name.role, text=name.text)
+        places[key] = _Place(name=name, turn=turn, source=None)
+    if key not in places:
+        raise ValueError(
+            f"the reference has no {correction.turn.role} turn {correction.turn.text!r} at "
+            f"{correction.turn.time_s:g} s; its source has changed since"
+        )
+    if correction.kind == "boundary":
+        return [place for other, place in places.items() if other[:2] == key[:2]]
+    return [places[key]]

@@ -1,0 +1,1 @@
+"""Samples of a split: loading, writing and the published data formats."""

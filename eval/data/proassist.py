@@ -1,0 +1,77 @@
+"""ProAssist prepared dialogues: images and words in the order in which the published model reads them.
+
+Turns are ``system | frames {start, end} | user | assistant``; frames are half-open and absolute in the video. Places
+come from that order, not from ``time``. The assistant sits on the last frame of the ``frames`` turn before it. The user
+speaks before the image that follows, on frame ``end`` (in the six real dialogues always ``floor(time * fps)``); a user
+who is answered before another image comes sits on the frame of the answer. A turn's time is the start of its frame.
+There is no DST: steps S1..Sn come from the numbered recipe in ``metadata.knowledge``, and no turn updates them.
+"""
+
+import re
+from typing import Literal
+
+from engine.records import Step
+from eval.data.clips import Extent, PublishedClip, PublishedTurn, read_extent
+from eval.data.json_fields import Fields
+
+_ROLES = ("system", "frames", "user", "assistant")
+_NUMBERED = re.compile(r"\s*([0-9]{1,4})[.)]\s*(\S.*)")
+
+
+def read_dialogue(fields: Fields) -> PublishedClip:
+    """Read one dialogue. Raises ``ValueError`` naming the field."""
+    extent = read_extent(fields)
+    metadata = fields.read_part("metadata")
+    return PublishedClip(
+        extent=extent,
+        goal=metadata.read_text("task_goal"),
+        steps=_read_steps(metadata),
+        turns=_read_turns(fields, extent),
+        initial_state={},
+    )
+
+
+def _read_turns(fields: Fields, extent: Extent) -> tuple[PublishedTurn, ...]:
+    entries = [entry for entry in fields.read_parts("conversation") if entry.read_choice("role", _ROLES) != "system"]
+    roles = [entry.read_text("role") for entry in entries]
+    turns = []
+    next_frame, has_images = extent.start_frame, False
+    for i, entry in enumerate(entries):
+        if roles[i] == "frames":
+            next_frame, has_images = _read_end(entry, next_frame), True
+            continue
+        is_on_last_frame = next((role for role in roles[i:] if role != "user"), None) == "assistant"
+        if is_on_last_frame and not has_images:
+            raise entry.error("role", "must be preceded by a frames turn: put one before the first answer")
+        role: Literal["user", "assistant"] = "user" if roles[i] == "user" else "assistant"
+        frame = next_frame - 1 if is_on_last_frame else next_frame
+        text = entry.read_text("content")
+        turns.append(PublishedTurn(frame=frame, time_s=frame / extent.fps, role=role, text=text))
+    return tuple(turns)
+
+
+def _read_end(entry: Fields, next_frame: int) -> int:
+    start, end = entry.read_index("start"), entry.read_index("end")
+    if start < next_frame:
+        raise entry.error("start", f"must not be before frame {next_frame}, where the frames so far end")
+    if end <= start:
+        raise entry.error("end", f"must be larger than start, {start}")
+    return end
+
+
+def _read_steps(metadata: Fields) -> tuple[Step, ...]:
+    if metadata.record.get("knowledge") == "":
+        return ()
+    names: dict[str, str] = {}
+    for line in metadata.read_text("knowledge").splitlines():
+        match = _NUMBERED.fullmatch(line)
+        if match and f"S{int(match[1])}" in names:
+            raise metadata.error("knowledge", f"must number each step once, not {match[1]} twice")
+        if match:
+            names[f"S{int(match[1])}"] = match[2].strip()
+        elif names and line.strip():
+            names[[*names][-1]] += f" {line.strip()}"
+    steps = tuple(Step(id=step_id, name=name) for step_id, name in names.items())
+    if [step.id for step in steps] != [f"S{number}" for number in range(1, len(steps) + 1)] or not steps:
+        raise metadata.error("knowledge", "must be a recipe numbered 1. 2. 3., or empty text for a task without steps")
+    return steps

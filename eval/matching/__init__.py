@@ -1,0 +1,1 @@
+"""Matching of predictions with references in time and meaning."""

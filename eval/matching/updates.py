@@ -1,0 +1,101 @@
+"""Pairs predicted with reference updates of the state in time, one to one.
+
+Text costs 0 when exact and 0.5 for the same step, plus the distance as in turn matching; leaving a prediction alone
+costs 1, as does a silent frame there. What is then left on both sides is paired nearest first, so that a right
+transition of a wrong step is seen. Malformed predictions are never paired.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.dialogue import Update, parse_update
+from engine.records import FrameOutput, turn_frame
+from eval.data.samples import Sample
+from eval.matching.assignment import Link, assign
+
+WINDOW_S = 2.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedUpdate:
+    """One update text at its frame."""
+
+    frame_index: int
+    """Index of the sampled frame."""
+    text: str
+    """As written, such as ``S3->complete``; malformed ones too."""
+
+
+def reference_updates(sample: Sample) -> tuple[TimedUpdate, ...]:
+    """Return the reference's updates at their frames, in order."""
+    return tuple(
+        TimedUpdate(frame_index=turn_frame(turn.time_s, sample.fps), text=turn.text)
+        for turn in sample.turns
+        if turn.role == "update"
+    )
+
+
+def predicted_updates(outputs: Sequence[FrameOutput]) -> tuple[TimedUpdate, ...]:
+    """Return the updates that were written, in order."""
+    return tuple(TimedUpdate(frame_index=out.frame_index, text=text) for out in outputs for text in out.updates)
+
+
+def update_window(fps: float) -> tuple[int, int]:
+    """Return the frames, relative to a prediction, in which its reference may lie: ``WINDOW_S`` to either side."""
+    reach = int(WINDOW_S * fps)
+    return -reach, reach
+
+
+def match_updates(
+    gen: Sequence[TimedUpdate],
+    ref: Sequence[TimedUpdate],
+    *,
+    match_window: tuple[int, int],
+    dist_func_factor: float = 0.3,
+    dist_func_power: float = 1.5,
+) -> tuple[Link, ...]:
+    """Pair predicted with reference updates, one to one, by position of the prediction.
+
+    A pair needs l <= reference frame - predicted frame <= r of ``match_window`` (l, r), and a prediction that is an
+    update; it costs text + factor * (distance / max(-l, r)) ** power. Raises ``ValueError`` for a window that ends
+    before it begins.
+    """
+    left, right = match_window
+    if left > right:
+        raise ValueError(f"match_window must be (first, last) in frames; got {match_window}")
+    texts = _text_costs(gen, ref)
+    shifts = _frames(ref)[None, :] - _frames(gen)[:, None]
+    far = dist_func_factor * (np.abs(shifts) / max(abs(left), abs(right), 1)) ** dist_func_power
+    costs = np.where((shifts >= left) & (shifts <= right), texts + far, np.inf)
+    links = assign(np.where(texts < 1, costs, np.inf), unmatched_cost=1.0)
+    for link in links:
+        costs[link.gen_index, :] = costs[:, link.ref_index] = np.inf
+    return tuple(sorted((*links, *assign(costs)), key=lambda link: link.gen_index))
+
+
+def _frames(updates: Sequence[TimedUpdate]) -> NDArray[np.int64]:
+    return np.array([update.frame_index for update in updates], dtype=np.int64)
+
+
+def _text_costs(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> NDArray[np.float64]:
+    """Return [P, R]: 0 for equal updates, 0.5 for the same step, 1 for another, inf for malformed text."""
+    updates, steps = dict[Update, int](), dict[str, int]()
+    (gen_updates, gen_steps), (ref_updates, ref_steps) = (_numbers(texts, updates, steps) for texts in (gen, ref))
+    costs = np.where(gen_steps[:, None] == ref_steps[None, :], 0.5, 1.0)
+    costs[gen_updates[:, None] == ref_updates[None, :]] = 0.0
+    costs[gen_updates < 0, :] = costs[:, ref_updates < 0] = np.inf
+    return costs
+
+
+def _numbers(
+    timed: Sequence[TimedUpdate], updates: dict[Update, int], steps: dict[str, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the distinct updates and their steps, both dictionaries grow; malformed text is -1."""
+    parsed = [parse_update(one.text) for one in timed]
+    return (
+        np.array([-1 if one is None else updates.setdefault(one, len(updates)) for one in parsed], dtype=np.int64),
+        np.array([-1 if one is None else steps.setdefault(one.step_id, len(steps)) for one in parsed], dtype=np.int64),
+    )

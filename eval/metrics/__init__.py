@@ -1,0 +1,1 @@
+"""All scores: definitions, counts and their computation."""

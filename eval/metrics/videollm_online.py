@@ -1,0 +1,137 @@
+"""VideoLLM-online's four scores of a teacher-forced conversation: LM-PPL, TimeDiff, Fluency, LM-Correctness.
+
+In terms of one turn: F learned frames, T response tokens, C leading greedy-correct tokens, and d, the frames by which
+the first decision to speak comes early (positive) or late (negative). Two traps of the definition stand beside the
+numbers (``eval.metrics.definitions``): an answer that is never given in the last turn counts as perfectly timed, and
+nothing that the model does after it first speaks in a turn counts. Without data a score is nan; the published program
+says 1, 0, 1 and 1.
+
+**Source**: ``stream_evaluate`` of VideoLLM-online (arXiv 2406.11816; commit e2c78ec), golden/live_metrics.json.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from engine.json_records import Amount
+from eval.metrics.counts import Counts, mean, share
+
+SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
+"""The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""
+_Numbers = Annotated[tuple[Amount, ...], Field(min_length=len(SCORES), max_length=len(SCORES))]
+
+
+@dataclass(frozen=True, slots=True)  # not keyword-only: the door is written with positional fields
+class LiveTurn:
+    """What the model thought during one reference turn. Raises ``ValueError`` for lengths that do not fit."""
+
+    silent_prob: tuple[float, ...]
+    """Per learned frame [F], probability of the silent token, in [0, 1]."""
+    other_prob: tuple[float, ...]
+    """Per learned frame [F], probability of the likeliest other token, in [0, 1]."""
+    token_correct: tuple[bool, ...]
+    """Per response token [T], whether the greedy token is the reference's."""
+    token_nll: tuple[float, ...]
+    """Per response token [T], negative log-likelihood of the reference's token, in nats."""
+    late_silent_prob: tuple[float, ...]
+    """As ``silent_prob`` at the frames after the turn, the answer withheld."""
+    late_other_prob: tuple[float, ...]
+    """As ``other_prob`` at the frames after the turn, the answer withheld."""
+
+    def __post_init__(self) -> None:
+        """Check that what belongs together has one length."""
+        pairs = (("silent_prob", "other_prob"), ("token_correct", "token_nll"), ("late_silent_prob", "late_other_prob"))
+        for one, other in pairs:
+            if len(getattr(self, one)) != len(getattr(self, other)):
+                lengths = f"{len(getattr(self, one))} and {len(getattr(self, other))}"
+                raise ValueError(f"{one} and {other} must have one length; got {lengths}")
+
+    @property
+    def num_leading_correct(self) -> int:
+        """Greedy-correct tokens before the first wrong one: C."""
+        return next((index for index, correct in enumerate(self.token_correct) if not correct), len(self.token_correct))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveCounts(Counts):
+    """The scores of one or many conversations, in the order of ``SCORES``."""
+
+    sums: _Numbers = (0.0,) * len(SCORES)
+    """Sum of each score over the conversations in which it is defined."""
+    num_defined: _Numbers = (0.0,) * len(SCORES)
+    """Conversations in which each score is defined."""
+
+
+def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, float]:
+    """Score one conversation: means over its turns.
+
+    ``lm_ppl`` (>= 1) and ``lm_correctness`` = C/T over turns with tokens; ``frame_diff`` = |d| in frames (TimeDiff is
+    this over fps) over turns with frames; ``fluency`` in [0, 1] over turns with both: (F+C)/(F+T) for d = 0,
+    (F-d)/(F+T) when early, (F-1)/(F+T) when late. ``threshold`` 0 means argmax; above it a frame is silent only if its
+    silent probability reaches it too. nan where no turn has data. Raises ``ValueError`` for a threshold outside
+    [0, 1] or too few late frames.
+    """
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must be within [0, 1]; got {threshold}")
+    spoken = [turn for turn in turns if turn.token_nll]
+    leads = [_lead(turns, index, threshold=threshold) for index in range(len(turns))]
+    return {
+        "lm_ppl": mean([math.exp(mean(turn.token_nll)) for turn in spoken]),
+        "frame_diff": mean([abs(lead) for turn, lead in zip(turns, leads, strict=True) if turn.silent_prob]),
+        "fluency": mean(
+            [
+                _fluency(turn, lead)
+                for turn, lead in zip(turns, leads, strict=True)
+                if turn.silent_prob and turn.token_correct
+            ]
+        ),
+        "lm_correctness": mean([share(turn.num_leading_correct, len(turn.token_correct)) for turn in spoken]),
+    }
+
+
+def count_live(turns: Sequence[LiveTurn], *, fps: float, threshold: float) -> LiveCounts:
+    """Score one conversation and make it countable: a split's score is the mean over its conversations."""
+    scores = live_metrics(turns, threshold=threshold)
+    scores["time_diff_s"] = scores["frame_diff"] / fps
+    values = [scores[name] for name in SCORES]
+    return LiveCounts(
+        sums=tuple(0.0 if math.isnan(value) else value for value in values),
+        num_defined=tuple(float(not math.isnan(value)) for value in values),
+    )
+
+
+def summarize_live(counts: LiveCounts) -> dict[str, float]:
+    """Return the mean of each score, ``live_*``, over the conversations in which it is defined; nan where in none."""
+    return {f"live_{name}": share(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
+
+
+def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:
+    turn, num_frames = turns[index], len(turns[index].silent_prob)
+    first = _first_speak(turn.silent_prob, turn.other_prob, threshold=threshold)
+    if first is not None:
+        return num_frames - 1 - first
+    if index == len(turns) - 1:
+        return 0
+    num_late = max(min(len(turns[index + 1].silent_prob), num_frames - 1), 0)
+    if len(turn.late_silent_prob) < num_late:
+        got = len(turn.late_silent_prob)
+        raise ValueError(f"turn {index} never speaks and needs {num_late} frames after it in late_*_prob; got {got}")
+    late = _first_speak(turn.late_silent_prob[:num_late], turn.late_other_prob[:num_late], threshold=threshold)
+    return -num_late if late is None else -(late + 1)
+
+
+def _first_speak(silent_prob: Sequence[float], other_prob: Sequence[float], *, threshold: float) -> int | None:
+    for index, (silent, other) in enumerate(zip(silent_prob, other_prob, strict=True)):
+        is_silent = silent >= other and silent >= threshold
+        if not is_silent:
+            return index
+    return None
+
+
+def _fluency(turn: LiveTurn, lead: int) -> float:
+    num_frames, num_tokens = len(turn.silent_prob), len(turn.token_correct)
+    right = turn.num_leading_correct if lead == 0 else -lead if lead > 0 else -1
+    return (num_frames + right) / (num_frames + num_tokens)

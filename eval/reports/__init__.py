@@ -1,0 +1,1 @@
+"""Tables, charts and comparisons of scored runs."""

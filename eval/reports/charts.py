@@ -1,0 +1,114 @@
+"""What the charts of a split show: curves and histograms, as plain numbers ready for JSON.
+
+Curves come from the pooled counts of ``eval.metrics.score``; kinds of failure and wrong states are counted from the
+outputs, video by video, so that no more than one video's outputs are held at a time.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, get_args
+
+import numpy as np
+
+from engine.dialogue import STATES
+from engine.records import FrameOutput
+from eval.data.samples import Sample
+from eval.metrics.counts import Values, share
+from eval.metrics.decisions import DecisionCounts, reliability_bins
+from eval.metrics.dialogue_state import reference_states
+from eval.metrics.failures import FailureKind, JudgedVideo
+from eval.metrics.score import VideoCounts
+
+NUM_POINTS: Final = 101
+"""Thresholds of a precision-recall curve: 0, 0.01, ... 1."""
+_HEADS: Final = {"speak": "speaking", "update": "updating"}
+
+
+class FailureTally:
+    """Failures and states of many videos, added up as they come."""
+
+    def __init__(self) -> None:
+        self._failures: Counter[FailureKind] = Counter()
+        self._states: dict[int, Counter[str]] = {}
+
+    def add(self, sample: Sample, outputs: Sequence[FrameOutput], judged: JudgedVideo) -> None:
+        """Add one video: its failures, and per step how its state in each frame differs from the reference's."""
+        self._failures.update(failure.kind for failure in judged.failures)
+        ranks: dict[str, int] = {state: rank for rank, state in enumerate(STATES)}
+        for wanted, output in zip(reference_states(sample), outputs, strict=False):
+            for place, step in enumerate(sample.steps):
+                ahead = ranks[output.dst_state[step.id]] - ranks[wanted[step.id]]
+                word = "right" if ahead == 0 else "ahead" if ahead > 0 else "behind"
+                self._states.setdefault(place, Counter())[word] += 1
+
+    def failures(self) -> dict[str, int]:
+        """Return how often each kind of failure occurred."""
+        return {kind: self._failures[kind] for kind in get_args(FailureKind)}
+
+    def states(self) -> list[dict[str, float]]:
+        """Return, per step by its place in the task, the shares of frames in which it is right, ahead and behind."""
+        return [
+            {word: share(counts[word], counts.total()) for word in ("right", "ahead", "behind")}
+            for _, counts in sorted(self._states.items())
+        ]
+
+
+def chart_data(total: VideoCounts, tally: FailureTally) -> dict[str, Any]:
+    """Return what ``charts.json`` holds.
+
+    Args:
+        total: The pooled counts.
+        tally: Failures and states of the same videos.
+    """
+    heads = {head: getattr(total, name) for head, name in _HEADS.items()}
+    return {
+        "precision_recall": {head: precision_recall(counts) for head, counts in heads.items()},
+        "reliability": {
+            head: [
+                {"mean_prob": tenth.mean_prob, "expected_share": tenth.expected_share, "num_frames": tenth.num_frames}
+                for tenth in reliability_bins(counts)
+                if tenth.num_frames
+            ]
+            for head, counts in heads.items()
+        },
+        "leads_s": {head: _histogram(counts.leads_s) for head, counts in heads.items()},
+        "failures": tally.failures(),
+        "states": tally.states(),
+        "latency_ms": [
+            {"share": level, "latency_ms": total.system.latencies_ms.quantile(level)}
+            for level in np.linspace(0.01, 1, 100).round(2).tolist()
+            if total.system.latencies_ms.total
+        ],
+    }
+
+
+def precision_recall(counts: DecisionCounts) -> list[dict[str, float]]:
+    """Return precision and recall over frames at each threshold, from the probabilities as they were.
+
+    A frame counts as decided when its probability is greater than the threshold. Points without a decided frame, and
+    all without an expected one, are left out.
+    """
+    points = []
+    for threshold in np.linspace(0, 1, NUM_POINTS).round(2).tolist():
+        hits, alarms = _above(counts.expected_probs, threshold), _above(counts.other_probs, threshold)
+        if hits + alarms and counts.expected_probs.total:
+            points.append(
+                {
+                    "threshold": threshold,
+                    "precision": hits / (hits + alarms),
+                    "recall": hits / counts.expected_probs.total,
+                }
+            )
+    return points
+
+
+def _above(values: Values, threshold: float) -> float:
+    return float(values.weights[np.searchsorted(values.numbers, threshold, side="right") :].sum())
+
+
+def _histogram(values: Values) -> list[dict[str, float]]:
+    """Count numbers by the half second that they are nearest to."""
+    halves: Counter[float] = Counter()
+    for number, weight in zip(values.numbers.tolist(), values.weights.tolist(), strict=True):
+        halves[round(2 * number) / 2] += weight
+    return [{"lead_s": lead_s, "num_events": halves[lead_s]} for lead_s in sorted(halves)]

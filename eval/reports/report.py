@@ -1,0 +1,51 @@
+"""The scores of a split with their intervals, and of its videos, ready for the tables."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eval.metrics.bootstrap import NUM_RESAMPLES, Interval, bootstrap
+from eval.metrics.counts import Pool
+from eval.metrics.definitions import METRICS
+from eval.metrics.score import ScoreTexts, VideoCounts, score_counts, summarize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What is said of a split."""
+
+    num_videos: int
+    """Videos scored."""
+    scores: Mapping[str, float]
+    """Scores of the pooled counts; nan where undefined."""
+    intervals: Mapping[str, Interval]
+    """Their 95 % intervals; numbers of things have none."""
+    num_undefined: Mapping[str, int]
+    """Per score, videos in which it is undefined, if there are any."""
+
+
+def make_report(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts, num_resamples: int = NUM_RESAMPLES) -> Report:
+    """Score a split, with ``score_texts`` of an open ``TextScorer``."""
+    pool = Pool(rows, VideoCounts)
+    intervals = bootstrap(
+        pool, lambda counts: score_counts(counts, score_texts=score_texts), num_resamples=num_resamples
+    )
+    videos = [summarize([row], score_texts=score_texts) for row in rows]
+    undefined = {metric.name: sum(math.isnan(scores.get(metric.name, 0.0)) for scores in videos) for metric in METRICS}
+    return Report(
+        num_videos=len(rows),
+        scores=score_counts(pool.total(), score_texts=score_texts),
+        intervals={
+            metric.name: intervals[metric.name]
+            for metric in METRICS
+            if metric.name in intervals and not metric.is_count
+        },
+        num_undefined={name: number for name, number in undefined.items() if number},
+    )
+
+
+def video_scores(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts) -> dict[str, float]:
+    """Return the scores of one video, or of none, in the columns of ``videos.csv``."""
+    scores = summarize(rows, score_texts=score_texts)
+    renamed = {name.replace("CIDEr", "CIDEr_split_df"): value for name, value in scores.items()}
+    return {metric.name: renamed[metric.name] for metric in METRICS if metric.scope != "split"}

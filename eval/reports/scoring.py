@@ -1,0 +1,141 @@
+"""From a run folder to its tables: the outputs and records on disk against the references, and nothing else.
+
+So the tables of a run that was killed and continued are those of a run that was not, measured times apart. Rows stand
+in the order of the split; a video that failed, a record that cannot be read and a video without a record have a row
+with their error.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from eval.data.samples import Split
+from eval.matching.turns import Encode, ZeroCost
+from eval.metrics.counts import Pool
+from eval.metrics.score import ScoredVideo, VideoCounts, count_texts, score_video
+from eval.metrics.text import TextScorer
+from eval.reports.charts import FailureTally, chart_data
+from eval.reports.report import Report, make_report, video_scores
+from eval.reports.tables import write_columns, write_csv, write_json
+from eval.runs.folder import RunFolder, VideoRecord, why_missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSettings:
+    """What the scores depend on beside outputs and references."""
+
+    text_encoder: str
+    """Name of the sentence encoder."""
+    dataset: str = ""
+    """Name that chooses the match window; see ``eval.metrics.turn_taking.MATCH_WINDOWS_S``."""
+    zero_cost: ZeroCost = "keep"
+    """``keep`` or ``drop`` matches that cost nothing; see ``eval.matching.turns``."""
+
+
+def read_scoring(settings: Mapping[str, Any], *, default: ScoreSettings) -> ScoreSettings:
+    """Return how a run is scored by its ``run.json``; what that does not say, and the encoder, are the default's.
+
+    Raises ``ValueError`` for settings that are none.
+    """
+    dataset, zero_cost = settings.get("dataset", default.dataset), settings.get("zero_cost", default.zero_cost)
+    if not isinstance(dataset, str) or zero_cost not in get_args(ZeroCost):
+        raise ValueError(
+            f"the run was scored with dataset {dataset!r} and zero_cost {zero_cost!r}, which are not known"
+        )
+    return replace(default, dataset=dataset, zero_cost=zero_cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredRun:
+    """The scores of a run."""
+
+    report: Report
+    """Of the split."""
+    rows: tuple[Mapping[str, str | float], ...]
+    """Of its videos, as in ``videos.csv``."""
+    errors: Mapping[str, str]
+    """Per video that has no scores, why."""
+    remarks: Mapping[str, str]
+    """Per video that is odd, how."""
+    charts: Mapping[str, Any]
+    """What its charts show; see ``eval.reports.charts``."""
+    text_problem: str | None
+    """Why text scores are missing, if they are."""
+
+
+def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: Encode, scorer: TextScorer) -> ScoredRun:
+    """Score what a run folder holds of a split.
+
+    Args:
+        folder: The run folder, finished or not.
+        split: What ``read_split`` returned.
+        settings: Match window and kind of matching.
+        encode: Texts to embeddings ``[N, D]``, of ``settings.text_encoder``.
+        scorer: An open ``TextScorer``.
+    """
+    run = RunFolder(folder)
+    illegal, has_states = run.illegal_updates(), run.has_states()
+    records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
+    errors = dict(_errors(split, records))
+    scored: dict[str, ScoredVideo] = {}
+    tally = FailureTally()
+    for sample in split.samples:
+        record = records[sample.video_id]
+        if record is not None and sample.video_id not in errors:
+            try:
+                outputs = run.outputs(sample)
+                scored[sample.video_id] = score_video(
+                    sample,
+                    outputs,
+                    encode=encode,
+                    dataset=settings.dataset,
+                    zero_cost=settings.zero_cost,
+                    illegal=illegal,
+                    live=record.live,
+                    wall_s=record.wall_s,
+                    has_states=has_states,
+                )
+                tally.add(sample, outputs, scored[sample.video_id].judged)
+            except ValueError as error:
+                errors[sample.video_id] = str(error)
+    counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))
+    report = make_report(list(counts.values()), score_texts=scorer.summarize)
+    peaks = [record.peak_memory_mb for record in records.values() if record is not None]
+    peak = max((peak for peak in peaks if peak is not None), default=math.nan)
+    report = replace(report, scores={**report.scores, "peak_memory_mb": peak})
+    remarks = {name: record.remark for name, record in records.items() if record is not None and record.remark}
+    rows: list[Mapping[str, str | float]] = [
+        {
+            "video_id": entry.video_id,
+            "error": errors.get(entry.video_id, ""),
+            "remark": remarks.get(entry.video_id, ""),
+            **video_scores([counts[entry.video_id]] if entry.video_id in counts else [], score_texts=scorer.summarize),
+        }
+        for entry in split.entries
+    ]
+    return ScoredRun(
+        report=report,
+        rows=tuple(rows),
+        errors=errors,
+        remarks=remarks,
+        charts=chart_data(Pool(list(counts.values()), VideoCounts).total(), tally),
+        text_problem=scorer.problem,
+    )
+
+
+def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
+    """Write ``videos.csv``, ``columns.csv``, ``metrics.json`` and ``charts.json``, each whole or not at all."""
+    write_csv(folder / "videos.csv", run.rows)
+    write_columns(folder / "columns.csv")
+    content = {"text_problem": run.text_problem, "errors": run.errors, "remarks": run.remarks, **asdict(run.report)}
+    write_json(folder / "charts.json", run.charts)
+    write_json(folder / "metrics.json", {**settings, **content})
+
+
+def _errors(split: Split, records: Mapping[str, VideoRecord | None]) -> Iterator[tuple[str, str]]:
+    for entry in split.entries:
+        reason = why_missing(entry, records.get(entry.video_id))
+        if reason:
+            yield entry.video_id, reason

@@ -1,0 +1,106 @@
+"""Reads the tables that scoring wrote into a run folder, as strictly as they were written.
+
+Each reader raises ``FileNotFoundError`` where there is no such file, and ``ValueError`` naming file and field for one
+that is not what ``eval.reports.scoring`` writes.
+"""
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from engine.json_records import Count, Finite, FiniteOrNan, check_regular, read_record
+
+Row = Mapping[str, str | float]
+_TEXT_COLUMNS: Final = ("video_id", "error", "remark")
+Head = Literal["speak", "update"]
+
+
+class _Interval(BaseModel):
+    low: Finite | None
+    high: Finite | None
+
+
+class _Metrics(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    num_videos: Count = 0
+    scores: dict[str, Finite | None]
+    intervals: dict[str, _Interval]
+    num_undefined: dict[str, Count] = {}
+    errors: dict[str, str]
+    remarks: dict[str, str] = {}
+    text_problem: str | None = None
+
+
+class _CurvePoint(BaseModel):
+    threshold: Finite
+    precision: Finite
+    recall: Finite
+
+
+class _Tenth(BaseModel):
+    mean_prob: Finite
+    expected_share: Finite
+    num_frames: Finite
+
+
+class _Lead(BaseModel):
+    lead_s: Finite
+    num_events: Finite
+
+
+class _StateShares(BaseModel):
+    right: FiniteOrNan
+    ahead: FiniteOrNan
+    behind: FiniteOrNan
+
+
+class _Latency(BaseModel):
+    share: Finite
+    latency_ms: Finite
+
+
+class _Charts(BaseModel):
+    precision_recall: dict[Head, list[_CurvePoint]]
+    reliability: dict[Head, list[_Tenth]]
+    leads_s: dict[Head, list[_Lead]]
+    failures: dict[str, Count]
+    states: list[_StateShares]
+    latency_ms: list[_Latency]
+
+
+def read_metrics(folder: Path) -> Mapping[str, Any]:
+    """Read ``metrics.json``: the scores, None where undefined, and the settings beside them."""
+    return read_record(_Metrics, folder / "metrics.json").model_dump()
+
+
+def read_charts(folder: Path) -> Mapping[str, Any]:
+    """Read ``charts.json``; see ``eval.reports.charts``."""
+    return read_record(_Charts, folder / "charts.json").model_dump()
+
+
+def read_rows(folder: Path) -> Sequence[Row]:
+    """Read ``videos.csv``: a row per video, its scores nan where undefined."""
+    path = folder / "videos.csv"
+    try:
+        check_regular(path)
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            if not {"video_id", "error"} <= set(reader.fieldnames or ()):
+                raise ValueError("the columns video_id and error are missing")
+            return [{name: _value(name, row[name]) for name in reader.fieldnames or ()} for row in reader]
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{path} cannot be read: {reason}") from error
+
+
+def _value(name: str, cell: str | None) -> str | float:
+    if name in _TEXT_COLUMNS:
+        return cell or ""
+    return float(cell) if cell else math.nan

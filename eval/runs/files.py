@@ -1,0 +1,87 @@
+"""Reads the files of a run folder: kinds are checked, and what cannot be used is one sentence with its cure.
+
+``eval.runs.folder`` says which files there are. A run of another version may lack settings, or have some of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from engine.config import StreamConfig
+from engine.dialogue import STATES
+from engine.json_records import read_record, show_value
+from engine.records import FrameOutput, read_outputs
+from eval.matching.turns import ZeroCost
+from eval.data.samples import Sample
+
+REDO: Final = "continue the run, which runs this video again"
+_CURE: Final = "restore the file, or run into a new folder"
+_STATES: Final = frozenset(STATES)
+
+
+class RunSettings(BaseModel):
+    """The kinds of what ``run.json`` may say."""
+
+    model_config = ConfigDict(extra="allow")
+
+    split: str = ""
+    checkpoint: str = ""
+    model_digest: str = ""
+    heads_digest: str | None = None
+    device: str = ""
+    devices: list[str] = []
+    config: dict[str, Any] = {}
+    live: bool = False
+    kept_features: bool = False
+    text_encoder: str = ""
+    dataset: str = ""
+    zero_cost: ZeroCost = "keep"
+    imported: list[str] = []
+    versions: dict[str, str] = {}
+
+
+def read_settings(path: Path) -> Mapping[str, Any] | None:
+    """Read a ``run.json``; None where there is none. Raises ``ValueError`` for a setting of a wrong kind or range."""
+    try:
+        settings = read_record(RunSettings, path)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(f"{error}; {_CURE}") from error
+    known = {field.name for field in fields(StreamConfig)}
+    try:
+        StreamConfig(**{name: value for name, value in settings.config.items() if name in known})
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: config.{error}; {_CURE}") from error
+    return settings.model_dump(exclude_unset=True)
+
+
+def read_sample_outputs(path: Path, sample: Sample) -> tuple[FrameOutput, ...]:
+    """Read the outputs of a video.
+
+    Raises ``ValueError`` when they are missing, cannot be read, or are of other steps than the sample's.
+    """
+    try:
+        outputs = read_outputs(path)
+        _check_frames(outputs, sample)
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} is missing; {REDO}") from error
+    except ValueError as error:
+        raise ValueError(f"{error if str(path) in str(error) else f'{path}, {error}'}; {REDO}") from error
+    return outputs
+
+
+def _check_frames(outputs: Sequence[FrameOutput], sample: Sample) -> None:
+    ids = {step.id for step in sample.steps}
+    for index, output in enumerate(outputs):
+        if output.frame_index != index:
+            raise ValueError(f"line {index + 1}: frame_index must count from 0; got {output.frame_index}")
+        state = output.dst_state
+        if state.keys() != ids or not _STATES.issuperset(state.values()):
+            raise ValueError(
+                f"line {index + 1}: dst_state must have the steps of the split, {', '.join(sorted(ids))}, "
+                f"each as one of {', '.join(STATES)}; got {show_value(dict(state))}"
+            )

@@ -1,0 +1,137 @@
+"""Provenance of a run: which model, device, thresholds, settings and text encoder its outputs and scores come from.
+
+Read from ``run.json`` and ``metrics.json``; fields that an older or imported run does not have are empty. Every
+download carries it: as columns of a CSV row, or as a JSON object.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import PurePath
+from typing import Any, Final, Self
+
+from engine.config import StreamConfig, threshold_text
+from engine.io import to_json
+
+PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
+    "run": "Name of the run folder, or digest of a run that was made on the page.",
+    "checkpoint": "Folder or hub id of the model.",
+    "model_digest": "Digest of the model.",
+    "device": "Kind of device that the run was made on.",
+    "speak_threshold": "The assistant speaks when speak_prob is greater.",
+    "update_threshold": "The assistant updates the state when update_prob is greater.",
+    "text_encoder": "Sentence encoder of the scores, with version and digest.",
+    "settings": "All other settings, as JSON.",
+}
+"""The columns of ``Provenance.columns``, with their definitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where the outputs and scores of one run come from; unknown texts are empty."""
+
+    run: str
+    """Name of the run folder, or digest of a run that was made on the page."""
+    checkpoint: str = ""
+    """Folder or hub id."""
+    model_digest: str = ""
+    """Digest of the model."""
+    heads_digest: str = ""
+    """Digest of a heads file, if it was not the checkpoint's own."""
+    device: str = ""
+    """Kind of device."""
+    split: str = ""
+    """File of the split."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the stream, named as in ``StreamConfig``."""
+    text_encoder: str = ""
+    """Sentence encoder of the scores."""
+    text_encoder_version: str = ""
+    """Package and version of the encoder."""
+    text_encoder_digest: str = ""
+    """Digest of the encoder's weights."""
+    dataset: str = ""
+    """Name that chooses the match window."""
+    zero_cost: str = ""
+    """Treatment of matches that cost nothing; see ``eval.matching.turns``."""
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    """Versions of Python and of the packages that ran the model."""
+
+    @classmethod
+    def of_settings(cls, run: str, settings: Mapping[str, Any]) -> Self:
+        """Return the provenance of a run from settings named as in ``run.json``; values of other kinds are ignored."""
+        texts = {
+            name: settings[name]
+            for name in cls.__dataclass_fields__
+            if name not in ("run", "config", "versions") and isinstance(settings.get(name), str)
+        }
+        parts = {name: settings[name] for name in ("config", "versions") if isinstance(settings.get(name), Mapping)}
+        return cls(run=run, **texts, **parts)
+
+    @property
+    def encoder_words(self) -> str:
+        """Name, version and digest of the text encoder in one line."""
+        details = ", ".join(filter(None, (self.text_encoder_version, self.text_encoder_digest)))
+        return f"{self.text_encoder} ({details})" if details else self.text_encoder
+
+    def threshold(self, name: str) -> float | None:
+        """Return the threshold ``speak`` or ``update``; None where the run does not have it."""
+        value = self.config.get(f"{name}_threshold")
+        return float(value) if isinstance(value, int | float) else None
+
+    def columns(self) -> dict[str, str | float | None]:
+        """Return the columns of ``PROVENANCE_COLUMNS`` for a row of a CSV file."""
+        shown = (*PROVENANCE_COLUMNS, "text_encoder_version", "text_encoder_digest")
+        rest = {name: value for name, value in asdict(self).items() if name not in shown}
+        return {
+            "run": self.run,
+            "checkpoint": self.checkpoint,
+            "model_digest": self.model_digest,
+            "device": self.device,
+            "speak_threshold": self.threshold("speak"),
+            "update_threshold": self.threshold("update"),
+            "text_encoder": self.encoder_words,
+            "settings": to_json(rest),
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return pairs of label and text, the most important first; empty texts are left out."""
+        thresholds = {name: self.threshold(name) for name in ("speak", "update")}
+        others = {name: value for name, value in self.config.items() if not name.endswith("_threshold")}
+        defaults = asdict(StreamConfig())
+        changed = {name: value for name, value in others.items() if defaults.get(name) != value}
+        rows = [
+            ("run", self.run),
+            ("model", " ".join(filter(None, (self.checkpoint, self.model_digest)))),
+            ("heads", self.heads_digest),
+            ("device", self.device),
+            *((f"{name} threshold", threshold_text(value)) for name, value in thresholds.items() if value is not None),
+            ("settings that are not the default", _listed(changed) or ("none" if others else "")),
+            ("all settings", _listed(others)),
+            ("text encoder", self.encoder_words),
+            ("match window of", self.dataset),
+            ("zero-cost matches", self.zero_cost),
+            ("split", self.split),
+            ("versions", _listed(self.versions)),
+        ]
+        return [(label, text) for label, text in rows if text]
+
+    @property
+    def summary(self) -> str:
+        """The most important part in one line."""
+        words = [
+            f"run {self.run}",
+            f"split {PurePath(self.split).stem}" if self.split else "",
+            f"model {self.model_digest[:12]}" if self.model_digest else "model unknown",
+            self.device,
+            *(
+                f"{name} {threshold_text(value)}"
+                for name in ("speak", "update")
+                if (value := self.threshold(name)) is not None
+            ),
+            f"text encoder {self.text_encoder}" if self.text_encoder else "",
+        ]
+        return " · ".join(filter(None, words))
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

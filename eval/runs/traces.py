@@ -1,0 +1,106 @@
+"""Traces: a CSV row per frame with everything that the model decided, wrote and believed there.
+
+A row carries run, model, device and thresholds; the first row of each video holds the whole provenance as JSON, so that
+the file explains itself without growing by its settings in every row.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from engine.records import FrameOutput
+from engine.io import to_json
+from eval.runs.provenance import Provenance
+from eval.runs.folder import RunFolder
+from eval.data.samples import Sample
+from eval.reports.tables import write_csv
+
+Cell = str | float | None
+TRACE_COLUMNS: Final = (
+    "video_id",
+    "frame_index",
+    "time_s",
+    "speak_prob",
+    "update_prob",
+    "spoke",
+    "updated",
+    "response",
+    "updates",
+    "states",
+    "cache_tokens",
+    "refreshed",
+    "latency_ms",
+    "first_token_ms",
+    "run",
+    "model_digest",
+    "device",
+    "speak_threshold",
+    "update_threshold",
+    "provenance",
+)
+"""``spoke``, ``updated`` and ``refreshed`` are 1 or 0; ``updates`` is a JSON list, ``states`` a JSON object by step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedVideo:
+    """The outputs of one video in one run."""
+
+    video_id: str
+    """Its name."""
+    outputs: Sequence[FrameOutput]
+    """One per frame."""
+    provenance: Provenance
+    """Where they come from."""
+
+
+def read_provenance(run: RunFolder) -> Provenance:
+    """Return the provenance of a run folder, with the text encoder that its tables were scored with."""
+    try:
+        metrics = json.loads((run.path / "metrics.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        metrics = {}  # not scored yet: the text encoder is the one of run.json
+    scored = metrics if isinstance(metrics, dict) else {}
+    encoder = {name: value for name, value in scored.items() if name.startswith("text_encoder")}
+    return Provenance.of_settings(run.path.resolve().name, {**(run.settings() or {}), **encoder})
+
+
+def traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[TracedVideo]:
+    """Yield the outputs of samples in a run, in their order; a video without outputs has no rows.
+
+    Raises ``ValueError`` for outputs that cannot be read.
+    """
+    source = read_provenance(run)
+    for sample in samples:
+        yield TracedVideo(video_id=sample.video_id, outputs=run.known_outputs(sample), provenance=source)
+
+
+def write_traces(path: Path, videos: Iterable[TracedVideo]) -> None:
+    """Write ``TRACE_COLUMNS``, a row per frame, whole or not at all; unknown values are empty cells."""
+    write_csv(path, (row for video in videos for row in trace_rows(video)), columns=TRACE_COLUMNS)
+
+
+def trace_rows(video: TracedVideo) -> Iterator[dict[str, Cell]]:
+    """Yield the rows of one video in the order of its frames."""
+    source = video.provenance
+    of_run: dict[str, Cell] = {name: value for name, value in source.columns().items() if name in TRACE_COLUMNS}
+    for number, output in enumerate(video.outputs):
+        yield {
+            "video_id": video.video_id,
+            "frame_index": output.frame_index,
+            "time_s": output.time_s,
+            "speak_prob": output.speak_prob,
+            "update_prob": output.update_prob,
+            "spoke": int(output.response is not None),
+            "updated": int(bool(output.updates)),
+            "response": output.response,
+            "updates": to_json(output.updates),
+            "states": to_json(dict(output.dst_state)),
+            "cache_tokens": output.cache_tokens,
+            "refreshed": int(output.refreshed),
+            "latency_ms": output.latency_ms,
+            "first_token_ms": output.first_token_ms,
+            **of_run,
+            "provenance": to_json(asdict(source)) if number == 0 else None,
+        }

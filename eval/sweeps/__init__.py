@@ -1,0 +1,1 @@
+"""Threshold sweeps."""

@@ -1,0 +1,278 @@
+"""An exact sweep: every video of a split is run at every point of a grid, from neighbour to neighbour.
+
+A video is embedded once. Its run at a point keeps all that it shares with the run at the point before (see
+``engine.replay``), so that most points cost a fraction of a run, and none where nothing is decided otherwise.
+``run_sweep`` is a generator: it says how far it is at least at every point, and closing it leaves the finished videos.
+"""
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from engine.errors import EngineError
+from engine.model.checkpoint import Checkpoint, load_model
+from engine.records import FrameOutput, check_probs
+from engine.replay import Recording
+from eval.data.samples import Sample, Split
+from eval.matching.turns import Encode
+from eval.metrics.counts import Pool, Values
+from eval.metrics.decisions import DecisionCounts
+from eval.metrics.score import SystemCounts, VideoCounts, score_counts, score_video
+from eval.reports.scoring import ScoreSettings
+from eval.runs.batch import describe, find_places
+from eval.runs.folder import digest_sample, why_missing
+from eval.runs.worker import Work, embed_sample, task_of
+from eval.sweeps.folder import SweepFolder, SweptVideo, claim_sweep, write_sweep
+from eval.sweeps.grid import SWEPT, Grid, GridPoint, GridScores
+
+_REPORT_S: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepProgress:
+    """A moment of a sweep; a run is one video at one point, and kept videos have none."""
+
+    num_videos: int
+    """Videos of the split that can be read."""
+    num_finished: int
+    """Videos with a file: kept, finished or failed."""
+    num_runs: int
+    """Runs to do."""
+    num_done: int
+    """Runs that are done."""
+    passes: int
+    """Model passes so far."""
+    elapsed_s: float
+    """Seconds since the sweep began."""
+    video_id: str | None = None
+    """The video at hand; None before the first and after the last."""
+    error: str = ""
+    """Why it has failed, if it just did."""
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds to the end at the rate so far; None before the first run."""
+        return self.elapsed_s * (self.num_runs / self.num_done - 1) if self.num_done else None
+
+
+def run_sweep(
+    split: Split,
+    work: Work,
+    grid: Grid,
+    *,
+    out: Path,
+    scoring: ScoreSettings,
+    encode: Encode,
+    device: str = "auto",
+    resume: bool = False,
+) -> Generator[SweepProgress]:
+    """Run the videos of a split at every point of a grid, and write their scores into ``out``.
+
+    When it has ended, ``eval.sweeps.folder.read_sweep`` returns them; ``score_sweep`` returns those of the videos that
+    are finished while it is under way.
+
+    Args:
+        split: What ``read_split`` returned.
+        work: Checkpoint and settings; its thresholds and ``live`` do not matter.
+        grid: The points.
+        out: The sweep folder; see ``eval.sweeps.folder.claim_sweep`` for which are refused.
+        scoring: Match window and kind of matching.
+        encode: Texts to embeddings ``[N, D]``, of ``scoring.text_encoder``.
+        device: One device, see ``eval.runs.batch.find_places``; ``cpu:1`` takes one thread, best for small models.
+        resume: Keep the finished videos of an earlier sweep with the same settings.
+
+    Raises:
+        ValueError: Wrong use: an absent device, a folder that is refused, a split without videos.
+        EngineError: A checkpoint that cannot be loaded.
+        OSError: A folder that cannot be written; no half file stays.
+    """
+    if not split.samples:
+        raise ValueError(f"{split.path} holds no videos that can be read; there is nothing to sweep")
+    places = find_places(device)
+    if len(places) != 1:
+        raise ValueError(f"a sweep runs on one device; choose one of {', '.join(place.device for place in places)}")
+    settings = sweep_settings(describe(split, work, places), grid, scoring)
+    with claim_sweep(out, settings, resume=resume) as folder, _threads(places[0].num_threads):
+        waiting = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
+        tally = _Tally(num_videos=len(split.samples), num_runs=len(waiting) * len(grid))
+        tally.num_finished = len(split.samples) - len(waiting)
+        yield tally.progress()
+        checkpoint = load_model(work.checkpoint, device=places[0].device, heads=work.heads) if waiting else None
+        for sample in waiting:
+            assert checkpoint is not None
+            swept = yield from _sweep_video(
+                sample, checkpoint=checkpoint, work=work, grid=grid, scoring=scoring, encode=encode, tally=tally
+            )
+            folder.keep(swept)
+            tally.finish(grid)
+            yield replace(tally.progress(sample.video_id), error=swept.error)
+        scores = score_sweep(out, split, grid)
+        kept = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
+        remarks = {video.video_id: video.remark for video in kept if video.remark}
+        passes = sum(sum(video.passes) for video in kept)
+        write_sweep(out, scores, settings, remarks=remarks, num_passes=passes)
+        yield tally.progress()
+
+
+def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
+    """Score what a sweep folder holds of a split, finished or not; a video that is not finished is among the errors."""
+    files, errors, rows = SweepFolder(folder), dict[str, str](), list[SweptVideo]()
+    for entry in split.entries:
+        video = files.video(entry.video_id, num_points=len(grid))
+        reason = why_missing(entry, video)
+        if reason:
+            errors[entry.video_id] = reason
+        elif video is not None:
+            rows.append(video)
+    points = []
+    for place, (speak, update) in enumerate(grid.pairs()):
+        counts = Pool([video.runs[video.points[place]] for video in rows], VideoCounts).total()
+        scores = score_counts(counts)
+        points.append(
+            GridPoint(speak_threshold=speak, update_threshold=update, scores={name: scores[name] for name in SWEPT})
+        )
+    return GridScores(
+        split=str(split.path), is_exact=True, grid=grid, points=tuple(points), num_videos=len(rows), errors=errors
+    )
+
+
+def _sweep_video(
+    sample: Sample,
+    *,
+    checkpoint: Checkpoint,
+    work: Work,
+    grid: Grid,
+    scoring: ScoreSettings,
+    encode: Encode,
+    tally: "_Tally",
+) -> Generator[SweepProgress, None, SweptVideo]:
+    """Run one video at every point; what is wrong with it becomes its error."""
+    source = digest_sample(sample)
+    recording: Recording | None = None
+    runs: dict[Any, int] = {}
+    counts: list[VideoCounts] = []
+    points, passes = [0] * len(grid), [0] * len(grid)
+    pairs = list(grid.pairs())
+    try:
+        embedded = embed_sample(checkpoint, work, sample)
+        for place in grid.walk():
+            speak, update = pairs[place]
+            if recording is None:
+                config = replace(work.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
+                recording = Recording(checkpoint, embedded.frames, task=task_of(sample), config=config)
+            else:
+                recording = recording.at(speak_threshold=speak, update_threshold=update)
+            for _ in map(check_probs, recording.run()):
+                if tally.is_due():
+                    yield tally.progress(sample.video_id, passes=recording.counts.passes)
+            passes[place] = recording.counts.passes
+            points[place] = runs.setdefault(_decided(recording.outputs), len(counts))
+            if points[place] == len(counts):
+                counts.append(_count(sample, recording, scoring, encode))
+            tally.add_run(passes[place])
+            yield tally.progress(sample.video_id)
+    except (EngineError, ValueError) as error:
+        return SweptVideo(video_id=sample.video_id, source=source, error=str(error))
+    return SweptVideo(
+        video_id=sample.video_id,
+        source=source,
+        runs=tuple(counts),
+        points=tuple(points),
+        passes=tuple(passes),
+        remark=embedded.remark,
+    )
+
+
+def _count(sample: Sample, recording: Recording, scoring: ScoreSettings, encode: Encode) -> VideoCounts:
+    """Count one run, all but what a sweep leaves out."""
+    scored = score_video(
+        sample,
+        recording.outputs,
+        encode=encode,
+        dataset=scoring.dataset,
+        zero_cost=scoring.zero_cost,
+        illegal=recording.config.illegal_updates,
+    )
+    counts = scored.counts
+    return replace(
+        counts,
+        speaking=_without_probs(counts.speaking),
+        updating=_without_probs(counts.updating),
+        system=SystemCounts(),
+    )
+
+
+def _without_probs(counts: DecisionCounts) -> DecisionCounts:
+    return replace(counts, expected_probs=Values.of(), other_probs=Values.of())
+
+
+def _decided(outputs: Sequence[FrameOutput]) -> tuple[tuple[int, tuple[str, ...], str | None], ...]:
+    """Return all that the counts of a run depend on within a video: what was written, and when."""
+    return tuple(
+        (output.frame_index, output.updates, output.response)
+        for output in outputs
+        if output.updates or output.response is not None
+    )
+
+
+def _is_finished(folder: SweepFolder, sample: Sample, grid: Grid) -> bool:
+    video = folder.video(sample.video_id, num_points=len(grid))
+    return video is not None and not video.error and video.source == digest_sample(sample)
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Let torch take so many threads while the block lasts; None leaves that to torch."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def sweep_settings(described: Mapping[str, Any], grid: Grid, scoring: ScoreSettings) -> dict[str, Any]:
+    """Return the settings of a sweep, from what ``eval.runs.batch.describe`` says; it goes on only with the same."""
+    kept = {name: value for name, value in described.items() if name not in ("devices", "live")}
+    config = {name: value for name, value in described["config"].items() if not name.endswith("_threshold")}
+    return {**kept, "config": config, **asdict(scoring), "speak": grid.speak, "update": grid.update}
+
+
+class _Tally:
+    """Counts what is done."""
+
+    def __init__(self, *, num_videos: int, num_runs: int) -> None:
+        self.num_finished = 0
+        self._num_videos, self._num_runs = num_videos, num_runs
+        self._num_done = self._num_before = self._passes = 0
+        self._began = self._said = time.perf_counter()
+
+    def is_due(self) -> bool:
+        return time.perf_counter() - self._said > _REPORT_S
+
+    def add_run(self, passes: int) -> None:
+        self._num_done += 1
+        self._passes += passes
+
+    def finish(self, grid: Grid) -> None:
+        """A video has ended; the runs that a failed one has left out are done."""
+        self.num_finished += 1
+        self._num_before += len(grid)
+        self._num_done = self._num_before
+
+    def progress(self, video_id: str | None = None, *, passes: int = 0) -> SweepProgress:
+        self._said = time.perf_counter()
+        return SweepProgress(
+            num_videos=self._num_videos,
+            num_finished=self.num_finished,
+            num_runs=self._num_runs,
+            num_done=self._num_done,
+            passes=self._passes + passes,
+            elapsed_s=self._said - self._began,
+            video_id=video_id,
+        )

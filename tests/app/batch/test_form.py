@@ -1,0 +1,116 @@
+"""The form of a new run: it keeps what was typed, and is filled with a run's settings when that is asked for."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from app.batch import handlers
+from app.batch.context import FEATURES, Batches
+from app.batch.form import UNFILLED, FilledForm, use_settings
+from app.batch.job_queue import Jobs
+from app.videos import read_splits
+from eval.runs.batch import describe, find_places
+from eval.runs.folder import write_settings
+from tests.support.batches import SCORING, copies, no_java, work_of, write_split
+from tests.support.fakes import count_letters
+
+
+@pytest.fixture
+def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
+    """Serve two splits, ``split`` and ``other``, and a run ``a`` of the second with both thresholds at 0.25."""
+    first = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
+    other = tmp_path / "other.json"
+    other.write_bytes(first.read_bytes())
+    work = work_of(tiny_folder)
+    batches = Batches(
+        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+        splits=read_splits([], [first, other]),
+        runs=tmp_path / "runs",
+        work=work,
+        takes_paths=True,
+    )
+    config = replace(work.config, speak_threshold=0.25, update_threshold=0.25)
+    made = replace(work, config=config, live=True, features=batches.runs / FEATURES)
+    (batches.runs / "a").mkdir(parents=True)
+    write_settings(batches.runs / "a", describe(batches.splits["other"], made, find_places("cpu:2")))
+    return batches
+
+
+def change(batches: Batches, **changes: Any) -> None:
+    settings = json.loads((batches.runs / "a" / "run.json").read_text(encoding="utf-8"))
+    write_settings(batches.runs / "a", {**settings, **changes})
+
+
+def used(batches: Batches, name: str | None = "a", devices: str = "cpu:1") -> tuple[str, FilledForm]:
+    form = use_settings(batches, name, devices)
+    return form.status.value, form
+
+
+def test_the_form_takes_the_settings_of_a_run_and_they_make_the_same_run_again(batches: Batches) -> None:
+    said, form = used(batches)
+    assert said == "The form has the settings of a."
+    assert form[1:] == ("other", batches.work.checkpoint, 0.25, 0.25, "cpu:2", True)
+    view = handlers.start(batches, *form[1:], name="", order="as in the split")
+    assert view.seen.name == "a", "the same settings go on with the run that is there"
+    batches.jobs.cancel("a")
+
+
+def test_devices_stay_where_they_are_those_of_the_run_or_where_none_of_the_list_is(batches: Batches) -> None:
+    change(batches, devices=["cpu"])
+    assert used(batches, devices="cpu:1")[1].devices == "cpu:1"
+    assert used(batches, devices="cpu:4")[1].devices in ("auto", "cpu:1")
+    change(batches, devices=["mps:7"], device="mps")
+    said, form = used(batches, devices="cpu:4")
+    assert (form.devices, said) == (
+        "cpu:4",
+        "⚠ The form has the settings of a, but a new run would have another device (mps; now cpu).",
+    )
+
+
+def test_what_the_form_cannot_hold_is_said(batches: Batches) -> None:
+    config = json.loads((batches.runs / "a" / "run.json").read_text(encoding="utf-8"))["config"]
+    change(batches, config={**config, "max_seq_len": 1024})
+    assert used(batches)[0].endswith("but a new run would have another max_seq_len (1024; now 4096).")
+    batches.splits.pop("other")
+    said, form = used(batches)
+    assert said.endswith("but not its split (other.json): add it under Another split.")
+    assert form.split == gr.skip()
+    assert form.speak == 0.25
+
+
+def test_a_page_for_others_keeps_its_own_checkpoint(batches: Batches) -> None:
+    change(batches, checkpoint="/elsewhere", model_digest="0123")
+    said, form = used(replace(batches, takes_paths=False))
+    assert form.checkpoint == batches.work.checkpoint
+    assert "but a new run would have another model (" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"checkpoint": ""}, "a was imported: it does not say which model and thresholds made it"),
+        ({"config": {}}, "a was imported"),
+        ({"checkpoint": "/nowhere"}, "nowhere"),
+    ],
+)
+def test_a_run_that_cannot_be_made_again_leaves_the_form(batches: Batches, changes: Any, words: str) -> None:
+    change(batches, **changes)
+    said, form = used(batches)
+    assert words in said
+    assert form[1:] == UNFILLED[1:]
+
+
+@pytest.mark.parametrize("name", [None, "gone", "../a"])
+def test_no_run_leaves_the_form(batches: Batches, name: str | None) -> None:
+    said, form = used(batches, name)
+    assert (said, form[1:]) == ("⚠ there is no run; choose one.", UNFILLED[1:])
+
+
+def test_only_a_run_with_settings_can_be_used(batches: Batches) -> None:
+    assert handlers.show(batches, "a", "as in the split").use.interactive
+    assert "run a · split other · model " in handlers.show(batches, "a", "as in the split").origin
+    assert not handlers.show(batches, None, "as in the split").use.interactive

@@ -1,0 +1,124 @@
+"""A run is judged on the page as it was scored: its own match window, kind of matching and teacher-forced pass."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.batch import compare as comparing
+from app.batch import saved_runs as saved
+from app.batch.context import Batches
+from app.batch.job_queue import Jobs
+from app.player.handlers import Bench
+from app.player.views import RunView
+from app.videos import read_splits
+from engine.dialogue import initial_state
+from engine.records import FrameOutput, turn_frame
+from eval.data.samples import Sample
+from eval.metrics.failures import judge_video
+from eval.metrics.videollm_online import LiveTurn, count_live
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
+from tests.support.batches import SCORING, copies, no_java, work_of, write_split
+from tests.support.benches import make_bench
+from tests.support.fakes import count_letters
+
+
+def repeat(sample: Sample, *, late: int = 0) -> list[FrameOutput]:
+    """Return outputs that say what the reference says, so many frames later, and update nothing."""
+    texts = {turn_frame(t.time_s, sample.fps) + late: t.text for t in sample.turns if t.role == "assistant"}
+    state = initial_state(sample.steps, sample.initial_state)
+    return [
+        FrameOutput(
+            frame_index=frame,
+            time_s=frame / sample.fps,
+            speak_prob=0.9 if frame in texts else 0.1,
+            update_prob=0.1,
+            response=texts.get(frame),
+            updates=(),
+            dst_state=state,
+            cache_tokens=1,
+            refreshed=False,
+            latency_ms=1.0,
+        )
+        for frame in range(sample.num_frames)
+    ]
+
+
+@pytest.fixture
+def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
+    """Serve a split of one video with three runs: ``usual`` and ``published`` repeat it, ``late`` does so 3 s later."""
+    split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
+    batches = Batches(
+        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+        splits=read_splits([], [split]),
+        runs=tmp_path / "runs",
+        work=work_of(tiny_folder),
+        takes_paths=True,
+    )
+    sample = batches.splits["split"].samples[0]
+    turn = LiveTurn((0.9, 0.1), (0.1, 0.9), (True,), (0.0,), (), ())
+    for name, settings in (("usual", {}), ("published", {"zero_cost": "drop"}), ("late", {"dataset": "ego4d"})):
+        folder = batches.runs / name
+        folder.mkdir(parents=True)
+        write_settings(folder, {"split": str(split.resolve()), "config": {}, "text_encoder": "letters", **settings})
+        record = VideoRecord(video_id="v0", source=digest_sample(sample), num_frames=sample.num_frames)
+        if name == "published":
+            record = replace(record, live=count_live([turn], fps=sample.fps, threshold=0))
+        RunFolder(folder).keep(record, repeat(sample, late=6 if name == "late" else 0))
+    return batches
+
+
+@pytest.fixture
+def bench(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Bench:
+    (tmp_path / "copies").mkdir()
+    return make_bench(tiny_folder, demo_manifest, tmp_path / "copies")
+
+
+def open_run(bench: Bench, batches: Batches, name: str) -> RunView:
+    event: Any = SimpleNamespace(row_value=["v0"])
+    return RunView(*saved.open_video(bench, batches, None, name, event)[7:11])
+
+
+def failures(view: RunView) -> list[str]:
+    return [failure["kind"] for failure in json.loads(view.player)["failures"]]
+
+
+def test_the_player_and_the_scores_below_it_judge_as_the_run_was_scored(bench: Bench, batches: Batches) -> None:
+    usual, published, late = (open_run(bench, batches, name) for name in ("usual", "published", "late"))
+    assert "missed" not in failures(usual)
+    assert "redundant" not in failures(usual)
+    assert "missed" in failures(published)  # perfect responses on the very frame, which zero_cost=drop loses
+    sample = batches.splits["split"].samples[0]
+    outputs = RunFolder(batches.runs / "late").outputs(sample)
+    of_page = [failure.kind for failure in judge_video(sample, outputs, encode=count_letters).failures]
+    assert failures(late).count("missed") < of_page.count("missed")  # 3 s late, within ego4d's 8.5 s, not the usual 2.5
+    assert "Response F1: 1.00." in usual.scores
+    assert "Response F1: 1.00." not in published.scores
+    assert "Judged with zero_cost drop, as the run was." in published.status.value
+    assert "Judged with dataset ego4d, as the run was." in late.status.value
+    assert "Judged with" not in usual.status.value
+
+
+def test_teacher_forced_scores_are_shown_where_that_pass_was_made(bench: Bench, batches: Batches) -> None:
+    assert "LM-PPL: 1.00." in open_run(bench, batches, "published").scores
+    assert "LM-PPL" not in open_run(bench, batches, "usual").scores
+
+
+def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(bench: Bench, batches: Batches) -> None:
+    view = comparing.compare(bench, batches, "published", "usual", "both", "F1")
+    assert "usual was scored otherwise; here both are scored with dataset none, zero_cost drop" in view.said
+    (row,) = batches.compare("published", "usual", encode=count_letters).videos
+    assert row.scores[0]["F1"] == row.scores[1]["F1"] < 1
+    (row,) = batches.compare("usual", "published", encode=count_letters).videos
+    assert row.scores[0]["F1"] == row.scores[1]["F1"] == 1
+
+
+def test_another_text_encoder_than_the_page_has_is_named(bench: Bench, batches: Batches) -> None:
+    assert "text encoder" not in open_run(bench, batches, "usual").status.value
+    path = batches.runs / "usual" / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "text_encoder": "words"}), encoding="utf-8")
+    said = open_run(bench, batches, "usual").status.value
+    assert "The run was scored by the text encoder words; here it is letters." in said

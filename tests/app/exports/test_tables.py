@@ -1,0 +1,303 @@
+import csv
+import html
+import io
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.exports import dataset
+from app.exports.dataset import write_dataset
+from app.exports.rows import ROWS, CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
+from app.exports.tables import read_csv_tables, read_json_tables, write_csv_tables, write_json_tables
+from app.exports.tabulate import tabulate
+from app.exports.webvtt import write_webvtt
+from app.reviews.actions import Action, Event
+from app.reviews.review import fold_actions
+from engine.errors import EngineError
+from eval.annotations.corrections import Correction
+from tests.support.reviewed import EVIL, NAMES, reviewed_video
+from tests.support.strategies import TEXTS, few
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+_BY_TYPE: dict[object, st.SearchStrategy[object]] = {
+    str: st.one_of(st.just(""), TEXTS),
+    int: st.integers(0, 10**9),
+    float: NUMBERS,
+    float | None: st.none() | NUMBERS,
+    tuple[str, ...]: st.lists(TEXTS, max_size=3).map(tuple),
+}
+ANY_TABLES = st.builds(
+    Tables,
+    **{
+        name: st.lists(
+            st.builds(row, **{field.name: _BY_TYPE[field.type] for field in fields(row)}),
+            max_size=3,
+        ).map(tuple)
+        for name, row in ROWS.items()
+    },
+)
+MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
+PLAIN_EVIL = EVIL.replace("\ud83d", "?")
+
+
+@given(ANY_TABLES)
+@few
+def test_tables_come_back_from_csv_and_json_as_they_were(tables: Tables) -> None:
+    with TemporaryDirectory() as folder:
+        write_csv_tables(Path(folder), tables)
+        assert read_csv_tables(Path(folder)) == tables
+        write_json_tables(Path(folder, "review.json"), tables)
+        assert read_json_tables(Path(folder, "review.json")) == tables
+
+
+def test_a_reviewed_video_becomes_rows() -> None:
+    tables = tabulate([reviewed_video(MOVED)])
+    assert tables.predictions[0] == PredictionRow(
+        video_id="boat",
+        frame_index=2,
+        time_s=1.0,
+        role="update",
+        text="S1->start",
+        speak_prob=0.75,
+        update_prob=0.25,
+    )
+    assert [(row.time_s, row.role, row.text) for row in tables.predictions[1:]] == [(1.5, "assistant", PLAIN_EVIL)]
+    layers = [
+        (row.layer, row.time_s, row.text[:12], row.reviewers) for row in tables.references if row.role == "update"
+    ]
+    assert layers == [
+        ("reference", 1.0, "S1->start", ()),
+        ("reference", 3.0, "S1->complete", ()),
+        ("reference", 3.0, "S2->start", ()),
+        ("corrected", 1.0, "S1->start", ()),
+        ("corrected", 3.5, "S1->complete", ("=cmd()",)),
+        ("corrected", 3.5, "S2->start", ("=cmd()",)),
+    ]
+    assert tables.references[0] == ReferenceRow(
+        video_id="boat",
+        layer="reference",
+        time_s=0.0,
+        role="assistant",
+        text="Set down the hull.",
+        cause="drop",
+        reviewers=(),
+    )
+    bands = [(row.source, row.start_s, row.end_s, row.state) for row in tables.states if row.step_id == "S1"]
+    assert bands == [
+        ("model", 0.0, 1.0, "not_started"),
+        ("model", 1.0, 6.0, "in_progress"),
+        ("reference", 0.0, 1.0, "not_started"),
+        ("reference", 1.0, 3.0, "in_progress"),
+        ("reference", 3.0, 6.0, "completed"),
+        ("corrected", 0.0, 1.0, "not_started"),
+        ("corrected", 1.0, 3.5, "in_progress"),
+        ("corrected", 3.5, 6.0, "completed"),
+    ]
+    assert isinstance(tables.states[0], StateRow)
+    assert tables.states[0].step_name == "set down the hull"
+    event = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text=EVIL)
+    assert tables.verdicts[1] == VerdictRow(
+        video_id="boat",
+        event_key=event.key,
+        event_kind="generated",
+        event_role="assistant",
+        event_time_s=1.5,
+        event_text=PLAIN_EVIL,
+        reviewer="=cmd()",
+        verdict="unclear",
+        tags=("+1", PLAIN_EVIL),
+        note=PLAIN_EVIL,
+        at="2026-01-02T03:04:05+00:00",
+        run_digest="",
+        model_digest="",
+        speak_threshold=None,
+        update_threshold=None,
+        playhead_s=None,
+    )
+    assert (tables.verdicts[0].reviewer, tables.verdicts[0].run_digest) == ("<script>", "r1")
+    assert tables.corrections == (
+        CorrectionRow(
+            video_id="boat",
+            reviewer="=cmd()",
+            kind="boundary",
+            role="update",
+            time_s=3.0,
+            text="S2->start",
+            number=0,
+            new_text="",
+            new_time_s=3.5,
+            order=1,
+            at=tables.corrections[0].at,
+            status="effective",
+        ),
+    )
+
+
+def test_corrections_have_their_order_their_time_and_whether_they_are_in_force() -> None:
+    first, second, undone = (
+        Correction(reviewer="ann", kind="time", turn=NAMES[4], time_s=time_s) for time_s in (1.0, 2.0, 3.0)
+    )
+    at = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    gone = Correction(reviewer="ann", kind="delete", turn=replace(NAMES[4], text="Older."))
+    actions = [
+        Action(kind="correction", reviewer="ann", video_id="boat", correction=found, at=at + timedelta(seconds=second))
+        for second, found in enumerate((first, second, gone, undone))
+    ]
+    actions.append(Action(kind="undo", reviewer="ann", video_id="boat", target=actions[-1].action_id))
+    video = replace(reviewed_video(), review=fold_actions(actions))
+    rows = tabulate([video]).corrections
+    assert [(row.order, row.at[17:19], row.new_time_s, row.status) for row in rows] == [
+        (1, "00", 1.0, "replaced"),
+        (2, "01", 2.0, "effective"),
+        (3, "02", None, "does not fit"),
+        (4, "03", 3.0, "undone"),
+    ]
+    bare = tabulate([replace(video, sample=None)]).corrections
+    assert [row.status for row in bare] == ["", "", "", "undone"], "without a reference nothing is known of the others"
+
+
+def test_corrections_of_a_version_without_a_status_are_read(tmp_path: Path) -> None:
+    write_csv_tables(tmp_path, Tables())
+    columns = [field.name for field in fields(CorrectionRow) if field.name not in ("order", "at", "status")]
+    cells = {"time_s": "1.5", "number": "0", "new_time_s": ""}
+    lines = ",".join(columns), ",".join(cells.get(name, "x") for name in columns)
+    (tmp_path / "corrections.csv").write_text("\r\n".join([*lines, ""]), encoding="utf-8")
+    (row,) = read_csv_tables(tmp_path).corrections
+    assert (row.time_s, row.order, row.at, row.status) == (1.5, 0, "", "")
+
+
+def test_a_video_without_run_reference_or_review_has_no_rows_and_others_are_left_out() -> None:
+    bare = replace(reviewed_video(MOVED), video_id="car", outputs=(), sample=None)
+    assert tabulate([bare]) == Tables()
+    assert tabulate([]) == Tables()
+
+
+def test_no_cell_of_the_csv_is_a_formula_and_no_text_breaks_its_row(tmp_path: Path) -> None:
+    tables = tabulate([reviewed_video(MOVED)])
+    write_csv_tables(tmp_path, tables)
+    for name in ROWS:
+        text = (tmp_path / f"{name}.csv").read_bytes().decode()
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+        assert {len(row) for row in rows} == {len(rows[0])}
+        assert len(rows) == 1 + len(getattr(tables, name))
+        assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("a,b\r\n", "must have the columns video_id, frame_index"), (None, r"predictions\.csv, line 2: ")],
+)
+def test_a_csv_that_is_no_table_of_ours_is_refused(tmp_path: Path, content: str | None, reason: str) -> None:
+    write_csv_tables(tmp_path, Tables())
+    path = tmp_path / "predictions.csv"
+    path.write_text(path.read_text() + "v,many\r\n" if content is None else content)
+    with pytest.raises(ValueError, match=reason):
+        read_csv_tables(tmp_path)
+
+
+def test_verdicts_of_a_version_without_pairs_are_read(tmp_path: Path) -> None:
+    write_csv_tables(tmp_path, Tables())
+    columns = [field.name for field in fields(VerdictRow) if field.name != "judged_with"]
+    cells = {
+        "event_time_s": "1.5",
+        "tags": '["late"]',
+        "speak_threshold": "",
+        "update_threshold": "0.5",
+        "playhead_s": "2.0",
+    }
+    line = ",".join('"' + cells.get(name, "x").replace('"', '""') + '"' for name in columns)
+    (tmp_path / "verdicts.csv").write_text(",".join(columns) + "\r\n" + line + "\r\n", encoding="utf-8")
+    (verdict,) = read_csv_tables(tmp_path).verdicts
+    assert (verdict.event_time_s, verdict.tags, verdict.playhead_s, verdict.judged_with) == (1.5, ("late",), 2.0, "")
+
+
+def test_a_dataset_folder_has_a_configuration_per_table_that_holds_something(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
+    tables = tabulate([reviewed_video()])
+    write_dataset(tmp_path, {"test": tables, "validation": replace(tables, states=())})
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
+    assert files == [
+        "README.md",
+        "predictions/test.parquet",
+        "predictions/validation.parquet",
+        "references/test.parquet",
+        "references/validation.parquet",
+        "states/test.parquet",
+        "verdicts/test.parquet",
+        "verdicts/validation.parquet",
+    ]
+    with pytest.raises(ValueError, match=r"a split is named by letters, .* got '\.\./test'"):
+        write_dataset(tmp_path, {"../test": tables})
+
+
+def test_without_pyarrow_a_dataset_folder_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset, "pyarrow", None)
+    with pytest.raises(EngineError, match=r"needs the package pyarrow: pip install '\.\[parquet\]'"):
+        write_dataset(tmp_path, {})
+
+
+def test_the_datasets_library_loads_every_table_with_its_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets", reason="the datasets library is not installed")
+    like_a_time = replace(reviewed_video(MOVED), video_id="2026-01-02", review=fold_actions([]))
+    tables = tabulate([reviewed_video(MOVED)])
+    dated = tabulate([like_a_time])
+    write_dataset(tmp_path / "folder", {"test": tables, "dated": dated})
+    for name, row in ROWS.items():
+        for split, wanted in (("test", tables), ("dated", dated)):
+            if not getattr(wanted, name):
+                continue
+            loaded = datasets.load_dataset(
+                str(tmp_path / "folder"), name, split=split, cache_dir=str(tmp_path / "cache")
+            )
+            records = [
+                row(**{column: tuple(value) if isinstance(value, list) else value for column, value in record.items()})
+                for record in loaded
+            ]
+            assert tuple(records) == getattr(wanted, name)
+    assert str(loaded.features["time_s"].dtype) == "float64"
+
+
+def parse_webvtt(text: str) -> list[tuple[str, str, str]]:
+    """Return times, voice and text of each cue, by the rules of the format: a blank line ends a cue."""
+    header, *blocks = text.rstrip("\n").split("\n\n")
+    assert header == "WEBVTT"
+    cues = []
+    for block in blocks:
+        _, times, payload = block.split("\n")
+        voice, _, words = payload.removeprefix("<v ").partition(">")
+        assert "<" not in words
+        assert "-->" not in payload
+        cues.append((times, html.unescape(voice), html.unescape(words)))
+    return cues
+
+
+def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) -> None:
+    write_webvtt(tmp_path / "boat.vtt", tabulate([reviewed_video(MOVED)]))
+    cues = parse_webvtt((tmp_path / "boat.vtt").read_text())
+    assert ("00:00:01.500 --> 00:00:03.500", "model: assistant", PLAIN_EVIL.replace("\0", "\ufffd")) in cues
+    assert ("00:00:03.500 --> 00:00:05.500", "corrected: update", "S2->start") in cues
+    assert ("00:00:01.000 --> 00:00:06.000", "model state: S1", "in_progress") in cues
+    assert ("00:00:01.500 --> 00:00:03.500", "verdicts: <script>", "unclear (generated)") in cues
+    note = next(words for _, voice, words in cues if voice == "verdicts: =cmd()")
+    assert note == f"unclear [+1, {PLAIN_EVIL}]: {PLAIN_EVIL} (generated)".replace("\0", "\ufffd")
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 10**7))
+@few
+def test_captions_come_back_as_they_were(texts: list[str], start_ms: int) -> None:
+    row = tabulate([reviewed_video()]).predictions[0]
+    rows = tuple(replace(row, text=text, time_s=start_ms / 1000) for text in texts)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "a.vtt")
+        write_webvtt(path, Tables(predictions=rows))
+        cues = parse_webvtt(path.read_bytes().decode())
+    assert [words for _, _, words in cues] == [text.replace("\0", "\ufffd") for text in texts]
+    hours, rest = divmod(start_ms, 3_600_000)
+    minutes, ms = divmod(rest, 60_000)
+    assert cues[0][0].startswith(f"{hours:02}:{minutes:02}:{ms / 1000:06.3f} --> ")

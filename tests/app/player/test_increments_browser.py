@@ -1,0 +1,134 @@
+"""A run that streams reaches the player in increments, and an answer that is lost is asked for again."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, expect
+
+from engine.video.writer import write_h264
+from tests.conftest import moving_square
+from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_stream
+from tests.support.stream_page import STEP
+
+pytestmark = NEEDS_CHROMIUM
+UNPACKED = """() => {
+    const plain = (value) => ArrayBuffer.isView(value) ? [...value] : value;
+    const data = document.querySelector('.ss').unpacked();
+    return JSON.parse(JSON.stringify(data, (_, value) => plain(value)));
+}"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("stream")
+    write_h264(folder / "a.mp4", moving_square(40, shade=90), fps=2)
+    with serve_stream(folder) as url:
+        yield url
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    wrong = list[str]()
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(address)
+    page.click("#begin")
+    wait_for_frames(page, STEP)
+    yield page
+    page.close()
+    assert wrong == []
+
+
+def wait_for_frames(page: Page, num_frames: int) -> None:
+    page.wait_for_function(f"document.querySelector('.ss')?.unpacked()?.times.length === {num_frames}")
+
+
+def stream_of(request: Request) -> Any:
+    """Return of which stream a request asks for frames; None for another request."""
+    return (request.post_data_json or {})["data"]["stream"] if "component_server" in request.url else None
+
+
+def wait_for_question(page: Page) -> Any:
+    """Wait until the player asks for frames; return of which stream."""
+    with page.expect_request(lambda request: stream_of(request) is not None) as asked:
+        pass
+    return stream_of(asked.value)
+
+
+def compare_with_the_whole(page: Page) -> dict[str, Any]:
+    """Compare the data that the player grew with what it unpacks of the whole run; return it."""
+    grown: dict[str, Any] = page.evaluate(UNPACKED)
+    counts = inspect(page)["counts"]
+    page.evaluate("document.querySelector('.ss').unpacked().isGrown = true")
+    page.click("#whole")
+    page.wait_for_function("!document.querySelector('.ss').unpacked().isGrown")
+    whole: dict[str, Any] = page.evaluate(UNPACKED)
+    assert set(grown) == set(whole)
+    for name in whole:
+        assert grown[name] == whole[name], name
+    assert counts == inspect(page)["counts"]
+    return whole
+
+
+def test_increments_make_the_data_of_the_whole_run(page: Page) -> None:
+    for number in range(2, 8):
+        page.click("#step")
+        wait_for_frames(page, number * STEP)
+    assert page.locator(".ss-kind").count() == 0, "nothing is judged yet, which is not the same as no failure"
+    page.evaluate("document.querySelector('.ss').focus()")
+    page.keyboard.press("n")
+    expect(page.locator(".ss-said")).to_have_text("The run still streams: its failures are known once it ends.")
+    whole = compare_with_the_whole(page)
+    assert len(whole["times"]) == 7 * STEP
+    assert all(len(whole[name]) > 1 for name in ("turns", "said", "rows"))
+    assert any(whole["differences"])
+
+
+@pytest.mark.slow
+def test_a_lost_answer_is_asked_for_again(page: Page) -> None:
+    page.route("**/component_server/**", lambda route: route.abort())
+    page.click("#step")
+    for _ in range(2):
+        with page.expect_event("requestfailed"):
+            pass
+    assert page.evaluate(UNPACKED)["times"][-1] == (STEP - 1) / 2
+    page.unroute("**/component_server/**")
+    wait_for_frames(page, 2 * STEP)
+    compare_with_the_whole(page)
+
+
+@pytest.mark.slow
+def test_nothing_is_asked_of_a_run_that_is_not_shown_any_more(page: Page) -> None:
+    before = wait_for_question(page)
+    page.click("#begin")
+    with page.expect_request(lambda request: stream_of(request) not in (None, before)):
+        pass
+    assert before not in [wait_for_question(page) for _ in range(4)]
+    page.click("#step")
+    wait_for_frames(page, 2 * STEP)
+
+
+@pytest.mark.slow
+def test_increments_that_come_faster_than_the_page_draws_all_arrive(page: Page) -> None:
+    page.click("#burst")
+    wait_for_frames(page, 101 * STEP)
+    whole = compare_with_the_whole(page)
+    assert len(whole["rows"]) > 900
+
+
+@pytest.mark.slow
+def test_the_transcript_keeps_few_rows_in_the_page_and_reaches_all(page: Page) -> None:
+    page.click("#burst")
+    wait_for_frames(page, 101 * STEP)
+    assert page.locator(".ss-row").count() <= 240
+    num_rows = len(page.evaluate(UNPACKED)["rows"])
+    page.evaluate("document.querySelector('.ss-rows').scrollTop = 1e9")
+    page.wait_for_selector(f".ss-row[data-row='{num_rows - 1}']")
+    assert page.locator(".ss-row").count() <= 240
+    page.evaluate("document.querySelector('.ss-rows').scrollTop = 0")
+    page.wait_for_selector(".ss-row[data-row='0']")
+    page.locator(".ss-row").first.focus()
+    for _ in range(300):
+        page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.row") == "300"

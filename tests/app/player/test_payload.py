@@ -1,0 +1,380 @@
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page
+
+from app.player.payload import pack_run
+from engine.video.writer import write_h264
+from eval.metrics.decisions import count_decisions
+from eval.metrics.score import reference_frames
+from tests.conftest import moving_square
+from tests.support.browser import NEEDS_CHROMIUM, inspect, rows, serve_player
+from tests.support.played import HOSTILE, judge, make_run
+
+pytestmark = NEEDS_CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("player")
+    write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
+    write_h264(folder / "b.mp4", moving_square(40, shade=190), fps=10)
+    run = make_run(folder)
+    (folder / "a.json").write_text(pack_run(run, judge(run)), encoding="utf-8")
+    other = replace(run, clip=replace(run.clip, name="b", path=folder / "b.mp4", sample=None, duration_s=4.0))
+    other = replace(other, outputs=tuple(replace(output, latency_ms=0.0) for output in run.outputs[:8]))
+    (folder / "b.json").write_text(pack_run(other), encoding="utf-8")
+    hostile = make_run(folder, text=HOSTILE)
+    (folder / "hostile.json").write_text(pack_run(hostile, judge(hostile)), encoding="utf-8")
+    (folder / "none.json").write_text("", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with serve_player(folder) as url:
+        yield url
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """Open the player; nothing may be asked of another host, and no script may fail."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    asked, wrong = list[str](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(address)
+    page.wait_for_selector(".ss-row")
+    page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
+    yield page
+    page.close()
+    assert {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))} == {"127.0.0.1"}
+    assert wrong == []
+
+
+def show(page: Page, name: str) -> None:
+    page.click(f"#{name}")
+    page.wait_for_timeout(600)
+
+
+def count_requests(page: Page) -> list[str]:
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    return asked
+
+
+def wait_for_time(page: Page, time_s: float) -> None:
+    page.wait_for_function(f"Math.abs(document.querySelector('#video video').currentTime - {time_s}) < 0.03")
+
+
+def cues(page: Page) -> list[list[Any]]:
+    """Return start, end and text of the captions that are over the video."""
+    found: list[list[Any]] = page.evaluate("""
+        [...document.querySelector('#video video').textTracks].filter((track) => track.mode === 'showing')
+            .flatMap((track) => [...track.cues]).map((cue) => [cue.startTime, cue.endTime, cue.text.trim()])""")
+    return found
+
+
+def test_the_playhead_follows_the_video_without_a_request(page: Page) -> None:
+    page.click("[data-do=play]")
+    page.wait_for_function("document.querySelector('#video video').currentTime > 0.2")
+    asked = count_requests(page)
+    apart_s = page.evaluate("""new Promise((done) => {
+        const apart = [], head = document.querySelector('.ss-head'), video = document.querySelector('#video video');
+        const look = () => {
+            apart.push(Math.abs(Number(head.dataset.time) - video.currentTime));
+            if (apart.length < 150) requestAnimationFrame(look); else done(apart);
+        };
+        requestAnimationFrame(look);
+    })""")
+    assert asked == []
+    assert max(apart_s) < 1 / 10  # one frame of the video, which has 10 in a second
+    assert page.evaluate("document.querySelector('#video video').currentTime") > 1.5
+
+
+def test_a_click_at_the_middle_seeks_there_with_at_most_one_request(page: Page) -> None:
+    asked = count_requests(page)
+    box = page.locator(".ss-canvas").bounding_box()
+    assert box is not None
+    left, right = box["x"] + 150, box["x"] + box["width"] - 14  # the gutter of the labels, and the margin
+    page.mouse.click((left + right) / 2, box["y"] + 60)
+    wait_for_time(page, 5.0)
+    page.wait_for_timeout(300)
+    assert len(asked) <= 1
+    page.mouse.move(left + 10, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(left + 0.8 * (right - left), box["y"] + 60, steps=8)
+    page.mouse.up()
+    wait_for_time(page, 8.0)
+
+
+def test_every_key_does_what_the_list_says(page: Page) -> None:
+    def press(key: str) -> dict[str, Any]:
+        page.keyboard.press(key)
+        page.wait_for_timeout(60)
+        return inspect(page)
+
+    assert not press(" ")["isPaused"]
+    assert press("k")["isPaused"]
+    page.evaluate("document.querySelector('#video video').currentTime = 0")
+    assert press("ArrowRight")["frame"] == 1
+    assert press("ArrowRight")["frame"] == 2
+    assert press("ArrowLeft")["frame"] == 1
+    before = inspect(page)["time"]
+    assert press(".")["time"] == pytest.approx(before + 0.1, abs=0.02)
+    assert press(",")["time"] == pytest.approx(before, abs=0.02)
+    assert press("l")["time"] == pytest.approx(before + 5, abs=0.05)
+    assert press("j")["time"] == pytest.approx(before, abs=0.05)
+    assert press("End")["time"] > 9.9
+    assert press("Home")["time"] == 0
+    assert press(">")["rate"] == 1.5
+    assert press("<")["rate"] == 1
+    assert press("n")["time"] == pytest.approx(3.5, abs=0.01)
+    assert press("i")["region"][0] == pytest.approx(3.5, abs=0.01)
+    press("l")
+    assert press("o")["region"][1] == pytest.approx(8.5, abs=0.01)
+    assert press("r")["isLooping"]
+    assert not press("r")["isLooping"]
+    assert inspect(page)["region"] == pytest.approx([3.5, 8.5], abs=0.01)  # kept for the next loop
+    assert press("f")["region"] is None
+    view = press("+")["view"]
+    assert view["end"] - view["start"] == pytest.approx(5)
+    view = press("-")["view"]
+    assert (view["start"], view["end"]) == (0, 10)
+    press("+")
+    assert press("0")["view"] == {"start": 0, "end": 10}
+    assert [press("c")["captions"] for _ in range(3)] == ["model", "reference", "off"]
+    assert [press("t")["tab"] for _ in range(2)] == ["curves", "rows"]
+    press("h")
+    assert page.locator(".ss-inspection").is_visible()
+    press("Escape")
+    assert not page.locator(".ss-inspection").is_visible()
+    press("?")
+    assert page.locator(".ss-help").is_visible()
+    assert page.locator(".ss-help tr:has(kbd)").count() == 15
+    press("Escape")
+    assert not page.locator(".ss-help").is_visible()
+
+
+def test_keys_are_left_alone_while_typing(page: Page) -> None:
+    page.click("#typing textarea")
+    page.keyboard.type("n l ? 0")
+    assert page.input_value("#typing textarea") == "n l ? 0"
+    assert inspect(page)["time"] == 0
+    assert not page.locator(".ss-help").is_visible()
+
+
+def test_next_failure_visits_every_failure_in_order(page: Page, folder: Path) -> None:
+    failures = judge(make_run(folder)).failures
+    assert {failure.kind for failure in failures} == {
+        "missed", "redundant", "early or late", "wrong update", "missed update", "wrong state",
+    }  # fmt: skip
+    seen = []
+    for _ in failures:
+        page.keyboard.press("n")
+        page.wait_for_timeout(60)
+        seen.append((page.locator(".ss-failure b").inner_text()[2:], inspect(page)["frame"]))
+    assert seen == [(failure.kind, failure.frame_index) for failure in failures]
+    page.keyboard.press("n")
+    assert inspect(page)["said"] == "No failure after this one."
+    page.keyboard.press("p")
+    assert inspect(page)["cursor"] == len(failures) - 2
+    page.click(".ss-kind:has-text('wrong state')")
+    page.click(".ss-kind:has-text('missed update')")
+    page.keyboard.press("Home")
+    page.wait_for_timeout(60)
+    left = [failure for failure in failures if failure.kind not in ("wrong state", "missed update")]
+    for failure in left:
+        page.click("[data-do=nextFailure]")
+        page.wait_for_timeout(60)
+        assert page.locator(".ss-failure b").inner_text()[2:] == failure.kind
+
+
+def test_a_threshold_asks_the_server_once_when_it_is_let_go(page: Page) -> None:
+    asked = count_requests(page)
+    row = next(row for row in inspect(page)["rows"] if row.get("name") == "speak")
+    box = page.locator(".ss-canvas").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 500, box["y"] + row["top"] + row["height"] - 5 - 0.5 * (row["height"] - 11)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 20, steps=6)
+    page.wait_for_timeout(900)  # longer than a pause that would count as letting go
+    seen = inspect(page)
+    assert seen["isPreview"]
+    assert seen["thresholds"]["speak"] < 0.2
+    assert page.locator(".ss-counts").inner_text().startswith("Preview from the trace")
+    assert asked == []
+    page.mouse.up()
+    page.wait_for_function("document.querySelector('#let_go textarea').value")
+    assert page.input_value("#let_go textarea") == f"{seen['thresholds']['speak']:g} 0.5;"
+
+
+@pytest.mark.slow
+def test_a_slider_of_the_page_previews_and_is_let_go_after_a_pause(page: Page) -> None:
+    move = "(update) => document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {speak: 0.5, update}}))"
+    asked = count_requests(page)
+    for value in (0.6, 0.7, 0.8):
+        page.evaluate(move, value)
+        page.wait_for_timeout(100)
+    assert asked == []
+    assert inspect(page)["isPreview"]
+    page.wait_for_function("document.querySelector('#let_go textarea').value")
+    assert page.input_value("#let_go textarea") == "0.5 0.8;"
+    page.evaluate(move, 0.5)
+    page.wait_for_function("document.querySelector('#let_go textarea').value === '0.5 0.8;0.5 0.5;'")
+    seen = inspect(page)
+    assert not seen["isPreview"]
+    assert seen["isAtRest"], "what was run needs no other run, and what was asked for before is taken back"
+
+
+def test_previews_count_as_the_scores_do(page: Page, folder: Path) -> None:
+    run = make_run(folder)
+    sample = run.clip.sample
+    assert sample is not None
+    move = """([name, value]) => {
+        document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {[name]: value}}));
+    }"""
+    for name, role in (("speak", "assistant"), ("update", "update")):
+        probs = [getattr(output, f"{name}_prob") for output in run.outputs]
+        for threshold in (0.0, 0.2, 0.4, 0.7, 0.9, 1.0, probs[3]):
+            page.evaluate(move, [name, threshold])
+            counts = count_decisions(
+                probs,
+                [prob > threshold for prob in probs],
+                expected_frames=reference_frames(sample, role),
+                fps=2.0,
+            )
+            hits = counts.num_pairs[2]  # within 1 s
+            assert inspect(page)["counts"][name] == {
+                "hits": hits,
+                "misses": counts.num_expected - hits,
+                "alarms": counts.num_decided - hits,
+            }
+
+
+def test_what_is_at_the_playhead_is_told_in_full(page: Page) -> None:
+    page.locator(".ss-row", has_text="0:05.5").click()
+    wait_for_time(page, 5.5)
+    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 11 of 20')")
+    now = page.locator(".ss-now").inner_text()
+    assert "spoke" in now
+    assert "Now the roof." in now
+    assert "matched similarity 1.00, cost" in now
+    assert "1.5 s late" in now
+    assert re.search(r"133 tokens in the context, \d\.\d ms of model time", now)
+    page.keyboard.press("End")
+    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 19 of 20')")
+    assert "S2 put on the roof ○ not started ≠ ref. ◐" in " ".join(page.locator(".ss-states").inner_text().split())
+    assert page.locator(".ss-row.ss-current").count() == 1
+
+
+@pytest.mark.slow
+def test_data_and_video_can_be_exchanged(page: Page) -> None:
+    page.keyboard.press("+")
+    show(page, "b")
+    assert inspect(page)["view"] == {"start": 0, "end": 4}
+    assert "reused from the run before, not computed again" in page.locator(".ss-now").inner_text()
+    assert page.locator(".ss-kind").count() == 0, "there is no reference to fail against"
+    video = page.locator("button:has-text('b.mp4')")
+    video.click()
+    page.wait_for_function("document.querySelector('#video video').duration < 5")
+    page.wait_for_function("document.querySelector('#video video').readyState >= 2")
+    page.keyboard.press("l")
+    page.wait_for_timeout(100)
+    assert inspect(page)["time"] == pytest.approx(3.99, abs=0.02)
+    show(page, "none")
+    assert page.locator(".ss-empty").inner_text().startswith("Press Run")
+    page.keyboard.press("n")
+    assert page.locator(".ss-said").inner_text() == "Nothing to play yet: press Run."
+
+
+def test_hostile_texts_stay_texts_in_every_lane(page: Page) -> None:
+    show(page, "hostile")
+    page.keyboard.press("t")
+    page.keyboard.press("t")
+    page.keyboard.press("c")
+    for key in ("n", "n", "n", "+", "+", "Home", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(60)
+    box = page.locator(".ss-canvas").bounding_box()
+    assert box is not None
+    for y in range(8, int(box["height"]), 12):
+        page.mouse.move(box["x"] + 60, box["y"] + y)
+        page.mouse.move(box["x"] + 500, box["y"] + y)
+    assert any(HOSTILE in row for row in rows(page))
+    assert HOSTILE.split()[0] in page.locator(".ss-now").inner_text()
+    assert page.evaluate("window.hacked === undefined && !document.querySelector('.ss img, .ss script')")
+    captions = cues(page)
+    assert len(captions) == 3
+    assert all("<" not in text for _, _, text in captions)
+    assert page.locator(".ss-now").bounding_box()["width"] < 500  # type: ignore[index]
+
+
+@pytest.mark.slow
+def test_captions_are_cues_of_the_video(page: Page) -> None:
+    page.select_option(".ss-captions", "reference")
+    page.wait_for_timeout(100)
+    assert cues(page) == [[1, 4, "Now the wheel."], [4, 6, "Now the roof."], [6, 10, "Careful!"]]
+
+
+@pytest.mark.slow
+def test_a_region_loops(page: Page) -> None:
+    page.evaluate("document.querySelector('#video video').currentTime = 2")
+    page.keyboard.press("i")
+    page.evaluate("document.querySelector('#video video').currentTime = 2.6")
+    page.keyboard.press("o")
+    page.keyboard.press("r")
+    page.keyboard.press("k")
+    page.wait_for_timeout(1500)
+    times = []
+    for _ in range(8):
+        times.append(inspect(page)["time"])
+        page.wait_for_timeout(110)
+    assert all(1.9 < time < 2.75 for time in times)
+
+
+@pytest.mark.slow
+def test_the_link_names_video_moment_thresholds_and_run(page: Page, folder: Path) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate("document.querySelector('#video video').currentTime = 4.25")
+    page.keyboard.press("y")
+    page.wait_for_function("document.querySelector('.ss-said').textContent === 'Link copied.'")
+    link = parse_qs(urlsplit(page.evaluate("navigator.clipboard.readText()")).query)
+    assert link == {
+        "video": ["a"],
+        "run": [make_run(folder).digest],
+        "t": ["4.25"],
+        "speak": ["0.5"],
+        "update": ["0.5"],
+    }
+    show(page, "b")
+
+
+@pytest.mark.slow
+def test_the_wheel_zooms_and_the_map_pans(page: Page) -> None:
+    box = page.locator(".ss-canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 150, box["y"] + 50)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    page.wait_for_timeout(100)
+    view = inspect(page)["view"]
+    assert view["start"] == pytest.approx(0, abs=0.1)
+    assert view["end"] == pytest.approx(10 / np.e, abs=0.3)
+    page.click(".ss-map", position={"x": 1350, "y": 8})
+    page.wait_for_timeout(100)
+    assert inspect(page)["view"]["end"] == 10
+
+
+def test_a_pack_is_one_string_of_json(folder: Path) -> None:
+    pack = json.loads((folder / "a.json").read_text(encoding="utf-8"))
+    assert {type(pack[name]) for name in ("times", "speak", "update", "cache", "latency")} == {str}

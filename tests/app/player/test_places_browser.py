@@ -1,0 +1,55 @@
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.conftest import Uploads
+from tests.support.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
+
+pytestmark = NEEDS_CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as url:
+        yield url
+
+
+def wait_for_address(page: Page, pattern: str) -> None:
+    page.wait_for_function("(pattern) => RegExp(pattern).test(location.search)", arg=pattern)
+
+
+@pytest.mark.slow
+def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, address: str, uploads: Uploads) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    open_page(page, address)
+    wait_for_address(page, "^.video=truck-1$")
+    page.click("#chosen input")
+    page.get_by_role("option", name=re.compile("truck-2")).click()
+    wait_for_address(page, "video=truck-2")
+    run(page)
+    page.evaluate("document.querySelector('#video video').currentTime = 2.5")
+    page.click("[data-tab=curves]")
+    wait_for_address(page, "video=truck-2&run=[0-9a-f]{12}&speak=0.5&update=0.5&t=2.5&beside=curves")
+    page.reload()
+    wait_for_status(page, "^Done")
+    page.wait_for_function("Math.abs(document.querySelector('.ss').inspect().time - 2.5) < 0.05")
+    assert (inspect(page)["video"], inspect(page)["tab"]) == ("truck-2", "curves")
+    upload(page, uploads.foreign, "press Run")
+    wait_for_address(page, "upload=foreign")
+    page.fill("#goal textarea", "mine")
+    run(page)
+    wait_for_address(page, "upload=foreign.mp4.*&run=")
+    page.get_by_role("tab", name="Reviews").click()
+    wait_for_address(page, "tab=reviews")
+    page.reload()
+    page.wait_for_selector("#reviewed_split", state="visible")
+    page.get_by_role("tab", name="Player").click()
+    wait_for_status(page, "^foreign.mp4, 0:02, the run as it was")
+    assert page.input_value("#goal textarea") == "mine"
+    page.go_back()
+    wait_for_status(page, "^Done")
+    assert inspect(page)["video"] == "truck-2"
+    page.close()

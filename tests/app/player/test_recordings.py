@@ -1,0 +1,126 @@
+"""What windows keep of their runs: within a budget, and no longer than the window is open."""
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.batch.context import Batches
+from app.batch.job_queue import Jobs
+from app.page import build_page
+from app.player import reruns
+from app.player.handlers import Bench
+from app.player.session.recordings import KeptRecordings
+from app.player.views import LiveRun
+from app.reviews.context import Desk
+from app.reviews.store import open_store
+from engine.replay import Thresholds
+from eval.reports.scoring import ScoreSettings
+from eval.runs.worker import Work
+from tests.support.benches import make_bench, run_views
+from tests.support.browser import free_port
+from tests.support.fakes import count_letters
+from tests.support.page_http import TASK, PageClient
+
+
+@pytest.fixture(scope="module")
+def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return make_bench(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+
+
+def ran(bench: Bench) -> LiveRun:
+    live = LiveRun()
+    list(run_views(bench, bench.demos.clips[0], live))
+    return live
+
+
+def exact(bench: Bench, live: LiveRun) -> list[tuple[Any, ...]]:
+    live.asked = Thresholds(speak=0.2, update=0.3)
+    list(reruns.rerun(bench, live))
+    assert live.run is not None
+    return [(output.response, output.updates, dict(output.dst_state)) for output in live.run.outputs]
+
+
+def test_a_recording_counts_the_bytes_of_its_frames_and_its_cache(bench: Bench) -> None:
+    live = ran(replace(bench, recordings=KeptRecordings()))
+    assert live.recording is not None
+    model = bench.checkpoint.model
+    frames = 12 * model.tokens_per_frame * model.feature_dim * 4
+    cache = live.recording._cache
+    assert cache is not None
+    held = sum(buffer.nbytes for layer in cache.layers for buffer in layer._buffers)
+    assert held > 0
+    assert live.recording.num_bytes == frames + held
+
+
+def test_the_least_recently_used_recordings_are_given_up_and_results_stay_the_same(bench: Bench) -> None:
+    large = replace(bench, recordings=KeptRecordings())
+    one = ran(large)
+    size = large.recordings.num_bytes
+    exact(large, one)
+    budget = large.recordings.num_bytes + size + size // 2
+    small = replace(bench, recordings=KeptRecordings(budget))
+    first, second = ran(small), ran(small)
+    exact(small, first)  # used last
+    third = ran(small)
+    assert [live.recording is not None for live in (first, second, third)] == [True, False, True]
+    assert small.recordings.num_bytes <= budget
+    assert exact(small, second) == exact(small, first) == exact(small, third)
+
+
+def test_a_recording_larger_than_the_budget_is_not_kept(bench: Bench) -> None:
+    small = replace(bench, recordings=KeptRecordings(10))
+    live = ran(small)
+    assert (live.recording, small.recordings.num_bytes) == (None, 0)
+    assert exact(small, live) == exact(bench, ran(bench))
+
+
+def test_a_window_that_is_gone_or_closed_keeps_nothing(bench: Bench) -> None:
+    own = replace(bench, recordings=KeptRecordings())
+    live = ran(own)
+    size = own.recordings.num_bytes
+    other = ran(own)
+    assert own.recordings.num_bytes == 2 * size
+    del other
+    gc.collect()
+    assert own.recordings.num_bytes == size
+    own.recordings.release(live)
+    assert (own.recordings.num_bytes, live.recording) == (0, None)
+
+
+@pytest.fixture
+def window(bench: Bench, tmp_path: Path) -> Iterator[tuple[PageClient, Bench]]:
+    """Serve the page in this process, and open a window."""
+    own = replace(bench, recordings=KeptRecordings())
+    jobs = Jobs(encode=count_letters, scoring=ScoreSettings(text_encoder="letters"))
+    batches = Batches(jobs=jobs, splits={}, runs=tmp_path, work=Work(checkpoint="none"), takes_paths=False)
+    port = free_port()
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        page = build_page(own, batches, Desk(store=store, splits={}))
+        page.launch(server_port=port, prevent_thread_lock=True, quiet=True, ssr_mode=False, enable_monitoring=False)
+        with closing(page), PageClient(address=f"http://127.0.0.1:{port}") as client:
+            yield client, own
+
+
+@pytest.mark.filterwarnings("ignore")  # Gradio's, whose queue runs in this process here
+def test_a_closed_window_gives_its_recording_up(window: tuple[PageClient, Bench]) -> None:
+    client, bench = window
+    chosen = client.find_event("chosen", "select")
+    begun = client.find_event("run", "click")
+    streams = next(event for event in client.events() if event["trigger_after"] == begun["id"])
+    with client.http.stream("GET", f"/gradio_api/heartbeat/{client.session}") as heartbeat:
+        lines = heartbeat.iter_lines()  # as long as it lives, the window is open
+        next(lines)
+        client.run(chosen["id"], [None, "truck-1"])
+        client.run(begun["id"], client.inputs(begun, **TASK))
+        client.run(streams["id"], client.inputs(streams, **TASK))
+        assert bench.recordings.num_bytes > 0
+    until = time.monotonic() + 60
+    while bench.recordings.num_bytes and time.monotonic() < until:
+        time.sleep(0.1)
+    assert bench.recordings.num_bytes == 0

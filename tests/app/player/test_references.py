@@ -1,0 +1,203 @@
+"""References that a user brings along to an upload, as one window sees them."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.player import handlers
+from app.player.handlers import Bench
+from app.player.session import references
+from app.player.session.references import digest_reference
+from app.player.views import Buttons, ClipView, LiveRun, RunView
+from app.review_tab.api import Answer, answer
+from app.reviews.context import Desk
+from app.reviews.history import read_review
+from app.reviews.store import open_store
+from app.videos import Clip, Demos, read_demos
+from eval.annotations.corrections import Correction, name_turns
+from eval.data.loading import read_samples
+from eval.data.samples import Sample
+from eval.data.writers import write_samples
+from tests.support.benches import make_bench, open_upload, run_views, views
+from tests.support.fakes import anybody
+from tests.support.paths import SHARED
+
+Take = Callable[[Clip | None, Path | None], tuple[ClipView, RunView, Buttons]]
+PUBLISHED = SHARED / "data" / "proassist_dialogues.jsonl"
+
+
+@pytest.fixture(scope="module")
+def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    bench = make_bench(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+    return replace(bench, limits="It knows drawings only.")
+
+
+@pytest.fixture
+def clip(bench: Bench, demo_manifest: Path, tmp_path: Path) -> Clip:
+    """Upload a video of 6 s as ``mine.mp4``."""
+    path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
+    clip_view, run_view, _ = views(open_upload(bench, path))
+    assert run_view.status.value.endswith("press Run. It knows drawings only.")
+    assert clip_view.clip is not None
+    return clip_view.clip
+
+
+@pytest.fixture
+def sample(demo_manifest: Path) -> Sample:
+    return replace(read_samples(demo_manifest)[0], video_path=None)
+
+
+@pytest.fixture
+def take(bench: Bench) -> Take:
+    return lambda clip, path: views(handlers.take_reference(bench, None, clip, str(path) if path else None))
+
+
+@pytest.mark.parametrize("form", ["manifest", "dst", "proassist"])
+def test_an_upload_is_scored_against_a_reference_in_any_form(
+    take: Take, bench: Bench, clip: Clip, sample: Sample, tmp_path: Path, form: Any
+) -> None:
+    turns = tuple(replace(turn, time_s=int(turn.time_s * 2) / 2) for turn in sample.turns)
+    own = replace(sample, turns=turns, fps=4.0, num_frames=24)
+    write_samples(tmp_path / "own.json", [own], form=form, without=["updates"] if form == "proassist" else [])
+    clip_view, run_view, buttons = take(clip, tmp_path / "own.json")
+    num_turns = sum(turn.role != "update" for turn in turns) if form == "proassist" else len(turns)
+    assert run_view.status.value == f"mine.mp4, 0:06, with {num_turns} reference turns of own.json. Press Run."
+    assert (clip_view.goal, clip_view.steps.splitlines()[0]) == (own.goal, "S1: attach the wheel")
+    assert buttons.run.interactive
+    taken = clip_view.clip
+    assert taken is not None
+    assert (taken.fps, taken.num_frames, taken.path) == (4.0, 24, clip.path)
+    boxes = {"goal": clip_view.goal, "steps": clip_view.steps, "user_turns": clip_view.user_turns}
+    last = list(run_views(bench, taken, LiveRun(), **boxes))[-1]
+    assert last.status.value.startswith("Done: 24 frames")
+    assert last.status.value.endswith("It knows drawings only.")
+    assert "Response F1" in last.scores
+    bare, said, _ = take(taken, None)
+    assert (bare.clip.sample, said.status.value) == (None, "mine.mp4, 0:06, without a reference.")  # type: ignore[union-attr]
+
+
+def test_of_several_records_the_one_of_the_upload_is_taken_and_its_video_is_not_looked_at(
+    take: Take, clip: Clip, sample: Sample, tmp_path: Path
+) -> None:
+    others = [replace(sample, video_id=name, goal=f"build {name}") for name in ("a", "mine")]
+    named = replace(sample, video_id="b", goal="by file", video_path=Path("/etc/mine.mp4"))
+    write_samples(tmp_path / "own.json", others, form="manifest")
+    taken = take(clip, tmp_path / "own.json")[0]
+    assert taken.goal == "build mine"
+    write_samples(tmp_path / "own.json", [others[0], named], form="manifest")
+    taken = take(clip, tmp_path / "own.json")[0]
+    assert taken.goal == "by file"
+    assert taken.clip is not None
+    assert taken.clip.path == clip.path
+    assert taken.clip.sample is not None
+    assert (taken.clip.sample.video_id, taken.clip.sample.video_path) == (clip.video_id, None)
+
+
+def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does_not_fit(
+    take: Take, bench: Bench, clip: Clip, sample: Sample, tmp_path: Path
+) -> None:
+    def ask(shown: Clip | None, *actions: dict[str, Any]) -> Answer:
+        """Ask as a window that shows an upload does."""
+        assert shown is not None
+        reference = digest_reference(shown)
+        asked = {"video_id": shown.video_id, "reviewer": "ann", "is_blind": False, "has_layer": None}
+        return answer(desk, {**asked, "reference": reference, "actions": actions}, request=anybody())
+
+    name = name_turns(sample.turns)[0]
+    given = Correction(reviewer="ann", kind="text", turn=name, text="Begin.")
+    action = {
+        "action_id": "a",
+        "kind": "correction",
+        "correction": {"kind": "text", "turn": asdict(name), "text": "Begin."},
+    }
+    write_samples(tmp_path / "own.json", [sample], form="manifest")
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        desk = Desk(store=store, splits={}, recent=bench.recent)
+        assert ask(clip, action)["refused"] == {"a": "this video has no reference to correct"}
+        taken = take(clip, tmp_path / "own.json")[0].clip
+        reply = ask(taken, action)
+        assert (reply["kept"][0]["action_id"], reply["refused"]) == ("a", {})
+        assert reply["state"]["layer"]["turns"][0]["text"] == "Begin."
+        assert [found.correction for found in store.read()] == [given]
+
+        write_samples(tmp_path / "own.json", [replace(sample, turns=sample.turns[1:])], form="manifest")
+        other = take(taken, tmp_path / "own.json")[0].clip
+        (listed,) = ask(other)["state"]["layer"]["unusable"]
+        assert listed.startswith(f"ann: the reference has no assistant turn {name.text!r}")
+        assert ask(taken)["state"]["layer"]["unusable"] == [], "a window with the first reference goes on"
+        bare = take(taken, None)[0].clip
+        assert ask(bare)["state"]["layer"] is None
+
+        assert taken is not None
+        review = read_review(store)
+        assert desk.list_unsplit(review) == (taken.video_id,), "a correction alone lists an upload"
+        assert desk.sample(taken.video_id) == (other and other.sample), "the last one that was given"
+
+
+def test_a_reference_that_is_longer_than_the_upload_is_asked_about(
+    take: Take, clip: Clip, sample: Sample, tmp_path: Path
+) -> None:
+    write_samples(tmp_path / "own.json", [replace(sample, num_frames=60)], form="manifest")
+    said = take(clip, tmp_path / "own.json")[1].status.value
+    assert said.startswith("⚠ mine.mp4, 0:06")
+    assert said.endswith("They are of a video of 0:30: is this the right one?")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("no JSON", "own.json cannot be read as JSON or JSON lines"),
+        ("{}", "is of no known form; write an object with a list"),
+        ('{"videos": []}', "has 0 videos, and none is called mine.mp4"),
+        ('{"videos": [{"video_id": "x"}]}', "own.json, video x: num_frames is missing"),
+        ("[" * 100_000, "own.json cannot be read as JSON"),
+        ("\xff", "own.json cannot be read as JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_in_a_sentence_and_changes_nothing(
+    take: Take, clip: Clip, tmp_path: Path, content: str, words: str
+) -> None:
+    (tmp_path / "own.json").write_text(content, encoding="latin-1")
+    clip_view, run_view, buttons = take(clip, tmp_path / "own.json")
+    assert run_view.status.value.startswith("⚠ ")
+    assert words in run_view.status.value
+    assert str(tmp_path) not in run_view.status.value
+    assert all(isinstance(value, dict) for value in (*clip_view, *buttons)), "skips"
+
+
+def test_a_file_that_is_too_large_is_not_read(
+    take: Take, clip: Clip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "MAX_BYTES", 2**20)
+    (tmp_path / "own.json").write_bytes(b" " * (2**21))
+    assert "own.json: has 2 MiB, more than the limit of 1 MiB" in take(clip, tmp_path / "own.json")[1].status.value
+
+
+def test_a_reference_without_an_upload_says_where_it_belongs(take: Take, bench: Bench, tmp_path: Path) -> None:
+    for clip in (None, bench.demos.clips[0]):
+        assert "upload a video first" in take(clip, tmp_path / "own.json")[1].status.value
+
+
+def test_the_page_begins_with_the_video_that_the_data_call_hardest(demo_manifest: Path, tmp_path: Path) -> None:
+    content = json.loads(demo_manifest.read_text(encoding="utf-8"))
+    assert read_demos(demo_manifest).hardest == read_demos(demo_manifest).clips[0], "nothing is called hard"
+    for video, num_hard in zip(content["videos"], (1, 2), strict=True):
+        video["video_path"] = str(demo_manifest.parent / video["video_path"])
+        for turn in video["turns"][:num_hard]:
+            turn["cause"] = "light"
+    (tmp_path / "test.json").write_text(json.dumps(content), encoding="utf-8")
+    hardest = read_demos(tmp_path / "test.json").hardest
+    assert hardest is not None
+    assert hardest.name == "truck-2"
+    assert Demos(clips=()).hardest is None
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="no published dialogues beside the repository")
+def test_several_published_dialogues_ask_which_one_is_meant(take: Take, clip: Clip) -> None:
+    said = take(clip, PUBLISHED)[1].status.value
+    assert "has 6 videos, and none is called mine.mp4; rename the upload" in said

@@ -1,0 +1,225 @@
+"""A key judges the event that was selected: a failure, a row of the transcript, or a mark in a lane."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from app.player.payload import pack_run
+from app.player.session.run import Run
+from app.reviews.events import name_events
+from app.reviews.store import ReviewStore, open_store
+from app.videos import clip_of
+from engine.config import StreamConfig
+from engine.model.checkpoint import load_model
+from engine.model.frame_encoder import encode
+from engine.streamer import Streamer
+from engine.video.reader import read_frames
+from eval.annotations.corrections import name_turns
+from eval.data.loading import read_samples
+from eval.data.writers import write_samples
+from eval.matching.sentence_encoders import load_encoder
+from eval.metrics.failures import judge_video
+from eval.runs.worker import task_of
+from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
+from tests.support.paths import ASSETS
+from tests.support.played import make_run
+from tests.support.reviewing import make_folder, name_reviewer, open_player, watched_player
+
+pytestmark = NEEDS_CHROMIUM
+BUNDLED = ("flower-pot-hard", "sandwich-hard-permuted", "tower-hard")
+GUTTER, MARGIN = 150, 14
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("selection"))
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with serve_player(folder) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with watched_player(browser, address) as page:
+        yield page
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[ReviewStore]:
+    with open_store(folder / "reviews" / "reviews.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stream bundled videos and write them as the player shows them."""
+    folder = tmp_path_factory.mktemp("bundled")
+    checkpoint, encoder = load_model(ASSETS / "checkpoint", device="cpu"), load_encoder()
+    samples = {sample.video_id: sample for sample in read_samples(ASSETS / "demo" / "test.json")}
+    for name in BUNDLED:
+        sample = samples[name]
+        assert sample.video_path is not None
+        (folder / f"{name}.mp4").symlink_to(sample.video_path.resolve())
+        frames = encode(checkpoint, read_frames(sample.video_path, fps=sample.fps))
+        outputs = tuple(Streamer(checkpoint, StreamConfig(lookahead=16)).run(frames, task_of(sample)))
+        clip = clip_of(sample, sample.video_path, is_bundled=True)
+        run = Run(clip=clip, task=task_of(sample), config=StreamConfig(), outputs=outputs, is_finished=True)
+        judged = judge_video(sample, outputs, encode=encoder.encode)
+        events = name_events(name, outputs=outputs, references=name_turns(sample.turns), judged=judged)
+        (folder / f"{name}.json").write_text(pack_run(run, judged, events=events), encoding="utf-8")
+    (folder / "reviews").mkdir()
+    plain = [replace(samples[name], video_path=None) for name in BUNDLED]
+    write_samples(folder / "reviews" / "split.json", plain, form="manifest")
+    return folder
+
+
+def read_pack(folder: Path, name: str) -> dict[str, Any]:
+    pack: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    return pack
+
+
+def keys_of_failures(pack: dict[str, Any]) -> list[str]:
+    """Return the key of the event of each failure."""
+    states = [event["key"] for event in pack["events"] if event["kind"] == "state"]
+    turns = {event["turn"]: event["key"] for event in pack["events"] if event["turn"] is not None}
+    references = {event["reference"]: event["key"] for event in pack["events"] if event["reference"] is not None}
+    keys = []
+    for failure in pack["failures"]:
+        if failure["kind"] == "wrong state":
+            keys.append(states.pop(0))
+        else:
+            keys.append(references[failure["reference"]] if failure["turn"] is None else turns[failure["turn"]])
+    return keys
+
+
+def wait_for(page: Page, condition: str) -> dict[str, Any]:
+    """Wait until what the player says of itself, ``seen``, fulfils a condition."""
+    page.wait_for_function(f"(() => {{ const seen = document.querySelector('.ss').inspect(); return {condition}; }})()")
+    return inspect(page)
+
+
+def check_failures(page: Page, pack: dict[str, Any]) -> None:
+    """Step forwards and back through all failures; each must select its own event."""
+    page.keyboard.press("Home")
+    keys = keys_of_failures(pack)
+    last = len(keys) - 1
+    steps = [("n", number) for number in range(len(keys))] + [("p", number) for number in range(last - 1, -1, -1)]
+    for key, number in steps:
+        page.keyboard.press(key)
+        seen = wait_for(page, f"seen.cursor === {number}")
+        assert seen["event"]["key"] == keys[number], (key, pack["failures"][number])
+        assert pack["failures"][number]["kind"] in page.inner_text(".ss-event")
+
+
+def check_rows(page: Page, store: ReviewStore, *, tabs: Sequence[str] = ("rows",)) -> None:
+    """Click every row, then give a verdict: it must be kept of the row's event."""
+    judged = list[str]()
+    for number in range(page.locator(".ss-row").count()):
+        page.click("[data-tab=rows]")
+        row = page.locator(".ss-row").nth(number)
+        row.scroll_into_view_if_needed()
+        time_text, text = row.locator(".ss-time").inner_text(), row.locator(".ss-words > *").first.text_content()
+        row.locator(".ss-time").click()
+        for tab in tabs:
+            page.click(f"[data-tab={tab}]")
+            assert (text or "").removeprefix("missed") in (page.text_content(".ss-event") or "")
+            assert time_text in page.inner_text(".ss-event")
+        page.keyboard.press("5")
+        wait_for(page, "seen.saved && !seen.waiting")
+        event = store.read()[-1].event
+        assert event is not None
+        assert event.text == (text or "").removeprefix("missed").removeprefix("reference")
+        assert f"{int(event.time_s // 60)}:{event.time_s % 60:04.1f}" == time_text
+        judged.append(event.key)
+    assert len(set(judged)) == len(judged)
+
+
+def point(page: Page, lane: str, time_s: float, *, below: float) -> tuple[float, float]:
+    """Return where a time of a lane is on the screen, ``below`` pixels from the lane's top."""
+    box, seen = page.locator(".ss-canvas").bounding_box(), inspect(page)
+    assert box is not None
+    row = [row for row in seen["rows"] if lane in (row["kind"], row.get("name"))][-1]
+    start, end = seen["view"]["start"], seen["view"]["end"]
+    x = GUTTER + (time_s - start) / (end - start) * (box["width"] - GUTTER - MARGIN)
+    return box["x"] + x, box["y"] + row["top"] + below
+
+
+def test_every_failure_selects_its_own_event(page: Page, folder: Path) -> None:
+    check_failures(page, read_pack(folder, "a"))
+
+
+def test_a_verdict_lands_on_the_row_that_was_clicked(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "ann")
+    check_rows(page, store, tabs=("review", "curves", "rows"))
+
+
+@pytest.mark.slow
+def test_a_mark_in_a_lane_selects_its_event(page: Page, folder: Path) -> None:
+    page.set_viewport_size({"width": 1440, "height": 1200})
+    page.click("[data-tab=review]")
+    prob = make_run(folder).outputs[7].update_prob
+    on_trace = 56 - 5 - prob * (56 - 11)
+    marks = [  # lane, its time, pixels below its top, and of what kind and text the event is
+        ("said", 5.5, 10.0, ("generated", "Now the roof. ")),
+        ("said", 1.0, 10.0, ("generated", "Now the wheel. ")),
+        ("reference", 6.0, 10.0, ("reference", "Careful! ")),
+        ("user", 3.0, 10.0, ("reference", "What is next? ")),
+        ("corrected", 6.0, 7.0, ("reference", "Careful! ")),
+        ("corrected", 8.5, 19.0, ("reference", "S2->start")),
+        ("judged", 9.0, 6.0, ("generated", "!?%&/ 12345 ")),
+        ("update", 8.5, 51.0, ("reference", "S2->start")),
+        ("update", 3.5, on_trace, ("update", "S1->complete")),
+        ("update", 3.5, on_trace, ("update", "S2->begin")),  # a second click on a mark that two share
+        ("step", 9.5, 14.0, ("state", "S2")),  # hatched: what is wrong there
+    ]
+    for kind, time_s, below, expected in marks:
+        page.mouse.click(*point(page, kind, time_s, below=below))
+        seen = wait_for(page, f"Math.abs(seen.time - {time_s}) < 0.05")
+        assert (seen["event"]["kind"], seen["event"]["text"]) == expected, (kind, time_s)
+        assert expected[1].strip() in page.inner_text(".ss-event")
+
+
+@pytest.mark.slow
+def test_deleting_names_what_it_deleted(page: Page) -> None:
+    name_reviewer(page, "bea")
+    page.keyboard.press("n")
+    wait_for(page, "seen.cursor === 0")
+    page.keyboard.press("d")
+    assert inspect(page)["said"].startswith("Only a turn of the reference can be corrected, and this is model update")
+    for _ in range(3):
+        page.keyboard.press("n")
+    wait_for(page, "seen.cursor === 3")
+    page.keyboard.press("d")
+    wait_for(page, "seen.saved && !seen.waiting")
+    assert inspect(page)["said"] == "Deleted the reference turn “Careful! ” at 0:06.0. Z brings it back."
+    page.keyboard.press("z")
+    wait_for(page, "seen.said.startsWith('Taken back')")
+    assert [turn for turn in inspect(page)["layer"] if turn["look"] == "deleted"] == []
+
+
+@pytest.mark.slow
+def test_on_bundled_videos_keys_judge_what_is_selected(browser: Browser, bundled: Path) -> None:
+    with serve_player(bundled) as address, open_store(bundled / "reviews" / "reviews.sqlite") as store:
+        page = open_player(browser, address, reviewer="ann")
+        for name in BUNDLED:
+            page.locator(f"#{name}", has_text=".mp4").click()
+            page.locator(f"#{name}", has_text=".json").click()
+            wait_for(page, f"seen.video === {name!r}")
+            page.wait_for_function("document.querySelector('#video video').duration > 30")
+            check_failures(page, read_pack(bundled, name))
+            check_rows(page, store)
+        page.locator("#flower-pot-hard", has_text=".json").click()
+        wait_for(page, "seen.video === 'flower-pot-hard' && !seen.isAsking")
+        for key in ("Home", "n", "n", "d"):
+            page.keyboard.press(key)
+        assert "this is wrong state of “S3, S4” at 0:26.0" in inspect(page)["said"]
+        assert store.read(video_id="flower-pot-hard")[-1].correction is None
+        page.close()

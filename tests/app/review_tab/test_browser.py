@@ -1,0 +1,165 @@
+"""The reviews tab in a browser, of a server that asks for a password: agreement, a click, a download, blind mode."""
+
+import csv
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from app.exports.__main__ import main as export
+from tests.conftest import Uploads
+from tests.support.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
+from tests.support.desks import HOSTILE, Reviewed, write_reviewed
+
+STATUS = "#desk_status [role=status]"
+pytestmark = NEEDS_CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def reviewed(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
+    return write_reviewed(demo_manifest, tmp_path_factory.mktemp("reviewed"))
+
+
+@pytest.fixture(scope="module")
+def address(tiny_folder: Path, reviewed: Reviewed) -> Iterator[str]:
+    users = reviewed.runs / "users"
+    users.write_text("ann:open sesame\n", encoding="utf-8")
+    with serve(data=reviewed.split, checkpoint=tiny_folder, runs=reviewed.runs, more=["--auth", str(users)]) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """Sign in as ann and open the tab."""
+    window = browser.new_page(viewport={"width": 1440, "height": 900})
+    window.goto(address)
+    for password in ("wrong", "open sesame"):
+        window.get_by_label("username").fill("ann")
+        window.get_by_label("password").fill(password)
+        window.get_by_role("button", name="Login").click()
+        window.wait_for_timeout(500)
+        assert window.locator("#rooms").count() == 0 or password != "wrong"
+    open_page(window, address)
+    yield window
+    window.close()
+
+
+def enter(page: Page, tab: str = "Progress") -> None:
+    page.get_by_role("tab", name="Player").click()
+    page.get_by_role("tab", name="Reviews").click()
+    wait_for_status(page, "events", status=STATUS)
+    page.get_by_role("tab", name=tab).click()
+
+
+def test_who_signed_in_sees_progress_and_agreement_and_hostile_names_stay_text(page: Page) -> None:
+    enter(page)
+    page.wait_for_function("document.querySelector('#reviewer textarea, #reviewer input').value === 'ann'")
+    assert page.locator(STATUS).text_content() == "test: 15 events (reference turns) in 3 videos, 3 to settle."
+    page.wait_for_function("document.querySelector('#reviewed_videos').textContent.includes('unclear 1')")
+    assert HOSTILE in (page.text_content("#desk_progress") or "")
+    assert HOSTILE in (page.text_content("#reviewed_videos") or "")
+    page.get_by_role("tab", name="Agreement").click()
+    row = page.locator("#agreement tr", has_text="all verdicts")
+    assert row.inner_text().split("\t")[:4] == ["all verdicts", "4", "0.750", "0.556"]
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_disagreement_opens_the_player_at_its_time(page: Page) -> None:
+    enter(page, "Agreement")
+    page.locator("#to_settle [data-testid^=cell]", has_text="verdicts differ").first.click()
+    wait_for_status(page, "^v0, 0:06, its reference alone at 0:02.0")
+    page.wait_for_function("Math.abs(document.querySelector('#video video')?.currentTime - 2) < 0.01")
+    page.wait_for_function("document.querySelector('.ss').inspect().event?.time === 2")
+    assert inspect(page)["tab"] == "review"
+    assert inspect(page)["video"] == "v0"
+
+
+@pytest.mark.slow
+def test_what_waits_for_the_model_leaves_the_video_that_is_opened_alone(
+    page: Page, browser: Browser, address: str, uploads: Uploads
+) -> None:
+    page.get_by_role("tab", name="Player").click()
+    run(page)
+    busy = browser.new_page(storage_state=page.context.storage_state())
+    open_page(busy, address)
+    upload(busy, uploads.slow, "then press Run")
+    busy.click("#run")
+    wait_for_status(busy, "^Running")
+    page.fill("#speak_threshold input[type=number]", "0.31")
+    page.wait_for_function("document.querySelector('.ss').inspect().isPreview")
+    page.wait_for_timeout(1500)  # then it counts as let go of, and the run stands in line to be made again
+    enter(page)
+    page.locator("#reviewed_videos [data-testid^=cell]", has_text="v0").first.click()
+    opened = wait_for_status(page, "^v0, 0:06, its reference alone at 0:00.0")
+    busy.click("#stop")
+    wait_for_status(busy, "^Stopped")
+    page.wait_for_timeout(2000)  # in which what waited would have had its turn
+    assert page.locator("#status [role=status]").text_content() == opened
+    assert inspect(page)["video"] == "v0"
+    busy.close()
+
+
+def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: Reviewed, tmp_path: Path) -> None:
+    enter(page, "Export and import")
+    page.click("#reviewed_run input")
+    page.get_by_role("option", name="a", exact=True).click()
+    wait_for_status(page, "18 events", status=STATUS)
+    page.click("#write")
+    wait_for_status(page, "test-csv.zip holds 3 videos", status="#exported [role=status]")
+    with page.expect_download() as download:
+        page.click("#download")
+    assert download.value.suggested_filename == "test-csv.zip"
+    store = ["--reviews", str(reviewed.store)]
+    export(["write", str(reviewed.runs / "a"), "--form", "csv", "--out", str(tmp_path), *store])
+    archive = zipfile.ZipFile(download.value.path())
+    found = {Path(name).name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+    assert found == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    rows = list(csv.DictReader(io.StringIO(found["verdicts.csv"].decode())))
+    assert {row["reviewer"] for row in rows} == {"ann", HOSTILE}
+
+
+def test_a_document_without_a_tier_is_imported_only_after_the_box_was_ticked_for_it(
+    page: Page, reviewed: Reviewed, tmp_path: Path
+) -> None:
+    export(
+        ["write", str(reviewed.runs / "a"), "--form", "eaf", "--out", str(tmp_path), "--reviews", str(reviewed.store)]
+    )
+    document = tmp_path / "v2.eaf"
+    text = document.read_text(encoding="utf-8")
+    document.write_text(text.replace('"corrected: assistant"', '"said"'), encoding="utf-8")
+    enter(page, "Export and import")
+    imported, box = "#imported [role=status]", page.locator("#allow_deletions input")
+    for _ in range(2):  # the box counts for one import
+        page.set_input_files("#documents input[type=file]", document)
+        wait_for_status(page, "⚠ v2.eaf has no tier 'corrected: assistant'", status=imported)
+        box.check()
+        page.set_input_files("#documents input[type=file]", document)
+        wait_for_status(page, "^v2.eaf: .* kept in the name of ann", status=imported)
+        page.wait_for_function("!document.querySelector('#allow_deletions input').checked")
+
+
+def test_neither_passwords_nor_the_store_nor_a_run_folder_can_be_fetched(
+    page: Page, address: str, reviewed: Reviewed
+) -> None:
+    for path in (reviewed.runs / "users", reviewed.store, reviewed.runs / "a" / "run.json"):
+        assert path.is_file()
+        assert page.request.get(f"{address}/gradio_api/file={path}").status == 403
+
+
+@pytest.mark.slow
+def test_blind_hides_the_others(page: Page) -> None:
+    enter(page)
+    page.check("#blind input")
+    wait_for_status(page, "Blind: only what ann did is shown", status=STATUS)
+    assert HOSTILE not in (page.text_content("#desk_progress") or "")
+    page.get_by_role("tab", name="Agreement").click()
+    assert "agreement, is not shown" in page.inner_text("#agreement")
+    assert "verdicts differ" not in page.inner_text("#to_settle")
+    is_blind = "document.querySelector('.ss-blind').checked"
+    assert page.evaluate(is_blind)  # the player of this window too
+    page.uncheck("#blind input")
+    wait_for_status(page, "3 to settle[.]$", status=STATUS)
+    assert not page.evaluate(is_blind)

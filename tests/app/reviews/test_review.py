@@ -1,0 +1,312 @@
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.reviews.actions import MOST_NAME, VERDICTS, Action, Event, Verdict, check_reviewer, from_body, to_body
+from app.reviews.events import VideoEvents, name_events, reference_event
+from app.reviews.review import (
+    Review,
+    count_once,
+    find_redo,
+    find_undo,
+    fold_actions,
+    review_agreement,
+    review_disagreements,
+)
+from engine.records import FrameOutput
+from eval.annotations.corrections import Correction, TurnName, name_turns
+from eval.data.samples import Turn
+from eval.metrics.failures import Failure, JudgedVideo
+from tests.support.reviewed import opinion
+from tests.support.strategies import BOAT, few
+
+HULL, SAIL, FLAG = (
+    Event(video_id="boat", kind="generated", role="assistant", time_s=time_s, text=text)
+    for time_s, text in ((1.0, "Hull."), (2.0, "Sail."), (3.0, "Flag."))
+)
+NAME = TurnName(role="assistant", time_s=1.0, text="Go.")
+
+
+def act(by: str = "ann", video_id: str = "boat", **content: Any) -> Action:
+    return Action(reviewer=by, video_id=video_id, **content)
+
+
+def judge(event: Event, verdict: Verdict | None, *, by: str = "ann") -> Action:
+    return act(by, event.video_id, kind="verdict", event=event, verdict=verdict)
+
+
+def undo(action: Action) -> Action:
+    return act(action.reviewer, action.video_id, kind="undo", target=action.action_id)
+
+
+def redo(action: Action) -> Action:
+    return act(action.reviewer, action.video_id, kind="redo", target=action.action_id)
+
+
+def verdicts(review: Review) -> dict[str, dict[str, str | None]]:
+    return {found.event.text: {said.reviewer: said.verdict for said in found.opinions} for found in review.events}
+
+
+def test_two_reviewers_on_one_event_keep_both_and_of_one_the_last_counts() -> None:
+    actions = [judge(HULL, "missed"), judge(HULL, "unclear", by="bob"), judge(HULL, "correct")]
+    assert verdicts(fold_actions(actions)) == {"Hull.": {"ann": "correct", "bob": "unclear"}}
+
+
+def test_tags_a_note_and_a_verdict_stand_beside_one_another() -> None:
+    tags, note = act(kind="tags", event=HULL, tags=("a", "b")), act(kind="note", event=HULL, note="odd")
+    review = fold_actions([tags, note, judge(HULL, "correct"), act(kind="tags", event=HULL, tags=("b",))])
+    said = opinion(review, HULL, "ann")
+    assert (said.verdict, said.tags, said.note) == ("correct", ("b",), "odd")
+    assert opinion(review, HULL, "bob").verdict is None
+    assert opinion(review, SAIL, "ann").verdict is None
+
+
+def test_blind_a_reviewer_sees_nothing_of_the_others() -> None:
+    correction = Correction(reviewer="bob", kind="delete", turn=NAME)
+    actions = [
+        judge(HULL, "correct"),
+        judge(SAIL, "missed", by="bob"),
+        act("bob", kind="correction", correction=correction),
+    ]
+    review = fold_actions(actions, only="ann")
+    assert (verdicts(review), dict(review.corrections)) == ({"Hull.": {"ann": "correct"}}, {})
+    assert fold_actions(actions).corrections == {"boat": (correction,)}
+
+
+def test_undo_and_redo_go_back_and_forth_through_ones_own_actions() -> None:
+    first, second, other = judge(HULL, "correct"), judge(SAIL, "missed"), judge(HULL, "unclear", by="bob")
+    actions = [first, second, other]
+    assert find_undo(actions, reviewer="ann", video_id="boat") == second
+    actions.append(undo(second))
+    assert verdicts(fold_actions(actions)) == {"Hull.": {"ann": "correct", "bob": "unclear"}}
+    assert find_undo(actions, reviewer="ann", video_id="boat") == first
+    assert find_redo(actions, reviewer="ann", video_id="boat") == second
+    actions.append(undo(first))
+    assert find_undo(actions, reviewer="ann", video_id="boat") is None
+    assert find_redo(actions, reviewer="ann", video_id="boat") == first
+    actions.append(redo(first))
+    assert verdicts(fold_actions(actions)) == {"Hull.": {"ann": "correct", "bob": "unclear"}}
+    actions.append(redo(second))
+    assert verdicts(fold_actions(actions))["Sail."] == {"ann": "missed"}
+    assert find_redo(actions, reviewer="ann", video_id="boat") is None
+
+
+def test_an_undone_verdict_gives_way_to_the_one_before_it() -> None:
+    first, second = judge(HULL, "correct"), judge(HULL, "missed")
+    assert verdicts(fold_actions([first, second, undo(second)])) == {"Hull.": {"ann": "correct"}}
+
+
+def test_a_new_action_ends_redoing_in_its_video_only() -> None:
+    boat, car = judge(HULL, "correct"), judge(replace(HULL, video_id="car"), "missed")
+    actions = [boat, car, undo(boat), undo(car), judge(SAIL, "correct")]
+    assert find_redo(actions, reviewer="ann", video_id="boat") is None
+    assert find_redo(actions, reviewer="ann", video_id="car") == car
+    assert fold_actions([*actions, redo(boat)]) == fold_actions(actions)
+
+
+def test_an_undo_that_two_windows_send_counts_once_and_never_reaches_another_reviewer() -> None:
+    first, second = judge(HULL, "correct"), judge(SAIL, "missed")
+    actions = [first, second, undo(second), undo(second)]
+    assert verdicts(fold_actions(actions)) == {"Hull.": {"ann": "correct"}}
+    foreign = act("bob", kind="undo", target=first.action_id)
+    assert fold_actions([*actions, foreign]) == fold_actions(actions)
+
+
+def test_an_undone_correction_does_not_count() -> None:
+    action = act(kind="correction", correction=Correction(reviewer="ann", kind="delete", turn=NAME))
+    assert fold_actions([action, undo(action)]).corrections == {}
+
+
+@given(st.lists(st.sampled_from(["act", "undo", "redo"]), max_size=25))
+@few
+def test_undo_and_redo_behave_as_in_an_editor(moves: list[str]) -> None:
+    actions: list[Action] = []
+    past: list[Action] = []
+    future: list[Action] = []
+    for number, move in enumerate(moves):
+        if move == "act":
+            action = judge((HULL, SAIL, FLAG)[number % 3], VERDICTS[number % 7])
+            actions.append(action)
+            past, future = [*past, action], []
+        elif move == "undo" and (found := find_undo(actions, reviewer="ann", video_id="boat")):
+            actions.append(undo(found))
+            future.append(past.pop())
+        elif move == "redo" and (found := find_redo(actions, reviewer="ann", video_id="boat")):
+            actions.append(redo(found))
+            past.append(future.pop())
+        assert bool(past) == (find_undo(actions, reviewer="ann", video_id="boat") is not None)
+        assert bool(future) == (find_redo(actions, reviewer="ann", video_id="boat") is not None)
+    assert verdicts(fold_actions(actions)) == verdicts(fold_actions(past))
+
+
+def test_agreement_and_disagreements_are_those_of_the_verdicts_that_count() -> None:
+    wrong = judge(FLAG, "missed", by="bob")
+    actions = [judge(event, "correct", by=by) for event in (HULL, SAIL, FLAG) for by in ("ann", "bob")]
+    review = fold_actions([*actions, judge(SAIL, "unclear", by="bob"), wrong, undo(wrong)])
+    overall, *kinds = review_agreement(review)
+    assert overall.num_items == 3
+    assert overall.raw == pytest.approx(2 / 3)
+    assert [kind.verdict for kind in kinds] == list(VERDICTS)
+    ((event, differing),) = review_disagreements(review)
+    assert (event, differing.verdicts) == (SAIL, {"ann": "correct", "bob": "unclear"})
+
+
+def frame(
+    index: int, response: str | None = None, updates: tuple[str, ...] = (), *, late_s: float = 0.0
+) -> FrameOutput:
+    return FrameOutput(
+        frame_index=index,
+        time_s=index / 2 + late_s,
+        speak_prob=0.9,
+        update_prob=0.1,
+        response=response,
+        updates=updates,
+        dst_state={},
+        cache_tokens=9,
+        refreshed=False,
+        latency_ms=1.0,
+    )
+
+
+def test_events_are_named_in_the_order_of_the_page_and_found_again_after_a_re_run() -> None:
+    outputs = [frame(0, "Go."), frame(1), frame(2, "Go on.", ("S1->start", "S1->start"))]
+    failures = (
+        Failure(kind="missed", frame_index=1, end_frame=2, reference=0),
+        Failure(kind="wrong state", frame_index=1, end_frame=3, step_ids=("S1", "S2")),
+    )
+    judged = JudgedVideo(turns=(), failures=failures)
+    sample = replace(BOAT, turns=(Turn(time_s=1.0, role="user", text="Next?"),) * 2)
+    events = name_events("boat", outputs=outputs, references=name_turns(sample.turns), judged=judged)
+    assert [(event.kind, event.time_s, event.text, event.number) for event in events.written] == [
+        ("generated", 0.0, "Go.", 0),
+        ("update", 1.0, "S1->start", 0),
+        ("update", 1.0, "S1->start", 1),
+        ("generated", 1.0, "Go on.", 0),
+    ]
+    assert [(event.kind, event.role, event.number) for event in events.references] == [
+        ("reference", "user", 0),
+        ("reference", "user", 1),
+    ]
+    assert [(event.kind, event.time_s, event.text) for event in events.states] == [("state", 0.5, "S1, S2")]
+    kinds = ["generated", "state", "reference", "reference", "update", "update", "generated"]
+    assert [event.kind for event in events.ordered] == kinds
+    assert len({event.key for event in events.ordered}) == 7
+    again = [frame(0), frame(1, "New."), frame(2, "Go on.", late_s=0.0001)]
+    assert name_events("boat", outputs=again).written[-1].key == events.written[-1].key
+    assert name_events("boat") == VideoEvents(written=(), references=(), states=())
+
+
+def test_a_reference_event_has_all_that_its_turn_is_known_by() -> None:
+    event = reference_event("boat", NAME)
+    assert (event.role, event.time_s, event.text, event.number) == (NAME.role, NAME.time_s, NAME.text, NAME.number)
+
+
+@pytest.mark.parametrize("name", ["ann", "Ann O'Neil", "=cmd()", "<script>", "\u05d0\u05d1", " ann "])
+def test_a_printable_name_is_a_reviewers_name(name: str) -> None:
+    assert check_reviewer(name) == name.strip()
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\0", "\u202eevil", "\ud83d", "x" * (MOST_NAME + 1)])
+def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="1 to 80 printable characters"):
+        check_reviewer(name)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"kind": "guess"}, "must be one of verdict, tags"),
+        ({"kind": "verdict", "verdict": "correct"}, "kind verdict needs its event"),
+        ({"kind": "correction"}, "kind correction needs its correction"),
+        ({"kind": "undo"}, "kind undo needs its target"),
+        ({"kind": "verdict", "event": HULL, "verdict": "fine"}, "must be one of correct, false alarm"),
+        (
+            {"kind": "verdict", "event": replace(HULL, video_id="car")},
+            "the event is of video car, the action of video boat",
+        ),
+        (
+            {"kind": "correction", "correction": Correction(reviewer="bob", kind="delete", turn=NAME)},
+            "ann cannot correct in the name of bob",
+        ),
+        ({"kind": "undo", "target": "x", "by": " ann"}, "has no blanks around it"),
+        ({"kind": "undo", "target": "x", "video_id": "a\0"}, "holds what no database keeps"),
+        ({"kind": "undo", "target": "x", "at": datetime(2026, 1, 1)}, "must say its offset to UTC"),
+    ],
+)
+def test_an_action_that_contradicts_itself_is_refused(content: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        act(**content)
+
+
+SAID = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text="Go!")
+LATER = Event(video_id="boat", kind="generated", role="assistant", time_s=2.0, text="Go!")
+WANTED = reference_event("boat", NAME)
+
+
+def judge_pair(event: Event, verdict: Verdict | None, *, by: str = "ann") -> Action:
+    return act(by, "boat", kind="verdict", event=event, paired=WANTED, verdict=verdict)
+
+
+def test_a_verdict_on_a_pair_counts_for_both_of_its_events_and_is_undone_at_once() -> None:
+    given = judge_pair(SAID, "correct")
+    review = fold_actions([given])
+    assert [(opinion(review, event, "ann").verdict) for event in (SAID, WANTED)] == ["correct", "correct"]
+    assert opinion(review, SAID, "ann").paired_with == {"verdict": WANTED.key}
+    assert opinion(review, WANTED, "ann").paired_with == {"verdict": SAID.key}
+    assert fold_actions([given, undo(given)]).events == ()
+
+
+def test_a_pair_that_is_split_keeps_a_verdict_for_each_side() -> None:
+    review = fold_actions([judge_pair(SAID, "correct"), judge(SAID, "wrong content")])
+    assert (opinion(review, SAID, "ann").verdict, opinion(review, WANTED, "ann").verdict) == (
+        "wrong content",
+        "correct",
+    )
+    assert opinion(review, SAID, "ann").paired_with == {}
+    review = fold_actions([judge_pair(SAID, "correct"), judge_pair(LATER, "early or late")])  # of another run
+    assert opinion(review, WANTED, "ann").paired_with == {"verdict": LATER.key}
+    assert [found.event.time_s for found in count_once(review) if found.opinions] == [1.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("bob", "num_items", "raw"),
+    [
+        ([judge_pair(SAID, "correct", by="bob")], 1, 1.0),  # the pair is one item
+        ([judge(SAID, "correct", by="bob"), judge(WANTED, "unclear", by="bob")], 2, 0.5),  # its sides are two
+        ([judge_pair(LATER, "correct", by="bob")], 1, 1.0),  # of another run: the reference is what both judged
+    ],
+)
+def test_agreement_counts_a_pair_once_where_nobody_split_it(bob: list[Action], num_items: int, raw: float) -> None:
+    overall = review_agreement(fold_actions([judge_pair(SAID, "correct"), *bob]))[0]
+    assert (overall.num_items, overall.raw) == (num_items, raw)
+
+
+def test_a_disagreement_on_a_pair_is_listed_once() -> None:
+    review = fold_actions([judge_pair(SAID, "correct"), judge_pair(SAID, "missed", by="bob")])
+    assert [event for event, _ in review_disagreements(review)] == [SAID]
+
+
+@pytest.mark.parametrize(
+    ("event", "paired", "message"),
+    [
+        (WANTED, SAID, "a pair is an event that the model wrote"),
+        (SAID, HULL, "a pair is an event that the model wrote"),
+        (SAID, reference_event("boat", replace(NAME, role="update")), "must be of one video and one role"),
+        (SAID, reference_event("tower", NAME), "must be of one video and one role"),
+    ],
+)
+def test_what_is_no_pair_is_refused(event: Event, paired: Event, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        act(kind="verdict", event=event, paired=paired, verdict="correct")
+
+
+def test_actions_without_a_pair_are_read_as_they_were_kept_before() -> None:
+    body = to_body(judge(SAID, "correct"))
+    assert body.pop("paired") is None
+    assert from_body(body)["paired"] is None
+    pair = judge_pair(SAID, "correct")
+    assert from_body(to_body(pair))["paired"] == WANTED

@@ -1,0 +1,267 @@
+import json
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from app.reviews.actions import Action, Event, Verdict
+from app.reviews.history import read_review
+from app.reviews.store import ReviewStore, open_store
+from eval.annotations.corrected_samples import apply_corrections
+from tests.support.browser import NEEDS_CHROMIUM, free_port, inspect, serve_player, start_player
+from tests.support.played import HOSTILE, make_run
+from tests.support.reviewing import (
+    go_to,
+    make_folder,
+    name_reviewer,
+    open_player,
+    press,
+    wait_until_saved,
+    watched_player,
+)
+
+pytestmark = NEEDS_CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("review"))
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with serve_player(folder) as address:
+        yield address
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[ReviewStore]:
+    with open_store(folder / "reviews" / "reviews.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with watched_player(browser, address) as page:
+        yield page
+
+
+def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> None:
+    page.keyboard.press("1")
+    assert "no event here" in inspect(page)["said"]
+    page.keyboard.press("w")
+    page.keyboard.press("1")
+    assert "Type your name" in inspect(page)["said"]
+    page.keyboard.type("ann")
+    page.keyboard.press("Enter")
+    pack = json.loads((page_folder(store) / "a.json").read_text(encoding="utf-8"))
+    pairs = [turn for turn in pack["turns"] if turn["verdict"] == "matched"]
+    num_events = len(pack["events"]) - len(pairs)  # a pair is judged once
+    assert len(pairs) == 4
+    verdicts = page.evaluate("[...document.querySelectorAll('.ss-verdict')].map((button) => button.dataset.verdict)")
+    seen = list[str]()
+    for number in range(num_events):
+        event = inspect(page)["event"]
+        seen.append(event["key"])
+        press(page, str(number % 7 + 1))
+    assert len(set(seen)) == num_events  # the next unreviewed follows, until there is none
+    assert "Every event has your verdict" in inspect(page)["said"]
+    assert page.text_content(".ss-done") == f"{num_events} of {num_events} judged"
+    review = read_review(store)
+    given = {found.event.key: found.opinions[0] for found in review.events}
+    assert len(given) == len(pack["events"])  # and counts for both of its events
+    assert {key: given[key].verdict for key in seen} == {key: verdicts[n % 7] for n, key in enumerate(seen)}
+    for key, said in given.items():
+        assert key in seen or said.verdict == given[said.paired_with["verdict"]].verdict
+    kept = store.read()[-1]
+    assert (kept.reviewer, kept.moment.speak_threshold) == ("ann", 0.5)
+    assert kept.moment.run_digest == json.loads((page_folder(store) / "a.json").read_text(encoding="utf-8"))["run"]
+    assert kept.moment.playhead_s is not None
+
+    last = seen[-1]
+    press(page, "z")
+    assert inspect(page)["event"]["key"] == last
+    assert {found.event.key for found in read_review(store).events} & set(seen) == set(seen[:-1])
+    press(page, "x")
+    assert {found.event.key for found in read_review(store).events} == set(given)
+
+    key = go_to(page, "generated", "!?%&/")["key"]
+    page.keyboard.press("g")
+    page.keyboard.type("dark, odd")
+    page.keyboard.press("Enter")
+    page.keyboard.press("m")
+    page.keyboard.type(HOSTILE[:80])
+    page.keyboard.press("Enter")
+    wait_until_saved(page)
+    (said,) = next(found.opinions for found in read_review(store).events if found.event.key == key)
+    assert (said.tags, said.note) == (("dark", "odd"), HOSTILE[:80])
+    assert page.evaluate("window.hacked") is None
+    page.keyboard.press("t")
+    page.keyboard.press("t")
+    assert chips_by_row(page) == expected_chips(page_folder(store) / "a.json", seen)
+
+
+def chips_by_row(page: Page) -> list[list[str]]:
+    """Return the numbers of the verdicts beside each row of the transcript."""
+    script = """
+        [...document.querySelectorAll('.ss-row')]
+            .map((row) => [...row.querySelectorAll('kbd')].map((chip) => chip.textContent))"""
+    chips: list[list[str]] = page.evaluate(script)
+    return chips
+
+
+def expected_chips(packed: Path, judged: Sequence[str]) -> list[list[str]]:
+    """Return what stands beside the rows when the events got the verdicts 1 to 7 in turn."""
+    pack = json.loads(packed.read_text(encoding="utf-8"))
+    given = {key: str(number % 7 + 1) for number, key in enumerate(judged)}
+    written = {event["turn"]: given[event["key"]] for event in pack["events"] if event["turn"] is not None}
+    wanted = {
+        event["reference"]: given.get(event["key"], "") for event in pack["events"] if event["reference"] is not None
+    }
+    ranks = {"update": 0, "user": 1, "assistant": 2}
+    rows = []  # of each: time, rank, and the verdict, of a pair the one on both
+    for number, turn in enumerate(pack["turns"]):
+        wanted.pop(turn["link"], None)
+        rows.append((turn["frame"] / pack["fps"], ranks[turn["role"]], [written[number]]))
+    for number, chip in wanted.items():
+        rows.append((pack["references"][number]["time"], ranks[pack["references"][number]["role"]], [chip]))
+    return [chips for _, _, chips in sorted(rows, key=lambda row: row[:2])]
+
+
+def page_folder(store: ReviewStore) -> Path:
+    assert store.engine.url.database is not None
+    return Path(store.engine.url.database).parent.parent
+
+
+@pytest.mark.slow
+def test_corrections_by_keyboard_and_by_hand_are_a_layer(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "bea")
+    sample = make_run(page_folder(store)).clip.sample
+    assert sample is not None
+
+    def corrected() -> list[tuple[float, str]]:
+        found = [c for c in read_review(store).corrections.get("a", ()) if c.reviewer == "bea"]
+        return [(turn.time_s, turn.text) for turn in apply_corrections(sample, found).sample.turns]
+
+    go_to(page, "reference", "S1->complete")
+    seen = press(page, "b", "b")
+    assert (5.0, "S1->complete") in corrected()  # two frames of half a second after 4.0
+    assert seen["time"] == pytest.approx(5.0, abs=0.01)
+    press(page, "v")
+    assert (4.5, "S1->complete") in corrected()
+    page.keyboard.press("e")
+    page.keyboard.type("S2->complete")
+    page.keyboard.press("Enter")
+    wait_until_saved(page)
+    assert (4.5, "S2->complete") in corrected()
+    page.keyboard.press("e")
+    page.keyboard.type("S7->complete")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Not kept')")
+    assert "among S1, S2" in inspect(page)["said"]
+
+    go_to(page, "reference", "Careful!")
+    press(page, "d")
+    assert "Careful! " not in [text for _, text in corrected()]
+    assert [turn["text"] for turn in inspect(page)["layer"] if turn["look"] == "deleted"] == ["Careful! "]
+    press(page, "d")
+    assert (6.0, "Careful! ") in corrected()
+
+    page.keyboard.press("End")
+    page.keyboard.press("a")
+    page.keyboard.type("Done.")
+    page.keyboard.press("Enter")
+    wait_until_saved(page)
+    assert (9.5, "Done.") in corrected()
+    assert inspect(page)["event"]["text"] == "Done."
+
+    box = page.locator(".ss-canvas").bounding_box()
+    assert box is not None
+    row = next(row for row in inspect(page)["rows"] if row["kind"] == "corrected")
+    second = (box["width"] - 150 - 14) / 10  # pixels, between the gutter of the labels and the margin
+    y = box["y"] + row["top"] + 7
+    page.mouse.move(box["x"] + 150 + 9.5 * second, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 150 + 7.1 * second, y, steps=6)
+    page.mouse.up()
+    wait_until_saved(page)
+    assert (7.0, "Done.") in corrected()  # at the nearest frame
+
+    page.check(".ss-against")
+    page.wait_for_function("document.querySelector('#let_go textarea').value.includes('corrected')")
+
+
+@pytest.mark.slow
+def test_only_what_is_chosen_is_stepped_through(page: Page) -> None:
+    name_reviewer(page, "hal")
+    page.keyboard.press("Home")
+    page.select_option(".ss-scope", "failures")
+    page.wait_for_timeout(100)
+    assert inspect(page)["event"] is None  # nothing has failed yet
+    page.keyboard.press("1")
+    assert "no event here" in inspect(page)["said"]
+    seen = list[tuple[str, str]]()
+    for _ in range(60):
+        page.keyboard.press("w")
+        page.wait_for_timeout(60)
+        event = inspect(page)["event"]
+        if (event["kind"], event["text"]) in seen:
+            break
+        seen.append((event["kind"], event["text"]))
+    assert ("reference", "S1->complete") not in seen  # it was met
+    assert {kind for kind, _ in seen} == {"generated", "update", "reference", "state"}
+    assert "No event after" in inspect(page)["said"]
+
+
+@pytest.mark.slow
+def test_two_reviewers_stand_side_by_side_unless_blind(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "dan")
+    event = go_to(page, "generated", "Now the wheel")
+    verdict: Verdict = "unclear"
+    about = Event(video_id="a", kind="generated", role="assistant", time_s=event["time"], text=event["text"], number=0)
+    for name in ("<b>eve</b>", "fay"):
+        store.append(Action(kind="verdict", reviewer=name, video_id="a", event=about, verdict=verdict))
+    press(page, "2", "q")
+    go_to(page, "generated", "Now the wheel")
+    others = page.locator(".ss-other").all_text_contents()
+    assert [text for text in others if not text.startswith("ann")] == ["<b>eve</b> unclear", "fay unclear"]
+    page.check(".ss-blind")
+    page.wait_for_function("document.querySelectorAll('.ss-other').length === 0")
+    said = next(found.opinions for found in read_review(store).events if found.event == about)
+    assert {"<b>eve</b>": "unclear", "fay": "unclear", "dan": "false alarm"}.items() <= {
+        opinion.reviewer: opinion.verdict for opinion in said
+    }.items()
+
+
+@pytest.mark.slow
+def test_what_was_shown_as_saved_outlives_a_kill_and_the_rest_is_sent_again(browser: Browser, tmp_path: Path) -> None:
+    folder, port = make_folder(tmp_path), free_port()
+    laptop = browser.new_context(viewport={"width": 1440, "height": 900})
+    server = start_player(folder, port=port)
+    try:
+        page = open_player(laptop, f"http://127.0.0.1:{port}", reviewer="gil")
+        page.keyboard.press("w")
+        judged = [inspect(page)["event"]["key"]]
+        press(page, "1")
+        server.end(signal.SIGKILL)
+        for key in ("2", "3"):
+            judged.append(inspect(page)["event"]["key"])
+            page.keyboard.press(key)
+        page.wait_for_function("document.querySelector('.ss-saved').textContent.includes('2 not saved')")
+        assert read_verdicts(folder) == [(judged[0], "correct")]
+        page.close()
+        server = start_player(folder, port=port)
+        page = open_player(laptop, f"http://127.0.0.1:{port}")
+        wait_until_saved(page)
+        assert read_verdicts(folder) == list(zip(judged, ("correct", "false alarm", "missed"), strict=True))
+        assert set(judged) <= set(inspect(page)["opinions"]), "and the other sides of the pairs that were judged"
+    finally:
+        laptop.close()
+        server.end(signal.SIGKILL)
+
+
+def read_verdicts(folder: Path) -> list[tuple[str, Verdict | None]]:
+    with open_store(folder / "reviews" / "reviews.sqlite") as store:
+        return [(action.event.key, action.verdict) for action in store.read() if action.event]

@@ -1,0 +1,282 @@
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.reviews.actions import Action, Event, Moment
+from app.reviews.schema import METADATA, VERSION_TABLE, StoreError
+from app.reviews.store import open_store
+from eval.annotations.corrections import Correction, TurnName
+from tests.support.databases import new_database, serve_postgres
+from tests.support.strategies import HOSTILE, TEXTS
+
+EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text="Set down the hull.")
+MOMENT = Moment(run_digest="r1", model_digest="m1", speak_threshold=0.5, update_threshold=0.25, playhead_s=1.625)
+
+
+def judge(reviewer: str = "ann", event: Event = EVENT, note: str = "") -> Action:
+    return Action(
+        kind="note" if note else "verdict",
+        reviewer=reviewer,
+        video_id=event.video_id,
+        event=event,
+        verdict=None if note else "correct",
+        note=note,
+        moment=MOMENT,
+    )
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with serve_postgres() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield str(tmp_path / "reviews" / "reviews.sqlite")
+        return
+    with new_database(request.getfixturevalue("postgres")) as url:
+        yield url
+
+
+def test_an_action_comes_back_as_it_was_with_its_number(where: str) -> None:
+    name = TurnName(role="update", time_s=2.0, text="S1->start", number=1)
+    correction = Correction(reviewer="bob", kind="time", turn=name, time_s=1 / 3)
+    actions = [
+        judge(),
+        Action(kind="correction", reviewer="bob", video_id="car", correction=correction, moment=MOMENT),
+        Action(kind="tags", reviewer="bob", video_id="boat", event=EVENT, tags=("odd", "=1")),
+        Action(kind="undo", reviewer="bob", video_id="boat", target="abc", at=datetime(2026, 1, 2, 3, 4, 5, 6, UTC)),
+    ]
+    with open_store(where) as store:
+        assert [store.append(action).number for action in actions] == [1, 2, 3, 4]
+    with open_store(where) as store:
+        assert store.backup is None
+        assert store.read() == tuple(actions)
+        assert [action.number for action in store.read()] == [1, 2, 3, 4]
+        assert store.read(video_id="car") == (actions[1],)
+        assert store.read(video_id="boat", after=1) == tuple(actions[2:])
+
+
+def test_an_empty_store_says_where_it_is_as_its_name_may_be_mistyped(tmp_path: Path) -> None:
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        assert store.notice == f"The store of reviews {tmp_path}/reviews.sqlite is empty."
+        store.append(judge())
+        assert store.notice == ""
+
+
+def test_an_action_that_is_sent_twice_is_kept_once(where: str) -> None:
+    with open_store(where) as store:
+        action = judge()
+        assert [store.append(action).number, store.append(action).number] == [1, 1]
+        assert store.read() == (action,)
+
+
+def test_another_action_of_a_used_name_is_refused(where: str) -> None:
+    with open_store(where) as store:
+        action = store.append(judge())
+        assert store.append(replace(action, at=datetime(2031, 1, 1, tzinfo=UTC))) == action
+        for other in (replace(action, note="other"), replace(action, moment=Moment())):
+            with pytest.raises(ValueError, match=f"another action has the action_id '{action.action_id}'"):
+                store.append(other)
+        assert store.read() == (action,)
+
+
+def test_hostile_texts_are_kept_as_they_were_typed(where: str) -> None:
+    with open_store(where) as store:
+
+        @given(st.one_of(TEXTS, st.text(min_size=1)))
+        @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+        def keeps(note: str) -> None:
+            action = store.append(judge(note=note))
+            assert store.read(after=(action.number or 0) - 1) == (action,)
+
+        keeps()
+        for text in (*HOSTILE, "\ud83d"):
+            event = Event(video_id="=cmd()", kind="state", role="update", time_s=0.0, text=text)
+            action = store.append(judge("<script>", event))
+            assert store.read(video_id="=cmd()")[-1] == action
+
+
+def write_many(where: str, reviewer: str, count: int) -> list[str]:
+    with open_store(where) as store:
+        return [store.append(judge(reviewer, note=str(number))).action_id for number in range(count)]
+
+
+def count_kept(where: str, count: int, pool: Executor) -> None:
+    """Let 5 reviewers write at once and look for every action, in the order of each reviewer."""
+    reviewers = [f"reviewer {number}" for number in range(5)]
+    with pool:
+        written = list(pool.map(write_many, [where] * 5, reviewers, [count] * 5))
+    with open_store(where) as store:
+        kept = store.read()
+    assert len(kept) == 5 * count
+    for reviewer, ids in zip(reviewers, written, strict=True):
+        assert [action.action_id for action in kept if action.reviewer == reviewer] == ids
+
+
+def test_five_reviewers_who_write_at_once_lose_nothing(where: str) -> None:
+    count_kept(where, 20, ThreadPoolExecutor(5))
+
+
+@pytest.mark.slow
+def test_five_processes_that_write_five_thousand_actions_at_once_lose_nothing(where: str) -> None:
+    count_kept(where, 1000, ProcessPoolExecutor(5, mp_context=get_context("spawn")))
+
+
+PROGRAM = """
+import sys
+from app.reviews.store import open_store
+from tests.app.reviews.test_store import judge
+with open_store(sys.argv[1]) as store:
+    while True:
+        print(store.append(judge(sys.argv[2])).action_id, flush=True)
+"""
+
+
+def kept_after_kills(where: str, *, num_processes: int, num_actions: int) -> None:
+    open_store(where).close()
+    processes = [
+        subprocess.Popen([sys.executable, "-c", PROGRAM, where, f"r{number}"], stdout=subprocess.PIPE, text=True)
+        for number in range(num_processes)
+    ]
+    told = []
+    for process in processes:
+        with process:
+            assert process.stdout is not None
+            told += [process.stdout.readline().strip() for _ in range(num_actions)]
+            os.kill(process.pid, signal.SIGKILL)
+            told += process.stdout.read().split()
+        assert process.returncode == -signal.SIGKILL
+    with open_store(where) as store:
+        kept = {action.action_id for action in store.read()}
+    assert len(told) >= num_processes * num_actions
+    assert {action_id for action_id in told if len(action_id) == 32} <= kept
+
+
+def test_a_killed_process_loses_nothing_that_it_said_was_kept(tmp_path: Path) -> None:
+    kept_after_kills(str(tmp_path / "reviews.sqlite"), num_processes=1, num_actions=20)
+
+
+@pytest.mark.slow
+def test_five_killed_processes_lose_nothing_that_they_said_was_kept(where: str) -> None:
+    kept_after_kills(where, num_processes=5, num_actions=1000)
+
+
+def test_the_file_syncs_every_commit_to_a_write_ahead_log(tmp_path: Path) -> None:
+    with open_store(tmp_path / "reviews.sqlite") as store, store.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+
+
+def test_the_migrations_make_the_tables_that_are_read(where: str) -> None:
+    with open_store(where) as store, store.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        assert compare_metadata(context, METADATA) == []
+
+
+def set_schema(where: str, *statements: str) -> None:
+    with open_store(where) as store, store.engine.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+def test_a_store_of_a_newer_schema_is_refused_and_left_as_it_is(where: str) -> None:
+    set_schema(where, "UPDATE review_schema SET version_num = '9999'")
+    for _ in range(2):
+        with pytest.raises(
+            StoreError, match=r"has the schema 9999, and this StepScope knows it up to 0003: update Step"
+        ):
+            open_store(where)
+
+
+OLDER = ("DROP INDEX review_actions_by_video", "UPDATE review_schema SET version_num = '0001'")
+
+
+def test_an_older_store_is_migrated_and_keeps_its_actions(where: str) -> None:
+    action = judge()
+    with open_store(where) as store:
+        store.append(action)
+    set_schema(where, *OLDER)
+    with open_store(where) as store:
+        assert store.read() == (action,)
+        assert (store.backup is not None) == ("://" not in where)
+        with store.engine.connect() as connection:
+            assert connection.exec_driver_sql("SELECT version_num FROM review_schema").scalar() == "0003"
+
+
+def test_a_copy_of_an_older_file_lies_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.sqlite"
+    with open_store(path) as store:
+        store.append(judge())
+    set_schema(str(path), *OLDER)
+    with open_store(path) as store:
+        backup, notice = store.backup, store.notice
+    assert backup is not None
+    assert notice == f"The store of reviews was migrated; a copy as it was is {backup}."
+    assert (backup.parent, backup.name[:27]) == (tmp_path, "reviews.sqlite.schema-0001.")
+    copy = sqlite3.connect(backup)
+    assert copy.execute("SELECT version_num FROM review_schema").fetchone() == ("0001",)
+    assert copy.execute("SELECT count(*) FROM review_actions").fetchone() == (1,)
+    copy.close()
+
+
+def test_an_older_store_that_several_open_at_once_is_migrated_once(where: str) -> None:
+    set_schema(where, *OLDER)
+
+    def open_and_close(_: int) -> Path | None:
+        with open_store(where) as store:
+            return store.backup
+
+    with ThreadPoolExecutor(5) as pool:
+        backups = list(pool.map(open_and_close, range(5)))
+    assert sum(backup is not None for backup in backups) == ("://" not in where)
+
+
+def test_what_is_no_store_is_one_clear_sentence(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a database, but long enough to look at" * 30)
+    with pytest.raises(StoreError, match=r"text cannot be used: file is not a database"):
+        open_store(tmp_path / "text")
+    with pytest.raises(StoreError, match="URL cannot be read"):
+        open_store("://x")
+    with pytest.raises(StoreError, match="cannot be used: "):
+        open_store(tmp_path)
+    with pytest.raises(StoreError, match="cannot be used: "):
+        open_store("nodatabase://host/x")
+
+
+def test_a_driver_that_is_missing_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match=r"needs the package psycopg; for PostgreSQL: pip install '\.\[postgres\]'$"):
+        open_store("postgresql://ann@host/reviews")
+
+
+def test_a_password_is_not_told(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(StoreError) as caught:
+        open_store(f"postgresql://ann:secret@/reviews?host={tmp_path}")
+    assert "secret" not in str(caught.value)
+    assert "ann:***@" in str(caught.value)
+
+
+def test_an_action_that_cannot_be_kept_raises(tmp_path: Path) -> None:
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql("DROP TABLE review_actions")
+        with pytest.raises(StoreError, match="no such table"):
+            store.append(judge())

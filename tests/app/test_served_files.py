@@ -1,0 +1,161 @@
+"""Which files of this machine a launched page hands out: what it shows, and nothing else."""
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.transcode import DisplayCopies
+from engine.errors import VideoError
+from eval.reports.tables import write_columns
+from tests.support.batches import copies
+from tests.support.browser import serve
+from tests.support.page_http import PageClient
+
+SECRET = "the password is tower"
+
+
+@pytest.fixture(scope="module")
+def world(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a split that names files of this machine as videos, and a run folder that holds more than a run."""
+    folder = tmp_path_factory.mktemp("world")
+    (folder / "secret.txt").write_text(SECRET)
+    (folder / "link.mp4").symlink_to(folder / "secret.txt")
+    videos = copies(demo_manifest, folder, 2)
+    (folder / "v1.mp4").rename(folder / "v1.html")
+    videos[1]["video_path"] = "v1.html"
+    for number, path in enumerate(("/", str(folder), "/etc/passwd", "secret.txt", "link.mp4", "/dev/zero")):
+        videos.append({**videos[0], "video_id": f"no video {number}", "video_path": path})
+    (folder / "test.json").write_text(json.dumps({"videos": videos}))
+    run = folder / "runs" / "a"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    (run / "page.html").write_text("<script>alert(1)</script>")
+    sqlite3.connect(folder / "runs" / "reviews.sqlite").close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(world: Path, tiny_folder: Path) -> Iterator[PageClient]:
+    with serve(data=world / "test.json", checkpoint=tiny_folder, runs=world / "runs") as address:
+        (world / "runs" / "a" / "store.mp4").hardlink_to(world / "runs" / "reviews.sqlite")
+        (world / "runs" / "a" / "videos.csv").hardlink_to(world / "runs" / "reviews.sqlite")
+        (world / "runs" / "a" / "metrics.json").symlink_to(world / "secret.txt")
+        write_columns(world / "runs" / "a" / "columns.csv")
+        with PageClient(address=address) as client:
+            yield client
+
+
+NOT_SERVED = (
+    "/etc/passwd",
+    "/etc",
+    "/dev/zero",
+    "{world}",
+    "{world}/secret.txt",
+    "{world}/link.mp4",
+    "{world}/test.json",
+    "{world}/v0.mp4",
+    "{world}/runs/reviews.sqlite",
+    "{world}/runs/a/store.mp4",
+    "{world}/runs/a/videos.csv",
+    "{world}/runs/a/metrics.json",
+    "{world}/runs/a/page.html",
+    "{world}/runs/a/run.json",
+    "{world}/runs/a/../a/page.html",
+    "{world}/runs/%2e%2e/secret.txt",
+    "/proc/self/environ",
+    "app/__main__.py",
+    "pyproject.toml",
+)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", NOT_SERVED)
+def test_no_file_is_served_because_a_split_or_a_run_folder_names_it(
+    client: PageClient, world: Path, path: str, method: str
+) -> None:
+    assert client.file(path.format(world=world), method=method).status_code == 403
+
+
+def shown_video(client: PageClient, name: str) -> Any:
+    """Choose a bundled video; return what the page shows as video."""
+    event = client.find_event("chosen", "select")
+    data = client.run(event["id"], [None, name])["output"]["data"]
+    return data[1]
+
+
+def test_a_video_is_served_as_a_video_whatever_its_file_is_called(client: PageClient) -> None:
+    for name in ("v0", "v1"):
+        path = shown_video(client, name)["path"]
+        whole = client.file(path)
+        part = client.file(path, headers={"Range": "bytes=0-99"})
+        assert (whole.status_code, whole.headers["content-type"]) == (200, "video/mp4")
+        assert (part.status_code, len(part.content)) == (206, 100)
+        assert part.content == whole.content[:100]
+
+
+@pytest.mark.parametrize("asked", ["bytes=0-,1-,2-", "bytes=5-1", "bytes=abc", "bytes=-", "bytes=--1", "items=0-1"])
+def test_a_range_that_is_not_one_part_is_ignored(client: PageClient, asked: str) -> None:
+    path = shown_video(client, "v0")["path"]
+    whole = client.file(path, headers={"Range": asked})
+    assert (whole.status_code, whole.content) == (200, client.file(path).content)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_what_is_no_video_is_not_shown(client: PageClient, number: int) -> None:
+    event = client.find_event("chosen", "select")
+    output = client.run(event["id"], [None, f"no video {number}"])["output"]
+    assert SECRET not in json.dumps(output)
+    assert "error" in output or output["data"][1] is None
+
+
+def test_tables_are_handed_out_and_neither_the_store_nor_what_a_link_leads_to(client: PageClient, world: Path) -> None:
+    entered = client.find_event("Batch", "select")
+    client.run(entered["id"], client.inputs(entered))
+    for table in ("videos_csv", "metrics_json"):
+        event = client.find_event(f"get_{table}", "click")
+        assert client.run(event["id"], ["a"])["output"]["data"] == [None]
+    event = client.find_event("get_columns_csv", "click")
+    (path,) = (value["path"] for value in _files(client.run(event["id"], ["a"])["output"]["data"]))
+    assert Path(path).name == "a-columns.csv"
+    found = client.file(path)
+    assert found.content.startswith((world / "runs" / "a" / "columns.csv").read_bytes())
+    assert found.headers["content-disposition"].startswith("attachment")
+
+
+def _files(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        if value.get("path"):
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from _files(part)
+
+
+def test_a_fifo_or_a_folder_is_refused_without_being_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.mp4")
+    cache = DisplayCopies(tmp_path)
+    for path in (tmp_path / "pipe.mp4", tmp_path, Path("/dev/zero")):
+        with pytest.raises(VideoError, match="not a file"):
+            cache.find_or_convert(path)
+    with pytest.raises(VideoError, match="No such file"):
+        cache.find_or_convert(tmp_path / "none.mp4")
+
+
+def test_a_video_that_is_a_link_is_copied_and_a_changed_one_again(demo_manifest: Path, tmp_path: Path) -> None:
+    source, link = tmp_path / "source.mp4", tmp_path / "link.mp4"
+    shutil.copy(demo_manifest.parent / "truck-1.mp4", source)
+    link.symlink_to(source)
+    cache = DisplayCopies(tmp_path / "cache")
+    first = cache.find_or_convert(link)
+    assert first.read_bytes() == source.read_bytes()
+    assert not first.is_symlink()
+    assert cache.find_or_convert(link) == first
+    shutil.copy(demo_manifest.parent / "truck-2.mp4", source)
+    assert cache.find_or_convert(link).read_bytes() == source.read_bytes()

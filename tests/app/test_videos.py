@@ -1,0 +1,118 @@
+"""Clips of a long video on the page: what plays, and what the model reads again, is the clip and nothing else."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.batch import own_splits
+from app.batch import saved_runs as saved
+from app.batch.context import Batches
+from app.batch.job_queue import Jobs
+from app.player import inspection as inspecting
+from app.player import streaming
+from app.player.handlers import Bench
+from app.player.views import ClipView
+from app.transcode import DisplayCopies
+from app.videos import clip_of, read_splits
+from engine.errors import VideoError
+from engine.video.reader import Frame, probe, read_frames
+from eval.data.loading import read_samples
+from eval.data.samples import Sample
+from eval.data.writers import write_samples
+from tests.engine.video.test_excerpts import number_of, write_numbered
+from tests.eval.data.test_clips import SHORT_CLIP
+from tests.eval.data.test_loading import write
+from tests.support.batches import SCORING, no_java, run_to_end, work_of
+from tests.support.benches import make_bench
+from tests.support.fakes import count_letters
+
+
+@pytest.fixture(scope="module")
+def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_numbered(tmp_path_factory.mktemp("videos") / "v.mp4")
+
+
+def numbers(path: Path, *, fps: float) -> list[int]:
+    return [number_of(frame.image) for frame in read_frames(path, fps=fps)]
+
+
+def test_the_display_copy_of_a_clip_has_its_pictures_on_its_own_clock(long_video: Path, tmp_path: Path) -> None:
+    copies = DisplayCopies(tmp_path)
+    copy = copies.find_or_convert(long_video, start_s=10.0, duration_s=6.0)
+    assert numbers(copy, fps=10) == list(range(100, 160))
+    assert probe(copy).duration_s == pytest.approx(6.0, abs=0.02)
+    # from the middle of picture 125 (12.5 s to 12.6 s) to the middle of picture 127
+    inside = copies.find_or_convert(long_video, start_s=12.55, duration_s=0.2)
+    assert [round(frame.time_s, 2) for frame in read_frames(inside, fps=50)] == [0.0] * 3 + [0.05] * 5 + [0.15] * 2
+    assert numbers(inside, fps=50) == [125] * 3 + [126] * 5 + [127] * 2
+    assert copies.find_or_convert(long_video, start_s=10.0, duration_s=6.0) == copy
+    assert copies.find_or_convert(long_video).read_bytes() == long_video.read_bytes()
+    with pytest.raises(VideoError, match=r"before the clip starts at 96\.5 s"):
+        copies.find_or_convert(long_video, start_s=96.5, duration_s=6.0)
+
+
+@pytest.fixture
+def samples(long_video: Path, tmp_path: Path) -> list[Sample]:
+    return read_samples(write(tmp_path, SHORT_CLIP), videos=long_video.parent)
+
+
+def test_a_run_of_a_published_clip_plays_as_the_clip(long_video: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    split = write(tmp_path, {**SHORT_CLIP, "video_path": str(long_video)})
+    run_to_end(split, work_of(tiny_folder), tmp_path / "runs" / "a")
+    batches = Batches(
+        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+        splits=read_splits([], [split]),
+        runs=tmp_path / "runs",
+        work=work_of(tiny_folder),
+        takes_paths=True,
+    )
+    bench = make_bench(tiny_folder, tmp_path / "none.json", tmp_path / "copies")
+    event: Any = SimpleNamespace(row_value=["v_clip3"])
+    page = saved.open_video(bench, batches, None, "a", event)
+    clip_view = ClipView(*page[: len(ClipView._fields)])
+    assert clip_view.clip is not None
+    assert (clip_view.clip.duration_s, clip_view.clip.start_s) == (6.0, 10.0)
+    assert numbers(Path(clip_view.video), fps=2) == list(range(100, 160, 5))
+
+
+def test_what_streams_and_what_is_inspected_is_the_clip_alone(
+    long_video: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sample,) = samples
+    clip = clip_of(sample, long_video, is_bundled=False)
+    watched = streaming._watched(clip, [], max_duration_s=1e9)
+    assert [number_of(frame.image) for frame in watched] == list(range(100, 160, 5))
+    seen: list[list[int]] = []
+
+    def read(path: Path, **options: Any) -> list[Frame]:
+        frames = list(read_frames(path, **options))
+        seen.append([number_of(frame.image) for frame in frames])
+        return frames
+
+    def encode(_: object, frames: list[Frame]) -> Any:
+        yield from frames
+
+    config = SimpleNamespace(fps=2.0)
+    bench: Bench = SimpleNamespace(checkpoint=None)  # type: ignore[assignment]
+    run: Any = SimpleNamespace(clip=clip, config=config, outputs=(1, 2))
+    monkeypatch.setattr(inspecting, "read_frames", read)
+    monkeypatch.setattr(inspecting, "encode", encode)
+    inspecting._first_frames(bench, run, 2)
+    assert seen == [list(range(100, 160, 5))]
+
+
+def test_an_uploaded_split_takes_the_part_of_the_file_that_the_page_knows(
+    long_video: Path, samples: list[Sample], tmp_path: Path
+) -> None:
+    known = {"page": read_splits([], [write(tmp_path, {**SHORT_CLIP, "video_path": str(long_video)})])["data"]}
+    bare = replace(samples[0], video_path=None, start_s=None)
+    other = replace(samples[0], video_id="other", video_path=Path("v.mp4"), start_s=20.0)
+    (tmp_path / "uploads").mkdir()
+    write_samples(tmp_path / "uploads" / "own.json", [bare, other], form="manifest")
+    own_splits.add_upload(known, tmp_path / "uploads" / "own.json", folder=tmp_path / "kept")
+    found = [(sample.video_path, sample.start_s) for sample in known["own"].samples]
+    assert found == [(long_video.resolve(), 10.0), (long_video.resolve(), 20.0)]
+    assert [sample.start_s for sample in read_samples(tmp_path / "kept" / "own.json")] == [10.0, 20.0]

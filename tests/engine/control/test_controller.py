@@ -1,0 +1,268 @@
+"""The control of a stream, against a scripted runner: no model, no torch."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.config import StreamConfig
+from engine.control.controller import Steering, Task, control, find_late_turns
+from engine.control.requests import Image, PassCounts
+from engine.control.speculator import Past
+from engine.errors import ContextError
+from engine.records import FrameOutput, UserTurn
+from tests.support.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterScript, ScriptedRunner
+
+Turns = dict[int, tuple[tuple[str, ...], str | None]]
+SMALL: dict[str, Any] = {"max_new_tokens": 20, "max_update_tokens": 14}
+
+
+def stream(
+    turns: Turns, *, num_frames: int, task: Task | None = None, tokens_per_frame: int = 1, **settings: int
+) -> tuple[list[FrameOutput], ScriptedRunner]:
+    config = StreamConfig(**{**SMALL, **settings})
+    runner = ScriptedRunner(turns=turns, num_frames=num_frames, tokens_per_frame=tokens_per_frame)
+    steering = control(
+        task or Task(goal="g", steps=STEPS), config=config, script=CharacterScript(), tokens_per_frame=tokens_per_frame
+    )
+    return runner.drive(steering), runner
+
+
+def layout(runner: ScriptedRunner) -> str:
+    """Write a context as text: frames as #n, openings as [D] and [A], end of turn as /."""
+    names = {UPDATE: "[D]", RESPONSE: "[A]", EOS: "/"}
+    pieces = []
+    for token in runner.context:
+        pieces.append(f"#{token.frame_index}" if isinstance(token, Image) else names.get(token) or chr(token - 10))
+    return "".join(pieces)
+
+
+def test_a_silent_video_gives_one_output_per_frame_in_order() -> None:
+    outputs, _ = stream({}, num_frames=5)
+    assert [output.frame_index for output in outputs] == [0, 1, 2, 3, 4]
+    assert [output.time_s for output in outputs] == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert all(output.response is None and output.updates == () for output in outputs)
+
+
+def test_no_frames_give_no_outputs() -> None:
+    assert stream({}, num_frames=0)[0] == []
+
+
+def test_the_context_is_prompt_then_images_with_updates_before_the_response() -> None:
+    _, runner = stream({1: (("S1->start",), "Go.")}, num_frames=3)
+    assert layout(runner) == "g|S1=not_started,S2=not_started|#0#1[D]S1->start/[A]Go./#2"
+
+
+def test_a_user_turn_enters_before_the_image_of_its_frame() -> None:
+    task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=0.9, text="next?"),))
+    _, runner = stream({}, num_frames=3, task=task)
+    assert layout(runner).endswith("|#0<next?>#1#2")  # floor(0.9 s * 2 fps) = 1
+
+
+def test_user_turns_behind_the_end_are_found() -> None:
+    turns = tuple(UserTurn(time_s=time_s, text="?") for time_s in (0.0, 2.4, 2.5, 9.0))
+    assert find_late_turns(Task(user_turns=turns), fps=2.0, num_frames=5) == turns[2:]  # 5 frames end at 2.5 s
+    at_the_end = (UserTurn(time_s=4.1, text="?"),)  # 4.1 * 30 is 122.999... in floating point
+    assert find_late_turns(Task(user_turns=at_the_end), fps=30.0, num_frames=123) == at_the_end
+
+
+def test_several_updates_fall_on_one_frame_and_all_move_the_state() -> None:
+    turns: Turns = {0: (("S1->start",), None), 2: (("S1->complete", "S2->start"), "Go.")}
+    outputs, _ = stream(turns, num_frames=3)
+    assert outputs[2].updates == ("S1->complete", "S2->start")
+    assert outputs[2].dst_state == {"S1": "completed", "S2": "in_progress"}
+    assert outputs[1].dst_state == {"S1": "in_progress", "S2": "not_started"}
+
+
+def test_at_most_so_many_updates_as_set_are_written() -> None:
+    outputs, _ = stream({0: (("S1->start", "S1->complete"), None)}, num_frames=1, max_updates_per_frame=1)
+    assert outputs[0].updates == ("S1->start",)
+
+
+def test_a_text_ends_at_its_longest_and_is_closed_all_the_same() -> None:
+    outputs, runner = stream({0: ((), "abcdefgh")}, num_frames=2, max_new_tokens=3)
+    assert outputs[0].response == "abc"
+    assert layout(runner).endswith("#0[A]abc/#1")
+
+
+def test_thresholds_are_used_exactly_as_set() -> None:
+    runner = ScriptedRunner(turns={0: ((), "x")}, num_frames=1)  # speak_prob 0.9
+    config = StreamConfig(speak_threshold=0.9)
+    steering = control(Task(), config=config, script=CharacterScript(), tokens_per_frame=1)
+    assert runner.drive(steering)[0].response is None
+    runner = ScriptedRunner(turns={0: ((), "x")}, num_frames=1)
+    config = StreamConfig(speak_threshold=0.9, decision_policy="not-talk")  # speaks at equality
+    steering = control(Task(), config=config, script=CharacterScript(), tokens_per_frame=1)
+    assert runner.drive(steering)[0].response == "x"
+
+
+def test_a_full_context_is_refreshed_with_the_present_state_and_the_turn_is_not_cut() -> None:
+    turns: Turns = {3: (("S1->start",), "a long answer here"), 20: (("S1->complete",), None)}
+    outputs, runner = stream(turns, num_frames=40, max_seq_len=170, reserved_seq_len=110)  # refresh at 60
+    assert outputs[3].response == "a long answer here"
+    assert next(output.frame_index for output in outputs if output.refreshed) == 4
+    assert layout(runner).startswith("g|S1=completed,S2=not_started|#")
+    assert sum(output.refreshed for output in outputs) >= 2
+    assert outputs[-1].dst_state == {"S1": "completed", "S2": "not_started"}
+
+
+def test_cache_tokens_count_the_whole_context_of_the_frame() -> None:
+    outputs, runner = stream({1: ((), "Go.")}, num_frames=2, tokens_per_frame=3)
+    # prompt "g|S1=not_started,S2=not_started|" is 32 tokens, an image 3, [ASST] Go. <eos> is 5
+    assert [output.cache_tokens for output in outputs] == [35, 43]
+    assert len(runner.context) == 42  # the closing <eos> waits for the next frame
+
+
+def test_a_prompt_that_does_not_fit_is_one_clear_error() -> None:
+    with pytest.raises(ContextError, match=r"schema prompt takes \d+ tokens"):
+        stream({}, num_frames=1, task=Task(goal="x" * 500), max_seq_len=300, reserved_seq_len=110)
+
+
+def test_a_user_turn_that_does_not_fit_is_one_clear_error() -> None:
+    task = Task(user_turns=(UserTurn(time_s=1.0, text="x" * 500),))
+    with pytest.raises(ContextError, match="user turn at frame 2"):
+        stream({}, num_frames=5, task=task, max_seq_len=300, reserved_seq_len=110)
+
+
+def test_a_user_turn_that_would_not_fit_behind_the_context_refreshes_it_first() -> None:
+    task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=10.0, text="x" * 80),))
+    outputs, runner = stream({}, num_frames=21, task=task, max_seq_len=210, reserved_seq_len=110)
+    assert outputs[20].refreshed
+    assert layout(runner).startswith("g|S1=not_started,S2=not_started|<xxx")
+
+
+def test_silent_frames_are_one_pass_per_chunk() -> None:
+    _, runner = stream({}, num_frames=64, lookahead=16, prefill_frames=16)
+    assert runner.num_passes == 4
+
+
+step_updates = st.lists(st.sampled_from(["S1->start", "S1->complete", "S2->start", "S2->complete", "x"]), max_size=3)
+any_turns = st.dictionaries(
+    st.integers(0, 59),
+    st.tuples(step_updates.map(tuple), st.none() | st.text("abc ", max_size=24)),
+    max_size=20,
+)
+
+
+@settings(max_examples=150)
+@given(
+    turns=any_turns,
+    num_frames=st.integers(0, 60),
+    lookahead=st.integers(1, 70),
+    draft_tokens=st.sampled_from([0, 1, 5, 24]),
+    prefill=st.integers(1, 70),
+    tokens_per_frame=st.integers(1, 3),
+    asked_at=st.lists(st.floats(0, 30), max_size=4),
+    max_seq_len=st.integers(180, 400),
+)
+def test_guesses_give_what_frame_by_frame_and_token_by_token_gives(
+    turns: Turns,
+    num_frames: int,
+    lookahead: int,
+    draft_tokens: int,
+    prefill: int,
+    tokens_per_frame: int,
+    asked_at: list[float],
+    max_seq_len: int,
+) -> None:
+    task = Task(goal="g", steps=STEPS, user_turns=tuple(UserTurn(time_s=time_s, text="hm") for time_s in asked_at))
+    one_by_one = {"lookahead": 1, "draft_tokens": 0}
+    limits = {"max_seq_len": max_seq_len, "reserved_seq_len": 110}
+    one, alone = stream(
+        turns, num_frames=num_frames, task=task, tokens_per_frame=tokens_per_frame, **one_by_one, **limits
+    )
+    many, chunked = stream(
+        turns,
+        num_frames=num_frames,
+        task=task,
+        tokens_per_frame=tokens_per_frame,
+        lookahead=lookahead,
+        prefill_frames=prefill,
+        draft_tokens=draft_tokens,
+        **limits,
+    )
+    assert one == many
+    assert alone.context == chunked.context[: len(alone.context)]  # behind it, guesses that the end overtook
+    assert max(alone.longest, chunked.longest) <= max_seq_len
+    assert [output.frame_index for output in one] == list(range(num_frames))
+
+
+THRESHOLDS = st.sampled_from([0.5, 0.95])  # what is planned has 0.9, what is not has 0.1
+
+
+def again(
+    runner: ScriptedRunner, past: Past, *, speak: float, update: float, task: Task, **settings: int
+) -> tuple[list[FrameOutput], Steering]:
+    """Drive a run with other thresholds through the runner of an earlier one."""
+    config = StreamConfig(**{**SMALL, **settings}, speak_threshold=speak, update_threshold=update)
+    steering = Steering(task, config=config, script=CharacterScript(), tokens_per_frame=1, past=past, is_traced=True)
+    return runner.drive(steering.run()), steering
+
+
+@settings(max_examples=80)
+@given(
+    turns=any_turns,
+    num_frames=st.integers(0, 60),
+    moves=st.lists(st.tuples(THRESHOLDS, THRESHOLDS), min_size=2, max_size=4),
+    is_traced=st.booleans(),
+    draft_tokens=st.sampled_from([0, 24]),
+    asked_at=st.lists(st.floats(0, 30), max_size=2),
+    max_seq_len=st.integers(180, 400),
+)
+def test_other_thresholds_on_an_earlier_run_give_what_a_run_of_its_own_gives(
+    turns: Turns,
+    num_frames: int,
+    moves: list[tuple[float, float]],
+    is_traced: bool,
+    draft_tokens: int,
+    asked_at: list[float],
+    max_seq_len: int,
+) -> None:
+    task = Task(goal="g", steps=STEPS, user_turns=tuple(UserTurn(time_s=time_s, text="hm") for time_s in asked_at))
+    limits = {"max_seq_len": max_seq_len, "reserved_seq_len": 110, "draft_tokens": draft_tokens}
+    past = Past(outputs=())
+    runner = ScriptedRunner(turns=turns, num_frames=num_frames)
+    for speak, update in moves:
+        outputs, steering = again(runner, past, speak=speak, update=update, task=task, **limits)
+        fresh = ScriptedRunner(turns=turns, num_frames=num_frames)
+        limits_alone = {**limits, "lookahead": 1, "draft_tokens": 0}
+        wanted, _ = again(fresh, Past(outputs=()), speak=speak, update=update, task=task, **limits_alone)
+        assert outputs == wanted
+        past = Past(outputs=tuple(outputs), trace=steering.ahead.trace if is_traced else None)
+    repeated, steering = again(runner, past, speak=speak, update=update, task=task, **limits)
+    assert repeated == wanted
+    assert steering.counts == PassCounts() or not is_traced
+
+
+def test_frames_before_the_first_changed_decision_are_not_fed_again() -> None:
+    turns: Turns = {2: (("S1->start",), None), 20: ((), "Go."), 40: (("S1->complete",), None)}
+    runner = ScriptedRunner(turns=turns, num_frames=50)
+    task = Task(goal="g", steps=STEPS)
+    outputs, steering = again(runner, Past(outputs=()), speak=0.95, update=0.5, task=task)
+    past = Past(outputs=tuple(outputs), trace=steering.ahead.trace)
+    runner.requests.clear()
+    outputs, _ = again(runner, past, speak=0.5, update=0.5, task=task)
+    assert outputs[20].response == "Go."
+    assert runner.requests[0].keep == outputs[19].cache_tokens + 1  # the cache ends with the image of frame 20
+    assert min(fed_frames(runner)) == 21
+
+
+def test_where_a_refresh_lies_between_its_context_is_fed_again_in_one_pass() -> None:
+    turns: Turns = {70: ((), "Go.")}
+    limits = {"max_seq_len": 200, "reserved_seq_len": 110}  # refresh at 90: every 58 frames
+    runner = ScriptedRunner(turns=turns, num_frames=130)
+    task = Task(goal="g", steps=STEPS)
+    outputs, steering = again(runner, Past(outputs=()), speak=0.95, update=0.5, task=task, **limits)
+    assert [output.frame_index for output in outputs if output.refreshed] == [58, 116]
+    past = Past(outputs=tuple(outputs), trace=steering.ahead.trace)
+    runner.requests.clear()
+    again(runner, past, speak=0.5, update=0.5, task=task, **limits)
+    first = [piece.frame_index for piece in runner.requests[0].feed if isinstance(piece, Image)]
+    assert runner.requests[0].keep == 0
+    assert first[:13] == list(range(58, 71))
+    assert RESPONSE in runner.requests[0].feed
+
+
+def fed_frames(runner: ScriptedRunner) -> list[int]:
+    return [p.frame_index for request in runner.requests for p in request.feed if isinstance(p, Image)]

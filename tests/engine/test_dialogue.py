@@ -1,0 +1,130 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.formatting import clock
+from engine.dialogue import (
+    Update,
+    apply_update,
+    initial_state,
+    parse_steps,
+    parse_time,
+    parse_update,
+    parse_user_turn,
+    write_user_turn,
+)
+from engine.records import Step, UserTurn
+from tests.support.fakes import STEPS
+
+STATE = {"S1": "in_progress", "S2": "not_started"}
+
+
+@pytest.mark.parametrize("text", ["S1->start", " S1 -> start ", "S1  ->start"])
+def test_spaces_around_the_arrow_are_tolerated(text: str) -> None:
+    assert parse_update(text) == Update(step_id="S1", transition="start")
+
+
+@pytest.mark.parametrize("text", ["", "S1", "S1->", "->start", "S1->begin", "S1->start now", "S1->Start", "S1 start"])
+def test_anything_else_is_malformed_and_changes_nothing(text: str) -> None:
+    assert parse_update(text) is None
+    change = apply_update(STATE, text)
+    assert (change.state, change.verdict) == (STATE, "malformed")
+
+
+def test_a_legal_update_gives_a_new_state() -> None:
+    change = apply_update(STATE, "S1->complete")
+    assert (change.state, change.verdict) == ({"S1": "completed", "S2": "not_started"}, "legal")
+    assert STATE == {"S1": "in_progress", "S2": "not_started"}
+
+
+@pytest.mark.parametrize("text", ["S2->complete", "S1->start"])  # skips; repeats
+def test_an_illegal_update_is_applied_or_refused_as_set(text: str) -> None:
+    applied, refused = apply_update(STATE, text), apply_update(STATE, text, illegal="refuse")
+    assert applied.verdict == refused.verdict == "illegal"
+    assert applied.state == {**STATE, text[:2]: "completed" if "complete" in text else "in_progress"}
+    assert refused.state == STATE
+
+
+def test_an_unknown_step_is_illegal_and_never_enters_the_state() -> None:
+    change = apply_update(STATE, "S9->start")
+    assert (change.state, change.verdict) == (STATE, "illegal")
+
+
+@given(st.text())
+def test_no_text_breaks_the_state(text: str) -> None:
+    assert set(apply_update(STATE, text).state) == set(STATE)
+
+
+def test_steps_that_are_not_given_have_not_started() -> None:
+    assert initial_state(STEPS, {"S2": "completed"}) == {"S1": "not_started", "S2": "completed"}
+
+
+@pytest.mark.parametrize("given_state", [{"S9": "completed"}, {"S1": "done"}])
+def test_an_initial_state_of_an_unknown_step_or_word_is_refused(given_state: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="not one of not_started, in_progress, completed"):
+        initial_state(STEPS, given_state)
+
+
+def test_two_steps_of_one_id_are_refused() -> None:
+    with pytest.raises(ValueError, match="step ids must differ"):
+        initial_state((STEPS[0], STEPS[0]))
+
+
+def test_steps_are_read_a_line_each_with_or_without_ids() -> None:
+    steps = parse_steps("S2: attach the wheel\n\n- S1. put on the roof\n  paint it: red\n")
+    assert steps == (
+        Step(id="S2", name="attach the wheel"),
+        Step(id="S1", name="put on the roof"),
+        Step(id="S3", name="paint it: red"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "time_s", "words"),
+    [
+        ("12.5: What is next: this?", 12.5, "What is next: this?"),
+        ("12,5 What is next?", 12.5, "What is next?"),
+        ("1:30 What is next?", 90.0, "What is next?"),
+        ("1:30: What is next?", 90.0, "What is next?"),
+        ("1:30:go", 90.0, "go"),
+        ("0:12.25 go", 12.25, "go"),
+        ("75:00 go", 4500.0, "go"),
+        ("1:02:03.5: go", 3723.5, "go"),
+        ("5: 30 screws are left", 5.0, "30 screws are left"),
+        ("1:30 15 screws are left", 90.0, "15 screws are left"),
+        ("5:hello", 5.0, "hello"),
+    ],
+)
+def test_a_user_turn_is_read_from_its_time_and_words(text: str, time_s: float, words: str) -> None:
+    turn = parse_user_turn(text)
+    assert (turn.time_s, turn.text) == (time_s, words)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "What is next?", "soon: go", "-1: go", "nan: go", "3:", "3", "1:30", "1:5 apples", "1:75 go", "1:2:30 go",
+     "1:30go", "1.5:30 go", "1::2 go"],
+)  # fmt: skip
+def test_a_user_turn_without_time_or_words_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="TIME: WORDS"):
+        parse_user_turn(text)
+
+
+@given(
+    st.floats(0, 1e9),
+    st.text(min_size=1).map(str.strip).filter(bool),
+)
+def test_a_user_turn_that_is_written_is_read_again(time_s: float, words: str) -> None:
+    turn = UserTurn(time_s=time_s, text=words)
+    assert parse_user_turn(write_user_turn(turn)) == turn
+
+
+@given(st.integers(0, 10**6))
+def test_a_time_as_the_page_shows_it_is_read(tenths: int) -> None:
+    assert parse_time(clock(tenths / 10, digits=1)) == tenths / 10
+
+
+@pytest.mark.parametrize("text", ["", "1:", ":30", "1:2:3", "-1", "1e3", "inf", "1:30:", "1:60"])
+def test_a_time_that_is_unclear_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="m:ss"):
+        parse_time(text)

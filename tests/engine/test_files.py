@@ -1,0 +1,234 @@
+"""Records, settings and features on disk: written whole, read back equal, refused in one line."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from engine.config import StreamConfig, read_config
+from engine.errors import FeatureError
+from engine.model.checkpoint import Checkpoint
+from engine.model.feature_files import feature_info, feature_path, read_features, write_features
+from engine.model.identity import digest_stored_encoder
+from engine.model.preprocessing import Normalization
+from engine.records import FrameOutput, read_outputs, write_outputs, write_whole
+from tests.support.fakes import random_frames, tiny_checkpoint
+
+OUTPUT = FrameOutput(
+    frame_index=3,
+    time_s=1.5,
+    speak_prob=0.25,
+    update_prob=0.75,
+    response="Good.\u2028<b>",
+    updates=("S1->start",),
+    dst_state={"S1": "in_progress"},
+    cache_tokens=99,
+    refreshed=False,
+    latency_ms=1.25,
+)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
+
+
+def test_a_run_file_comes_back_equal(tmp_path: Path) -> None:
+    silent = FrameOutput.from_json(OUTPUT.to_json().replace('"Good.\u2028<b>"', "null"))
+    assert write_outputs(tmp_path / "run.jsonl", [OUTPUT, silent]) == 2
+    assert read_outputs(tmp_path / "run.jsonl") == (OUTPUT, silent)
+
+
+@given(response=st.none() | st.text(st.characters()), prob=st.floats(0, 1))
+def test_every_text_and_probability_survives_a_line(response: str | None, prob: float) -> None:
+    changed = replace(OUTPUT, response=response, speak_prob=prob)
+    line = changed.to_json()
+    assert "\n" not in line
+    assert line.encode(), "UTF-8 holds it, half a surrogate pair too"
+    assert FrameOutput.from_json(line) == changed
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"frame_index": 1}'])
+def test_a_damaged_run_file_names_file_and_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "run.jsonl").write_text(OUTPUT.to_json() + "\n" + line + "\n")
+    with pytest.raises(ValueError, match=r"run\.jsonl, line 2"):
+        read_outputs(tmp_path / "run.jsonl")
+
+
+def test_a_run_that_breaks_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    write_outputs(tmp_path / "run.jsonl", [OUTPUT])
+
+    def broken() -> Iterator[FrameOutput]:
+        yield OUTPUT
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_outputs(tmp_path / "run.jsonl", broken())
+    assert read_outputs(tmp_path / "run.jsonl") == (OUTPUT,)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+def test_a_folder_is_refused_before_the_work_and_a_link_is_followed(tmp_path: Path) -> None:
+    def never() -> Iterator[FrameOutput]:
+        raise AssertionError("nothing may be asked for")
+        yield OUTPUT
+
+    with pytest.raises(ValueError, match="is a folder or a device"):
+        write_outputs(tmp_path, never())
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    write_outputs(tmp_path / "link.jsonl", [OUTPUT])
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert read_outputs(tmp_path / "real.jsonl") == (OUTPUT,)
+
+
+def test_writing_whole_makes_the_folder(tmp_path: Path) -> None:
+    with write_whole(tmp_path / "a" / "b.txt") as file:
+        file.write("x")
+    assert (tmp_path / "a" / "b.txt").read_text() == "x"
+
+
+def test_settings_are_read_from_yaml_and_options_win(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("speak_threshold: 0.3\nlookahead: 8\n")
+    config = read_config(tmp_path / "s.yaml", lookahead=2)
+    assert (config.speak_threshold, config.lookahead, config.update_threshold) == (0.3, 2, 0.5)
+
+
+@pytest.mark.parametrize("text", ["- 1", "nonsense: 1", "a: b: c", "speak_threshold: 2", "fps: fast"])
+def test_settings_that_are_none_are_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(ValueError, match=r"^[^\n]+$"):
+        read_config(tmp_path / "s.yaml")
+
+
+def test_yaml_with_aliases_or_nested_too_deep_is_one_line_that_names_the_file(tmp_path: Path) -> None:
+    laughs = ["seed: &a0 [1, 1]", *(f"x{n + 1}: &a{n + 1} [*a{n}, *a{n}]" for n in range(40)), "fps: *a40"]
+    for text, reason in (("\n".join(laughs), "repeats a value by an alias"), ("[" * 100_000, "nested too deep")):
+        (tmp_path / "s.yaml").write_text(text)
+        with pytest.raises(ValueError, match=rf"^[^\n]*s\.yaml cannot be read as YAML: it (is )?{reason}[^\n]*$"):
+            read_config(tmp_path / "s.yaml")
+
+
+def test_a_setting_of_the_wrong_kind_names_the_key_the_kind_and_what_was_found(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("lookahead: fast\n")
+    with pytest.raises(ValueError, match=r"^lookahead must be a whole number; got 'fast'$"):
+        read_config(tmp_path / "s.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("speak_threshold", -0.1),
+        ("update_threshold", float("nan")),
+        ("fps", 0),
+        ("fps", float("inf")),
+        ("top_p", 1.5),
+        ("lookahead", 0),
+        ("max_updates_per_frame", 0),
+        ("decision_policy", "guess"),
+        ("fps", "fast"),
+        ("fps", True),
+        ("temperature", None),
+        ("lookahead", 2.5),
+        ("seed", "lucky"),
+        ("do_sample", "no"),
+        ("decision_policy", ["heads"]),
+        ("illegal_updates", "maybe"),
+        ("reserved_seq_len", 10),
+        ("max_seq_len", 512),
+    ],
+)
+def test_a_setting_out_of_range_or_of_another_kind_names_itself(name: str, value: object) -> None:
+    expected = "reserved_seq_len" if name == "max_seq_len" else name
+    with pytest.raises(ValueError, match=f"^{expected} must be"):
+        StreamConfig(**{name: value})  # type: ignore[arg-type]
+
+
+def test_features_come_back_with_their_times(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    info = feature_info(checkpoint, fps=2.0)
+    frames = list(random_frames(checkpoint, 5))
+    assert write_features(tmp_path / "f.safetensors", frames, info) == 5
+    back = list(read_features(tmp_path / "f.safetensors", checkpoint, fps=2.0))
+    assert [frame.time_s for frame in back] == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert all(torch.equal(a.features.half(), b.features) for a, b in zip(frames, back, strict=True))
+
+
+def test_features_of_another_encoder_pooling_or_rate_are_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    other = tiny_checkpoint(tmp_path / "other", seed=1)
+    first = tiny_checkpoint(tmp_path / "first", pooling="first")
+    path = tmp_path / "f.safetensors"
+    write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
+    for reader, fps, reason in ((other, 2.0, "encoder_digest"), (first, 2.0, "pooling"), (checkpoint, 4.0, "fps")):
+        with pytest.raises(FeatureError, match=f"was made with {reason}"):
+            read_features(path, reader, fps=fps)
+
+
+def test_features_of_otherwise_normalised_images_are_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    path = tmp_path / "f.safetensors"
+    write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
+    other = replace(checkpoint, normalization=Normalization(mean=(0.1, 0.5, 0.5)))
+    with pytest.raises(FeatureError, match=r"was made with normalization .*mean 0\.5 .* needs .*mean 0\.1"):
+        read_features(path, other, fps=2.0)
+    (tmp_path / "v.mp4").write_bytes(b"1")
+    kept = {feature_path(tmp_path, tmp_path / "v.mp4", feature_info(c, fps=2.0)) for c in (checkpoint, other)}
+    assert len(kept) == 2
+
+
+def older(path: Path, checkpoint: Checkpoint) -> None:
+    """Rewrite a feature file as older versions wrote it: without normalisation, with the digest of stored bytes."""
+    with safe_open(path, framework="pt") as file:
+        info = json.loads(file.metadata()["stepscope_features"])
+        tensors = {name: file.get_tensor(name) for name in ("features", "times_s")}
+    del info["normalization"]
+    info["encoder_digest"] = digest_stored_encoder(checkpoint.folder)
+    save_file(tensors, path, metadata={"stepscope_features": json.dumps(info)})
+
+
+def test_features_of_an_older_version_are_taken_with_a_warning(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    path = tmp_path / "f.safetensors"
+    write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
+    older(path, checkpoint)
+    with pytest.warns(UserWarning, match="does not record how its images were normalised"):
+        assert len(list(read_features(path, checkpoint, fps=2.0))) == 3
+    with pytest.raises(FeatureError, match="was made with encoder_digest"):
+        read_features(path, tiny_checkpoint(tmp_path / "other", seed=1), fps=2.0)
+
+
+def test_an_array_is_taken_by_its_shape(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    np.save(tmp_path / "f.npy", np.zeros((7, 32), np.float16))
+    assert len(list(read_features(tmp_path / "f.npy", checkpoint, fps=2.0))) == 7
+    np.save(tmp_path / "g.npy", np.zeros((7, 4, 32), np.float16))
+    with pytest.raises(FeatureError, match=r"\[7, 4, 32\], but .* takes \[T, 1, 32\]"):
+        read_features(tmp_path / "g.npy", checkpoint, fps=2.0)
+
+
+def test_pickled_and_damaged_features_are_refused(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    np.save(tmp_path / "f.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    (tmp_path / "f.pt").write_bytes(b"x")
+    (tmp_path / "f.safetensors").write_bytes(b"x" * 40)
+    for name in ("f.npy", "f.pt", "f.safetensors"):
+        with pytest.raises(FeatureError):
+            read_features(tmp_path / name, checkpoint, fps=2.0)
+
+
+def test_no_frames_make_no_feature_file(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    with pytest.raises(FeatureError, match="no frames"):
+        write_features(tmp_path / "f.safetensors", [], feature_info(checkpoint, fps=2.0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_features_are_kept_by_content_encoder_and_rate(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    for name, content in (("a.mp4", b"1"), ("b.mp4", b"2")):
+        (tmp_path / name).write_bytes(content)
+    two, four = feature_info(checkpoint, fps=2.0), feature_info(checkpoint, fps=4.0)
+    first = feature_path(tmp_path, tmp_path / "a.mp4", two)
+    others = {feature_path(tmp_path, tmp_path / "b.mp4", two), feature_path(tmp_path, tmp_path / "a.mp4", four)}
+    assert first == feature_path(tmp_path, tmp_path / "a.mp4", two)
+    assert len({first, *others}) == 3

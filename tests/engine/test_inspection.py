@@ -1,0 +1,137 @@
+"""What the model read at one frame: the tokens that the engine fed, with log-probabilities of one forward pass."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from engine.config import StreamConfig
+from engine.control.requests import Image, Piece
+from engine.inference.runner import embed, run_together
+from engine.inspection import inspect_frame, trace_frames
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures
+from engine.records import FrameOutput
+from engine.replay import Recording
+from engine.streamer import Streamer
+from tests.engine.test_streamer import SHORT, TASK, between
+from tests.support.fakes import random_frames, tiny_checkpoint
+
+NUM_FRAMES = 60
+Fed = tuple[tuple[Piece, ...], tuple[Piece, ...], bool]
+"""The context after a frame, that before it, and whether it began with this frame."""
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"), is_terse=True)
+
+
+@pytest.fixture(scope="module")
+def frames(checkpoint: Checkpoint) -> list[FrameFeatures]:
+    return list(random_frames(checkpoint, NUM_FRAMES))
+
+
+@pytest.fixture(scope="module")
+def config(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> StreamConfig:
+    """Return settings with which a third of the frames speak or update, with refreshes."""
+    never = StreamConfig(**{**SHORT, "speak_threshold": 1, "update_threshold": 1})
+    silent = list(Streamer(checkpoint, never).run(frames, TASK))
+    speak = between([output.speak_prob for output in silent], 0.3)
+    update = between([output.update_prob for output in silent], 0.3)
+    return StreamConfig(**{**SHORT, "speak_threshold": speak, "update_threshold": update})
+
+
+def run_one_by_one(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], config: StreamConfig, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[FrameOutput], list[Fed]]:
+    """Run frame by frame and token by token, and note the context at each frame as the passes fed it."""
+    context: list[Piece] = []
+    real = run_together
+
+    def spy(runners: Any, inputs: Any, requests: Any, **more: Any) -> Any:
+        (request,) = requests
+        if request.keep == 0:
+            context.clear()
+        assert request.keep == len(context), "nothing is guessed, so nothing is cropped"
+        context.extend(request.feed)
+        return real(runners, inputs, requests, **more)
+
+    monkeypatch.setattr("engine.streamer.run_together", spy)
+    outputs, fed = list[FrameOutput](), list[Fed]()
+    before: tuple[Piece, ...] = ()
+    for output in Streamer(checkpoint, config.one_by_one()).run(iter(frames), TASK):
+        is_new = tuple(context[: len(before)]) != before or not before
+        outputs.append(output)
+        fed.append((tuple(context), () if is_new else before, is_new))
+        before = tuple(context)
+    monkeypatch.undo()
+    return outputs, fed
+
+
+def test_the_tokens_are_those_that_the_engine_feeds_at_the_frame(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], config: StreamConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs, fed = run_one_by_one(checkpoint, frames, config, monkeypatch)
+    assert any(output.refreshed for output in outputs)
+    assert any(output.updates for output in outputs)
+    assert any(output.response for output in outputs)
+    recording = Recording(checkpoint, frames, task=TASK, config=replace(config, lookahead=8))
+    assert [output.updates for output in recording.run()] == [output.updates for output in outputs]
+    for index, (context, before, is_new) in enumerate(fed):
+        found = recording.inspect(index)
+        tokens = [Image(frame_index=index) if t.token_id is None else t.token_id for t in found.tokens if t.is_fed]
+        prompt = found.prompt_tokens if is_new else 0
+        assert tokens == list(context[len(before) + prompt :]), f"frame {index}"
+        assert found.earlier_tokens == len(before) + prompt
+        assert checkpoint.prompt.tokenizer.decode(list(context[: found.prompt_tokens])) == found.prompt
+        assert found.decision.speak_prob == pytest.approx(outputs[index].speak_prob, abs=1e-4)
+        assert found.decision.update_prob == pytest.approx(outputs[index].update_prob, abs=1e-4)
+        assert (found.first_frame == index) == is_new
+
+
+def test_the_log_probabilities_are_those_of_the_model_over_the_same_tokens(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], config: StreamConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs, fed = run_one_by_one(checkpoint, frames, config, monkeypatch)
+    index = next(n for n, output in enumerate(outputs) if output.response and n > 3)
+    recording = Recording(checkpoint, frames, task=TASK, config=config)
+    list(recording.run())
+    found = recording.inspect(index)
+    context = fed[index][0]
+    with torch.inference_mode():
+        inputs = [frames[piece.frame_index].features if isinstance(piece, Image) else piece for piece in context]
+        hidden = checkpoint.model(embed(checkpoint.model, inputs)[None])[0]
+        logprobs = checkpoint.model.token_logits(hidden).log_softmax(-1)
+    shown = [token for token in found.tokens if token.is_fed]
+    for place, token in enumerate(shown, start=len(context) - len(shown)):
+        if token.token_id is not None:
+            assert token.logprob == pytest.approx(float(logprobs[place - 1, token.token_id]), abs=1e-5)
+            assert token.logprob is not None
+            assert token.best_logprob is not None
+            assert token.best_logprob >= token.logprob
+    assert [token.text for token in found.tokens].count("[ASST]") == 1
+    assert not found.tokens[-1].is_fed, "what was picked last is fed at the next frame"
+    forced = [token.text for token in found.tokens if not token.is_chosen and token.token_id is not None]
+    assert forced == ["[DST]"] * forced.count("[DST]") + ["[ASST]"], "what opens an update or a response is no choice"
+    never = [checkpoint.prompt.tokenizer.decode([token_id]) for token_id in checkpoint.prompt.never_generated]
+    opening = [token.text for token in found.tokens].index("[ASST]")
+    for token in found.tokens[opening + 1 :]:
+        assert token.text == token.best_text or token.best_text in never, "the likeliest is written"
+
+
+def test_without_a_trace_the_stream_is_followed_again_and_gives_the_same(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], config: StreamConfig
+) -> None:
+    recording = Recording(checkpoint, frames, task=TASK, config=config)
+    outputs = list(recording.run())
+    first = frames[:31]
+    trace = trace_frames(checkpoint, first, task=TASK, config=config, outputs=outputs)
+    again = inspect_frame(checkpoint, first, trace, frame_index=30, config=config)
+    found = recording.inspect(30)
+    assert [(t.token_id, t.is_fed) for t in again.tokens] == [(t.token_id, t.is_fed) for t in found.tokens]
+    recording.at(speak_threshold=0.5, update_threshold=0.5)  # takes over the cache, and leaves the trace
+    assert recording.inspect(30) == found
+    with pytest.raises(ValueError, match="there is no frame 60; the run has 60 frames"):
+        recording.inspect(NUM_FRAMES)

@@ -1,0 +1,204 @@
+"""The command line, on real files."""
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.__main__ import main
+from engine.config import SETTINGS, StreamConfig
+from engine.model.checkpoint import load_model
+from engine.model.heads import save_heads
+from engine.records import read_outputs
+from engine.video.reader import VideoWarning
+from engine.video.writer import write_h264
+from tests.support.fakes import nan_checkpoint, tiny_model
+from tests.support.paths import REAL_VIDEOS, ROOT
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_folder: Path) -> Path:
+    return tiny_folder
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("video") / "six seconds.mp4"
+    random = np.random.default_rng(0)
+    write_h264(path, (random.integers(0, 256, (48, 64, 3), dtype=np.uint8) for _ in range(60)), fps=10)
+    return path
+
+
+def test_a_bare_video_gives_a_line_per_frame_and_a_progress_bar(
+    checkpoint: Path, video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run.jsonl"
+    assert main(["run", str(video), "--out", str(out), "--checkpoint", str(checkpoint), "--device", "cpu"]) == 0
+    assert [output.frame_index for output in read_outputs(out)] == list(range(12))
+    printed = capfd.readouterr()
+    assert "frame/s" in printed.err
+    assert "12 frames written" in printed.out
+
+
+def test_goal_steps_and_user_turns_are_taken(checkpoint: Path, video: Path, tmp_path: Path) -> None:
+    (tmp_path / "steps.txt").write_text("S2: attach the wheel\nS1: put on the roof\n")
+    out = tmp_path / "run.jsonl"
+    arguments = ["--goal", "build", "--steps", str(tmp_path / "steps.txt"), "--user", "2: What is next?"]
+    options = ["--checkpoint", str(checkpoint), "--lookahead", "4", "--speak-threshold", "1", "--update-threshold", "1"]
+    assert main(["run", str(video), "--out", str(out), *arguments, *options]) == 0
+    outputs = read_outputs(out)
+    assert outputs[0].dst_state == {"S2": "not_started", "S1": "not_started"}
+    tokens = [output.cache_tokens for output in outputs]
+    grown = [after - before for before, after in pairwise(tokens)]
+    assert grown[3] > 1  # the user turn enters at frame 4
+    assert {g for at, g in enumerate(grown) if at != 3} == {1}
+
+
+def test_features_stand_in_for_the_video(checkpoint: Path, video: Path, tmp_path: Path) -> None:
+    common = ["--checkpoint", str(checkpoint), "--device", "cpu"]
+    assert main(["encode", str(video), "--out", str(tmp_path / "f.safetensors"), *common]) == 0
+    for name, more in (("a", []), ("b", ["--features", str(tmp_path / "f.safetensors")])):
+        assert main(["run", str(video), "--out", str(tmp_path / name), *common, *more]) == 0
+    a, b = read_outputs(tmp_path / "a"), read_outputs(tmp_path / "b")
+    assert [output.time_s for output in a] == [output.time_s for output in b]
+    assert [output.speak_prob for output in a] == pytest.approx([output.speak_prob for output in b], abs=0.01)
+
+
+def test_training_on_clips_writes_a_checkpoint_that_runs_and_never_into_one_that_is_there(
+    checkpoint: Path, video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--checkpoint", str(checkpoint), "--device", "cpu"]
+    main(["encode", str(video), "--out", str(tmp_path / "f.safetensors"), *common])
+    clip = {
+        "features": "f.safetensors",
+        "goal": "build",
+        "steps": [{"id": "S1", "name": "attach the wheel"}],
+        "turns": [{"frame_index": 3, "role": "update", "text": "S1->start"}],
+    }
+    (tmp_path / "clips.jsonl").write_text(json.dumps(clip) + "\n")
+    arguments = ["train", str(tmp_path / "clips.jsonl"), "--out", str(tmp_path / "new"), "--num-steps", "2", *common]
+    assert main(arguments) == 0
+    out = tmp_path / "run.jsonl"
+    tuned = ["run", str(video), "--out", str(out), "--checkpoint", str(tmp_path / "new"), "--device", "cpu"]
+    assert main(tuned) == 0
+    assert main([*tuned, "--features", str(tmp_path / "f.safetensors")]) == 0, "it takes the features of its base"
+    written = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    assert main(arguments) == 2
+    assert f"--out {tmp_path / 'new'} is not empty; name a new folder" in capfd.readouterr().err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()} == written
+
+
+def test_training_keeps_the_token_that_means_silence_and_shows_no_loss_where_nothing_is_taught(
+    checkpoint: Path, video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    save_heads(tmp_path / "heads.safetensors", tiny_model(), silent_token="#")
+    common = ["--checkpoint", str(checkpoint), "--heads", str(tmp_path / "heads.safetensors"), "--device", "cpu"]
+    main(["encode", str(video), "--out", str(tmp_path / "f.safetensors"), *common])
+    clip = {"features": "f.safetensors", "goal": "build", "steps": [], "turns": []}
+    (tmp_path / "clips.jsonl").write_text(json.dumps(clip) + "\n")
+    arguments = ["train", str(tmp_path / "clips.jsonl"), "--out", str(tmp_path / "new"), "--num-steps", "1", *common]
+    assert main(arguments) == 0
+    shown = capfd.readouterr().err
+    assert "text=-, speak=" in shown
+    assert "nan" not in shown
+    trained = load_model(tmp_path / "new", device="cpu")
+    assert trained.silent_id == trained.prompt.tokenizer.convert_tokens_to_ids("#")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["run", "missing.mp4"], "missing.mp4"),
+        (["encode", "VIDEO"], "must name a .safetensors file"),
+        (["run", "VIDEO", "--checkpoint", "/nowhere"], "neither a folder nor"),
+        (["run", "VIDEO", "--speak-threshold", "2"], "the speak threshold must be a number from 0 to 1"),
+        (["run", "VIDEO", "--steps", "/nowhere.txt"], "/nowhere.txt"),
+        (["run", "VIDEO", "--user", "soon"], "TIME: WORDS"),
+        (["run", "VIDEO", "--device", "cuda:99"], "is not there"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(
+    checkpoint: Path, video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], reason: str
+) -> None:
+    given = [str(video) if argument == "VIDEO" else argument for argument in arguments]
+    checkpoint_given = [] if "--checkpoint" in given else ["--checkpoint", str(checkpoint)]
+    assert main([*given, "--out", str(tmp_path / "run.jsonl"), *checkpoint_given]) == 2
+    line = next(line for line in capfd.readouterr().err.splitlines() if line.startswith("error: "))
+    assert reason in line
+    assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_a_model_whose_probabilities_are_nan_writes_nothing(
+    video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, broken = tmp_path / "run.jsonl", nan_checkpoint(tmp_path / "broken").folder
+    assert main(["run", str(video), "--out", str(out), "--checkpoint", str(broken), "--device", "cpu"]) == 2
+    assert "error: frame 0 has the probability nan: the weights are damaged" in capfd.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "encode", "train", "bench"])
+def test_every_option_is_explained(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    lines = capsys.readouterr().out.partition("positional arguments:")[2].splitlines()
+    for line, after in pairwise([*lines, ""]):
+        is_entry = line.startswith("  ") and line[2] != " "
+        assert not is_entry or "  " in line.strip() or after.startswith(" " * 24), f"{line} has no explanation"
+
+
+def test_every_setting_of_a_stream_is_an_option() -> None:
+    assert set(SETTINGS) == {field.name for field in fields(StreamConfig)}
+
+
+def test_a_killed_run_leaves_no_half_file(checkpoint: Path, video: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+    command = [sys.executable, "-m", "engine", "run", str(video), "--out", str(out), "--checkpoint", str(checkpoint)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stderr is not None
+        seen = b""
+        while b"frame" not in seen and process.poll() is None:
+            seen += process.stderr.read1(64)  # type: ignore[attr-defined]
+        process.kill()
+    assert not out.exists() or len(read_outputs(out)) == 12
+
+
+@pytest.mark.skipif(not REAL_VIDEOS.is_dir(), reason="the real videos are not beside this checkout")
+@pytest.mark.parametrize(
+    ("name", "num_frames"),
+    [
+        ("av1_video.mkv", 10),
+        ("h265_video.mp4", 2),
+        ("nasa_13013.mp4", 27),
+        ("video_0.mov", 1),
+        ("video_90.mov", 1),
+    ],
+)
+def test_every_real_video_runs(checkpoint: Path, tmp_path: Path, name: str, num_frames: int) -> None:
+    out = tmp_path / "run.jsonl"
+    arguments = ["--checkpoint", str(checkpoint), "--lookahead", "16", "--device", "cpu"]
+    assert main(["run", str(REAL_VIDEOS / name), "--out", str(out), *arguments]) == 0
+    assert len(read_outputs(out)) == num_frames
+
+
+@pytest.mark.skipif(not REAL_VIDEOS.is_dir(), reason="the real videos are not beside this checkout")
+def test_a_damaged_video_gives_its_readable_frames_and_a_warning(checkpoint: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+    arguments = ["run", str(REAL_VIDEOS / "corrupted.mp4"), "--out", str(out), "--checkpoint", str(checkpoint)]
+    with pytest.warns(VideoWarning, match=r"damaged, could be read up to 2\.80 s"):
+        assert main(arguments) == 0
+    assert len(read_outputs(out)) == 6  # 2.8 s at 2 fps: 0, 0.5, ... 2.5 s
+
+
+def test_the_video_itself_is_never_overwritten(
+    checkpoint: Path, video: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = video.read_bytes()
+    assert main(["run", str(video), "--out", str(video), "--checkpoint", str(checkpoint)]) == 2
+    assert "is the video itself" in capfd.readouterr().err
+    assert video.read_bytes() == before

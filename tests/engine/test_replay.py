@@ -1,0 +1,171 @@
+"""Other thresholds on a finished run: what is reused changes nothing but the cost."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.config import StreamConfig
+from engine.control.requests import PassCounts
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures
+from engine.records import FrameOutput
+from engine.replay import Recording, Thresholds, replay, sweep
+from engine.streamer import Streamer
+from tests.engine.test_streamer import SHORT, TASK, between, decided, probs
+from tests.support.fakes import random_frames, tiny_checkpoint
+
+NUM_FRAMES = 90
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def frames(checkpoint: Checkpoint) -> list[FrameFeatures]:
+    return list(random_frames(checkpoint, NUM_FRAMES))
+
+
+@pytest.fixture(scope="module")
+def silent(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> list[FrameOutput]:
+    return one_by_one(checkpoint, frames, Thresholds(speak=1, update=1))
+
+
+def point(silent: list[FrameOutput], *, speak: float, update: float) -> Thresholds:
+    """Pick thresholds that about these shares of the frames of a silent run exceed, half-way between two of them."""
+    return Thresholds(
+        speak=between([output.speak_prob for output in silent], speak),
+        update=between([output.update_prob for output in silent], update),
+    )
+
+
+def config(thresholds: Thresholds, **settings: Any) -> StreamConfig:
+    return StreamConfig(**{**SHORT, **settings}, speak_threshold=thresholds.speak, update_threshold=thresholds.update)
+
+
+def one_by_one(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], thresholds: Thresholds, **settings: Any
+) -> list[FrameOutput]:
+    return list(Streamer(checkpoint, config(thresholds, **settings).one_by_one()).run(frames, TASK))
+
+
+def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
+    assert decided(outputs) == decided(wanted)
+    assert probs(outputs).allclose(probs(wanted), atol=1e-4)
+
+
+shares = st.sampled_from([0.0, 0.03, 0.1, 0.3])
+
+
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(moves=st.lists(st.tuples(shares, shares), min_size=2, max_size=4), max_seq_len=st.sampled_from([180, 240, 900]))
+@pytest.mark.slow
+def test_a_moved_threshold_gives_what_a_new_run_gives(
+    checkpoint: Checkpoint,
+    frames: list[FrameFeatures],
+    silent: list[FrameOutput],
+    moves: list[tuple[float, float]],
+    max_seq_len: int,
+) -> None:
+    points = [point(silent, speak=speak, update=update) for speak, update in moves]
+    recording = Recording(checkpoint, iter(frames), task=TASK, config=config(points[0], max_seq_len=max_seq_len))
+    list(recording.run())
+    for moved in points[1:]:
+        wanted = one_by_one(checkpoint, frames, moved, max_seq_len=max_seq_len)
+        told = replay(checkpoint, recording.outputs, frames, task=TASK, config=config(moved, max_seq_len=max_seq_len))
+        recording = recording.at(speak_threshold=moved.speak, update_threshold=moved.update)
+        assert_equal(list(recording.run()), wanted)
+        assert_equal(list(told), wanted)
+
+
+def test_refreshes_updates_and_responses_are_among_the_cases(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
+) -> None:
+    outputs = one_by_one(checkpoint, frames, point(silent, speak=0.1, update=0.5), max_seq_len=180)
+    assert sum(output.refreshed for output in outputs) >= 2
+    assert any(len(output.updates) > 1 for output in outputs)
+    assert any(output.response is not None for output in outputs)
+
+
+def test_a_threshold_that_changes_no_decision_costs_no_pass(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
+) -> None:
+    first = Recording(checkpoint, frames, task=TASK, config=config(Thresholds(speak=0.99999, update=1)))
+    list(first.run())
+    again = first.at(speak_threshold=1, update_threshold=1)
+    assert_equal(list(again.run()), silent)
+    assert again.counts == PassCounts()
+
+
+def test_a_cache_is_taken_over_once_and_the_second_asks_pays_for_it(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
+) -> None:
+    moved = point(silent, speak=0.05, update=0.05)
+    first = Recording(checkpoint, frames, task=TASK, config=config(Thresholds(speak=1, update=1)))
+    list(first.run())
+    wanted = one_by_one(checkpoint, frames, moved)
+    for _ in range(2):
+        again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
+        assert_equal(list(again.run()), wanted)
+
+
+def test_a_stopped_run_is_run_again_as_far_as_it_went(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
+) -> None:
+    moved = point(silent, speak=0.1, update=0.1)
+    first = Recording(checkpoint, iter(frames), task=TASK, config=config(Thresholds(speak=1, update=1)))
+    outputs = first.run()
+    for _ in range(40):
+        next(outputs)
+    outputs.close()
+    again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
+    assert_equal(list(again.run()), one_by_one(checkpoint, frames[:40], moved))
+
+
+def test_a_recording_is_run_once(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
+    recording = Recording(checkpoint, frames[:3])
+    list(recording.run())
+    with pytest.raises(ValueError, match="run once"):
+        next(recording.run())
+
+
+def test_a_wrong_tale_costs_time_and_changes_nothing(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
+) -> None:
+    moved = point(silent, speak=0.1, update=0.1)
+    lies = one_by_one(checkpoint, list(random_frames(checkpoint, NUM_FRAMES, seed=1)), moved)
+    assert_equal(
+        list(replay(checkpoint, lies, frames, task=TASK, config=config(moved))),
+        one_by_one(checkpoint, frames, moved),
+    )
+
+
+def test_a_sweep_gives_every_point_and_costs_a_fraction(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
+) -> None:
+    points = [point(silent, speak=share / 40, update=0.05) for share in range(5)]
+    swept = list(sweep(checkpoint, frames, points, task=TASK, config=config(points[0])))
+    assert [entry.thresholds for entry in swept] == sorted(set(points), key=lambda point: point.speak)
+    assert all(before.speak < after.speak for before, after in pairwise(entry.thresholds for entry in swept))
+    alone = 0
+    for entry in swept:
+        streamer = Streamer(checkpoint, config(entry.thresholds))
+        list(streamer.run(frames, TASK))
+        alone += streamer.counts.passes
+        assert_equal(list(entry.outputs), one_by_one(checkpoint, frames, entry.thresholds))
+    assert sum(entry.counts.passes for entry in swept) < 3 / 4 * alone  # a random model changes its mind at every word
+
+
+def test_a_sampled_run_is_drawn_anew(
+    checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
+) -> None:
+    sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
+    first = Recording(checkpoint, frames, task=TASK, config=config(point(silent, speak=0.3, update=0.1), **sampled))
+    list(first.run())
+    moved = point(silent, speak=0.25, update=0.1)  # some texts are drawn before the runs part
+    again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
+    assert decided(list(again.run())) == decided(one_by_one(checkpoint, frames, moved, **sampled))

@@ -1,0 +1,278 @@
+"""Streams through a tiny random model: what is cached, cropped, chunked and refreshed changes nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from engine.config import StreamConfig
+from engine.control.controller import Task
+from engine.control.requests import Frames, Image, Pass
+from engine.errors import EngineError, FeatureError, VideoError
+from engine.inference.runner import Runner
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures, read_ahead
+from engine.model.kv_cache import KVCache
+from engine.records import FrameOutput, UserTurn
+from engine.streamer import Streamer
+from tests.support.fakes import STEPS, counting, random_frames, tiny_checkpoint
+
+TASK = Task(goal="build the toy truck", steps=STEPS, user_turns=(UserTurn(time_s=3.2, text="What is next?"),))
+SHORT: dict[str, Any] = {"max_new_tokens": 6, "max_update_tokens": 5, "max_seq_len": 260, "reserved_seq_len": 60}
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
+
+
+def thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) -> dict[str, float]:
+    """Pick thresholds that about ``share`` of the frames of a silent run exceed."""
+    silent = StreamConfig(speak_threshold=1, update_threshold=1, **SHORT)
+    outputs = list(Streamer(checkpoint, silent).run(random_frames(checkpoint, num_frames), TASK))
+    return {
+        "speak_threshold": between([output.speak_prob for output in outputs], share),
+        "update_threshold": between([output.update_prob for output in outputs], share),
+    }
+
+
+def between(probs: list[float], share: float) -> float:
+    """Return a threshold half-way between two probabilities: at one of them, rounding alone would decide."""
+    ordered = [0.0, *sorted(probs), 1.0]
+    rank = round((len(ordered) - 2) * (1 - share))
+    return (ordered[rank] + ordered[rank + 1]) / 2
+
+
+ONE_BY_ONE: dict[str, Any] = {"lookahead": 1, "draft_tokens": 0}
+
+
+def run(checkpoint: Checkpoint, num_frames: int = 160, **settings: Any) -> list[FrameOutput]:
+    config = StreamConfig(**{**SHORT, **thresholds(checkpoint, num_frames=num_frames, share=0.15), **settings})
+    return list(Streamer(checkpoint, config).run(random_frames(checkpoint, num_frames), TASK))
+
+
+def decided(outputs: list[FrameOutput]) -> list[tuple[object, ...]]:
+    """Everything that must be equal to the last character."""
+    return [(o.frame_index, o.response, o.updates, dict(o.dst_state), o.cache_tokens, o.refreshed) for o in outputs]
+
+
+def probs(outputs: list[FrameOutput]) -> Tensor:
+    return torch.tensor([(output.speak_prob, output.update_prob) for output in outputs])
+
+
+def test_streaming_with_a_cache_equals_one_full_forward_pass(checkpoint: Checkpoint) -> None:
+    model, prompt = checkpoint.model, checkpoint.prompt
+    schema = prompt.schema(goal="x", steps=STEPS, state={"S1": "not_started", "S2": "completed"})
+    turn = (prompt.update_id, *prompt.words("S1->start"), prompt.eos_id)
+    frames = torch.randn(6, 1, model.feature_dim, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        images = model.embed_frames(frames)[:, 0]
+        words = [model.embed_tokens(torch.tensor(ids)) for ids in (schema, turn)]
+        pieces = [torch.cat([words[0], images[:1]]), images[1:2], words[1], images[2:6]]
+        cache = KVCache(model.num_layers)
+        streamed = torch.cat([model(piece[None], cache)[0] for piece in pieces])
+        full = model(torch.cat(pieces)[None])[0]
+    assert cache.length == len(full)
+    assert torch.allclose(streamed, full, atol=1e-4)
+
+
+def test_cropping_and_going_on_equals_never_having_gone_on(checkpoint: Checkpoint) -> None:
+    model = checkpoint.model
+    random = torch.Generator().manual_seed(2)
+    first, astray, then = (torch.randn(1, n, model.hidden_size, generator=random) for n in (9, 5, 4))
+    with torch.inference_mode():
+        cropped, straight = KVCache(model.num_layers), KVCache(model.num_layers)
+        model(first, cropped)
+        model(astray, cropped)
+        cropped.crop_to(9)
+        model(first, straight)
+        assert torch.equal(model(then, cropped), model(then, straight))
+
+
+def test_a_forked_cache_goes_its_own_way(checkpoint: Checkpoint) -> None:
+    model = checkpoint.model
+    random = torch.Generator().manual_seed(3)
+    first, astray, then = (torch.randn(1, n, model.hidden_size, generator=random) for n in (300, 5, 4))
+    with torch.inference_mode():
+        cache = KVCache(model.num_layers)
+        model(first, cache)
+        twin = cache.fork()
+        model(astray, twin)
+        assert (cache.length, twin.length) == (300, 305)
+        straight = KVCache(model.num_layers)
+        model(first, straight)
+        assert torch.equal(model(then, cache), model(then, straight))
+    with pytest.raises(ValueError, match="cannot be cropped to 400"):
+        cache.crop_to(400)
+
+
+@pytest.mark.parametrize("lookahead", [2, 7, 64])
+def test_looking_ahead_changes_nothing(checkpoint: Checkpoint, lookahead: int) -> None:
+    one = run(checkpoint, **ONE_BY_ONE)
+    many = run(checkpoint, lookahead=lookahead, prefill_frames=5)
+    assert decided(one) == decided(many)
+    assert torch.allclose(probs(one), probs(many), atol=1e-4)
+    assert sum(output.refreshed for output in one) >= 2
+    assert any(output.updates for output in one)
+    assert any(output.response is not None for output in one)
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(share=st.floats(0, 0.6), lookahead=st.integers(2, 40), max_seq_len=st.integers(240, 500))
+def test_looking_ahead_changes_nothing_whatever_triggers(
+    checkpoint: Checkpoint, share: float, lookahead: int, max_seq_len: int
+) -> None:
+    settings: dict[str, Any] = {**thresholds(checkpoint, num_frames=40, share=share), "max_seq_len": max_seq_len}
+    one = run(checkpoint, 40, **ONE_BY_ONE, **settings)
+    many = run(checkpoint, 40, lookahead=lookahead, **settings)
+    assert decided(one) == decided(many)
+    assert torch.allclose(probs(one), probs(many), atol=1e-4)
+
+
+def test_a_long_stream_refreshes_and_still_knows_every_step(checkpoint: Checkpoint) -> None:
+    task = Task(goal="g", steps=STEPS, initial_state={"S1": "completed", "S2": "in_progress"})
+    config = StreamConfig(speak_threshold=1, update_threshold=1, **SHORT)
+    outputs = list(Streamer(checkpoint, config).run(random_frames(checkpoint, 400), task))
+    assert sum(output.refreshed for output in outputs) >= 2
+    assert all(output.dst_state == {"S1": "completed", "S2": "in_progress"} for output in outputs)
+    assert max(output.cache_tokens for output in outputs) <= 260
+
+
+def test_the_prompt_after_a_refresh_names_every_step_with_its_state(checkpoint: Checkpoint) -> None:
+    state = {"S1": "completed", "S2": "in_progress"}
+    text = checkpoint.prompt.tokenizer.decode(checkpoint.prompt.schema(goal="g", steps=STEPS, state=state))
+    assert "- S1: attach the wheel (COMPLETED)" in text
+    assert "- S2: put on the roof (IN_PROGRESS)" in text
+    assert "Current step states - Step S1: completed, Step S2: in_progress" in text
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_run_and_another_does_not(checkpoint: Checkpoint) -> None:
+    sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
+    first = run(checkpoint, seed=5, **sampled)
+    assert decided(first) == decided(run(checkpoint, seed=5, **sampled))
+    assert decided(first) == decided(run(checkpoint, seed=5, lookahead=9, **sampled))
+    assert decided(first) != decided(run(checkpoint, seed=6, **sampled))
+    assert decided(run(checkpoint, seed=1)) == decided(run(checkpoint, seed=2))  # greedy draws nothing
+
+
+def test_the_callers_state_is_never_changed(checkpoint: Checkpoint) -> None:
+    given_state = {"S1": "in_progress"}
+    outputs = list(Streamer(checkpoint).run(random_frames(checkpoint, 3), Task(steps=STEPS, initial_state=given_state)))
+    assert given_state == {"S1": "in_progress"}
+    assert outputs[0].dst_state is not outputs[1].dst_state
+
+
+def test_several_tokens_stand_for_a_frame_when_nothing_is_pooled(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path, pooling="none")
+    assert checkpoint.model.tokens_per_frame == 4
+    one, many = run(checkpoint, 50, **ONE_BY_ONE), run(checkpoint, 50, lookahead=8)
+    assert decided(one) == decided(many)
+
+
+def test_a_silent_token_decides_instead_of_the_heads(checkpoint: Checkpoint) -> None:
+    frames = list(random_frames(checkpoint, 4))
+    config = StreamConfig(decision_policy="silent-token", speak_threshold=1, update_threshold=1)
+    runner = Runner(checkpoint.model, config, frames=iter(frames), silent_id=7)
+    words = checkpoint.prompt.words("hello")
+    feed: tuple[int | Image, ...] = (*words, Image(frame_index=0))
+    request = Pass(keep=0, feed=feed, frames=range(1), decide_at=(len(feed) - 1,))
+    runner.times(Frames(first=0, most=4))
+    decision = runner.run(request).decisions[0]
+    with torch.inference_mode():
+        inputs = torch.cat([checkpoint.model.embed_tokens(torch.tensor(words)), frames[0].features])
+        silent = checkpoint.model.token_logits(checkpoint.model(inputs[None])[0, -1:]).softmax(-1)[0, 7]
+    assert decision.speak_prob == pytest.approx(1 - float(silent), abs=1e-6)
+    assert decision.update_prob == 0.0
+
+
+def test_a_token_policy_without_a_silent_token_is_refused(checkpoint: Checkpoint) -> None:
+    config = StreamConfig(decision_policy="not-talk")
+    with pytest.raises(ValueError, match="names its silent token"):
+        list(Streamer(checkpoint, config).run(random_frames(checkpoint, 1)))
+
+
+def test_features_of_another_width_are_refused(checkpoint: Checkpoint) -> None:
+    frames = [FrameFeatures(index=0, time_s=0.0, features=torch.zeros(1, 7))]
+    with pytest.raises(FeatureError, match=r"features \[1, 7\].*takes \[1, 32\]"):
+        list(Streamer(checkpoint).run(frames))
+
+
+@pytest.mark.parametrize("lookahead", [1, 4, 64])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_features_that_are_not_finite_name_their_own_frame(
+    checkpoint: Checkpoint, lookahead: int, value: float
+) -> None:
+    frames = list(random_frames(checkpoint, 10))
+    frames[7].features[0, 3] = value
+    with pytest.raises(FeatureError, match=r"^frame 7 has features that are not finite: their file is damaged"):
+        list(Streamer(checkpoint, StreamConfig(lookahead=lookahead)).run(iter(frames), Task(steps=STEPS)))
+
+
+def test_a_context_longer_than_the_models_positions_is_refused(checkpoint: Checkpoint) -> None:
+    with pytest.raises(ValueError, match="positions for 4096"):
+        Streamer(checkpoint, StreamConfig(max_seq_len=8192))
+
+
+def test_frames_are_streamed_not_collected(checkpoint: Checkpoint) -> None:
+    pulled: list[int] = []
+    config = StreamConfig(speak_threshold=1, update_threshold=1, lookahead=4)
+    outputs = Streamer(checkpoint, config).run(counting(random_frames(checkpoint, 100), pulled.append))
+    assert next(outputs).frame_index == 0
+    assert len(pulled) == 1  # the first chunk is prefill_frames long
+    assert next(outputs).frame_index == 1
+    assert len(pulled) == 5
+
+
+def test_closing_a_run_closes_its_frames(checkpoint: Checkpoint) -> None:
+    is_closed = []
+
+    def frames() -> Iterator[FrameFeatures]:
+        try:
+            yield from random_frames(checkpoint, 50)
+        finally:
+            is_closed.append(True)
+
+    outputs = Streamer(checkpoint).run(frames())
+    next(outputs)
+    outputs.close()
+    assert is_closed == [True]
+
+
+def test_reading_ahead_keeps_order_and_stays_within_its_depth() -> None:
+    pulled: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(100):
+            pulled.append(number)
+            yield number
+
+    ahead = read_ahead(numbers(), depth=3)
+    assert next(ahead) == 0
+    assert len(pulled) <= 6  # one given, three waiting, one in hand, one being made
+    assert list(ahead) == list(range(1, 100))
+
+
+def test_an_error_of_the_reader_is_raised_where_the_consumer_stands() -> None:
+    def broken() -> Iterator[int]:
+        yield 1
+        raise VideoError("the file ends here")
+
+    ahead = read_ahead(broken(), depth=3)
+    assert next(ahead) == 1
+    with pytest.raises(EngineError, match="the file ends here"):
+        next(ahead)
+
+
+def test_live_input_is_never_waited_for(checkpoint: Checkpoint) -> None:
+    pulled: list[int] = []
+    config = StreamConfig(speak_threshold=0, update_threshold=0, lookahead=1, **SHORT)  # it writes at every frame
+    outputs = Streamer(checkpoint, config).run(counting(random_frames(checkpoint, 6), pulled.append))
+    for output in outputs:
+        assert output.response is not None
+        assert pulled[-1] == output.frame_index

@@ -1,0 +1,171 @@
+"""Training lays clips out as the stream does, and learns."""
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.config import StreamConfig
+from engine.control.controller import Task, control
+from engine.control.requests import Image
+from engine.model.checkpoint import Checkpoint
+from engine.model.feature_files import feature_info, write_features
+from engine.records import UserTurn
+from engine.training.dataset import batches, read_clips
+from engine.training.trainer import (
+    IGNORED,
+    TrainConfig,
+    TrainingClip,
+    TrainingSequence,
+    TrainingTurn,
+    build_sequence,
+    train,
+)
+from tests.support.fakes import STEPS, ScriptedRunner, random_frames, tiny_checkpoint
+
+CLIP = TrainingClip(
+    goal="g",
+    steps=STEPS,
+    num_frames=6,
+    turns=(
+        TrainingTurn(frame_index=0, role="assistant", text="Go."),
+        TrainingTurn(frame_index=2, role="update", text="S1->start"),
+        TrainingTurn(frame_index=4, role="update", text="S1->complete"),
+        TrainingTurn(frame_index=4, role="update", text="S2->start"),
+        TrainingTurn(frame_index=4, role="user", text="next?"),
+        TrainingTurn(frame_index=4, role="assistant", text="Roof."),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
+
+
+def test_training_and_streaming_contexts_are_the_same_sequence(checkpoint: Checkpoint) -> None:
+    prompt = checkpoint.prompt
+    turns = {0: ((), "Go."), 2: (("S1->start",), None), 4: (("S1->complete", "S2->start"), "Roof.")}
+    runner = ScriptedRunner(turns=turns, num_frames=6, tokens_per_frame=2, script=prompt)
+    task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=2.0, text="next?"),))
+    runner.drive(control(task, config=StreamConfig(), script=prompt, tokens_per_frame=2))
+    streamed = [prompt.image_id if isinstance(token, Image) else token for token in runner.context]
+    assert build_sequence(CLIP, prompt, tokens_per_frame=2).ids == streamed
+
+
+def test_labels_stand_where_the_stream_reads(checkpoint: Checkpoint) -> None:
+    sequence = build_sequence(CLIP, checkpoint.prompt, tokens_per_frame=2)
+    last_tokens = [at for at, frame in enumerate(sequence.frames) if frame != IGNORED and frame % 2 == 1]
+    assert [sequence.speak[at] for at in last_tokens] == [1, 0, 0, 0, 1, 0]
+    assert [sequence.update[at] for at in last_tokens] == [0, 0, 1, 0, 1, 0]
+    after_eos = [
+        sequence.update[at]
+        for at, token in enumerate(sequence.ids)
+        if token == checkpoint.prompt.eos_id and sequence.update[at] != IGNORED
+    ]
+    assert after_eos == [0, 1, 0]  # S1->start: no more; S1->complete: one more; S2->start: no more
+    taught = [target for target in sequence.targets if target != IGNORED]
+    words = checkpoint.prompt.words
+    expected = [
+        token
+        for text in ("Go.", "S1->start", "S1->complete", "S2->start", "Roof.")
+        for token in (*words(text), checkpoint.prompt.eos_id)
+    ]
+    assert taught == expected
+
+
+def test_a_clip_from_its_middle_has_the_state_of_that_frame(checkpoint: Checkpoint) -> None:
+    sequence = build_sequence(CLIP, checkpoint.prompt, first_frame=3)
+    text = checkpoint.prompt.tokenizer.decode(sequence.ids)
+    assert "Step S1: in_progress, Step S2: not_started" in text
+    assert sequence.ids.count(checkpoint.prompt.image_id) == 3
+
+
+def data(checkpoint: Checkpoint) -> Iterator[tuple[Sequence[TrainingSequence], Tensor]]:
+    features = torch.randn(6, 32, generator=torch.Generator().manual_seed(0))
+    return itertools.repeat(([build_sequence(CLIP, checkpoint.prompt)] * 2, torch.cat([features, features])))
+
+
+def test_training_learns_a_clip_by_heart(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path)
+    model = checkpoint.model.requires_grad_(requires_grad=True)
+    config = TrainConfig(num_steps=80, learning_rate=1e-2)
+    losses = [tuple(map(float, (x.text, x.speak, x.update))) for x in train(model, data(checkpoint), config=config)]
+    assert len(losses) == 80
+    assert all(after < before / 3 for before, after in zip(losses[0], losses[-1], strict=True))
+
+
+def test_what_needs_no_gradient_is_left_alone(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path)
+    model = checkpoint.model
+    model.dst_update_head.requires_grad_(requires_grad=True)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for _ in train(model, data(checkpoint), config=TrainConfig(num_steps=3)):
+        pass
+    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert changed == {"dst_update_head.weight", "dst_update_head.bias"}
+
+
+def test_few_negatives_leave_the_positives(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path)
+    model = checkpoint.model.requires_grad_(requires_grad=True)
+    with torch.no_grad():
+        model.speaking_decision_head.bias.fill_(20.0)  # right for positives, wrong for every negative
+    rate = {1.0: 0.0, 1e-9: 0.0}
+    for negative_rate in rate:
+        config = TrainConfig(num_steps=1, learning_rate=0.0, negative_rate=negative_rate)
+        rate[negative_rate] = float(next(iter(train(model, data(checkpoint), config=config))).speak)
+    assert rate[1.0] > 5
+    assert rate[1e-9] < 0.1
+
+
+def write_clips(folder: Path, checkpoint: Checkpoint, **changes: object) -> Path:
+    write_features(folder / "f.safetensors", random_frames(checkpoint, 6), feature_info(checkpoint, fps=2.0))
+    record = {
+        "features": "f.safetensors",
+        "goal": "g",
+        "steps": [{"id": "S1", "name": "attach the wheel"}],
+        "turns": [{"frame_index": 2, "role": "update", "text": "S1->start"}],
+    }
+    (folder / "clips.jsonl").write_text(json.dumps({**record, **changes}) + "\n")
+    return folder / "clips.jsonl"
+
+
+def test_clips_are_read_with_their_features(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    clips = read_clips(write_clips(tmp_path, checkpoint), checkpoint, fps=2.0)
+    assert clips[0].clip.num_frames == 6
+    sequences, features = next(batches(clips, checkpoint, batch_size=4, seed=0, mid_start_rate=0.0))
+    assert (len(sequences), features.shape) == (1, (6, 32))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"turns": [{"frame_index": 9, "role": "update", "text": "S1->start"}]}, "outside the 6 frames"),
+        ({"turns": [{"frame_index": 1, "role": "boss", "text": "go"}]}, "unknown role"),
+        ({"turns": [{"frame_index": 1.5, "role": "user", "text": "go"}]}, "line 1: frame_index must be a whole"),
+        (
+            {"turns": [{"frame_index": True, "role": "user", "text": "go"}]},
+            "line 1: frame_index must be a whole",
+        ),
+        ({"turns": [{"frame_index": 1, "role": "user", "text": 7}]}, "line 1: the text of a turn must be text; got 7"),
+        ({"turns": [{"frame_index": 1, "role": "update", "text": "S9->start"}]}, "line 1: the update .* one of S1"),
+        ({"turns": [{"frame_index": 1, "role": "update", "text": "begin"}]}, "line 1: the update 'begin' must be"),
+        ({"goal": 3}, "line 1: goal must be text; got 3"),
+        ({"steps": [{"id": "S1", "name": 3}], "turns": []}, "line 1: the name of a step must be text; got 3"),
+        ({"initial_state": {"S1": "done"}}, "line 1: the initial state S1: done is not one of"),
+        ({"initial_state": {"S2": "completed"}}, "line 1: the initial state S2: completed is not one of"),
+        ({"initial_state": ["S1"]}, "line 1: initial_state must be an object"),
+        ({"steps": None}, "line 1"),
+        ({"features": "other.pt"}, "pickles"),
+    ],
+)
+def test_a_clip_that_cannot_be_used_is_named(
+    tmp_path: Path, checkpoint: Checkpoint, changes: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(Exception, match=reason):
+        read_clips(write_clips(tmp_path, checkpoint, **changes), checkpoint, fps=2.0)

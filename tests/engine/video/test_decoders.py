@@ -1,0 +1,211 @@
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import VideoError
+from engine.video.decoders import (
+    DecodeError,
+    Picture,
+    Track,
+    decode_with_decord,
+    decode_with_opencv,
+    decode_with_pyav,
+    find_track,
+)
+from engine.video.reader import VideoWarning, probe, read_frames, sample_track
+from engine.video.writer import write_h264
+
+NTSC = Fraction(30000, 1001)
+DECODERS = [
+    pytest.param(decode_with_decord, marks=pytest.mark.skipif(find_spec("decord") is None, reason="no decord here")),
+    decode_with_pyav,
+    decode_with_opencv,
+]
+Decode = Callable[[Track], Iterator[Picture]]
+
+
+def grey(level: int, *, height: int = 64, width: int = 96) -> np.ndarray:
+    """An image whose mean tells which one it is; the corner at the top left is red."""
+    image = np.full((height, width, 3), level, dtype=np.uint8)
+    image[:8, :8] = (255, 0, 0)
+    return image
+
+
+def level_of(image: np.ndarray) -> float:
+    """The level of a grey image, away from its corner, whichever way it is turned."""
+    return float(image[20:28, 20:28].mean())
+
+
+@pytest.fixture(scope="module")
+def ntsc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 pictures at 29.97 a second, 10.01 s, grey from 0 to 199."""
+    path = tmp_path_factory.mktemp("ntsc") / "ntsc.mp4"
+    write_h264(path, (grey(i * 2 // 3) for i in range(300)), fps=NTSC)
+    return path
+
+
+def write_turned(path: Path, source: Path, *, degrees: int) -> Path:
+    """Copy an mp4 and write a rotation, clockwise, into the matrix of its tkhd box (ISO/IEC 14496-12, 8.3.2)."""
+    one, width, height = 1 << 16, 96 << 16, 64 << 16
+    matrix = {
+        90: (0, one, -one, 0, height, 0),
+        180: (-one, 0, 0, -one, width, height),
+        270: (0, -one, one, 0, 0, width),
+    }
+    a, b, c, d, x, y = matrix[degrees]
+    content = bytearray(source.read_bytes())
+    at = content.index(b"tkhd") + 4 + 40
+    values = (a, b, 0, c, d, 0, x, y, 1 << 30)
+    content[at : at + 36] = b"".join(value.to_bytes(4, "big", signed=True) for value in values)
+    path.write_bytes(content)
+    return path
+
+
+def packets_of(path: Path) -> list[tuple[int, int, float]]:
+    """Position, size and time of each packet, in decoding order."""
+    with av.open(str(path)) as container:
+        packets = container.demux(container.streams.video[0])
+        return [(p.pos or 0, p.size, float(p.pts * p.time_base)) for p in packets if p.pts is not None and p.time_base]
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+def test_every_decoder_gives_the_same_pictures_at_the_same_times(ntsc: Path, decode: Decode) -> None:
+    track = find_track(ntsc)
+    pictures = [(picture.time_s, level_of(picture.fetch())) for picture in islice(decode(track), 60)]
+    assert [time_s for time_s, _ in pictures] == pytest.approx([n * 1001 / 30000 for n in range(60)], abs=1e-4)
+    assert [level for _, level in pictures] == pytest.approx([n * 2 // 3 for n in range(60)], abs=2.5)
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+@pytest.mark.parametrize(("degrees", "corner"), [(90, (0, -1)), (180, (-1, -1)), (270, (-1, 0))])
+def test_every_decoder_turns_pictures_upright(
+    ntsc: Path, tmp_path: Path, decode: Decode, degrees: int, corner: tuple[int, int]
+) -> None:
+    path = write_turned(tmp_path / "turned.mp4", ntsc, degrees=degrees)
+    image = next(decode(find_track(path))).fetch()
+    assert image.shape == ((64, 96, 3) if degrees == 180 else (96, 64, 3))
+    assert image[corner].tolist() == pytest.approx([255, 0, 0], abs=40)  # turned clockwise, it leaves the top left
+    assert image[0, 0].max() < 50
+    assert (probe(path).height, probe(path).width) == image.shape[:2]
+
+
+def test_a_shape_that_decord_gets_wrong_is_left_to_the_next_decoder(tmp_path: Path) -> None:
+    narrow = np.zeros((48, 64, 3), dtype=np.uint8)  # turned it is 48 wide: decord says it has 4 channels
+    write_h264(tmp_path / "narrow.mp4", [narrow] * 4, fps=4)
+    turned = write_turned(tmp_path / "turned.mp4", tmp_path / "narrow.mp4", degrees=90)
+    assert [frame.image.shape for frame in read_frames(turned, fps=2)] == [(64, 48, 3)] * 2
+
+
+def test_a_hole_is_bridged_by_the_last_clean_picture_and_warned_of(ntsc: Path, tmp_path: Path) -> None:
+    content = bytearray(ntsc.read_bytes())
+    hole = packets_of(ntsc)[100:103]
+    for position, size, _ in hole:
+        content[position : position + size] = b"\xff" * size
+    path = tmp_path / "hole.mp4"
+    path.write_bytes(content)
+    with pytest.warns(VideoWarning, match=r"hole\.mp4: damaged") as caught:
+        frames = list(read_frames(path, fps=10))
+    assert len(caught) == 1
+    assert [frame.index for frame in frames] == list(range(101))  # none lost, none twice: 0 .. 10.0 s
+    late = [frame.index / 10 for frame in frames if frame.index / 10 - frame.time_s > 0.04]
+    assert late
+    assert min(late) == pytest.approx(hole[0][2], abs=0.3)
+
+
+def fake_track() -> Track:
+    return Track(
+        path=Path("fake.mp4"),
+        container="fake",
+        stream_index=0,
+        is_first=True,
+        start_s=0,
+        zero_s=0,
+        duration_s=3,
+        fps=4,
+        width=1,
+        height=1,
+        codec="h264",
+        pixel_format="yuv420p",
+    )
+
+
+def fake_decoder(*, num_pictures: float = 12, dies_at: float = math.inf, is_lazy: bool = False) -> Decode:
+    """Pictures of level 0, 1, 2 .. at 4 a second; it dies while decoding, or lazily when asked for the image."""
+
+    def fetch(number: int) -> np.ndarray:
+        if number >= dies_at:
+            raise DecodeError("dead")
+        return np.full((1, 1, 3), number % 256, dtype=np.uint8)
+
+    def decode(_: Track) -> Iterator[Picture]:
+        for n in itertools.count():
+            if n >= num_pictures:
+                return
+            if n >= dies_at and not is_lazy:
+                raise DecodeError("dead")
+            yield Picture(time_s=n / 4, end_s=(n + 1) / 4, is_decoded=not is_lazy, fetch=partial(fetch, n))
+
+    return decode
+
+
+@given(first=st.integers(0, 12), second=st.integers(0, 12), is_lazy=st.booleans(), fps=st.sampled_from([1, 3, 8]))
+def test_the_next_decoder_carries_on_where_one_failed(first: int, second: int, is_lazy: bool, fps: int) -> None:
+    decoders = (
+        fake_decoder(dies_at=first, is_lazy=is_lazy),
+        fake_decoder(dies_at=second, is_lazy=is_lazy),
+        fake_decoder(),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VideoWarning)
+        frames = list(sample_track(fake_track(), fps=fps, size=None, decoders=decoders))
+    assert [frame.index for frame in frames] == list(range(3 * fps))
+    assert [int(frame.image[0, 0, 0]) for frame in frames] == [index * 4 // fps for index in range(3 * fps)]
+
+
+def test_damage_that_one_decoder_met_is_told_even_if_another_reads_on() -> None:
+    decoders = (fake_decoder(dies_at=2, is_lazy=True), fake_decoder(dies_at=5), fake_decoder())
+    with pytest.warns(VideoWarning, match=r"up to 3\.00 s"):
+        assert len(list(sample_track(fake_track(), fps=4, size=None, decoders=decoders))) == 12
+
+
+def test_what_only_a_seeking_decoder_cannot_read_is_no_damage() -> None:
+    decoders = (fake_decoder(dies_at=2, is_lazy=True), fake_decoder())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(sample_track(fake_track(), fps=4, size=None, decoders=decoders))) == 12
+
+
+@given(first=st.integers(0, 11), second=st.integers(0, 11), is_lazy=st.booleans())
+def test_when_all_fail_the_furthest_counts_and_one_warning_tells(first: int, second: int, is_lazy: bool) -> None:
+    decoders = (fake_decoder(dies_at=first, is_lazy=is_lazy), fake_decoder(dies_at=second))
+    frames = sample_track(fake_track(), fps=4, size=None, decoders=decoders)
+    if first == second == 0:
+        with pytest.raises(VideoError, match=r"fake\.mp4: no picture can be decoded \(dead; dead\)"):
+            list(frames)
+        return
+    with pytest.warns(VideoWarning, match=f"up to {max(first, second) / 4:.2f} s") as caught:
+        assert [frame.index for frame in frames] == list(range(max(first, second)))
+    assert len(caught) == 1
+
+
+def test_a_stream_without_end_is_read_as_it_is_consumed() -> None:
+    frames = sample_track(fake_track(), fps=2, size=None, decoders=(fake_decoder(num_pictures=math.inf),))
+    assert [frame.time_s for frame in itertools.islice(frames, 1000)] == [index / 2 for index in range(1000)]
+
+
+def test_a_half_read_video_can_be_dropped(ntsc: Path) -> None:
+    pictures = decode_with_pyav(find_track(ntsc))
+    next(pictures)
+    del pictures  # hung when PyAV's logging was on: its decoder threads waited for the GIL

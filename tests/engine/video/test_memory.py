@@ -1,0 +1,35 @@
+"""Memory: large pictures are streamed in a bounded amount, however long the video is."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.videos import write_plain
+
+MEASURE = """
+import resource, sys
+from engine.model.checkpoint import load_model
+from engine.video.reader import read_frames
+from engine.model.frame_encoder import encode
+peak_mb = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+checkpoint = load_model(sys.argv[1], device="cpu")
+before_mb = peak_mb()
+at = [peak_mb() for _ in encode(checkpoint, read_frames(sys.argv[2], fps=2.0))]
+print(len(at), at[-1] - before_mb, at[-1] - at[len(at) // 2])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "height", "most_mb"), [(3840, 2160, 400), (7680, 4320, 1000)])
+def test_4k_and_8k_videos_stream_in_flat_memory(
+    tiny_folder: Path, tmp_path: Path, width: int, height: int, most_mb: float
+) -> None:
+    video = write_plain(tmp_path / "large.mp4", width=width, height=height, num_pictures=40)
+    command = [sys.executable, "-c", MEASURE, str(tiny_folder), str(video)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    num_frames, used_mb, growth_mb = map(float, printed.split())
+    assert num_frames == 40
+    assert used_mb < most_mb  # 4K took 1,975 MB and 8K 7,150 MB when whole batches of full pictures were held
+    assert growth_mb < 40, "the second half of the video takes no more than the first"

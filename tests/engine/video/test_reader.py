@@ -1,0 +1,289 @@
+import warnings
+import wave
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from engine.errors import VideoError
+from engine.video.reader import Frame, VideoWarning, probe, read_frames
+from engine.video.writer import write_h264
+from tests.support.paths import REAL_VIDEOS
+
+NTSC = Fraction(30000, 1001)
+REAL = REAL_VIDEOS
+
+
+def grey(level: int, *, height: int = 64, width: int = 96) -> np.ndarray:
+    """An image whose mean tells which one it is."""
+    image = np.full((height, width, 3), level, dtype=np.uint8)
+    return image
+
+
+def level_of(image: np.ndarray) -> float:
+    """The level of a grey image."""
+    return float(image[20:28, 20:28].mean())
+
+
+@pytest.fixture(scope="module")
+def ntsc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 pictures at 29.97 a second, 10.01 s, grey from 0 to 199."""
+    path = tmp_path_factory.mktemp("ntsc") / "ntsc.mp4"
+    write_h264(path, (grey(i * 2 // 3) for i in range(300)), fps=NTSC)
+    return path
+
+
+def write_at(path: Path, times_s: list[float], *, codec: str = "libx264") -> Path:
+    """Write one picture, of level 20 times its number, at each of the times."""
+    clock = Fraction(1, 1000)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=25)
+        assert isinstance(stream, VideoStream)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        stream.codec_context.time_base = clock
+        for number, time_s in enumerate(times_s):
+            frame = VideoFrame.from_ndarray(grey(number * 20 % 240), format="rgb24")
+            frame.pts, frame.time_base = round(time_s / clock), clock
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+def expected_times(path: Path, *, fps: float) -> list[float]:
+    """Work out by PyAV alone which times a sampling must give, from all readable pictures of the best stream."""
+    times, end_s = list[float](), 0.0
+    with av.open(str(path)) as container:
+        stream = container.streams.best("video")
+        assert isinstance(stream, VideoStream)
+        try:
+            for frame in container.decode(stream):
+                assert isinstance(frame, VideoFrame)
+                assert frame.time is not None
+                assert frame.time_base is not None
+                times.append(frame.time)
+                end_s = frame.time + float(frame.duration * frame.time_base)
+        except av.error.InvalidDataError:
+            pass  # the damaged file: what came before is what can be read
+    instants = [i / fps for i in range(int(end_s * fps) + 1) if i / fps < end_s - 6e-4]
+    return [max(t for t in times if t <= instant + 6e-4) for instant in instants]
+
+
+def sampled(path: Path, *, fps: float = 2) -> list[Frame]:
+    """Read with every warning an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return list(read_frames(path, fps=fps))
+
+
+def test_two_fps_of_a_29_97_fps_video_do_not_drift(ntsc: Path) -> None:
+    frames = sampled(ntsc)
+    assert [frame.index for frame in frames] == list(range(21))  # 0, 0.5 .. 10.0 lie within 10.01 s
+    assert all(-6e-4 <= frame.index / 2 - frame.time_s < 0.034 for frame in frames)  # the picture on display
+    assert frames[-1].time_s == pytest.approx(299 * 1001 / 30000, abs=1e-4)
+    for frame in frames:  # picture n is shown at n * 1001 / 30000 s with level n * 2 // 3
+        assert level_of(frame.image) == pytest.approx(frame.time_s * 29.97 * 2 / 3, abs=3)
+
+
+def test_images_are_rgb_bytes_of_the_displayed_size(tmp_path: Path) -> None:
+    red = np.zeros((48, 64, 3), dtype=np.uint8)
+    red[..., 0] = 255
+    write_h264(tmp_path / "red.mp4", [red] * 3, fps=1)
+    image = sampled(tmp_path / "red.mp4", fps=1)[0].image
+    assert image.dtype == np.uint8
+    assert image.shape == (48, 64, 3)
+    assert image[24, 32].tolist() == pytest.approx([255, 0, 0], abs=6)
+
+
+@pytest.mark.parametrize("name", ["vfr.mp4", "vfr.mkv"])
+def test_variable_frame_rate_gives_true_times_and_a_slow_source_repeats_pictures(tmp_path: Path, name: str) -> None:
+    times = [0, 0.1, 0.2, 1.3, 1.4, 3.0, 3.05, 3.1, 4.7, 5.1]
+    frames = sampled(write_at(tmp_path / name, times))
+    # instants             0    .5   1.0  1.5  2.0  2.5  3.0  3.5  4.0  4.5  5.0
+    assert [round(f.time_s, 3) for f in frames] == [0, 0.2, 0.2, 1.4, 1.4, 1.4, 3.0, 3.1, 3.1, 3.1, 4.7]
+    assert [round(level_of(f.image) / 20) for f in frames] == [0, 2, 2, 4, 4, 4, 5, 7, 7, 7, 8]
+
+
+@pytest.mark.parametrize("name", ["late.mp4", "late.mkv"])
+def test_a_stream_that_starts_late_counts_from_the_zero_of_the_file(tmp_path: Path, name: str) -> None:
+    frames = sampled(write_at(tmp_path / name, [2.0, 2.4, 2.8, 3.2]))  # a warning of damage would be an error
+    # instants                                                   0   .5 1.0 1.5 2.0 2.5  3.0
+    assert [round(frame.time_s, 3) for frame in frames][:7] == [2, 2, 2, 2, 2, 2.4, 2.8]
+    assert probe(tmp_path / name).duration_s == pytest.approx(3.4, abs=0.21)  # mkv: the last picture has no length
+
+
+def test_an_mp4_with_a_too_short_header_has_its_true_length(tmp_path: Path) -> None:
+    path = write_at(tmp_path / "short.mp4", [number / 10 for number in range(30)])
+    content = bytearray(path.read_bytes())
+    for box in (b"mdhd", b"mvhd"):  # version, times, time scale, duration: 4 bytes each
+        at = content.index(box) + 20
+        content[at : at + 4] = (int.from_bytes(content[at : at + 4], "big") // 3).to_bytes(4, "big")
+    path.write_bytes(content)
+    assert probe(path).duration_s == pytest.approx(3.0, abs=0.1)
+    assert len(sampled(path)) == 6
+
+
+def test_size_is_height_and_width(ntsc: Path) -> None:
+    assert next(read_frames(ntsc, fps=2, size=(10, 30))).image.shape == (10, 30, 3)
+
+
+@pytest.mark.parametrize("fps", [0, -1, float("nan"), float("inf")])
+def test_a_rate_that_is_not_positive_and_finite_is_a_wrong_argument(ntsc: Path, fps: float) -> None:
+    with pytest.raises(ValueError, match="fps must be positive"):
+        read_frames(ntsc, fps=fps)
+
+
+def test_a_size_without_pixels_is_a_wrong_argument(ntsc: Path) -> None:
+    with pytest.raises(ValueError, match="size must be"):
+        read_frames(ntsc, fps=2, size=(0, 10))
+
+
+def write_sound(path: Path) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(bytes(16000))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        pytest.param(lambda path: None, "no such file", id="missing"),
+        pytest.param(Path.mkdir, "not a file", id="directory"),
+        pytest.param(Path.touch, "empty", id="empty"),
+        pytest.param(lambda path: path.write_text("hello\n" * 100), "cannot be opened", id="text"),
+        pytest.param(write_sound, "no video stream", id="sound"),
+    ],
+)
+@pytest.mark.parametrize("door", [probe, lambda path: read_frames(path, fps=2)], ids=["probe", "read_frames"])
+def test_what_is_no_video_is_one_line_with_file_reason_and_cure(
+    tmp_path: Path, make: Callable[[Path], None], reason: str, door: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "clip.mp4"
+    make(path)
+    with pytest.raises(VideoError, match=reason) as caught:
+        door(path)
+    assert str(path) in str(caught.value)
+    assert ";" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_text_file_that_ffmpeg_would_draw_as_terminal_art_is_no_video(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello\n" * 100)
+    with pytest.raises(VideoError, match="no video stream"):
+        probe(path)
+
+
+def test_a_file_without_one_readable_picture_is_an_error(ntsc: Path, tmp_path: Path) -> None:
+    content = bytearray(ntsc.read_bytes())
+    start = content.index(b"mdat") + 4
+    content[start:] = b"\xff" * (len(content) - start)
+    path = tmp_path / "noise.mp4"
+    path.write_bytes(content)
+    with pytest.raises(VideoError, match=r"noise\.mp4: no picture can be decoded"):
+        list(read_frames(path, fps=2))
+
+
+def test_a_truncated_file_gives_its_frames_and_one_warning(ntsc: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.mp4"
+    path.write_bytes(ntsc.read_bytes()[: ntsc.stat().st_size * 6 // 10])
+    with pytest.warns(VideoWarning, match=r"cut\.mp4: damaged, could be read up to (\d+\.\d+) s") as caught:
+        frames = list(read_frames(path, fps=2))
+    assert len(caught) == 1
+    assert [frame.index for frame in frames] == list(range(len(frames)))
+    up_to_s = float(str(caught[0].message).split("up to ")[1].split()[0])
+    whole = sampled(ntsc)
+    assert 4 < len(frames) < len(whole)
+    assert frames[-1].index / 2 < up_to_s <= len(frames) / 2 + 1e-2
+    assert [f.time_s for f in frames] == pytest.approx([f.time_s for f in whole[: len(frames)]], abs=1e-4)
+
+
+def test_who_asks_is_told_of_damage_and_nobody_is_warned(ntsc: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.mp4"
+    path.write_bytes(ntsc.read_bytes()[: ntsc.stat().st_size * 6 // 10])
+    heard: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frames = list(read_frames(path, fps=2, on_damage=heard.append))
+    assert len(frames) > 4
+    assert len(heard) == 1
+    assert heard[0].startswith(f"{path}: damaged, could be read up to ")
+
+
+def test_probe_tells_what_the_container_says(ntsc: Path) -> None:
+    info = probe(ntsc)
+    assert info.duration_s == pytest.approx(10.01)
+    assert info.native_fps == pytest.approx(29.97, abs=1e-3)
+    assert (info.width, info.height, info.codec) == (96, 64, "h264")
+    assert info.is_browser_playable
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "is_playable"),
+    [
+        ("a.mov", "libx264", True),
+        ("a.mkv", "libx264", False),
+        ("a.avi", "mpeg4", False),
+        ("a.mp4", "mpeg4", False),
+        ("a.webm", "libvpx", True),
+    ],
+)
+def test_browsers_play_h264_vp8_vp9_and_av1_in_mp4_mov_and_webm(
+    tmp_path: Path, name: str, codec: str, is_playable: bool
+) -> None:
+    path = write_at(tmp_path / name, [n / 25 for n in range(25)], codec=codec)
+    assert probe(path).is_browser_playable == is_playable
+    assert probe(path).duration_s == pytest.approx(1, abs=0.05)
+
+
+def test_probe_measures_the_packets_when_no_duration_is_stored(tmp_path: Path) -> None:
+    path = write_at(tmp_path / "stream.ts", [n / 25 for n in range(50)])
+    assert probe(path).duration_s == pytest.approx(2, abs=0.05)
+
+
+def real(name: str) -> Path:
+    path = REAL / name
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "shape"),
+    [
+        ("av1_video.mkv", 10, (360, 640, 3)),  # 5.0 s
+        ("h265_video.mp4", 2, (128, 128, 3)),  # 1.0 s
+        ("nasa_13013.mp4", 27, (270, 480, 3)),  # 13.013 s, the better of its two streams
+        ("video_0.mov", 1, (320, 568, 3)),  # 0.1 s
+        ("video_90.mov", 1, (568, 320, 3)),
+    ],
+)
+def test_real_files_give_their_frames(name: str, count: int, shape: tuple[int, int, int]) -> None:
+    frames = sampled(real(name))
+    assert len(frames) == count
+    assert [frame.time_s for frame in frames] == pytest.approx(expected_times(real(name), fps=2), abs=1e-3)
+    assert frames[-1].image.shape == shape
+
+
+def test_the_real_damaged_file_gives_its_readable_frames_and_one_warning() -> None:
+    with pytest.warns(VideoWarning, match=r"corrupted\.mp4: damaged, could be read up to 2\.80 s") as caught:
+        frames = list(read_frames(real("corrupted.mp4"), fps=2))
+    assert len(caught) == 1
+    assert len(frames) == 6  # 28 pictures at 10 a second: 0, 0.5 .. 2.5 s
+    assert [frame.time_s for frame in frames] == pytest.approx(expected_times(real("corrupted.mp4"), fps=2), abs=1e-3)
+
+
+def test_probe_of_the_real_files() -> None:
+    assert probe(real("av1_video.mkv")).codec == "av1"
+    assert not probe(real("h265_video.mp4")).is_browser_playable
+    turned = probe(real("video_90.mov"))
+    assert (turned.width, turned.height) == (320, 568)
+    nasa = probe(real("nasa_13013.mp4"))
+    assert nasa.duration_s == pytest.approx(13.013)
+    assert not nasa.is_browser_playable  # a browser shows its first stream, 25 fps, not the best one

@@ -1,0 +1,103 @@
+"""Frames are on display when Chromium shows them: one clock for files that start late, with and without sound."""
+
+import base64
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import OutputContainer
+from playwright.sync_api import Browser, Page
+
+from engine.video.reader import read_frames
+from engine.video.writer import convert_for_browser
+from tests.support.browser import NEEDS_CHROMIUM
+
+pytestmark = NEEDS_CHROMIUM
+FPS, NUM_PICTURES, RATE, CHUNK = 10, 30, 48_000, 960
+SHOWN = """async ([text, times]) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const video = document.createElement('video'), canvas = document.createElement('canvas');
+    const pen = canvas.getContext('2d', {willReadFrequently: true}), seen = [];
+    video.muted = true;
+    video.src = URL.createObjectURL(new Blob([bytes]));
+    await new Promise((done, fail) => { video.onloadeddata = done; video.onerror = () => fail(video.error.message); });
+    for (const time of times) {
+        const shown = new Promise((done) => { video.requestVideoFrameCallback(done); });
+        video.currentTime = time;
+        await new Promise((done) => { video.onseeked = done; });
+        await Promise.race([shown, new Promise((done) => { setTimeout(done, 300); })]); // one alike is not shown again
+        pen.drawImage(video, 0, 0, 8, 8);
+        seen.push(pen.getImageData(4, 4, 1, 1).data[0]);
+    }
+    return seen;
+}"""
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page()
+    yield page
+    page.close()
+
+
+def write(path: Path, *, codec: str, start_s: float, sound_s: float | None) -> Path:
+    """Write 3 s of pictures that grow brighter from ``start_s`` on, and silence from ``sound_s`` on."""
+    with av.open(str(path), "w") as container:
+        video = container.add_stream(codec, rate=FPS)
+        assert isinstance(video, av.VideoStream)
+        video.width, video.height, video.pix_fmt = 64, 64, "yuv420p"
+        video.codec_context.time_base = Fraction(1, 1000)
+        video.codec_context.gop_size = 1
+        sound = container.add_stream("aac" if codec == "libx264" else "libopus", rate=RATE, layout="mono")
+        assert isinstance(sound, AudioStream)
+        if sound_s is not None:
+            add_silence(container, sound, sound_s, start_s + NUM_PICTURES / FPS)
+        for number in range(NUM_PICTURES):
+            image = np.full((64, 64, 3), 20 + 7 * number, np.uint8)
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format="yuv420p")
+            frame.pts, frame.time_base = round(1000 * (start_s + number / FPS)), Fraction(1, 1000)
+            container.mux(video.encode(frame))
+        container.mux(video.encode(None))
+    return path
+
+
+def add_silence(container: OutputContainer, sound: AudioStream, begin_s: float, end_s: float) -> None:
+    for number in range(int((end_s - begin_s) * RATE / CHUNK)):
+        frame = AudioFrame(format="fltp" if sound.codec_context.name == "aac" else "flt", layout="mono", samples=CHUNK)
+        for plane in frame.planes:
+            plane.update(bytes(plane.buffer_size))
+        frame.sample_rate, frame.time_base = RATE, Fraction(1, RATE)
+        frame.pts = round(begin_s * RATE) + number * CHUNK
+        container.mux(sound.encode(frame))
+    container.mux(sound.encode(None))
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "start_s", "sound_s"),
+    [
+        ("late.mp4", "libx264", 1.0, None),
+        ("late.webm", "libvpx", 1.0, None),
+        ("sound.mp4", "libx264", 0.7, 0.0),
+        ("sound.webm", "libvpx", 0.7, 0.0),
+        ("both.mp4", "libx264", 1.5, 0.8),
+        ("converted.mkv", "libx264", 1.0, None),
+    ],
+)
+def test_the_browser_shows_the_picture_of_our_frame(
+    page: Page, tmp_path: Path, name: str, codec: str, start_s: float, sound_s: float | None
+) -> None:
+    path = write(tmp_path / name, codec=codec, start_s=start_s, sound_s=sound_s)
+    frames = list(read_frames(path, fps=FPS))
+    assert len(frames) == pytest.approx(FPS * start_s + NUM_PICTURES, abs=1)
+    times = [0.05 + number / FPS for number in range(2, len(frames) - 1, 4)]
+    if name == "converted.mkv":
+        convert_for_browser(path, path := tmp_path / "converted.mp4")
+    seen = page.evaluate(SHOWN, [base64.b64encode(path.read_bytes()).decode(), times])
+    wanted = [int(frames[int(time * FPS)].image[32, 32, 0]) for time in times]
+    assert seen == pytest.approx(wanted, abs=3)  # pictures are 7 apart
+    assert len(set(wanted)) > 5

@@ -1,0 +1,194 @@
+"""Published clips run from the one long video that they are parts of; the ids of several never collide."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.model.checkpoint import Checkpoint, load_model
+from engine.model.frame_encoder import encode
+from engine.streamer import Streamer
+from engine.video.reader import read_frames
+from eval import __main__ as command
+from eval.data.loading import read_samples, read_split
+from eval.data.samples import BadRecord, Sample
+from eval.runs.batch import VideoDone
+from eval.runs.folder import RunFolder, digest_sample
+from eval.runs.worker import embed_sample, run_sample, task_of
+from tests.engine.video.test_excerpts import number_of, write_numbered
+from tests.eval.data.test_loading import CLIP, DIALOGUE, write
+from tests.support.batches import run_to_end, work_of
+from tests.support.shared_data import shared
+
+START = {"start_frame_idx": 20, "end_frame_idx": 32}  # 10 s to 16 s at 2 fps: pictures 100, 105 ... 155 of the video
+TURNS = [{"role": "assistant", "content": "Now the sail.", "time": 10.0}]
+SHORT_CLIP: dict[str, Any] = {**CLIP, **START, "conversation": TURNS}
+OLD: dict[str, Any] = {
+    "videos": [{"video_id": "v", "fps": 2, "num_frames": 4, "goal": "x", "steps": [], "turns": []}],
+}
+OLD_DIGEST = "f67b4f77dc082993"
+"""The record of ``OLD`` in run folders of versions without ``start_s``."""
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_folder: Path) -> Checkpoint:
+    return load_model(tiny_folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_numbered(tmp_path_factory.mktemp("videos") / "v.mp4")
+
+
+def test_a_published_clip_starts_at_its_first_frame_and_names_its_video(tmp_path: Path) -> None:
+    records = [CLIP, {**DIALOGUE, "video_path": "a/b.mp4"}]
+    clip, dialogue = read_samples(write(tmp_path, records))
+    assert (clip.start_s, clip.video_path) == (96.5, None)  # frame 193 at 2 fps
+    assert (dialogue.start_s, dialogue.video_path) == (5.5, tmp_path / "a/b.mp4")
+    assert [sample.start_s for sample in read_samples(shared("data/dst_clip.json"))] == [96.5]
+
+
+def test_a_video_of_a_manifest_may_be_a_part_of_its_file(tmp_path: Path) -> None:
+    video = {"video_id": "v", "video_path": "a.mp4", "fps": 2, "num_frames": 4, "goal": "", "steps": [], "turns": []}
+    whole, part = read_samples(write(tmp_path, {"videos": [video, {**video, "video_id": "w", "start_s": 7.25}]}))
+    assert (whole.start_s, whole.excerpt, part.start_s) == (None, None, 7.25)
+    with pytest.raises(ValueError, match="start_s must be a number from 0"):
+        read_samples(write(tmp_path, {"videos": [{**video, "start_s": -1}]}))
+
+
+def test_a_sample_without_a_start_or_a_file_keeps_its_digest_of_older_versions(tmp_path: Path) -> None:
+    (clip,) = read_samples(write(tmp_path, CLIP))
+    assert digest_sample(clip) == digest_sample(replace(clip, start_s=None))
+    placed = replace(clip, video_path=tmp_path / "a.mp4")
+    assert digest_sample(placed) != digest_sample(replace(placed, start_s=None))
+    (sample,) = read_samples(write(tmp_path, OLD))
+    assert digest_sample(sample) == OLD_DIGEST
+
+
+def test_the_frames_of_a_clip_are_embedded_from_its_part_of_the_video_and_kept_apart(
+    tmp_path: Path, checkpoint: Checkpoint, long_video: Path, tiny_folder: Path
+) -> None:
+    clip, later = read_samples(
+        write(tmp_path, [SHORT_CLIP, {**SHORT_CLIP, "start_frame_idx": 30, "end_frame_idx": 42, "conversation": []}]),
+        videos=long_video.parent,
+    )
+    whole = list(encode(checkpoint, read_frames(long_video, fps=2)))
+    for work in (work_of(tiny_folder), work_of(tiny_folder, features=tmp_path / "features")):
+        for _ in range(2):
+            for sample, first in ((clip, 20), (later, 30)):
+                frames = embed_sample(checkpoint, work, sample).frames
+                assert [frame.index for frame in frames] == list(range(12))
+                assert [frame.time_s for frame in frames] == pytest.approx(np.arange(12) / 2, abs=1e-3)
+                for frame, wanted in zip(frames, whole[first : first + 12], strict=True):
+                    torch.testing.assert_close(frame.features.float(), wanted.features.float(), atol=2e-2, rtol=2e-2)
+    assert len(list((tmp_path / "features").iterdir())) == 2
+
+
+def test_a_clip_runs_as_its_frames_alone_would(
+    tmp_path: Path, checkpoint: Checkpoint, long_video: Path, tiny_folder: Path
+) -> None:
+    split = write(tmp_path, {**SHORT_CLIP, "video_path": str(long_video)})
+    (done,) = run_to_end(split, work_of(tiny_folder), tmp_path / "run")
+    assert isinstance(done, VideoDone)
+    assert (done.record.error, done.record.remark, done.record.num_frames) == ("", "", 12)
+    (sample,) = read_samples(split)
+    frames = list(read_frames(long_video, fps=2))[20:32]
+    assert [number_of(frame.image) for frame in frames] == list(range(100, 160, 5))
+    alone = [replace(frame, index=index, time_s=index / 2) for index, frame in enumerate(frames)]
+    config = replace(work_of(tiny_folder).config, fps=2.0)
+    wanted = Streamer(checkpoint, config).run(encode(checkpoint, iter(alone)), task_of(sample))
+    for got, output in zip(RunFolder(tmp_path / "run").outputs(sample), wanted, strict=True):
+        assert (got.frame_index, got.response, got.updates) == (output.frame_index, output.response, output.updates)
+        assert got.time_s == pytest.approx(output.time_s, abs=1e-3)
+        assert got.speak_prob == pytest.approx(output.speak_prob, abs=1e-5)
+
+
+def test_a_video_that_is_shorter_than_its_clip_says_so(
+    tmp_path: Path, checkpoint: Checkpoint, long_video: Path, tiny_folder: Path
+) -> None:
+    late = {**SHORT_CLIP, "conversation": [], "video_path": str(long_video)}
+    beyond = {**late, "clip_idx": 1, "start_frame_idx": 193, "end_frame_idx": 200}
+    partly = {**late, "clip_idx": 2, "start_frame_idx": 115, "end_frame_idx": 125}
+    results = [
+        run_sample(checkpoint, work_of(tiny_folder), sample, device="cpu", on_frame=lambda _: None)
+        for sample in read_samples(write(tmp_path, [beyond, partly]))
+    ]
+    assert results[0].record.error == (
+        f"{long_video}: ends at 60.00 s, before the clip starts at 96.5 s; give the whole video that the clip is of"
+    )
+    assert results[1].record.remark == (
+        f"{long_video} ends after 5 of the 10 frames of the clip, which starts at 57.5 s; is it the whole video?"
+    )
+
+
+def named(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+@pytest.mark.parametrize("name", ["v_clip3", "v", "v (fps 2)"])
+def test_a_folder_of_videos_has_the_file_of_a_record_by_id_uid_or_frames_file(tmp_path: Path, name: str) -> None:
+    videos = named(tmp_path / "videos", f"deep/{name}.MP4", "v_clip3.txt", "other.mp4")
+    path = write(tmp_path, {**CLIP, "frames_file": "data/frames/v (fps 2).arrow"})
+    (sample,) = read_samples(path, videos=videos)
+    assert sample.video_path == videos / f"deep/{name}.MP4"
+
+
+def test_a_record_that_names_its_file_is_not_looked_for(tmp_path: Path) -> None:
+    videos = named(tmp_path / "videos", "v.mp4")
+    (sample,) = read_samples(write(tmp_path, {**CLIP, "video_path": "own.mp4"}), videos=videos)
+    assert sample.video_path == tmp_path / "own.mp4"
+
+
+def test_no_file_or_several_files_of_a_name_are_said(tmp_path: Path) -> None:
+    path = write(tmp_path, CLIP)
+    for names, reason in (
+        (["w.mp4"], r"video v: no video in .*videos is called v_clip3 or v \(ending in \.avi, .*\); rename it"),
+        (["a/v.mp4", "b/v.mkv"], r"2 videos in .* are called v, such as a/v\.mp4 and b/v\.mkv; rename or remove all"),
+    ):
+        videos = named(tmp_path / str(len(names)) / "videos", *names)
+        with pytest.raises(ValueError, match=reason):
+            read_samples(path, videos=videos)
+        (entry,) = read_split(path, videos=videos).entries
+        assert isinstance(entry, BadRecord)
+    with pytest.raises(ValueError, match=r"none is no folder; name the folder"):
+        read_split(path, videos=tmp_path / "none")
+
+
+def ids(path: Path) -> list[str]:
+    found = [entry.video_id for entry in read_split(path).entries if isinstance(entry, Sample)]
+    assert [sample.video_id for sample in read_samples(path)] == found
+    return found
+
+
+def test_clips_and_dialogues_of_one_video_have_ids_that_differ(tmp_path: Path) -> None:
+    plain = {name: value for name, value in CLIP.items() if name != "clip_idx"}
+    longer = {**plain, "end_frame_idx": 300}
+    spoken = {**plain, "inferred_goal": "another dialogue"}
+    assert ids(write(tmp_path, [plain, longer, spoken])) == ["v", "v_193-300", "v_2"]
+    assert ids(write(tmp_path, [plain, spoken, {**plain, "inferred_goal": "third"}])) == ["v", "v_2", "v_3"]
+    # an id that another record gives itself stays its own
+    assert ids(write(tmp_path, [plain, spoken, {**plain, "video_uid": "v_2"}])) == ["v", "v_3", "v_2"]
+    assert ids(write(tmp_path, [plain, CLIP])) == ["v", "v_clip3"]
+    with pytest.raises(ValueError, match="two videos have one video_id, v; name each differently"):
+        read_samples(write(tmp_path, [plain, longer, plain]))
+
+
+def test_the_command_line_runs_published_clips_from_a_folder_of_videos(
+    tmp_path: Path, tiny_folder: Path, long_video: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    split = write(tmp_path, [SHORT_CLIP, {**SHORT_CLIP, "video_uid": "lost"}])
+    options = ["--videos", str(long_video.parent), "--checkpoint", str(tiny_folder), "--out", str(tmp_path / "run")]
+    assert command.main(["run", str(split), *options, "--devices", "cpu:1"]) == 1
+    said = capsys.readouterr()
+    assert "1 of 2 videos" in said.out
+    assert "failed: lost: " in said.err
+    assert "is called lost_clip3 or lost" in said.err
+    (sample,) = read_split(split, videos=long_video.parent).samples
+    assert len(RunFolder(tmp_path / "run").outputs(sample)) == 12
+    assert asdict(sample)["start_s"] == 10.0

@@ -1,0 +1,120 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.records import Step, UserTurn
+from eval.data.loading import read_samples
+from eval.data.samples import Turn
+
+VIDEO: dict[str, Any] = {
+    "video_id": "a",
+    "video_path": "a.mp4",
+    "fps": 2,
+    "num_frames": 20,
+    "goal": "build the boat",
+    "steps": [{"id": "S2", "name": "hang the sail"}, {"id": "S1", "name": "set down the hull"}],
+    "turns": [
+        {"time_s": 3.0, "role": "assistant", "text": "Good.", "cause": "drop"},
+        {"time_s": 3.0, "role": "user", "text": "next?"},
+        {"time_s": 3.0, "role": "update", "text": "S2->complete"},
+        {"time_s": 3.0, "role": "update", "text": "S1->start"},
+        {"time_s": 1.0, "role": "assistant", "text": "Go."},
+    ],
+}
+
+
+def test_half_a_surrogate_pair_in_a_split_becomes_a_question_mark(tmp_path: Path) -> None:
+    video = {**VIDEO, "goal": "build \ud83d", "turns": [{"time_s": 1.0, "role": "user", "text": "\udc00?"}]}
+    (sample,) = read_samples(write(tmp_path, video))
+    assert (sample.goal, sample.turns[0].text) == ("build ?", "??")
+
+
+def write(folder: Path, *videos: object) -> Path:
+    (folder / "split.json").write_text(json.dumps({"videos": videos}))
+    return folder / "split.json"
+
+
+def test_a_manifest_gives_samples_with_turns_in_order(tmp_path: Path) -> None:
+    (sample,) = read_samples(write(tmp_path, VIDEO))
+    assert sample.video_path == tmp_path / "a.mp4"
+    assert sample.steps == (Step(id="S2", name="hang the sail"), Step(id="S1", name="set down the hull"))
+    assert [(turn.time_s, turn.role, turn.text) for turn in sample.turns] == [
+        (1.0, "assistant", "Go."),
+        (3.0, "update", "S2->complete"),
+        (3.0, "update", "S1->start"),
+        (3.0, "user", "next?"),
+        (3.0, "assistant", "Good."),
+    ]
+    assert sample.turns[-1] == Turn(time_s=3.0, role="assistant", text="Good.", cause="drop")
+    assert sample.user_turns == (UserTurn(time_s=3.0, text="next?"),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"fps": 0}, "fps must be a number from 0.001 to 1000; got 0"),
+        ({"num_frames": "many"}, "num_frames must be a whole number"),
+        ({"num_frames": 0.5}, "num_frames must be a whole number"),
+        ({"num_frames": 0}, "num_frames must be at least 1; got 0"),
+        ({"goal": None}, "goal is missing; it must be text"),
+        ({"turns": [{"time_s": "2", "role": "user", "text": "x"}]}, r"turns\[0\].time_s must be a number .*; got '2'"),
+        (
+            {"turns": [{"time_s": True, "role": "user", "text": "x"}]},
+            r"time_s must be a number .*; got True",
+        ),
+        ({"turns": [{"time_s": 1.0, "role": "assistant", "text": " "}]}, r"turns\[0\].text must be text, not blank"),
+        (
+            {"turns": [{"time_s": 1.0, "role": "update", "text": "S9->start"}]},
+            "of a step among S2, S1; got 'S9",
+        ),
+        ({"initial_state": {"S1": True}}, "of a known step"),
+        ({"turns": [{"time_s": 10.0, "role": "user", "text": "x"}]}, "lies outside the video of 10 s"),
+        ({"turns": [{"time_s": 1.0, "role": "boss", "text": "x"}]}, "role must be one of"),
+        ({"turns": [{"time_s": 1.0, "role": "update", "text": "x"}]}, "must be written as S3->start"),
+        ({"turns": [{"time_s": 1.0, "role": "user"}]}, r"turns\[0\].text is missing; it must be text"),
+        ({"steps": [{"id": "S1", "name": "a"}, {"id": "S1", "name": "b"}]}, "step ids must differ"),
+        ({"initial_state": {"S7": "completed"}}, "of a known step"),
+    ],
+)
+def test_what_cannot_be_used_is_named(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=rf"split\.json, video a: .*{reason}"):
+        read_samples(write(tmp_path, {**VIDEO, **changes}))
+
+
+def test_two_videos_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="two videos have one video_id"):
+        read_samples(write(tmp_path, VIDEO, VIDEO))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"videos": {}}', "\x00", "[" * 100_000])
+def test_a_file_that_is_no_manifest_is_one_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(ValueError, match=r"x\.json"):
+        read_samples(tmp_path / "x.json")
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from([*VIDEO, "time_s", "role", "text", "id", "name"]), inner, max_size=6)
+    ),
+    max_leaves=12,
+)
+
+
+@given(video=anything, changes=st.dictionaries(st.sampled_from(list(VIDEO)), anything, max_size=2))
+def test_any_json_gives_samples_or_one_clear_error(
+    tmp_path_factory: pytest.TempPathFactory, video: object, changes: dict[str, object]
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    for record in (video, {**VIDEO, **changes}):
+        try:
+            num_samples, reason = len(read_samples(write(folder, record))), None
+        except ValueError as error:
+            num_samples, reason = 0, str(error)
+        assert num_samples == 1 or (reason is not None and "split.json, video" in reason)

@@ -1,0 +1,242 @@
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    f1_score,
+    precision_recall_fscore_support,
+    roc_auc_score,
+)
+
+from eval.matching.assignment import Link, assign
+from eval.metrics.counts import Pool
+from eval.metrics.decisions import TOLERANCES_S, DecisionCounts, count_decisions, reliability_bins, summarize_decisions
+
+INF = float("inf")
+FPS = 2.0
+
+
+def counts(probs: Sequence[float], expected_frames: Sequence[int], *, threshold: float = 0.5) -> DecisionCounts:
+    decided = [prob > threshold for prob in probs]
+    return count_decisions(probs, decided, expected_frames=expected_frames, fps=FPS)
+
+
+def events(num_frames: int, decided: Sequence[int], expected: Sequence[int]) -> dict[str, float]:
+    flags = [frame in decided for frame in range(num_frames)]
+    return summarize_decisions(
+        count_decisions([float(flag) for flag in flags], flags, expected_frames=expected, fps=FPS)
+    )
+
+
+def test_frames_score_as_a_classifier() -> None:
+    # frames:   0    1    2    3    4     decided 0 2 3, expected 0 1: TP 1 (0), FP 2 (2 3), FN 1 (1), TN 1 (4)
+    scores = summarize_decisions(counts([0.9, 0.4, 0.6, 0.8, 0.1], [0, 1]))
+    assert scores["accuracy"] == pytest.approx(2 / 5)
+    assert scores["balanced_accuracy"] == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert scores["precision"] == pytest.approx(1 / 3)
+    assert scores["recall"] == pytest.approx(1 / 2)
+    assert scores["f1"] == pytest.approx(2 * 1 / (2 * 1 + 2 + 1))
+    assert scores["talk_ratio"] == pytest.approx(3 / 2)
+    # by probability 0+ 3- 2- 1+ 4-: precision 1/1 at recall 1/2, 2/4 at recall 1: 1/2 * 1 + 1/2 * 2/4
+    assert scores["average_precision"] == pytest.approx(3 / 4)
+    # pairs (expected, other) in right order: 0 beats 3; 1 beats only frame 4: (3 + 1) / 6
+    assert scores["auroc"] == pytest.approx(4 / 6)
+    # (0.1^2 + 0.6^2 + 0.6^2 + 0.8^2 + 0.1^2) / 5 = (0.01 + 0.36 + 0.36 + 0.64 + 0.01) / 5
+    assert scores["brier"] == pytest.approx(1.38 / 5)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.2, 0.5, 0.5001, 0.9, 1.0]), st.booleans()), min_size=2, max_size=30),
+    st.integers(1, 3),
+)
+def test_what_scikit_learn_computes_has_its_values_under_any_weights(
+    frames: list[tuple[float, bool]], weight: int
+) -> None:
+    probs, expected = [prob for prob, _ in frames], [does for _, does in frames]
+    assume(0 < sum(expected) < len(expected))
+    other_probs, other_expected = [0.3, 0.6], [True, False]
+    made = [counts(p, np.flatnonzero(e).tolist()) for p, e in ((probs, expected), (other_probs, other_expected))]
+    scores = summarize_decisions(Pool(made, DecisionCounts).total(np.array([weight, 2.0])))
+    all_expected = weight * expected + 2 * other_expected
+    all_probs = np.array(weight * probs + 2 * other_probs)
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        all_expected, all_probs > 0.5, average="binary", zero_division=np.nan
+    )
+    assert scores["precision"] == pytest.approx(precision, nan_ok=True)
+    assert (scores["recall"], scores["f1"]) == pytest.approx((recall, f1))
+    assert scores["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(all_expected, all_probs > 0.5))
+    assert scores["average_precision"] == pytest.approx(average_precision_score(all_expected, all_probs))
+    assert scores["auroc"] == pytest.approx(roc_auc_score(all_expected, all_probs))
+
+
+def test_calibration_is_over_ten_bins_of_equal_width() -> None:
+    # bin 1 holds 0.12 and 0.18 (0.2 belongs to bin 2), bin 9 holds 0.9 and 1.0
+    made = counts([0.12, 0.18, 0.2, 0.9, 1.0], [1, 3])
+    bins = reliability_bins(made)
+    assert [item.num_frames for item in bins] == [0, 2, 1, 0, 0, 0, 0, 0, 0, 2]
+    assert (bins[1].low, bins[1].high) == (0.1, 0.2)
+    assert (bins[1].mean_prob, bins[1].expected_share) == pytest.approx((0.15, 0.5))
+    assert math.isnan(bins[0].mean_prob)
+    assert math.isnan(bins[0].expected_share)
+    # (2 * |0.15 - 0.5| + 1 * |0.2 - 0| + 2 * |0.95 - 0.5|) / 5 = (0.7 + 0.2 + 0.9) / 5
+    assert summarize_decisions(made)["ece"] == pytest.approx(1.8 / 5)
+
+
+def test_events_score_within_a_tolerance() -> None:
+    # decided 4 10 30, expected 5 14 50 at 2 fps: distances 0.5 s, 2 s, 10 s; 1 pair from 0.5 s on, 2 from 2 s on
+    scores = events(60, [4, 10, 30], [5, 14, 50])
+    f1 = [scores[f"event_f1_{tolerance:g}s"] for tolerance in TOLERANCES_S]
+    assert f1 == pytest.approx([0, 1 / 3, 1 / 3, 2 / 3, 2 / 3])
+    assert (scores["event_precision_2s"], scores["event_recall_0.5s"]) == pytest.approx((2 / 3, 1 / 3))
+    # trapezoids 0.5 * 1/6 + 0.5 * 1/3 + 1 * 1/2 + 3 * 2/3 = 33/12, over 5 s
+    assert scores["event_f1_area"] == pytest.approx(33 / 12 / 5)
+    # both early: -0.5 s and -2 s
+    assert (scores["lead_mean_s"], scores["lead_median_s"]) == pytest.approx((-1.25, -1.25))
+
+
+def test_precision_and_recall_of_events_are_over_their_own_side() -> None:
+    # 3 decided, 1 expected at frame 2, one pair: 1/3 and 1/1
+    scores = events(9, [2, 5, 8], [2])
+    assert (scores["event_precision_0s"], scores["event_recall_0s"]) == pytest.approx((1 / 3, 1))
+
+
+def test_most_pairs_come_first_and_least_distance_second() -> None:
+    # 2 s = 4 frames: nearest first takes 12-12 and leaves 8 and 16 alone; 8-12 and 12-16 are two pairs
+    assert events(30, [8, 12], [12, 16])["event_recall_2s"] == 1
+    # within 5 s = 10 frames two pairs: 10-10 and 13-11 (0 s and 1 s late), not 13-20 (3.5 s early)
+    assert events(30, [10, 13], [10, 11, 20])["lead_mean_s"] == 0.5
+
+
+def test_equal_solutions_give_the_pairs_that_do_not_cross() -> None:
+    # 0-1, 1-2 and 0-2, 1-1 both cost 2 frames; the first gives twice -0.5 s, the second -1 s and 0 s
+    made = count_decisions([1, 1, 0], [True, True, False], expected_frames=[1, 2], fps=FPS)
+    assert made.leads_s.numbers.tolist() == [-0.5, -0.5]
+
+
+def test_perfect_decisions_score_perfectly() -> None:
+    scores = summarize_decisions(counts([0.0, 1.0, 0.0, 1.0], [1, 3]))
+    zero = {"brier", "ece", "lead_mean_s", "lead_median_s", "num_false_alarms", "num_misses"}
+    assert scores == {name: 0 if name in zero else 2 if name == "num_hits" else 1 for name in scores}
+
+
+def test_disjoint_decisions_score_nothing() -> None:
+    scores = summarize_decisions(counts([1.0, 0.0], [1]))
+    assert (scores["accuracy"], scores["f1"], scores["auroc"], scores["brier"], scores["ece"]) == (0, 0, 0, 1, 1)
+    assert (scores["event_f1_0s"], scores["event_f1_0.5s"], scores["lead_mean_s"]) == (0, 1, -0.5)
+
+
+def test_without_frames_everything_is_nan() -> None:
+    for made in (DecisionCounts(), counts([], [])):
+        scores = summarize_decisions(made)
+        assert all(math.isnan(score) for name, score in scores.items() if not name.startswith("num_"))
+
+
+CLASS_SCORES = ("balanced_accuracy", "precision", "recall", "f1", "average_precision", "auroc")
+
+
+@pytest.mark.parametrize(("probs", "expected"), [([0.9, 0.1], []), ([0.9, 0.1], [0, 1]), ([0.9], [0])])
+def test_where_one_class_is_absent_its_scores_are_nan(probs: list[float], expected: list[int]) -> None:
+    scores = summarize_decisions(counts(probs, expected))
+    assert all(math.isnan(scores[name]) for name in CLASS_SCORES)
+    assert not math.isnan(scores["accuracy"])
+
+
+def test_false_alarms_in_a_silent_video_still_cost_event_precision() -> None:
+    scores = events(4, [1], [])
+    assert (scores["event_precision_5s"], scores["event_f1_5s"]) == (0, 0)
+    assert math.isnan(scores["event_recall_5s"])
+    assert math.isnan(scores["talk_ratio"])
+
+
+def test_silence_has_no_precision_but_an_f1_of_zero() -> None:
+    scores = summarize_decisions(counts([0.1, 0.2], [0]))
+    assert (scores["recall"], scores["f1"], scores["event_f1_0s"], scores["talk_ratio"]) == (0, 0, 0, 0)
+    assert math.isnan(scores["precision"])
+    assert math.isnan(scores["event_precision_0s"])
+    assert math.isnan(scores["lead_median_s"])
+
+
+def test_a_split_pools_its_videos_and_never_pairs_across_them() -> None:
+    one, other = counts([0.9, 0.1], [0]), counts([0.1, 0.2, 0.7], [1])
+    pooled = summarize_decisions(one + other)
+    # frames right 2 of 2 and 1 of 3; events: 0-0 in the first, 2-1 (0.5 s late) in the second
+    assert pooled["accuracy"] == pytest.approx(3 / 5)
+    assert (pooled["event_f1_0s"], pooled["event_f1_1s"], pooled["lead_mean_s"]) == pytest.approx((0.5, 1, 0.25))
+    assert summarize_decisions(sum([other, one], start=DecisionCounts())) == pooled
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"decided": [True]}, "must have one length; got 2 and 1"),
+        ({"probs": [0.5, 1.5]}, r"within \[0, 1\]; got 1.5"),
+        ({"probs": [float("inf"), 0.5]}, r"within \[0, 1\]; got inf"),
+        ({"expected_frames": [2]}, "frame 2 lies outside the video of 2 frames"),
+        ({"fps": 0}, "fps must be positive"),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes: dict[str, Any], reason: str) -> None:
+    given_values: dict[str, Any] = {"probs": [0.5, 0.5], "decided": [True, False], "expected_frames": [0], "fps": 2.0}
+    with pytest.raises(ValueError, match=reason):
+        count_decisions(**{**given_values, **changes})
+
+
+frame_sets = st.sets(st.integers(0, 39), max_size=12)
+
+
+@given(decided=frame_sets, expected=frame_sets)
+def test_a_wider_tolerance_never_lowers_f1_and_none_at_all_is_the_frames_own(
+    decided: set[int], expected: set[int]
+) -> None:
+    scores = events(40, sorted(decided), sorted(expected))
+    f1 = [scores[f"event_f1_{tolerance:g}s"] for tolerance in TOLERANCES_S]
+    if not decided and not expected:
+        assert all(math.isnan(value) for value in f1)
+        return
+    assert f1 == sorted(f1)
+    assert 0 <= scores["event_f1_area"] <= 1
+    flags = [[frame in side for frame in range(40)] for side in (expected, decided)]
+    assert f1[0] == pytest.approx(f1_score(*flags, zero_division=0))
+
+
+@given(
+    costs=st.integers(0, 3).flatmap(
+        lambda width: st.lists(
+            st.lists(st.sampled_from([0, 1, 2, 5, INF]), min_size=width, max_size=width), min_size=0, max_size=4
+        )
+    ),
+    unmatched_cost=st.sampled_from([None, 1.5]),
+)
+@example(costs=[[0, 1], [1, 5]], unmatched_cost=1.5)
+def test_an_assignment_is_as_good_as_the_best_of_all(costs: list[list[float]], unmatched_cost: float | None) -> None:
+    width = len(costs[0]) if costs else 2
+    table = np.array(costs, dtype=float).reshape(len(costs), width)
+    links = assign(table, unmatched_cost=unmatched_cost)
+    assert [link.gen_index for link in links] == sorted({link.gen_index for link in links})
+    assert len({link.ref_index for link in links}) == len(links)
+
+    def price(pairs: Sequence[tuple[int, int]]) -> float:
+        alone = 100.0 if unmatched_cost is None else unmatched_cost
+        return float(sum(table[pair] for pair in pairs)) + alone * (len(costs) - len(pairs))
+
+    sets = (
+        tuple(zip(rows, columns, strict=True))
+        for size in range(min(table.shape) + 1)
+        for rows in itertools.combinations(range(len(costs)), size)
+        for columns in itertools.permutations(range(width), size)
+    )
+    assert price([(link.gen_index, link.ref_index) for link in links]) == min(price(pairs) for pairs in sets)
+
+
+def test_negative_costs_are_refused() -> None:
+    assert assign(np.array([[0.0]])) == (Link(gen_index=0, ref_index=0),)
+    for cost in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="costs must be 0 or greater"):
+            assign(np.array([[cost]]))

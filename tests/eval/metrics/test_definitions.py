@@ -1,0 +1,32 @@
+"""Every score has one entry, the entries say what they must, and docs/metrics.md is made from them."""
+
+import pytest
+
+from eval.metrics.definitions import METRICS, Metric, find_metric, to_markdown
+from eval.metrics.score import summarize
+from tests.support.paths import ROOT
+
+
+def test_the_entries_are_the_scores() -> None:
+    computed = {*summarize([]), "peak_memory_mb"}
+    assert {metric.name for metric in METRICS if metric.scope != "video"} == computed
+    renamed = {name.replace("CIDEr", "CIDEr_split_df") for name in computed} - {"peak_memory_mb"}
+    assert {metric.name for metric in METRICS if metric.scope != "split"} == renamed
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_an_entry_is_whole(metric: Metric) -> None:
+    assert find_metric(metric.name) is metric
+    for text in (metric.definition, metric.trap):
+        assert not text or ((text[0].isupper() or text[0].isdigit() or text.startswith("nlg")) and text.endswith("."))
+    assert metric.range
+    assert metric.source
+    assert "{" not in metric.hint + metric.name
+    assert metric.better in {"higher", "lower", "near 0", "near 1", "neither"}
+
+
+def test_the_page_of_definitions_is_current() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert page == to_markdown(), "run: python -m eval metrics > docs/metrics.md"
+    assert all(f"`{metric.name}`" in page for metric in METRICS)

@@ -1,0 +1,181 @@
+from pathlib import Path
+
+import numpy as np
+
+from engine.records import FrameOutput, Step
+from eval.data.samples import Sample, Turn
+from eval.matching.turns import find_match
+from eval.metrics.failures import FAILURE_KINDS, Failure, JudgedVideo, judge_video, worst_frame
+from eval.metrics.score import score_video, summarize
+from eval.metrics.turn_taking import match_window
+
+STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
+WORDS = ["Now the wheel.", "Now the roof.", "Careful!", "Well done.", "What?"]
+
+
+def one_hot(texts: list[str]) -> np.ndarray:
+    """Encode a text as itself: equal texts have cosine 1, others 0."""
+    return np.array([[float(text == word) for word in WORDS] for text in texts])
+
+
+def sample(*turns: tuple[float, str, str]) -> Sample:
+    return Sample(
+        video_id="truck",
+        video_path=Path("truck.mp4"),
+        fps=2.0,
+        num_frames=20,
+        goal="build",
+        steps=STEPS,
+        turns=tuple(Turn(time_s=time_s, role=role, text=text) for time_s, role, text in turns),  # type: ignore[arg-type]
+        initial_state={},
+    )
+
+
+def outputs(writes: dict[int, tuple[tuple[str, ...], str | None]], num_frames: int = 20) -> list[FrameOutput]:
+    """Make outputs that write at some frames; states follow from the updates."""
+    state, made = {"S1": "not_started", "S2": "not_started"}, []
+    for index in range(num_frames):
+        updates, response = writes.get(index, ((), None))
+        for text in updates:
+            step_id, _, transition = text.partition("->")
+            if step_id in state:
+                state = {**state, step_id: "in_progress" if transition == "start" else "completed"}
+        made.append(
+            FrameOutput(
+                frame_index=index,
+                time_s=index / 2,
+                speak_prob=0.9 if response else 0.1,
+                update_prob=0.9 if updates else 0.1,
+                response=response,
+                updates=updates,
+                dst_state=state,
+                cache_tokens=10,
+                refreshed=False,
+                latency_ms=1.0,
+            )
+        )
+    return made
+
+
+def kinds(failures: tuple[Failure, ...]) -> list[tuple[str, int]]:
+    return [(failure.kind, failure.frame_index) for failure in failures]
+
+
+def test_a_perfect_run_has_no_failure() -> None:
+    truth = sample((1.0, "update", "S1->start"), (3.0, "update", "S1->complete"), (3.0, "assistant", "Now the roof."))
+    judged = judge_video(
+        truth, outputs({2: (("S1->start",), None), 6: (("S1->complete",), "Now the roof.")}), encode=one_hot
+    )
+    assert judged.failures == ()
+    assert [turn.verdict for turn in judged.turns] == ["matched"] * 3
+    assert [turn.delay_s for turn in judged.turns] == [0.0] * 3
+
+
+def test_sentences_fail_in_three_ways() -> None:
+    truth = sample(
+        (1.0, "assistant", "Now the wheel."), (4.0, "assistant", "Now the roof."), (9.0, "assistant", "Careful!")
+    )
+    # frame 2 is right; 11 is 3 frames (1.5 s) after frame 8; 13 says nothing that is wanted; 18 was missed
+    judged = judge_video(
+        truth, outputs({2: ((), "Now the wheel."), 11: ((), "Now the roof."), 13: ((), "What?")}), encode=one_hot
+    )
+    assert kinds(judged.failures) == [("early or late", 11), ("redundant", 13), ("missed", 18)]
+    late = judged.turns[1]
+    assert (late.delay_s, late.reference, late.semantic_score) == (1.5, 1, 1.0)
+
+
+def test_a_pair_that_says_something_else_is_a_wrong_text() -> None:
+    def alike(texts: list[str]) -> np.ndarray:
+        return one_hot(texts) + 0.4  # the cosine of different texts: (2*.4*1.4 + 3*.16) / (1.96 + 4*.16) = 0.62
+
+    def barely(texts: list[str]) -> np.ndarray:
+        return one_hot(texts) + 0.2  # (2*.2*1.2 + 3*.04) / (1.44 + 4*.04) = 0.375
+
+    truth, said = sample((1.0, "assistant", "Now the wheel.")), outputs({2: ((), "What?")})
+    assert judge_video(truth, said, encode=alike).failures == ()
+    assert kinds(judge_video(truth, said, encode=barely).failures) == [("wrong text", 2)]
+
+
+def test_updates_fail_in_three_ways_and_the_state_with_them() -> None:
+    truth = sample((1.0, "update", "S1->start"), (4.0, "update", "S1->complete"), (8.0, "update", "S2->start"))
+    judged = judge_video(truth, outputs({2: (("S2->start",), None), 11: (("S1->complete",), None)}), encode=one_hot)
+    assert kinds(judged.failures) == [
+        ("wrong update", 2),  # S2->start stands for S1->start
+        ("wrong state", 2),
+        ("early or late", 11),  # 1.5 s after 4.0 s
+        ("wrong state", 11),
+        ("missed update", 16),
+    ]
+    states = [failure for failure in judged.failures if failure.kind == "wrong state"]
+    assert [(failure.frame_index, failure.end_frame, failure.step_ids) for failure in states] == [
+        (2, 11, ("S1", "S2")),
+        (11, 16, ("S2",)),
+    ]
+
+
+def test_what_lies_past_the_last_output_is_not_judged() -> None:
+    truth = sample((1.0, "assistant", "Now the wheel."), (9.0, "assistant", "Careful!"), (9.0, "update", "S1->start"))
+    assert kinds(judge_video(truth, outputs({}, num_frames=4), encode=one_hot).failures) == [("missed", 2)]
+    assert judge_video(truth, [], encode=one_hot).failures == ()
+
+
+def test_failures_are_those_that_the_scores_count() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        turns = [(frame / 2, "assistant", str(rng.choice(WORDS))) for frame in range(20) if rng.random() < 0.3]
+        truth = sample(*turns)
+        said = outputs({frame: ((), str(rng.choice(WORDS))) for frame in range(20) if rng.random() < 0.3})
+        judged = judge_video(truth, said, encode=one_hot)
+        counts = score_video(truth, said, encode=one_hot).counts.turns
+        found = [kind for kind, _ in kinds(judged.failures)]
+        assert found.count("missed") == counts.num_missed
+        assert found.count("redundant") == counts.num_redundant
+        assert found.count("wrong text") == counts.num_mismatched
+        matched = [turn for turn in judged.turns if turn.verdict == "matched"]
+        assert len(matched) == counts.num_matched
+        match = find_match(
+            [output.response or "" for output in said],
+            [next((text for time_s, _, text in turns if time_s == frame / 2), "") for frame in range(20)],
+            encode=one_hot,
+            match_window=match_window("", fps=2.0),
+        )
+        assert [turn.cost for turn in judged.turns if turn.cost is not None] == [pair.cost for pair in match.pairs]
+
+
+def failing(*frames: int) -> JudgedVideo:
+    failures = (Failure(kind="redundant", frame_index=frame, end_frame=frame + 1) for frame in frames)
+    return JudgedVideo(turns=(), failures=tuple(failures))
+
+
+def test_the_worst_moment_begins_the_five_seconds_with_most_failures_of_all_runs() -> None:
+    a, b = failing(2, 5, 20), failing(18, 24)
+    assert worst_frame([a], fps=2) == 2  # 10 frames from 2 hold 2 and 5, from 20 only 20
+    assert worst_frame([a, b], fps=2) == 18  # and from 18 they hold 18, 20 and 24
+    assert worst_frame([failing(), b], fps=2) == 18
+    assert worst_frame([failing(), failing()], fps=2) is None
+    assert worst_frame([], fps=2) is None
+
+
+def test_the_failures_that_one_steps_through_are_counted_by_kind() -> None:
+    truth = sample(
+        (1.0, "update", "S1->start"), (1.0, "assistant", "Now the wheel."), (4.0, "assistant", "Now the roof."),
+        (9.0, "assistant", "Careful!"), (9.0, "update", "S1->complete"),
+    )  # fmt: skip
+    # the first response is right, the second says something else, the third is missed; S1 starts 1.5 s late, so its
+    # state is wrong until then; its end is missed, so its state is wrong again from there to the end
+    said = outputs({2: ((), "Now the wheel."), 5: (("S1->start",), None), 8: ((), "What?")})
+    scored = score_video(truth, said, encode=one_hot)
+    scores = summarize([scored.counts, scored.counts])
+    wanted = {"missed": 1, "wrong text": 1, "early or late": 1, "missed update": 1, "wrong state": 2}
+    for kind in FAILURE_KINDS:
+        assert scores[f"failures_{kind.replace(' ', '_')}"] == 2 * wanted.get(kind, 0)
+    assert scores["num_failures"] == 2 * len(scored.judged.failures) == 12
+    assert summarize([])["num_failures"] == 0
+
+
+def test_both_heads_count_alike_in_one_score_and_one_without_references_is_left_out() -> None:
+    truth = sample((1.0, "assistant", "Now the wheel."), (4.0, "assistant", "Now the roof."))
+    half = summarize([score_video(truth, outputs({2: ((), "Now the wheel.")}), encode=one_hot).counts])
+    assert half["decision_f1_1s"] == half["speaking_event_f1_1s"] == 2 / 3  # of updates there is nothing to score
+    both = summarize([score_video(truth, outputs({2: (("S1->start",), "Now the wheel.")}), encode=one_hot).counts])
+    assert both["decision_f1_1s"] == 1 / 3  # (2/3 + 0) / 2: an update that nobody wanted

@@ -1,0 +1,149 @@
+"""All scores together: pooled counts, the published keys, and a split from the command line."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from engine.records import FrameOutput, Step, read_outputs, turn_frame
+from eval.__main__ import main
+from eval.data.samples import Sample, Turn
+from eval.metrics.definitions import METRICS
+from eval.metrics.score import VideoCounts, reference_frames, score_video, summarize
+from eval.reports.tables import harmless, write_csv, write_json
+from tests.support.fakes import count_letters
+
+SAMPLE = Sample(
+    video_id="a",
+    video_path=None,
+    fps=2.0,
+    num_frames=6,
+    goal="g",
+    steps=(Step(id="S1", name="attach the wheel"),),
+    turns=(
+        Turn(time_s=0.0, role="assistant", text="Go."),
+        Turn(time_s=1.0, role="update", text="S1->start"),
+        Turn(time_s=2.0, role="update", text="S1->complete"),
+        Turn(time_s=2.0, role="assistant", text="Good."),
+    ),
+    initial_state={},
+)
+
+
+def outputs(says: dict[int, str], updates: dict[int, str]) -> list[FrameOutput]:
+    state, records = "not_started", []
+    for frame in range(6):
+        if frame in updates:
+            state = {"start": "in_progress", "complete": "completed"}[updates[frame].split("->")[1]]
+        records.append(
+            FrameOutput(
+                frame_index=frame,
+                time_s=frame / 2,
+                speak_prob=0.9 if frame in says else 0.1,
+                update_prob=0.9 if frame in updates else 0.1,
+                response=says.get(frame),
+                updates=(updates[frame],) if frame in updates else (),
+                dst_state={"S1": state},
+                cache_tokens=0,
+                refreshed=False,
+                latency_ms=600.0 if frame == 5 else 10.0,
+            )
+        )
+    return records
+
+
+def test_the_reference_against_itself_is_perfect() -> None:
+    row = score_video(
+        SAMPLE, outputs({0: "Go.", 4: "Good."}, {2: "S1->start", 4: "S1->complete"}), encode=count_letters
+    )
+    scores = summarize([row.counts])
+    perfect = ("F1", "jaccard_index", "speaking_f1", "dst_update_f1", "dst_exact_match", "dst_joint_goal_accuracy")
+    assert {name: scores[name] for name in perfect} == dict.fromkeys(perfect, pytest.approx(1.0))
+    assert scores["in_time_share"] == pytest.approx(5 / 6)  # one of six frames took 600 ms of 500
+
+
+def test_a_split_pools_counts_instead_of_averaging_scores() -> None:
+    good = score_video(SAMPLE, outputs({0: "Go.", 4: "Good."}, {}), encode=count_letters)
+    silent = score_video(SAMPLE, outputs({}, {}), encode=count_letters)
+    # 2 of 2 references matched, then 0 of 2: recall 2 / 4; precision 2 / 2; F1 = 2 * 2 / (2 + 4)
+    scores = summarize([good.counts, silent.counts])
+    assert [scores[name] for name in ("recall", "precision", "F1")] == pytest.approx([0.5, 1.0, 2 / 3])
+
+
+def test_nothing_is_undefined_everywhere_but_in_the_counts() -> None:
+    scores = summarize([])
+    assert {name for name, value in scores.items() if not math.isnan(value)} == {m.name for m in METRICS if m.is_count}
+    assert summarize([VideoCounts()]).keys() == scores.keys()
+
+
+def test_the_frame_of_a_turn_is_the_floor_and_rounding_does_not_move_it() -> None:
+    assert [turn_frame(time_s, 2.0) for time_s in (0.0, 0.49, 0.5, 0.99)] == [0, 0, 1, 1]
+    assert turn_frame(1.16, 25.0) == 29  # 1.16 * 25 is 28.999... in floating point
+    assert turn_frame(4.1, 30.0) == 123
+    assert turn_frame(-0.1, 2.0) == -1
+    assert reference_frames(SAMPLE, "update") == [2, 4]
+
+
+def test_undefined_is_an_empty_cell_and_null(tmp_path: Path) -> None:
+    write_csv(tmp_path / "t.csv", [{"video_id": "=1+1", "F1": math.nan, "recall": 0.5}])
+    assert (tmp_path / "t.csv").read_text() == "video_id,F1,recall\n'=1+1,,0.5\n"
+    write_json(tmp_path / "t.json", {"scores": {"F1": math.nan}, "list": (1.5, math.nan)})
+    assert json.loads((tmp_path / "t.json").read_text()) == {"scores": {"F1": None}, "list": [1.5, None]}
+
+
+@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\tx", "\rx"])
+def test_formula_cells_are_made_harmless(text: str) -> None:
+    assert harmless(text) == f"'{text}"
+    assert harmless("S1->start") == "S1->start"
+
+
+def test_a_split_is_run_scored_and_a_missing_video_has_its_row(
+    demo_manifest: Path, tiny_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads(demo_manifest.read_text())
+    lost = {**manifest["videos"][0], "video_id": "lost", "video_path": "lost.mp4"}
+    for video in manifest["videos"]:
+        video["video_path"] = str(demo_manifest.parent / video["video_path"])
+    split = tmp_path / "split.json"
+    split.write_text(json.dumps({"videos": [*manifest["videos"], lost]}))
+    out = tmp_path / "run"
+    assert (
+        main(["run", str(split), "--out", str(out), "--checkpoint", str(tiny_folder), "--device", "cpu", "--live"]) == 1
+    )
+    shown, complaints = capfd.readouterr()
+    assert "failed: lost: " in complaints
+    rows = list(csv.DictReader((out / "videos.csv").read_text(encoding="utf-8").splitlines()))
+    assert [row["video_id"] for row in rows] == [*(video["video_id"] for video in manifest["videos"]), "lost"]
+    assert [bool(row["error"]) for row in rows] == [False] * len(manifest["videos"]) + [True]
+    assert shown.startswith(f"{len(rows) - 1} of {len(rows)} videos, micro average")
+    report = json.loads((out / "metrics.json").read_text())
+    assert set(report["intervals"]["recall"]) == {"low", "high"}
+    assert 0 < report["scores"]["live_fluency"] <= 1
+    assert report["scores"]["peak_memory_mb"] > 100
+    assert (out / "columns.csv").read_text(encoding="utf-8").startswith("column,definition,range,")
+    assert report["text_encoder"] == "all-MiniLM-L6-v2"
+    assert report["zero_cost"] == "keep"
+    assert report["scores"]["dst_update_accuracy"] is not None
+    assert json.loads((out / "run.json").read_text())["model_digest"] == report["model_digest"]
+    first = manifest["videos"][0]
+    assert len(read_outputs(out / f"{first['video_id']}.jsonl")) == first["num_frames"]
+
+
+def test_an_empty_split_and_a_file_for_a_run_folder_are_refused_before_the_work(
+    demo_manifest: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.json").write_text('{"videos": []}')
+    assert main(["run", str(tmp_path / "empty.json"), "--out", str(tmp_path / "run")]) == 2
+    assert "holds no videos" in capfd.readouterr().err
+    (tmp_path / "file").write_text("precious")
+    assert main(["run", str(demo_manifest), "--out", str(tmp_path / "file")]) == 2
+    assert "is a file; name a folder" in capfd.readouterr().err
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_split_that_is_none_is_one_line_and_exit_code_2(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(tmp_path / "none.json"), "--out", str(tmp_path / "run")]) == 2
+    assert capfd.readouterr().err.startswith("error: ")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,72 @@
+"""The report of a split: intervals, what is undefined, and its three tables."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from eval.metrics.bootstrap import Interval
+from eval.metrics.definitions import METRICS
+from eval.metrics.score import VideoCounts, score_video
+from eval.metrics.text import undefined_texts
+from eval.reports.report import make_report, video_scores
+from eval.reports.tables import format_scores, write_columns
+from tests.eval.metrics.test_score import SAMPLE, outputs
+from tests.support.fakes import count_letters
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[VideoCounts]:
+    right = outputs({0: "Go.", 4: "Good."}, {2: "S1->start", 4: "S1->complete"})
+    silent = outputs({}, {})
+    return [score_video(SAMPLE, run, encode=count_letters).counts for run in (right, silent)]
+
+
+def test_a_report_has_the_pooled_scores_with_intervals(rows: list[VideoCounts]) -> None:
+    report = make_report(rows, score_texts=undefined_texts, num_resamples=200)
+    assert report.num_videos == 2
+    assert report.scores["recall"] == pytest.approx(0.5)
+    assert report.intervals["recall"] == Interval(low=0, high=1)
+    assert not {metric.name for metric in METRICS if metric.is_count} & set(report.intervals)
+
+
+def test_a_report_counts_the_videos_in_which_a_score_is_undefined(rows: list[VideoCounts]) -> None:
+    report = make_report(rows, score_texts=undefined_texts, num_resamples=10)
+    assert report.num_undefined["precision"] == 1  # the silent one has no response
+    assert report.num_undefined["METEOR"] == report.num_undefined["live_fluency"] == 2
+    assert "recall" not in report.num_undefined
+
+
+def test_a_video_and_the_data_dictionary_have_the_same_columns(rows: list[VideoCounts], tmp_path: Path) -> None:
+    scores = video_scores(rows[:1], score_texts=undefined_texts)
+    write_columns(tmp_path / "columns.csv")
+    columns = list(csv.DictReader((tmp_path / "columns.csv").read_text(encoding="utf-8").splitlines()))
+    assert [column["column"] for column in columns] == list(scores)
+    assert "CIDEr_split_df" in scores
+    assert "CIDEr" not in scores
+    assert all(column["definition"].endswith(".") and column["range"] and column["source"] for column in columns)
+
+
+def test_the_terminal_shows_figures_with_intervals_and_names_what_is_undefined(rows: list[VideoCounts]) -> None:
+    report = make_report(rows, score_texts=undefined_texts, num_resamples=200)
+    table = format_scores(report.scores, report.intervals)
+    assert "  recall " in table
+    (recall,) = (line for line in table.splitlines() if line.split()[:1] == ["recall"])
+    assert recall.split() == ["recall", "0.500", "[0.000,", "1.000]", "higher", "is", "better"]
+    (missed,) = (line for line in table.splitlines() if line.split()[:1] == ["num_missed"])
+    assert missed.split() == ["num_missed", "2", "lower", "is", "better"]
+    assert "undefined: Bleu_4, CIDEr, METEOR" in table
+    assert "nan" not in table
+    assert max(map(len, table.splitlines())) <= 100
+
+
+def test_of_no_videos_everything_is_undefined_and_nothing_fails() -> None:
+    report = make_report([], score_texts=undefined_texts)
+    assert all(
+        math.isnan(report.scores[metric.name])
+        for metric in METRICS
+        if not metric.is_count and metric.name in report.scores
+    )
+    assert json.dumps(format_scores(report.scores, report.intervals))

@@ -1,0 +1,283 @@
+"""What a batch does with videos and records that are wrong, with kept embeddings, and what the command line says."""
+
+import json
+import multiprocessing
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.model.checkpoint import Checkpoint, load_model
+from engine.errors import EngineError, VideoError
+from engine.model.feature_files import feature_info, read_features, write_features
+from eval.runs import worker
+from eval.__main__ import main
+from eval.runs.batch import find_places, run_batch
+from eval.runs.local_pool import Place
+from eval.runs.progress import Progress, Station
+from eval.runs.folder import RunFolder
+from eval.data.samples import BadRecord
+from eval.data.loading import read_samples, read_split
+from eval.runs.worker import run_sample
+from tests.support.batches import copies, no_java, run_to_end, tables, work_of, write_split
+from tests.conftest import Uploads
+from tests.support.fakes import nan_checkpoint, random_frames
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_folder: Path) -> Checkpoint:
+    return load_model(tiny_folder, device="cpu")
+
+
+@pytest.fixture
+def bad_split(demo_manifest: Path, uploads: Uploads, tmp_path: Path) -> Path:
+    """Return a split of two good videos, a missing file, a damaged one, a turn out of range and a bad record."""
+    good, other, lost, damaged, late = copies(demo_manifest, tmp_path, 5)
+    shutil.copy(uploads.damaged, tmp_path / "damaged.mkv")
+    (tmp_path / "v2.mp4").unlink()
+    damaged["video_path"] = "damaged.mkv"
+    late["turns"] = [{"time_s": 60.0, "role": "assistant", "text": "Too late."}]
+    return write_split(tmp_path, good, lost, damaged, late, {"video_id": 5}, other)
+
+
+def test_what_can_be_read_of_a_split_is_read_and_the_rest_is_named(bad_split: Path) -> None:
+    entries = read_split(bad_split).entries
+    assert [entry.video_id for entry in entries] == ["v0", "v2", "v3", "v4", "video number 4", "v1"]
+    bad = [entry for entry in entries if isinstance(entry, BadRecord)]
+    assert "lies outside the video of 6 s" in bad[0].reason
+    assert "split.json, video number 4: num_frames is missing; it must be" in bad[1].reason
+    with pytest.raises(ValueError, match="lies outside the video"):
+        read_samples(bad_split)
+
+
+def test_a_broken_line_and_a_second_video_of_one_name_are_entries_of_their_own(tmp_path: Path) -> None:
+    clip = {
+        "video_uid": "v",
+        "inferred_goal": "build",
+        "fps": 2,
+        "start_frame_idx": 0,
+        "end_frame_idx": 9,
+        "dst": [],
+        "conversation": [],
+    }
+    lines = [json.dumps(clip), json.dumps(clip)[:-5], json.dumps(clip), json.dumps(clip), "7"]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    entries = read_split(tmp_path / "x.jsonl").entries
+    assert [entry.video_id for entry in entries] == ["v", "line 2", "line 3", "line 4", "line 5"]
+    reasons = [entry.reason for entry in entries if isinstance(entry, BadRecord)]
+    assert "write one JSON object a line" in reasons[0]
+    assert "two videos have one video_id, v" in reasons[1]
+    listed = [{"video_id": "a"}, {"video_id": "a"}, {"video_id": "a"}]
+    names = [entry.video_id for entry in read_split(write_split(tmp_path, *listed)).entries]
+    assert names == ["a", "video a", "video a, record 2"]
+
+
+def test_the_rest_is_scored_and_the_four_are_named_with_exit_code_1(
+    bad_split: Path,
+    tiny_folder: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("eval.__main__.TextScorer", no_java)
+    out = tmp_path / "run"
+    options = ["--out", str(out), "--checkpoint", str(tiny_folder), "--devices", "cpu:2"]
+    assert main(["run", str(bad_split), *options]) == 1
+    complaints = capfd.readouterr().err
+    rows = {row["video_id"]: row for row in tables(out)["videos"]}
+    assert list(rows) == ["v0", "v2", "v3", "v4", "video number 4", "v1"]
+    assert [name for name, row in rows.items() if row["error"]] == ["v2", "v4", "video number 4"]
+    assert [name for name, row in rows.items() if row["recall"]] == ["v0", "v3", "v1"]
+    assert rows["v3"]["remark"].startswith(f"{tmp_path / 'damaged.mkv'}: damaged, could be read up to 3")
+    for name in ("failed: v2: ", "remark: v3: ", "failed: v4: ", "failed: video number 4: "):
+        assert name in complaints
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert set(metrics["errors"]) == {"v2", "v4", "video number 4"}
+    assert set(metrics["remarks"]) == {"v3"}
+
+    assert main(["run", str(bad_split), *options]) == 2
+    assert "holds a run already; continue it with --resume" in capfd.readouterr().err
+    assert main(["run", str(bad_split), *options, "--resume", "--speak-threshold", "0.9"]) == 2
+    assert "another speak_threshold (0.5; now 0.9)" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_another_threshold_takes_the_kept_embeddings_and_a_resumed_run_is_equal(
+    demo_manifest: Path, uploads: Uploads, tiny_folder: Path, tmp_path: Path
+) -> None:
+    videos = copies(demo_manifest, tmp_path, 3)
+    shutil.copy(uploads.damaged, tmp_path / "v1.mp4")
+    split, work = write_split(tmp_path, *videos), work_of(tiny_folder, features=tmp_path / "features")
+    run_to_end(split, work, tmp_path / "a")
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "features").iterdir()}
+    assert len(files) == 3
+    run_to_end(split, work, tmp_path / "b")
+    other = replace(work, config=replace(work.config, speak_threshold=0.2))
+    run_to_end(split, other, tmp_path / "c")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "features").iterdir()} == files
+    first, again, changed = (tables(tmp_path / name) for name in "abc")
+    assert first == again
+    assert first["outputs"] != changed["outputs"]
+    for result in (first, again, changed):
+        assert [bool(row["remark"]) for row in result["videos"]] == [False, True, False]
+
+
+def test_kept_embeddings_are_used_instead_of_decoding(
+    demo_manifest: Path, tiny_folder: Path, checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sample,) = read_samples(write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)))
+    work = work_of(tiny_folder, features=tmp_path / "features", live=True)
+
+    def run(seen: Callable[[int], None] = lambda _: None) -> tuple[object, ...]:
+        result = run_sample(checkpoint, work, sample, device="cpu", on_frame=seen)
+        return result.record.error, result.record.live, [output.speak_prob for output in result.outputs]
+
+    frames: list[int] = []
+    first = run(frames.append)
+    assert frames == list(range(1, 13))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise VideoError("nothing may be decoded")
+
+    monkeypatch.setattr(worker, "read_frames", refuse)
+    assert run() == first
+    shutil.rmtree(tmp_path / "features")
+    assert run()[0] == "nothing may be decoded"
+
+
+def test_a_user_turn_behind_the_end_is_remarked_and_other_warnings_are_shown(
+    demo_manifest: Path, tiny_folder: Path, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    (video,) = copies(demo_manifest, tmp_path, 1)
+    video |= {"num_frames": 40, "turns": [{"time_s": 15.0, "role": "user", "text": "Still there?"}]}
+    (sample,) = read_samples(write_split(tmp_path, video))
+
+    def grumble(_: int) -> None:
+        warnings.warn("about something else", UserWarning, stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        result = run_sample(checkpoint, work_of(tiny_folder), sample, device="cpu", on_frame=grumble)
+    assert result.record.remark == "the user turn at 15 s lies behind the end and was not fed"
+    assert {str(warning.message) for warning in shown} == {"about something else"}
+
+
+def test_half_a_surrogate_pair_in_every_text_stops_nothing(
+    demo_manifest: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    (video,) = copies(demo_manifest, tmp_path, 1)
+    half = "\ud83d"
+    video |= {"video_id": half, "goal": half, "steps": [{"id": f"S1{half}", "name": half}]}
+    video["turns"] = [{"time_s": 1.0, "role": role, "text": f"Go {half}"} for role in ("user", "assistant")]
+    out, split = tmp_path / "run", write_split(tmp_path, video)
+    (done,) = run_to_end(split, work_of(tiny_folder), out, devices="cpu:1")
+    assert (done.record.video_id, done.record.error) == ("?", "")
+    (output, *_) = RunFolder(out).outputs(read_split(split).samples[0])
+    assert output.dst_state == {"S1?": "not_started"}
+    assert [row["video_id"] for row in tables(out)["videos"]] == ["?"]
+
+
+def test_a_model_whose_probabilities_are_nan_fails_the_video(
+    demo_manifest: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    broken = nan_checkpoint(tmp_path / "broken")
+    (sample,) = read_samples(write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)))
+    result = run_sample(broken, work_of(tiny_folder), sample, device="cpu", on_frame=lambda _: None)
+    assert result.record.error.startswith("frame 0 has the probability nan: the weights are damaged")
+    assert result.outputs == ()
+
+
+def write_over_and_over(path: Path, folder: Path) -> None:
+    checkpoint = load_model(folder, device="cpu")
+    for _ in range(40):
+        write_features(path, random_frames(checkpoint, 50), feature_info(checkpoint, fps=2.0))
+
+
+@pytest.mark.slow
+def test_two_processes_that_write_one_feature_file_never_show_half_of_it(
+    tiny_folder: Path, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    path = tmp_path / "f.safetensors"
+    context = multiprocessing.get_context("forkserver")
+    writers = [context.Process(target=write_over_and_over, args=(path, tiny_folder)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    num_reads = 0
+    while any(writer.is_alive() for writer in writers):
+        if path.exists():
+            assert len(list(read_features(path, checkpoint, fps=2.0))) == 50
+            num_reads += 1
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert num_reads > 0
+    assert [entry.name for entry in tmp_path.iterdir()] == ["f.safetensors"]
+
+
+def test_devices_are_places_for_processes() -> None:
+    assert find_places("cpu:2") == [Place(device="cpu", num_threads=1)] * 2
+    assert find_places("cpu") == [Place(device="cpu")]
+    for devices, reason in (
+        ("cpu:0", "must give a number of processes"),
+        ("cpu:x", "must give a number of processes"),
+        ("cpu:1,meta", "of several kinds"),
+        ("nonsense", "is not there"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            find_places(devices)
+
+
+def test_a_checkpoint_that_cannot_be_loaded_ends_the_batch_with_its_reason(
+    demo_manifest: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tiny_folder, tmp_path / "checkpoint")
+    (tmp_path / "checkpoint" / "heads.safetensors").unlink()
+    events = run_batch(
+        read_split(demo_manifest), work_of(tmp_path / "checkpoint"), out=tmp_path / "run", devices="cpu:1"
+    )
+    with pytest.raises(EngineError, match="heads"):
+        list(events)
+    assert not (tmp_path / "run").exists()
+
+
+def test_rate_and_remaining_time_follow_from_frames() -> None:
+    moment = Progress(
+        num_videos=2, num_finished=1, num_frames=30, num_done=20, elapsed_s=4.0, stations=(Station(name="cpu"),)
+    )
+    assert (moment.frames_per_s, moment.remaining_s) == (5.0, 2.0)  # 20 / 4 s; 10 left at 5 per second
+    assert replace(moment, num_done=0).remaining_s is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_keeps_the_finished_videos_and_says_how_to_go_on(
+    demo_manifest: Path, tiny_folder: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 6))
+    options = ["--out", str(tmp_path / "run"), "--checkpoint", str(tiny_folder), "--devices", "cpu:1"]
+    program = [
+        sys.executable,
+        "-m",
+        "tests.support.eval_command",
+        "run",
+        str(split),
+        *options,
+        "--live",
+        "--features",
+        str(tmp_path / "f"),
+    ]
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    while not list(tmp_path.glob("run/*.record.json")) and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, complaints = process.communicate()
+    assert process.returncode == code, complaints
+    assert f"finished videos are in {tmp_path / 'run'}, --resume runs the rest" in complaints
+    assert "Traceback" not in complaints
+    assert not list(tmp_path.rglob("*.part"))
+    assert 1 <= len(list(tmp_path.glob("run/*.jsonl"))) < 6

@@ -1,0 +1,93 @@
+import csv
+import json
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from engine.config import StreamConfig
+from engine.records import FrameOutput
+from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
+from eval.runs.traces import TRACE_COLUMNS, TracedVideo, write_traces
+
+SETTINGS = {
+    "split": "/data/test.json",
+    "checkpoint": "assets/checkpoint",
+    "model_digest": "0123456789abcdef",
+    "device": "cpu",
+    "config": asdict(StreamConfig(speak_threshold=0.3, max_new_tokens=8)),
+    "text_encoder": "letters",
+    "text_encoder_version": "fakes 1",
+    "text_encoder_digest": "feed",
+    "zero_cost": "keep",
+    "versions": {"python": "3.11"},
+}
+OUTPUT = FrameOutput(
+    frame_index=0,
+    time_s=0.5,
+    speak_prob=0.75,
+    update_prob=0.25,
+    response="=HYPERLINK(1)\r\nnext",
+    updates=("S1->start", "+S2"),
+    dst_state={"S1": "in_progress"},
+    cache_tokens=9,
+    refreshed=True,
+    latency_ms=1.5,
+)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_row_per_frame_says_what_was_decided_written_and_believed(tmp_path: Path) -> None:
+    source = Provenance.of_settings("demo", SETTINGS)
+    silent = replace(
+        OUTPUT, frame_index=1, speak_prob=math.nan, response=None, updates=(), refreshed=False, latency_ms=math.nan
+    )
+    path = tmp_path / "traces.csv"
+    write_traces(path, [TracedVideo(video_id="@a", outputs=(OUTPUT, silent), provenance=source)])
+    first, second = read(path)
+    assert tuple(first) == TRACE_COLUMNS
+    assert first["video_id"] == "'@a"
+    assert first["response"] == "'=HYPERLINK(1)\r\nnext", "no formula for a spreadsheet"
+    assert (first["spoke"], first["updated"], first["refreshed"]) == ("1", "1", "1")
+    assert json.loads(first["updates"]) == ["S1->start", "+S2"]
+    assert json.loads(first["states"]) == {"S1": "in_progress"}
+    assert [float(first[name]) for name in ("time_s", "speak_prob", "update_prob", "cache_tokens", "latency_ms")] == [
+        0.5, 0.75, 0.25, 9, 1.5
+    ]  # fmt: skip
+    assert (second["spoke"], second["updated"], second["refreshed"]) == ("0", "0", "0")
+    assert (second["speak_prob"], second["latency_ms"], second["first_token_ms"]) == ("", "", ""), "unknown"
+    for row in (first, second):
+        assert (row["run"], row["model_digest"], row["device"]) == ("demo", "0123456789abcdef", "cpu")
+        assert (row["speak_threshold"], row["update_threshold"]) == ("0.3", "0.5")
+    assert json.loads(first["provenance"])["config"]["max_new_tokens"] == 8
+    assert second["provenance"] == "", "once per video"
+
+
+def test_a_video_without_frames_leaves_the_header(tmp_path: Path) -> None:
+    write_traces(tmp_path / "t.csv", [TracedVideo(video_id="a", outputs=(), provenance=Provenance(run="x"))])
+    assert (tmp_path / "t.csv").read_text(encoding="utf-8") == ",".join(TRACE_COLUMNS) + "\n"
+
+
+def test_the_provenance_names_model_device_thresholds_settings_and_encoder() -> None:
+    source = Provenance.of_settings("demo", SETTINGS)
+    model = "model 0123456789ab · cpu · speak 0.3 · update 0.5"
+    assert source.summary == f"run demo · split test · {model} · text encoder letters"
+    rows = dict(source.rows())
+    assert rows["model"] == "assets/checkpoint 0123456789abcdef"
+    assert rows["settings that are not the default"] == "max_new_tokens 8"
+    assert rows["text encoder"] == "letters (fakes 1, feed)"
+    assert set(source.columns()) == set(PROVENANCE_COLUMNS)
+    assert json.loads(str(source.columns()["settings"]))["zero_cost"] == "keep"
+
+
+@pytest.mark.parametrize("settings", [{}, {"config": 3, "device": None, "versions": [], "model_digest": 7}])
+def test_a_run_without_settings_has_a_provenance_all_the_same(settings: dict[str, object]) -> None:
+    source = Provenance.of_settings("old", settings)
+    assert source.summary == "run old · model unknown"
+    assert source.rows() == [("run", "old")]
+    assert source.columns()["speak_threshold"] is None

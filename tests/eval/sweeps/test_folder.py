@@ -1,0 +1,220 @@
+"""Reading sweep folders: a bad sweep or video is named in one sentence, and everything else works."""
+
+import json
+import shutil
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.batch.context import SWEEPS, Batches
+from app.batch.job_queue import Jobs
+from app.batch.sweeps import handlers as sweeping
+from app.batch.sweeps.folders import download_sweep, find_exact_sizes, make_grid, unused_folder
+from app.batch.sweeps.handlers import RECOMMENDED, SweepView
+from eval.data.samples import Split
+from eval.metrics.counts import Values
+from eval.metrics.score import SystemCounts, score_video
+from eval.runs.folder import digest_sample
+from eval.runs.worker import Work
+from eval.sweeps.exact import score_sweep
+from eval.sweeps.folder import SweepFolder, SweptVideo, claim_sweep, read_sweep, write_sweep
+from eval.sweeps.grid import FAILURES, find_best
+from tests.eval.runs.test_files import SAMPLES, SETTINGS, change, copy_of, damage, few, outputs, refusal_of, write_run
+from tests.support.batches import SCORING
+from tests.support.fakes import count_letters
+
+SPLIT = Split(path=Path("/val.json"), entries=SAMPLES)
+GRID = make_grid(5)
+FOLDER = "val-0000-5"
+FILES = ("sweep.json", "sweep.csv", "a.sweep.json")
+
+
+def write_exact(path: Path, settings: dict[str, Any]) -> Path:
+    """Write a finished exact sweep of both videos, in which two kinds of runs alternate."""
+    wanted = {**settings, **asdict(SCORING), "speak": GRID.speak, "update": GRID.update}
+    del wanted["devices"], wanted["live"]
+    with claim_sweep(path, wanted) as folder:
+        for sample in SAMPLES:
+            runs = []
+            for frames in (outputs(), [replace(output, response=None) for output in outputs()]):
+                bare = score_video(sample, frames, encode=count_letters).counts
+                speaking, updating = (
+                    replace(decided, expected_probs=Values.of(), other_probs=Values.of())
+                    for decided in (bare.speaking, bare.updating)
+                )
+                runs.append(replace(bare, speaking=speaking, updating=updating, system=SystemCounts()))
+            folder.keep(
+                SweptVideo(
+                    video_id=sample.video_id,
+                    source=digest_sample(sample),
+                    runs=tuple(runs),
+                    points=tuple(place % 2 for place in range(len(GRID))),
+                    passes=(1,) * len(GRID),
+                )
+            )
+    write_sweep(path, score_sweep(path, SPLIT, GRID), wanted, remarks={}, num_passes=50)
+    return path
+
+
+def write_runs(runs: Path) -> Path:
+    """Write a run with traces and its exact sweep, as the page keeps them."""
+    write_run(runs / "run")
+    write_exact(runs / SWEEPS / FOLDER, SETTINGS)
+    return runs
+
+
+def page_of(runs: Path) -> Batches:
+    jobs = Jobs(encode=count_letters, scoring=SCORING)
+    return Batches(jobs=jobs, splits={"val": SPLIT}, runs=runs, work=Work(checkpoint="tiny"), takes_paths=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of runs that is not changed."""
+    return write_runs(tmp_path_factory.mktemp("swept") / "whole")
+
+
+@pytest.fixture
+def runs(whole: Path) -> Path:
+    return copy_of(whole, "changed")
+
+
+def show(runs: Path, metric: str = RECOMMENDED) -> SweepView:
+    return sweeping.show_sweep(page_of(runs), "run", metric, 5)
+
+
+def test_a_whole_sweep_is_shown_with_exact_points(whole: Path) -> None:
+    view = show(whole)
+    assert "Exact: each of 25 points was run, 2 videos. " in view.said
+    assert "cannot be read" not in view.said
+    assert find_exact_sizes(page_of(whole), "run") == (5,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"points": "x"}, "sweep.json cannot be read: points: "),
+        ({"points": [{"speak_threshold": 0.5, "update_threshold": 2, "F1": 1}]}, "sweep.json cannot be read: update "),
+        ({"points": [{"speak_threshold": 0.5, "F1": 1}]}, "a point has no update_threshold"),
+        ({"points": [{"speak_threshold": 0.5, "update_threshold": 0.5}]}, "different scores, or none"),
+        ({"num_videos": -1}, "sweep.json cannot be read: num_videos: "),
+        ({"errors": [1]}, "sweep.json cannot be read: errors: "),
+        ({"settings": {"config": [["lookahead", 8]]}}, "sweep.json cannot be read: settings.config: "),
+        ({"settings": {"speak": "0.5"}}, "sweep.json cannot be read: settings.speak: "),
+        ({"settings": 5}, "sweep.json cannot be read: settings: "),
+    ],
+)
+def test_a_bad_sweep_is_named_and_the_preview_is_shown(runs: Path, changes: dict[str, Any], reason: str) -> None:
+    path = runs / SWEEPS / FOLDER / "sweep.json"
+    settings = json.loads(path.read_text())["settings"]
+    if isinstance(changes.get("settings"), dict):
+        changes = {"settings": {**settings, **changes["settings"]}}
+    change(path, **changes)
+    assert reason in refusal_of(lambda: read_sweep(path.parent))
+    view = show(runs)
+    assert "Preview from the traces of run" in view.said
+    assert f"The sweep {FOLDER} is left out: sweep.json cannot be read: " in view.said
+    assert reason.partition("cannot be read: ")[2] in view.said
+    assert str(runs) not in view.said
+    assert view.heat
+
+
+def test_a_sweep_without_all_it_should_say_is_refused(runs: Path) -> None:
+    path = runs / SWEEPS / FOLDER / "sweep.json"
+    content = json.loads(path.read_text())
+    del content["num_videos"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"sweep\.json cannot be read: num_videos is missing; sweep into a new folder"):
+        read_sweep(path.parent)
+
+
+def test_a_bad_sweep_of_another_split_is_not_named(runs: Path) -> None:
+    (runs / SWEEPS / "test-0000-5").mkdir()
+    (runs / SWEEPS / "test-0000-5" / "sweep.json").write_text("{")
+    assert "cannot be read" not in show(runs).said
+
+
+def test_points_are_run_into_a_new_folder_beside_a_bad_sweep(runs: Path) -> None:
+    folder = runs / SWEEPS / FOLDER
+    (folder / "sweep.json").write_text("{")
+    with pytest.raises(ValueError, match="restore the file"), claim_sweep(folder, {}, resume=True):
+        pass
+    assert unused_folder(folder) == folder.with_name(f"{FOLDER}-2")
+    folder.with_name(f"{FOLDER}-2").mkdir()  # nothing was written into it yet
+    assert unused_folder(folder) == folder.with_name(f"{FOLDER}-2")
+    assert unused_folder(folder.with_name("new")) == folder.with_name("new")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"video_id": "b"}, "is of the video b, not of a"),
+        ({"points": [0] * 25, "runs": []}, "its points must be places in its 0 runs"),
+        ({"points": [0]}, "must have 25 entries each"),
+        ({"points": [-1] * 25}, r"points\[0\]: "),
+        ({"runs": [{}, {}]}, r"runs\[0\] must have num_videos"),
+        ({"passes": [2**60] * 25}, r"passes\[0\]: "),
+        ({"error": None}, "error: "),
+    ],
+)
+def test_a_bad_video_of_a_sweep_is_named_and_the_others_are_scored(
+    runs: Path, changes: dict[str, Any], reason: str
+) -> None:
+    change(runs / SWEEPS / FOLDER / "a.sweep.json", **changes)
+    scores = score_sweep(runs / SWEEPS / FOLDER, SPLIT, GRID)
+    assert list(scores.errors) == ["a"]
+    assert scores.num_videos == 1
+    with pytest.raises(ValueError, match=reason):
+        raise ValueError(scores.errors["a"])
+    assert scores.errors["a"].endswith("; continue the sweep with --resume")
+
+
+@few
+@given(data=st.data())
+def test_any_damage_of_a_sweep_is_a_result_or_a_sentence(whole: Path, data: st.DataObject) -> None:
+    runs = copy_of(whole, "damaged")
+    folder = runs / SWEEPS / FOLDER
+    for name in data.draw(st.lists(st.sampled_from(FILES), min_size=1, max_size=2, unique=True)):
+        damage(folder / name, data.draw)
+    video = SweepFolder(folder).video("a", num_points=len(GRID))
+    assert video is None or not video.error or "\n" not in video.error
+    scores = score_sweep(folder, SPLIT, GRID)
+    assert "b" not in scores.errors
+    assert all(reason and "\n" not in reason for reason in scores.errors.values())
+    for metric in scores.metrics:
+        with suppress(ValueError):  # undefined at every point
+            find_best(scores, metric)
+    for read in (lambda: SweepFolder(folder).content(), lambda: read_sweep(folder)):
+        assert "\n" not in refusal_of(read)
+    is_read = not refusal_of(lambda: SweepFolder(folder).content())
+    look_at_page(runs)
+    refused = refusal_of(lambda: resume(folder))
+    assert "\n" not in refused
+    if is_read and (folder / "sweep.json").exists():
+        assert not refused or "holds a sweep with" in refused
+
+
+def resume(folder: Path) -> None:
+    settings = json.loads((folder.parent.parent.parent / "whole" / SWEEPS / FOLDER / "sweep.json").read_text())
+    with claim_sweep(folder, settings["settings"], resume=True):
+        pass
+
+
+def look_at_page(runs: Path) -> None:
+    """Show a run with its damaged sweep, and another run, as the page does."""
+    shutil.copytree(runs / "run", runs / "other", dirs_exist_ok=True)
+    batches = page_of(runs)
+    for name in ("run", "other"):
+        for metric in (RECOMMENDED, "F1", FAILURES):
+            *shown, size = sweeping.enter_sweep(batches, name, metric, 5)
+            view = SweepView(*shown)
+            assert ("Exact: " in view.said) != ("Preview from the traces" in view.said)
+            assert "\n" not in view.said
+            assert size == 5
+        for table in ("sweep.csv", "sweep.json"):
+            assert all(path is not None for path in download_sweep(batches, name, 5, table))

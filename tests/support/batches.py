@@ -1,0 +1,117 @@
+"""Small splits of drawn videos for the batch, and its tables with what is measured left out."""
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engine.config import StreamConfig
+from eval.data.loading import read_split
+from eval.metrics.text import TextScorer
+from eval.reports.scoring import ScoreSettings, score_run, write_tables
+from eval.runs.batch import VideoDone, run_batch
+from eval.runs.folder import RunFolder
+from eval.runs.worker import Work
+from eval.sweeps.exact import SweepProgress, run_sweep
+from eval.sweeps.grid import Grid
+from tests.support.fakes import count_letters
+
+MEASURED = {"reused_features", "wall_s", "peak_memory_mb", "in_time_share", "frames_per_s"}
+SHORT = StreamConfig(lookahead=8, max_new_tokens=8, max_update_tokens=6, max_updates_per_frame=2)
+NO_JAVA = Path("/nowhere/java")
+SCORING = ScoreSettings(text_encoder="letters")
+
+
+def write_split(folder: Path, *videos: object) -> Path:
+    """Write a manifest."""
+    (folder / "split.json").write_text(json.dumps({"videos": videos}), encoding="utf-8")
+    return folder / "split.json"
+
+
+def copies(demo_manifest: Path, folder: Path, number: int) -> list[dict[str, Any]]:
+    """Return records of so many videos of 6 s, each a file of its own in ``folder``."""
+    first = json.loads(demo_manifest.read_text(encoding="utf-8"))["videos"][0]
+    videos = []
+    for index in range(number):
+        shutil.copy(demo_manifest.parent / first["video_path"], folder / f"v{index}.mp4")
+        videos.append({**first, "video_id": f"v{index}", "video_path": f"v{index}.mp4", "fps": 2.0 + index})
+        videos[-1]["num_frames"] = 6 * (2 + index)
+    return videos
+
+
+def work_of(checkpoint: Path, **changes: Any) -> Work:
+    """Return the work of the tests: a tiny checkpoint and short responses."""
+    return Work(checkpoint=str(checkpoint), config=SHORT, **changes)
+
+
+def run_to_end(split: Path, work: Work, out: Path, **options: Any) -> list[VideoDone]:
+    """Run a batch and write its tables, as the command line does; return what was done."""
+    options = {"devices": "cpu:2", **options}
+    done = [event for event in run_batch(read_split(split), work, out=out, **options) if isinstance(event, VideoDone)]
+    write_scores(split, out)
+    return done
+
+
+def sweep(split: Path, work: Work, grid: Grid, out: Path, **options: Any) -> list[SweepProgress]:
+    """Sweep to the end; return how it went."""
+    return list(begin_sweep(split, work, grid, out, **options))
+
+
+def begin_sweep(split: Path, work: Work, grid: Grid, out: Path, **options: Any) -> Generator[SweepProgress]:
+    """Begin a sweep, with letters for meaning."""
+    options = {"scoring": SCORING, "encode": count_letters, "device": "cpu:1", **options}
+    return run_sweep(read_split(split), work, grid, out=out, **options)
+
+
+def write_scores(split: Path, out: Path) -> None:
+    """Write the tables of a run folder, with letters for meaning and without Java."""
+    with no_java() as scorer:
+        scored = score_run(out, read_split(split), SCORING, encode=count_letters, scorer=scorer)
+    write_tables(out, scored, RunFolder(out).settings() or {})
+
+
+@contextmanager
+def no_java() -> Iterator[TextScorer]:
+    """Open a scorer that finds no Java."""
+    with TextScorer(java=NO_JAVA, limit_s=1) as scorer:
+        yield scorer
+
+
+def tables(out: Path) -> dict[str, Any]:
+    """Return what stands in a run folder, without times and memory."""
+    rows = list(csv.DictReader(io.StringIO((out / "videos.csv").read_text(encoding="utf-8"))))
+    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    for part in ("scores", "intervals", "num_undefined"):
+        metrics[part] = without_measured(metrics[part])
+    outputs = {
+        path.name: [_without_times(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for path in sorted(out.glob("*.jsonl"))
+    }
+    records = {
+        path.name: without_measured(json.loads(path.read_text(encoding="utf-8")))
+        for path in sorted(out.glob("*.record.json"))
+    }
+    return {
+        "videos": [without_measured(row) for row in rows],
+        "columns": (out / "columns.csv").read_text(encoding="utf-8"),
+        "metrics": metrics,
+        "outputs": outputs,
+        "records": records,
+    }
+
+
+def without_measured(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without the columns that are measured."""
+    return {
+        name: value
+        for name, value in row.items()
+        if name not in MEASURED and not name.startswith(("latency_", "first_token_"))
+    }
+
+
+def _without_times(line: str) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(line).items() if not name.endswith("_ms")}

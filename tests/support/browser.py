@@ -1,0 +1,157 @@
+"""The page in a browser: its process, and what a test does on it."""
+
+import signal
+import socket
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from tests.support.programs import Program, start
+
+CHROMIUM = next(filter(Path.exists, map(Path, ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium"))), None)
+"""The browser without windows starts pages in three quarters of the time."""
+NEEDS_CHROMIUM = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium-headless-shell"),
+]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--autoplay-policy=no-user-gesture-required",
+]
+START_S = 300.0
+STATUS = "#status [role=status]"
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    """Start Chromium without a window."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@contextmanager
+def serve(*, data: Path, checkpoint: Path, runs: Path, more: Sequence[str] = ()) -> Iterator[str]:
+    """Serve ``tests.support.app_page`` on a free port and yield its address; ``more`` options follow the usual ones."""
+    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu", *more]
+    with _served("tests.support.app_page", *options, "--port") as address:
+        yield address
+
+
+@contextmanager
+def serve_scripted(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]:
+    """Serve ``tests.support.scripted_page`` on a free port and yield its address."""
+    options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu"]
+    with _served("tests.support.scripted_page", *options, "--port") as address:
+        yield address
+
+
+@contextmanager
+def serve_player(folder: Path) -> Iterator[str]:
+    """Serve ``tests.support.player_page`` of a folder on a free port and yield its address."""
+    with _served("tests.support.player_page", str(folder)) as address:
+        yield address
+
+
+@contextmanager
+def serve_stream(folder: Path) -> Iterator[str]:
+    """Serve ``tests.support.stream_page`` of a folder on a free port and yield its address."""
+    with _served("tests.support.stream_page", str(folder)) as address:
+        yield address
+
+
+def start_player(folder: Path, *, port: int) -> Program:
+    """Serve ``tests.support.player_page`` of a folder until the process is killed."""
+    program = start("tests.support.player_page", [str(folder), str(port)])
+    _wait(program, f"http://127.0.0.1:{port}")
+    return program
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def _served(module: str, *options: str) -> Iterator[str]:
+    """Run a module that serves on the port that is its last argument."""
+    port = free_port()
+    program = start(module, [*options, str(port)])
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait(program, address)
+        yield address
+    finally:
+        program.end()
+
+
+def open_page(page: Page, address: str) -> None:
+    """Open the page and wait until it is ready."""
+    page.goto(address)
+    wait_for_status(page, "Press Run|Upload a video")
+
+
+def wait_for_status(page: Page, pattern: str, *, timeout_s: float = 120, status: str = STATUS) -> str:
+    """Wait until a status line matches a pattern; return it."""
+    matches = "([selector, pattern]) => RegExp(pattern).test(document.querySelector(selector)?.textContent ?? '')"
+    try:
+        page.wait_for_function(matches, arg=[status, pattern], timeout=1000 * timeout_s)
+    except PlaywrightTimeout as error:
+        said = page.evaluate("(selector) => document.querySelector(selector)?.textContent", status)
+        raise AssertionError(f"{status} says {said!r} instead of {pattern!r}") from error
+    return page.locator(status).text_content() or ""
+
+
+def upload(page: Page, path: Path, pattern: str) -> str:
+    """Upload a file and wait for a status that matches; return it."""
+    page.set_input_files("#upload input[type=file]", path)
+    return wait_for_status(page, pattern)
+
+
+def run(page: Page) -> str:
+    """Run and wait for the end; return the status."""
+    page.click("#run")
+    return wait_for_status(page, "^(⚠ )?Done")
+
+
+def rows(page: Page) -> list[str]:
+    """Return the texts of the player's transcript, a row each."""
+    script = "[...document.querySelectorAll('.ss-row')].map((row) => row.textContent)"
+    texts: list[str] = page.evaluate(script)
+    return texts
+
+
+def inspect(page: Page) -> dict[str, Any]:
+    """Return what the player shows, as it says itself."""
+    seen: dict[str, Any] = page.evaluate("document.querySelector('.ss').inspect()")
+    return seen
+
+
+def _wait(program: Program, address: str) -> None:
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and program.is_running:
+        try:
+            urllib.request.urlopen(address, timeout=2).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    program.end(signal.SIGKILL)
+    raise RuntimeError(f"the page did not start: {program.output()}")

@@ -1,0 +1,94 @@
+"""A small split with a run, reviewed by two who do not agree, for the reviews tab."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from app.reviews.actions import Action, Verdict
+from app.reviews.events import reference_event
+from app.reviews.store import open_store
+from engine.records import FrameOutput
+from eval.annotations.corrections import Correction, name_turns
+from eval.data.loading import read_samples
+from eval.runs.folder import RunFolder, VideoRecord, write_settings
+from tests.support.batches import copies
+from tests.support.fakes import anybody
+
+HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
+SAID: dict[str, Sequence[Verdict]] = {
+    "ann": ("correct", "correct", "missed", "correct"),
+    HOSTILE: ("correct", "correct", "missed", "unclear"),
+}
+"""Verdicts on the first turns of ``v0``; they differ on ``S2->start`` at 2 s."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reviewed:
+    """Where it lies."""
+
+    split: Path
+    """The manifest ``test.json``; its second video has a hostile name."""
+    runs: Path
+    """Holds the run ``a`` and the store."""
+    store: Path
+    """The store of reviews."""
+
+
+def write_reviewed(demo_manifest: Path, folder: Path) -> Reviewed:
+    """Write three videos of 6 s, a run of them, and a store with verdicts and corrections on the first."""
+    videos = copies(demo_manifest, folder, 3)
+    videos = [{**video, "fps": 2.0, "num_frames": 12} for video in videos]  # turns at the starts of frames
+    videos[1]["video_id"] = HOSTILE
+    split = folder / "test.json"
+    split.write_text(json.dumps({"videos": videos}), encoding="utf-8")
+    runs = folder / "runs"
+    run = RunFolder(runs / "a")
+    for sample in read_samples(split):
+        states = dict.fromkeys((step.id for step in sample.steps), "not_started")
+        outputs = [output(index, index / sample.fps, states) for index in range(sample.num_frames)]
+        run.keep(VideoRecord(video_id=sample.video_id, source="s", num_frames=sample.num_frames), outputs)
+    write_settings(run.path, {"split": str(split.resolve()), "model_digest": "m"})
+    store = runs / "reviews.sqlite"
+    fill(split, store)
+    return Reviewed(split=split, runs=runs, store=store)
+
+
+def output(index: int, time_s: float, states: dict[str, str]) -> FrameOutput:
+    return FrameOutput(
+        frame_index=index,
+        time_s=time_s,
+        speak_prob=0.75,
+        update_prob=0.25,
+        response="Let's go." if index == 2 else None,
+        updates=(),
+        dst_state=states,
+        cache_tokens=9,
+        refreshed=False,
+        latency_ms=1.0,
+    )
+
+
+def fill(split: Path, where: Path) -> None:
+    """Keep the verdicts of ``SAID``, corrections of one turn that differ, and one that does not fit."""
+    sample = read_samples(split)[0]
+    names = name_turns(sample.turns)
+    corrections = [
+        Correction(reviewer=who, kind="text", turn=names[0], text=f"Begin. {who}") for who in ("ann", HOSTILE)
+    ]
+    gone = names[0].__class__(role="assistant", time_s=0.5, text="Something older.")
+    corrections.append(Correction(reviewer="ann", kind="delete", turn=gone))
+    with open_store(where) as store:
+        for who, verdicts in SAID.items():
+            for name, verdict in zip(names, verdicts, strict=False):
+                event = reference_event("v0", name)
+                store.append(Action(kind="verdict", reviewer=who, video_id="v0", event=event, verdict=verdict))
+        for found in corrections:
+            store.append(Action(kind="correction", reviewer=found.reviewer, video_id="v0", correction=found))
+
+
+def clicked_by(**who: Any) -> Any:
+    """Return a request as Gradio hands it to events, of whom ``tests.support.fakes.anybody`` says."""
+    return SimpleNamespace(request=anybody(**who))

@@ -1,0 +1,11 @@
+"""``python -m eval`` without Java, which takes seconds to start and is not what a test of signals looks at."""
+
+import sys
+from unittest.mock import patch
+
+from eval.__main__ import main
+from tests.support.batches import no_java
+
+if __name__ == "__main__":
+    with patch("eval.__main__.TextScorer", no_java):
+        sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+"""Fakes that run the real engine in milliseconds: a scripted runner for the control, and a tiny random model."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
+
+from assets.tiny import train_tokenizer
+from engine.control.policies import Decision
+from engine.control.requests import Answer, Control, Frames, Image, Pass, Reading
+from engine.model.checkpoint import Checkpoint, load_model, save_model
+from engine.model.frame_encoder import FrameFeatures
+from engine.model.prompt import Prompt
+from engine.model.smolvlm import Pooling, StreamingModel
+from engine.records import FrameOutput, Step
+
+UPDATE, RESPONSE, EOS = 1, 2, 3
+STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
+TEXTS = (
+    "System: You are a helpful assistant.\n\nTask: build the toy truck\nSteps:\n- S1: attach the wheel (NOT_STARTED)\n"
+    "- S2: put on the roof (IN_PROGRESS)\n- S3: load the block (COMPLETED)\n\nDialogue Context:\n"
+    "Current step states - Step S1: not_started, Step S2: in_progress, Step S3: completed",
+    "User: What is next?",
+    "S1->start",
+    "S2->complete",
+    "Good. Now put on the roof. Careful, pick up the wheel again.",
+)
+
+
+class CharacterScript:
+    """A script whose tokens are the characters of the text, shifted past the special ids."""
+
+    update_id, response_id, eos_id = UPDATE, RESPONSE, EOS
+
+    def schema(self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> tuple[int, ...]:
+        return self.words(goal + "|" + ",".join(f"{step.id}={state[step.id]}" for step in steps) + "|")
+
+    def user_turn(self, text: str) -> tuple[int, ...]:
+        return self.words(f"<{text}>")
+
+    def words(self, text: str) -> tuple[int, ...]:
+        return tuple(ord(character) + 10 for character in text)
+
+    def text(self, ids: Sequence[int]) -> str:
+        return "".join(chr(token - 10) for token in ids)
+
+
+@dataclass
+class ScriptedRunner:
+    """Answers the control from a plan, and keeps the context that a model would have seen.
+
+    ``turns`` maps a frame to its updates and response; whether a turn triggers depends on the context alone, so the
+    answers are the same however the frames are chunked.
+    """
+
+    turns: Mapping[int, tuple[tuple[str, ...], str | None]]
+    num_frames: int
+    tokens_per_frame: int = 1
+    script: "CharacterScript | Prompt" = field(default_factory=CharacterScript)
+    context: list[int | Image] = field(default_factory=list)
+    longest: int = 0
+    num_passes: int = 0
+    requests: list[Pass] = field(default_factory=list)
+
+    def drive(self, control: Control) -> list[FrameOutput]:
+        """Run a control to its end."""
+        outputs: list[FrameOutput] = []
+        answer: Answer = None
+        while True:
+            try:
+                step = control.send(answer)
+            except StopIteration:
+                return outputs
+            answer = None
+            if isinstance(step, FrameOutput):
+                outputs.append(step)
+            elif isinstance(step, Frames):
+                answer = tuple(index / 2 for index in range(step.first, min(step.first + step.most, self.num_frames)))
+            else:
+                answer = self.read(step)
+
+    def read(self, request: Pass) -> Reading:
+        assert 0 <= request.keep <= len(self.context), "a crop can only shorten the context"
+        assert request.feed, "a pass feeds something"
+        self.num_passes += 1
+        self.requests.append(request)
+        del self.context[request.keep :]
+        for piece in request.feed:
+            self.context += [piece] * (self.tokens_per_frame if isinstance(piece, Image) else 1)
+        self.longest = max(self.longest, len(self.context))
+        context = self.context
+        return Reading(
+            decisions=tuple(self._decide(context[: request.keep + at + 1]) for at in request.decide_at),
+            tokens=tuple(self._pick(context[: request.keep + at + 1]) for at in request.pick_at),
+        )
+
+    def _decide(self, context: list[int | Image]) -> Decision:
+        at = context[-1]
+        if not isinstance(at, Image):
+            assert at == self.script.eos_id, "heads are read at images and after an update"
+            updates, written = self._turn(context)
+            is_planned = len(written) < len(updates) and written == [
+                self.script.words(text) for text in updates[: len(written)]
+            ]
+            return Decision(speak_prob=0.0, update_prob=0.9 if is_planned else 0.1)
+        updates, response = self.turns.get(at.frame_index, ((), None))
+        return Decision(speak_prob=0.1 if response is None else 0.9, update_prob=0.9 if updates else 0.1)
+
+    def _turn(self, context: list[int | Image]) -> tuple[tuple[str, ...], list[tuple[int, ...]]]:
+        """Return the updates planned for the last frame of a context, and those that stand in it."""
+        since = next(n for n, piece in enumerate(reversed(context)) if isinstance(piece, Image))
+        image = context[-1 - since]
+        assert isinstance(image, Image)
+        written: list[list[int]] = []
+        is_update = False
+        for token in context[len(context) - since :]:
+            assert isinstance(token, int)
+            if token in (self.script.update_id, self.script.response_id):
+                is_update = token == self.script.update_id
+                written += [[]] * is_update
+            elif is_update and token != self.script.eos_id:
+                written[-1] = [*written[-1], token]
+        return self.turns.get(image.frame_index, ((), None))[0], [tuple(ids) for ids in written]
+
+    def _pick(self, context: list[int | Image]) -> int:
+        """Pick the planned token; where the context has left the plan, end the turn."""
+        script = self.script
+        openings = (script.update_id, script.response_id)
+        place = next(n for n in range(len(context) - 1, -1, -1) if context[n] in openings)
+        frame = next(piece.frame_index for piece in reversed(context[:place]) if isinstance(piece, Image))
+        updates, response = self.turns.get(frame, ((), None))
+        text = response or ""
+        if context[place] == script.update_id:
+            number = len(self._turn(context[: place + 1])[1]) - 1
+            text = updates[number] if number < len(updates) else ""
+        planned, written = [*script.words(text), script.eos_id], context[place + 1 :]
+        return planned[len(written)] if written == planned[: len(written)] else script.eos_id
+
+
+def tiny_model(*, pooling: Pooling = "mean", feature_dim: int | None = None, seed: int = 0) -> StreamingModel:
+    """Build a random SmolVLM of a few thousand parameters: images of 24 x 24, 4 tokens each before pooling."""
+    torch.manual_seed(seed)
+    tokenizer = train_tokenizer(TEXTS)
+    text = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = SmolVLMConfig(
+        vision_config={
+            "hidden_size": 16,
+            "intermediate_size": 32,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "image_size": 24,
+            "patch_size": 6,
+        },
+        text_config=text
+        | {
+            "model_type": "llama",
+            "num_key_value_heads": 2,
+            "vocab_size": len(tokenizer),
+            "max_position_embeddings": 4096,
+            "pad_token_id": 0,
+            "eos_token_id": 1,
+            "initializer_range": 0.3,
+        },
+        scale_factor=2,
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        tie_word_embeddings=True,
+        pad_token_id=0,
+    )
+    model = StreamingModel(SmolVLMForConditionalGeneration(config), pooling=pooling, feature_dim=feature_dim)
+    for head in (model.speaking_decision_head, model.dst_update_head):
+        torch.nn.init.normal_(head.weight, std=0.3)
+    return model
+
+
+def tiny_checkpoint(folder: Path, *, pooling: Pooling = "mean", seed: int = 0, is_terse: bool = False) -> Checkpoint:
+    """Save a tiny random model and load it again; a terse one ends its texts after a few words, not at the limit."""
+    model = tiny_model(pooling=pooling, seed=seed)
+    if is_terse:
+        with torch.no_grad():
+            model.vlm.get_input_embeddings().weight[1] *= 3  # <eos>: a longer embedding is likelier to come
+    save_model(folder, model, train_tokenizer(TEXTS), dtype=torch.float32)
+    return load_model(folder, device="cpu")
+
+
+def nan_checkpoint(folder: Path) -> Checkpoint:
+    """Save a tiny model whose probability of speaking is nan, as of one whose training went astray, and load it."""
+    model = tiny_model()
+    torch.nn.init.constant_(model.speaking_decision_head.weight, torch.nan)
+    save_model(folder, model, train_tokenizer(TEXTS), dtype=torch.float32)
+    return load_model(folder, device="cpu")
+
+
+def random_frames(checkpoint: Checkpoint, num_frames: int, *, seed: int = 0) -> Iterator[FrameFeatures]:
+    """Make frames of random features."""
+    random = torch.Generator().manual_seed(seed)
+    shape = (checkpoint.model.tokens_per_frame, checkpoint.model.feature_dim)
+    for index in range(num_frames):
+        yield FrameFeatures(index=index, time_s=index / 2, features=torch.randn(shape, generator=random))
+
+
+def counting(items: Iterator[FrameFeatures], seen: Callable[[int], None]) -> Iterator[FrameFeatures]:
+    """Pass frames on, telling ``seen`` of each index."""
+    for item in items:
+        seen(item.index)
+        yield item
+
+
+def count_letters(texts: list[str]) -> np.ndarray:
+    """Encode texts as counts of their characters: a text encoder in no time."""
+    return np.array([[text.count(chr(code)) for code in range(32, 127)] for text in texts], float)
+
+
+def anybody(*, token: str = "", session: dict[str, Any] | None = None) -> Any:
+    """Return a request as Gradio hands it to server functions; with a token, of somebody who signed in as ann."""
+    page = SimpleNamespace(cookie_id="x", tokens={"secret": "ann"})
+    return SimpleNamespace(scope={"session": session or {}}, app=page, cookies={"access-token-x": token})

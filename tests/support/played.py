@@ -1,0 +1,97 @@
+"""A run of 10 s in which something of everything goes wrong, for the player and for reviewers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from app.player.payload import pack_run
+from app.player.session.run import Run
+from app.reviews.events import name_events
+from app.videos import Clip
+from engine.config import StreamConfig
+from engine.control.controller import Task
+from engine.records import FrameOutput, Step, UserTurn
+from eval.annotations.corrections import name_turns
+from eval.data.samples import Sample, Turn
+from eval.data.writers import write_samples
+from eval.metrics.failures import JudgedVideo, judge_video
+from tests.support.fakes import count_letters
+
+HOSTILE = "<img src=x onerror=window.hacked=1> {{window.hacked=1}} ${window.hacked=1} </script> مرحبا 🙂 " + "x" * 5000
+STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
+
+
+def make_run(folder: Path, *, text: str = "", seed: int = 0) -> Run:
+    """Make a run of 10 s at 2 fps in which something of everything goes wrong; ``text`` goes into every lane."""
+    rng = np.random.default_rng(seed)
+    turns = (
+        Turn(time_s=1.0, role="update", text="S1->start"),
+        Turn(time_s=1.0, role="assistant", text=f"Now the wheel. {text}"),
+        Turn(time_s=3.0, role="user", text=f"What is next? {text}"),
+        Turn(time_s=4.0, role="update", text="S1->complete"),
+        Turn(time_s=4.0, role="assistant", text=f"Now the roof. {text}"),
+        Turn(time_s=6.0, role="assistant", text=f"Careful! {text}"),
+        Turn(time_s=8.5, role="update", text="S2->start"),
+    )
+    sample = Sample(
+        video_id="a",
+        video_path=folder / "a.mp4",
+        fps=2.0,
+        num_frames=20,
+        goal="build",
+        steps=tuple(replace(step, name=f"{step.name} {text}") for step in STEPS),
+        turns=turns,
+        initial_state={},
+    )
+    writes: dict[int, tuple[tuple[str, ...], str | None]] = {
+        2: (("S1->start",), f"Now the wheel. {text}"),
+        7: (("S1->complete", "S2->begin"), None),
+        11: ((), f"Now the roof. {text}"),
+        18: ((), f"!?%&/ 12345 {text}"),
+    }
+    states = {2: {"S1": "in_progress"}, 7: {"S1": "completed"}}
+    state, outputs = {"S1": "not_started", "S2": "not_started"}, []
+    for index in range(20):
+        updates, response = writes.get(index, ((), None))
+        state = {**state, **states.get(index, {})}
+        outputs.append(
+            FrameOutput(
+                frame_index=index,
+                time_s=index / 2,
+                speak_prob=float(rng.uniform(0.5, 1) if response else rng.uniform(0, 0.5)),
+                update_prob=float(rng.uniform(0.5, 1) if updates else rng.uniform(0, 0.5)),
+                response=response,
+                updates=updates,
+                dst_state=state,
+                cache_tokens=100 + 3 * index if index < 15 else 60,
+                refreshed=index == 15,
+                latency_ms=float(rng.uniform(1, 9)),
+            )
+        )
+    clip = Clip(
+        name="a", path=folder / "a.mp4", fps=2.0, num_frames=20, duration_s=10.0, sample=sample, is_bundled=True
+    )
+    return Run(
+        clip=clip,
+        task=Task(goal="build", steps=sample.steps, user_turns=(UserTurn(time_s=3.0, text=f"What is next? {text}"),)),
+        config=StreamConfig(),
+        outputs=tuple(outputs),
+        is_finished=True,
+    )
+
+
+def judge(run: Run) -> JudgedVideo:
+    assert run.clip.sample is not None
+    return judge_video(run.clip.sample, run.outputs, encode=count_letters)
+
+
+def write_reviewed(path: Path, run: Run, judged: JudgedVideo) -> None:
+    """Write a run as the player shows it to reviewers, and beside it the split that it is from."""
+    sample = run.clip.sample
+    assert sample is not None
+    names = name_turns(sample.turns)
+    events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
+    path.write_text(pack_run(run, judged, events=events), encoding="utf-8")
+    (path.parent / "reviews").mkdir()
+    write_samples(path.parent / "reviews" / "split.json", [sample], form="manifest")

@@ -1,0 +1,83 @@
+"""A player that reviewers use, in a browser: its folder, and what a test does on it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from engine.video.writer import write_h264
+from tests.conftest import moving_square
+from tests.support.browser import inspect
+from tests.support.played import judge, make_run, write_reviewed
+
+
+def make_folder(folder: Path) -> Path:
+    """Write a video, its run and the split that it is from."""
+    run = make_run(folder)
+    write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
+    write_reviewed(folder / "a.json", run, judge(run))
+    return folder
+
+
+def open_player(browser: Browser | BrowserContext, address: str, *, reviewer: str = "") -> Page:
+    page = browser.new_page()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(address)
+    page.wait_for_selector(".ss-row")
+    page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
+    if reviewer:
+        name_reviewer(page, reviewer)
+    return page
+
+
+def name_reviewer(page: Page, name: str) -> None:
+    page.click("[data-tab=review]")
+    page.fill(".ss-who", name)
+    page.keyboard.press("Enter")
+    page.wait_for_function("!document.querySelector('.ss').inspect().isAsking")
+    page.wait_for_timeout(100)
+
+
+@contextmanager
+def watched_player(browser: Browser | BrowserContext, address: str, *, reviewer: str = "") -> Iterator[Page]:
+    """Open the player; nothing may be asked of another host, and no script may fail."""
+    page = open_player(browser, address, reviewer=reviewer)
+    asked, wrong = list[str](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    yield page
+    page.close()
+    assert {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))} <= {"127.0.0.1"}
+    assert wrong == []
+
+
+def wait_until_saved(page: Page) -> dict[str, Any]:
+    page.wait_for_function(
+        "(() => { const seen = document.querySelector('.ss').inspect(); return seen.saved && !seen.waiting; })()"
+    )
+    page.wait_for_timeout(100)
+    return inspect(page)
+
+
+def press(page: Page, *keys: str) -> dict[str, Any]:
+    for key in keys:
+        page.keyboard.press(key)
+        page.wait_for_timeout(60)
+    return wait_until_saved(page)
+
+
+def go_to(page: Page, kind: str, text: str) -> dict[str, Any]:
+    """Step to an event by its keys; return it, or the side of its pair that was asked for."""
+    page.keyboard.press("Home")
+    page.wait_for_timeout(100)
+    for _ in range(60):
+        event: dict[str, Any] | None = inspect(page)["event"]
+        for side in [event, event.get("pair")] if event else []:
+            if side and side["kind"] == kind and side["text"].startswith(text):
+                return dict(side)
+        page.keyboard.press("w")
+        page.wait_for_timeout(60)
+    raise AssertionError(f"there is no event {kind} {text}")

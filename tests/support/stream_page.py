@@ -1,0 +1,74 @@
+"""A page whose player shows a streaming run, one click at a time: ``python -m tests.support.stream_page FOLDER PORT``.
+
+The folder has ``a.mp4``. ``step`` adds frames, ``burst`` adds many, ``whole`` sends the run so far packed as a whole,
+``begin`` begins again.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+
+from app.player.component import CSS as PLAYER_CSS
+from app.player.component import make_player
+from app.player.increments import Streams
+from app.player.payload import pack_run
+from app.theme import CSS, make_theme
+from tests.support.long_run import make_long_run
+
+NUM_FRAMES, NUM_TURNS, STEP = 2000, 900, 7
+
+
+class Scripted:
+    """A run that streams as the buttons say."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run = make_long_run(folder / "a.mp4", num_frames=NUM_FRAMES, num_turns=NUM_TURNS, num_steps=4)
+        self.streams = Streams()
+        self.begin()
+
+    def begin(self) -> str:
+        self.increments = self.streams.begin(replace(self.run, outputs=(), is_finished=False))
+        self.step()
+        return self.increments.since(0)
+
+    def step(self) -> None:
+        reached = len(self.increments.outputs)
+        for output in self.run.outputs[reached : reached + STEP]:
+            self.increments.add(output)
+
+    def burst(self) -> None:
+        for _ in range(100):
+            self.step()
+
+    def whole(self) -> str:
+        return pack_run(replace(self.run, outputs=tuple(self.increments.outputs), is_finished=False))
+
+
+def main(folder: Path, port: int) -> None:
+    """Serve until interrupted."""
+    scripted = Scripted(folder)
+    with gr.Blocks(analytics_enabled=False, fill_width=True) as page:
+        with gr.Row():
+            names = ("begin", "step", "burst", "whole")
+            buttons = {name: gr.Button(name, elem_id=name) for name in names}
+        with gr.Column(elem_id="stage"):
+            gr.Video(str(folder / "a.mp4"), show_label=False, interactive=False, buttons=[], elem_id="video")
+            player = make_player(video_id="video", elem_id="player", streams=scripted.streams)
+        for name in names:
+            shown = player if name in ("begin", "whole") else None
+            buttons[name].click(getattr(scripted, name), None, shown, show_progress="hidden")
+    page.launch(
+        server_port=port,
+        allowed_paths=[str(folder)],
+        css=CSS + PLAYER_CSS,
+        theme=make_theme(),
+        ssr_mode=False,
+        quiet=True,
+        enable_monitoring=False,
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

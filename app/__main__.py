@@ -30,15 +30,15 @@ from app.guard import LOOPBACK, HostRules, RequestGuard
 from app.identity import read_users
 from app.page import build_page
 from app.player.component import CSS as PLAYER_CSS
-from app.player.handlers import Bench
+from app.player.context import Bench
+from app.player.review_context import Desk
 from app.player.session.recordings import BUDGET_BYTES, KeptRecordings
-from app.reviews.context import Desk
 from app.reviews.store import check_place, open_store
 from app.theme import CSS, make_theme
 from app.transcode import DisplayCopies, serving_folder
 from app.videos import MAX_UPLOAD_BYTES, read_demos, read_splits
 from engine.errors import EngineError
-from engine.model.checkpoint import load_model
+from engine.loading import load_model
 from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.sentence_encoders import EMBEDDED, load_encoder

@@ -14,13 +14,13 @@ from app.batch.tab import make_batch_tab
 from app.formatting import shorten_ids
 from app.player import handlers, reruns, streaming, uploads
 from app.player.component import make_player
+from app.player.context import Bench
 from app.player.downloads import SAVE, export_run, make_download
-from app.player.handlers import Bench
 from app.player.inspection import inspect_run
+from app.player.review_context import Desk
 from app.player.views import Buttons, ClipView, RunView, Thresholds
 from app.review_tab.api import answer
 from app.review_tab.tab import make_desk_tab
-from app.reviews.context import Desk
 from app.widgets import AT_ONCE, MODEL, MOVE, THRESHOLD, make_line
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."

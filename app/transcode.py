@@ -18,7 +18,7 @@ from threading import Lock
 from gradio.utils import get_upload_folder
 
 from engine.errors import VideoError
-from engine.records import write_whole
+from engine.io import write_whole
 from engine.video.reader import probe
 from engine.video.writer import convert_for_browser
 

@@ -36,12 +36,13 @@ from assets.recipes import RECIPES
 from assets.scene import FPS, Difficulty, Scene, make_scene
 from assets.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
 from engine.dialogue import STATES
+from engine.io import write_whole
 from engine.model.checkpoint import save_model
 from engine.model.heads import write_tensors
 from engine.model.preprocessing import Normalization, normalize_images
 from engine.model.prompt import Prompt, schema_text
 from engine.model.smolvlm import StreamingModel
-from engine.records import Step, write_whole
+from engine.records import Step
 from engine.training.trainer import TrainConfig, TrainingClip, TrainingSequence, TrainingTurn, build_sequence, train
 
 VISION_SEED = 1_000_000

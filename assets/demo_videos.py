@@ -21,7 +21,7 @@ from assets.build import goal
 from assets.draw import draw_frame
 from assets.recipes import HELD_OUT_FAMILY
 from assets.scene import FPS, Difficulty, Scene, make_scene
-from engine.records import write_whole
+from engine.io import write_whole
 from engine.video.writer import write_h264
 
 Kind = Literal["easy", "easy-permuted", "hard", "hard-permuted"]

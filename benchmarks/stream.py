@@ -15,7 +15,8 @@ import torch
 from engine.config import StreamConfig
 from engine.control.controller import Task
 from engine.dialogue import parse_steps
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.streamer import Streamer
 

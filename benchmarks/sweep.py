@@ -12,7 +12,7 @@ import torch
 from engine.bench.modes import read_videos
 from engine.config import StreamConfig
 from engine.control.requests import PassCounts
-from engine.model.checkpoint import load_model
+from engine.loading import load_model
 from engine.replay import Thresholds, sweep
 from engine.streamer import Streamer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from engine.model.checkpoint import load_model
+from engine.loading import load_model
 from engine.model.kv_cache import KVCache
 from engine.model.smolvlm import StreamingModel
 

@@ -38,7 +38,8 @@ from engine.control.controller import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
 from engine.inference.cuda_graphs import GraphSetting
-from engine.model.checkpoint import Checkpoint, load_model, save_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint, save_model
 from engine.model.feature_files import feature_info, read_features, write_features
 from engine.model.frame_encoder import FrameFeatures, encode
 from engine.records import Step, check_probs, write_outputs

@@ -14,10 +14,11 @@ from torch import Tensor
 from engine.config import StreamConfig
 from engine.control.controller import Task
 from engine.control.draft_buffer import Read, Trace
-from engine.control.policies import Decision, read_decisions
+from engine.control.policies import Decision
 from engine.control.requests import Image
 from engine.control.speculator import Past
 from engine.errors import EngineError
+from engine.inference.readout import read_decisions
 from engine.inference.runner import embed
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures

@@ -1,14 +1,23 @@
-"""Texts from outside may hold half a surrogate pair, which Python and JSON can say and UTF-8 cannot.
+"""Files and text that leave or enter the program: atomic writes, JSON and CSV.
 
-Records of runs keep such a text as it came, and JSON files escape it, so that it comes back. Where only UTF-8 will do,
-in a model, a table, XML, an answer to a browser, and in what splits and reviewers give, each half becomes ``?``.
+Texts from outside may hold half a surrogate pair, which Python and JSON can represent and UTF-8 cannot. Records of runs
+keep such a text as it came, and JSON files escape it, so that it comes back. Where only UTF-8 is possible (in a model,
+a table, XML, an answer to a browser) and in what splits and reviewers give, each half becomes ``?``.
 """
 
+import csv
 import json
+import math
+import os
 import re
-from collections.abc import Mapping
-from typing import Any
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
 
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # wide ones too
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -40,3 +49,70 @@ def load_json(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise json.JSONDecodeError("it is nested too deep", text[:1], 0) from None
+
+
+@contextmanager
+def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
+    """Open a temporary file beside ``path`` that takes its place, fsynced, when the block ends well.
+
+    After an exception, or a kill, ``path`` is as it was before. A link is followed. Raises ``ValueError``, before the
+    block begins, for a folder or a device.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder or a device; name a file to write")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") if binary else os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def harmless(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def write_csv(
+    path: Path, rows: Iterable[Mapping[str, str | float | None]], *, columns: Sequence[str] | None = None
+) -> None:
+    """Write rows as they come, whole or not at all; without ``columns`` they are those of the first row."""
+    waiting = iter(rows)
+    first = next(waiting, None)
+    names = list(first or ()) if columns is None else list(columns)
+    cells = ([to_cell(row.get(name)) for name in names] for row in (() if first is None else chain([first], waiting)))
+    write_rows(path, chain([names], cells))
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Write rows of cells that are harmless already, whole or not at all."""
+    with write_whole(path) as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON, whole or not at all; nan becomes null."""
+    with write_whole(path) as file:
+        file.write(to_json(_without_nan(content), indent=1) + "\n")
+
+
+def to_cell(value: str | float | None) -> str:
+    """Return a value as a CSV cell: harmless to a spreadsheet, and empty where it is unknown."""
+    if isinstance(value, str):
+        return harmless(plain(value))
+    return "" if value is None or math.isnan(value) else repr(value)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return [_without_nan(item) for item in value] if isinstance(value, list | tuple) else value

@@ -5,16 +5,12 @@ here; references (``Sample``, ``Turn``) live in ``eval`` and never share a recor
 """
 
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
 
 from engine.errors import EngineError
-from engine.io import to_json
+from engine.io import to_json, write_whole
 from engine.json_records import Amount, AmountOrNan, Count, ProbOrNan, check_regular, parse_record
 
 _EPSILON = 1e-6  # of a frame: 1.16 s * 25 fps is 28.999...
@@ -112,30 +108,6 @@ def check_probs(output: FrameOutput) -> FrameOutput:
             "short; choose another checkpoint or dtype"
         )
     return output
-
-
-@contextmanager
-def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """Open a temporary file beside ``path`` that takes its place, fsynced, when the block ends well.
-
-    After an exception, or a kill, ``path`` is as it was before. A link is followed. Raises ``ValueError``, before the
-    block begins, for a folder or a device.
-    """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is a folder or a device; name a file to write")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") if binary else os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:

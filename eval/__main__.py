@@ -26,7 +26,7 @@ from eval.cli_options import add_sweep_options, model_options, score_options, sc
 from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.sentence_encoders import load_encoder
-from eval.metrics.definitions import to_markdown
+from eval.metrics.definitions import NUM_FAILURES, to_markdown
 from eval.metrics.text import TextScorer
 from eval.reports.scoring import ScoredRun, ScoreSettings, score_run, write_tables
 from eval.reports.tables import format_scores
@@ -36,7 +36,7 @@ from eval.runs.import_results import import_results
 from eval.runs.progress import Progress
 from eval.sweeps.exact import SweepProgress, run_sweep
 from eval.sweeps.folder import claim_sweep, read_sweep, write_sweep
-from eval.sweeps.grid import DEFAULT_METRICS, FAILURES, SWEPT, Grid, GridScores, check_metrics, find_best, read_axis
+from eval.sweeps.grid import DEFAULT_METRICS, SWEPT, Grid, GridScores, check_metrics, find_best, read_axis
 from eval.sweeps.preview import PREVIEWED, preview, read_traces
 
 
@@ -89,7 +89,7 @@ def sweep(options: argparse.Namespace) -> int:
     """Score a split at every point of a grid and name the best; 1 when a video has no scores."""
     split = read_split(options.split, videos=options.videos)
     grid = Grid(speak=read_axis(options.speak), update=read_axis(options.update))
-    metrics = options.metric or (DEFAULT_METRICS if options.preview else (FAILURES, *DEFAULT_METRICS))
+    metrics = options.metric or (DEFAULT_METRICS if options.preview else (NUM_FAILURES, *DEFAULT_METRICS))
     check_metrics(metrics, known=PREVIEWED if options.preview else SWEPT)
     scores = (_preview if options.preview else _sweep)(split, grid, options)
     for video_id, reason in scores.errors.items():

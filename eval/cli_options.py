@@ -6,9 +6,10 @@ from typing import Final
 
 from engine.config import StreamConfig
 from eval.matching.sentence_encoders import EMBEDDED
+from eval.metrics.definitions import NUM_FAILURES
 from eval.reports.scoring import ScoreSettings
 from eval.runs.worker import Work
-from eval.sweeps.grid import DEFAULT_METRICS, FAILURES
+from eval.sweeps.grid import DEFAULT_METRICS
 
 BUNDLED: Final = Path(__file__).parent.parent / "assets" / "checkpoint"
 
@@ -84,7 +85,7 @@ def add_sweep_options(command: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="NAME",
         help="scores to choose the best point by; see docs/metrics.md "
-        f"(default: {FAILURES} where each point is run, and {' '.join(DEFAULT_METRICS)})",
+        f"(default: {NUM_FAILURES} where each point is run, and {' '.join(DEFAULT_METRICS)})",
     )
     command.add_argument(
         "--device", default="auto", help="auto, cuda:0, mps, cpu, or cpu:1 for one thread (default: %(default)s)"

@@ -11,7 +11,7 @@ import numpy as np
 from app.batch.context import Batches
 from app.batch.results import figure, interval_words, rounded
 from app.formatting import sentence
-from app.player.handlers import Bench
+from app.player.context import Bench
 from eval.data.samples import Sample
 from eval.metrics.definitions import METRICS, Metric, find_metric
 from eval.reports.compare_runs import FAILURE_SCORES, ComparedVideo

@@ -18,8 +18,7 @@ from app.formatting import sentence
 from app.player.downloads import file_name
 from app.transcode import find_table
 from engine.errors import EngineError
-from engine.io import load_json, plain
-from eval.reports.tables import to_cell, write_json, write_rows
+from engine.io import load_json, plain, to_cell, write_json, write_rows
 from eval.runs.folder import RunFolder
 from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
 from eval.runs.traces import read_provenance, traced_videos, write_traces

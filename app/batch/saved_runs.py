@@ -12,16 +12,18 @@ import gradio as gr
 from app.batch.compare import Compared
 from app.batch.context import Batches
 from app.formatting import clock, sentence
-from app.player.handlers import Bench, open_instead
+from app.player.context import Bench
+from app.player.handlers import open_instead
+from app.player.session.live_run import LiveRun
 from app.player.session.run import PAGE_SCORING, Run
-from app.player.views import Buttons, ClipView, LiveRun, Page, RunView, Thresholds, show_clip, show_run
+from app.player.views import Buttons, ClipView, Page, RunView, Thresholds, show_clip, show_run
 from app.videos import clip_of
 from engine.config import StreamConfig
 from engine.errors import EngineError
 from eval.data.samples import Sample
+from eval.metrics.definitions import NUM_FAILURES
 from eval.runs.folder import RunFolder, why_missing
 from eval.runs.worker import task_of
-from eval.sweeps.grid import FAILURES
 
 
 def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, event: gr.SelectData) -> Page:
@@ -41,7 +43,7 @@ def open_both(
         return _refuse(ValueError("no runs are compared; choose two"))
     video_id = batches.find_video(compared.a, str(event.row_value[0]))
     of_a, of_b = next(video.scores for video in compared.videos if video.video_id == video_id)
-    names = _order(batches, compared, is_b_first=of_b.get(FAILURES, 0) > of_a.get(FAILURES, 0))
+    names = _order(batches, compared, is_b_first=of_b.get(NUM_FAILURES, 0) > of_a.get(NUM_FAILURES, 0))
     return open_moment(bench, batches, live, video_id, names=names, open_at="worst")
 
 

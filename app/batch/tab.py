@@ -20,10 +20,10 @@ from app.batch.results import HEADERS, ORDERS
 from app.batch.selection.panel import make_choice_panel, wire_choice_panel, with_choice
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.panel import make_sweep_panel
+from app.player.context import Bench
 from app.player.downloads import SAVE, make_download
-from app.player.handlers import Bench
 from app.widgets import AT_ONCE, MOVE, THRESHOLD, make_line
-from eval.sweeps.grid import FAILURES
+from eval.metrics.definitions import NUM_FAILURES
 
 EVERY_S: Final = 1.0
 """How often a window asks how far its run is, while the tab is open."""
@@ -160,7 +160,7 @@ def make_batch_tab(
                         other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
                         who = gr.Dropdown(CHOICES, value="only B", label="Turns wrong in", elem_id="who")
                         by = gr.Dropdown(
-                            comparing.metric_choices(), value=FAILURES, label="Videos by", elem_id="compare_by"
+                            comparing.metric_choices(), value=NUM_FAILURES, label="Videos by", elem_id="compare_by"
                         )
                     said = make_line("compared")
                     held = gr.State(None)

@@ -25,12 +25,12 @@ from app.reviews.history import read_review
 from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from app.reviews.store import check_place, open_store
 from engine.errors import EngineError
+from engine.io import write_json
 from eval.annotations.corrected_samples import CorrectedSample
 from eval.annotations.corrections import TurnName
 from eval.data.loading import digest_split, read_samples
 from eval.data.samples import Sample
 from eval.data.writers import DETAILS, FORMS, UnheldError
-from eval.reports.tables import write_json
 from eval.runs.folder import RunFolder
 from eval.runs.traces import read_provenance, traced_videos, write_traces
 

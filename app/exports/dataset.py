@@ -14,7 +14,7 @@ import yaml
 
 from app.exports.rows import ROWS, Tables, column_types
 from engine.errors import EngineError
-from engine.records import write_whole
+from engine.io import write_whole
 
 try:
     import pyarrow

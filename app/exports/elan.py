@@ -18,8 +18,7 @@ from xml.etree import ElementTree
 
 from app.exports.spans import Span, list_spans, split_lanes
 from app.exports.tabulate import ReviewedVideo, tabulate
-from engine.io import plain
-from engine.records import write_whole
+from engine.io import plain, write_whole
 
 _SIGNS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
 _VISIBLE = str.maketrans(_SIGNS | dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd"))

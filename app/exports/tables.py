@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.exports.rows import ROWS, Tables, column_types
-from engine.records import write_whole
-from eval.reports.tables import harmless, write_json
+from engine.io import harmless, write_json, write_whole
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.exports.rows import Tables
 from app.exports.spans import list_spans
-from engine.records import write_whole
+from engine.io import write_whole
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;", "\0": "\ufffd"})
 

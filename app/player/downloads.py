@@ -14,11 +14,11 @@ from typing import Any, Final
 import gradio as gr
 
 from app.formatting import sentence
+from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
-from app.player.views import LiveRun
 from app.widgets import read_event
+from engine.io import write_json
 from engine.records import write_outputs
-from eval.reports.tables import write_json
 from eval.runs.traces import TracedVideo, write_traces
 
 RUN_FILES: Final = ("traces.csv", "outputs.jsonl", "provenance.json")

@@ -6,22 +6,20 @@ wrong with a video or an entry becomes a sentence in the status line. What a win
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from app.formatting import clock, sentence
-from app.player.increments import Streams
-from app.player.session.places import Recent
-from app.player.session.recordings import KeptRecordings
+from app.player.context import Bench
+from app.player.session.live_run import LiveRun
 from app.player.session.references import add_reference, describe_reference
 from app.player.views import (
     UNCHANGED,
     Buttons,
     ClipView,
-    LiveRun,
     Page,
     Thresholds,
     say,
@@ -31,50 +29,14 @@ from app.player.views import (
     show_run,
     task_boxes,
 )
-from app.transcode import DisplayCopies
-from app.videos import Clip, Demos
+from app.videos import Clip
 from engine.config import read_threshold
 from engine.control.controller import Task
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
 from engine.io import plain
-from engine.model.checkpoint import Checkpoint
-from eval.matching.turns import Encode
-from eval.runs.folder import versions
 
 CHOOSE = "Choose a bundled video or upload one."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """What all windows share."""
-
-    checkpoint: Checkpoint
-    """The model."""
-    demos: Demos
-    """The bundled videos."""
-    copies: DisplayCopies
-    """Converted videos for display."""
-    encode: Encode
-    """Encoder that compares what was said with the reference."""
-    max_duration_s: float
-    """Longest upload, in seconds."""
-    limits: str = ""
-    """What the page says of its model wherever a video of a user is shown; empty for a model of the user."""
-    encoder: Mapping[str, str] = field(default_factory=dict)
-    """Name, version and digest of ``encode``, named as in ``metrics.json``."""
-    recent: Recent = field(default_factory=Recent)
-    """Uploads and runs that an address can come back to."""
-    recordings: KeptRecordings = field(default_factory=KeptRecordings)
-    """What windows keep of their runs, under one budget."""
-    streams: Streams = field(default_factory=Streams)
-    """The runs that stream now, from which a player gets the frames that it missed."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Checkpoint, device, versions and text encoder of the page's own runs, named as in ``run.json``."""
-        device = self.checkpoint.model.device.type
-        return {"checkpoint": self.checkpoint.name, "device": device, "versions": versions(), **self.encoder}
 
 
 def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:

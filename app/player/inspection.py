@@ -6,9 +6,9 @@ from typing import Any
 import gradio as gr
 
 from app.formatting import sentence
-from app.player.handlers import Bench
+from app.player.context import Bench
+from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
-from app.player.views import LiveRun
 from app.widgets import read_event
 from engine.errors import EngineError
 from engine.inspection import FrameInspection, inspect_frame, trace_frames

@@ -13,9 +13,10 @@ from itertools import islice
 import gradio as gr
 
 from app.formatting import sentence
-from app.player.handlers import Bench
+from app.player.context import Bench
+from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
-from app.player.views import UNCHANGED, LiveRun, RunView, say_only, show_rerunning, show_run
+from app.player.views import UNCHANGED, RunView, say_only, show_rerunning, show_run
 from app.widgets import read_event
 from engine.config import read_threshold, threshold_text
 from engine.errors import EngineError

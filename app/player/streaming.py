@@ -14,12 +14,14 @@ import gradio as gr
 
 from app.formatting import clock, sentence
 from app.identity import signed_in, typed_name
-from app.player.handlers import Bench, read_task
+from app.player.context import Bench
+from app.player.handlers import read_task
 from app.player.increments import Increments
+from app.player.review_context import Desk
+from app.player.session.live_run import LiveRun
 from app.player.session.references import digest_reference
 from app.player.session.run import Run, TaskText
-from app.player.views import UNCHANGED, LiveRun, RunView, say_only, show_run, show_running
-from app.reviews.context import Desk
+from app.player.views import UNCHANGED, RunView, say_only, show_run, show_running
 from app.reviews.history import read_review
 from app.videos import Clip
 from app.widgets import read_event

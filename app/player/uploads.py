@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.formatting import clock, sentence
-from app.player.handlers import Bench, end_run, take_reference
+from app.player.context import Bench
+from app.player.handlers import end_run, take_reference
+from app.player.session.live_run import LiveRun
 from app.player.session.references import add_reference
-from app.player.views import ClipView, LiveRun, Page, say, show_nothing
+from app.player.views import ClipView, Page, say, show_nothing
 from app.videos import Clip, read_upload
 from engine.errors import EngineError
 

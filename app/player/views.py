@@ -3,10 +3,9 @@
 Here records become component updates. Texts go into text boxes and the player; markup is made of numbers alone.
 """
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from threading import Event
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import gradio as gr
 
@@ -17,7 +16,6 @@ from app.player.score_tiles import draw_scores
 from app.player.session.run import Run, score_outputs, write_task
 from app.reviews.events import name_events
 from app.videos import Clip
-from engine import replay
 from engine.control.controller import Task
 from engine.io import plain
 from eval.annotations.corrected_samples import CorrectedSample
@@ -26,55 +24,6 @@ from eval.data.samples import Sample
 from eval.matching.turns import Encode
 from eval.metrics.failures import JudgedVideo, worst_frame
 from eval.runs.worker import task_of
-
-LONGEST_FRAME_S = 60.0
-"""Longest wait for a run to end that was told to: one pass of a slow model."""
-
-
-@dataclass(slots=True, kw_only=True, weakref_slot=True)
-class Stoppable:
-    """Work that a window has begun and may stop, from the click to its end."""
-
-    is_started: bool = False
-    """Whether it has had its turn."""
-    is_wanted: bool = True
-    """False once it was told to end."""
-    ended: Event = field(default_factory=Event)
-    """Set when nothing more will come."""
-
-    def stop(self) -> None:
-        """Ask it to end, and wait until nothing more can come."""
-        self.is_wanted = False
-        if self.is_started:
-            self.ended.wait(timeout=LONGEST_FRAME_S)
-
-
-@dataclass(slots=True, kw_only=True)
-class LiveRun(Stoppable):
-    """What a window has under way, from one click on Run to its end; the thread that streams writes into it."""
-
-    run: Run | None = None
-    """The run; None before it begins, without outputs while it streams."""
-    increments: Increments | None = None
-    """The outputs so far, while it streams."""
-    recording: replay.Recording | None = None
-    """The run as the engine keeps it, to try other thresholds on; None when it is too large, or was given up
-    for those of other windows (``app.player.session.recordings``)."""
-    other: Run | None = None
-    """Another run of the video, whose lanes are shown below."""
-    linked_digest: str | None = None
-    """Digest of the run that a link asks for."""
-    asked: replay.Thresholds | None = None
-    """Thresholds that the window asked for last, which ``run`` may not have yet; None before it asked for any."""
-    ticket: int = 0
-    """Number of that request; the window counts."""
-
-    @classmethod
-    def over(cls, run: Run, *, other: Run | None = None, recording: replay.Recording | None = None) -> Self:
-        """Return a run that has ended."""
-        live = cls(run=run, other=other, recording=recording, is_started=True)
-        live.ended.set()
-        return live
 
 
 class ClipView(NamedTuple):

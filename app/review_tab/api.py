@@ -15,8 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.formatting import tell_wishes
 from app.identity import needs_login, reviewer_of, signed_in, typed_name
+from app.player.review_context import Desk
 from app.reviews.actions import Action
-from app.reviews.context import Desk
 from app.reviews.events import reference_event
 from app.reviews.history import read_review, redo, undo
 from app.reviews.review import Opinion, Review

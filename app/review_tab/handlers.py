@@ -14,8 +14,10 @@ from app.batch import saved_runs as saved
 from app.batch.context import Batches
 from app.formatting import sentence
 from app.identity import reviewer_of, signed_in
-from app.player.handlers import Bench
-from app.player.views import LiveRun, Page, say
+from app.player.context import Bench
+from app.player.review_context import Desk
+from app.player.session.live_run import LiveRun
+from app.player.views import Page, say
 from app.review_tab.import_export import Export, take_eaf, write_zip
 from app.review_tab.request import (
     NO_NAME,
@@ -37,7 +39,6 @@ from app.review_tab.summary import (
     said_at,
     video_rows,
 )
-from app.reviews.context import Desk
 from app.reviews.review import Review
 from engine.errors import EngineError
 from eval.data.writers import DETAILS, Detail, UnheldError

@@ -11,8 +11,8 @@ from app.batch.context import Batches
 from app.exports.folder import gather_videos
 from app.exports.tabulate import ReviewedVideo
 from app.identity import reviewer_of, signed_in
+from app.player.review_context import Desk
 from app.review_tab.summary import SplitReview, summarize, summarize_unsplit
-from app.reviews.context import Desk
 from app.reviews.history import read_review
 from app.reviews.review import Review
 from eval.data.samples import Split

@@ -7,13 +7,13 @@ import gradio as gr
 
 from app.batch.context import Batches
 from app.identity import needs_login, signed_in, typed_name
-from app.player.handlers import Bench
+from app.player.context import Bench
+from app.player.review_context import Desk
 from app.review_tab import handlers
 from app.review_tab.handlers import LEAVE_OUT, DeskView
 from app.review_tab.import_export import ALLOW_DELETIONS, SPLITS, TABLES
 from app.review_tab.request import NO_RUN, UNSPLIT, Asked
 from app.review_tab.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
-from app.reviews.context import Desk
 from app.widgets import AT_ONCE, make_line
 from eval.data.writers import DETAILS
 

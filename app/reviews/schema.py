@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 
 from engine.errors import EngineError
-from engine.records import write_whole
+from engine.io import write_whole
 
 VERSION_TABLE: Final = "review_schema"
 LOCK: Final = 7_305_241  # any number that no other program on the server locks by

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from engine.config import StreamConfig
-from engine.control.policies import Decision, read_decisions
+from engine.control.policies import Decision
 from engine.control.requests import Frames, Image, Pass, Piece, Reading
 from engine.errors import FeatureError
 from engine.inference.cuda_graphs import Graphs, has_nan
 from engine.inference.packed import forward_rows
+from engine.inference.readout import read_decisions
 from engine.inference.sampler import TokenPicker
 from engine.inference.static import Inputs, Reads
 from engine.model.frame_encoder import FrameFeatures

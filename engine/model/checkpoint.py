@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from huggingface_hub import snapshot_download
@@ -23,14 +24,16 @@ from transformers import (
 )
 
 from engine.errors import CheckpointError
-from engine.inference.cuda_graphs import GraphPool, GraphSetting, graph_pool
+from engine.io import write_whole
 from engine.model.checkpoint_files import read_normalization, read_object, read_tensor, stored_tensors
 from engine.model.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads, write_tensors
 from engine.model.identity import ModelIdentity, digest_encoder, identify_folder
 from engine.model.preprocessing import Normalization
 from engine.model.prompt import Prompt
 from engine.model.smolvlm import StreamingModel
-from engine.records import write_whole
+
+if TYPE_CHECKING:
+    from engine.inference.cuda_graphs import GraphPool
 
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
@@ -53,7 +56,7 @@ class Checkpoint:
     """The heads file that was loaded; None for random heads."""
     silent_id: int | None = None
     """The token that means silence, for the token policies."""
-    graphs: GraphPool | None = None
+    graphs: "GraphPool | None" = None
     """What captures the model's passes as CUDA graphs; None to stream without."""
 
     @cached_property
@@ -96,16 +99,15 @@ def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
     return torch.float16 if device.type == "mps" else torch.float32
 
 
-def load_model(
+def load_checkpoint(
     path_or_id: str | Path,
     *,
     device: str = "auto",
     dtype: str = "auto",
     heads: str | Path | None = None,
     allow_untrained_heads: bool = False,
-    graphs: GraphSetting = "auto",
 ) -> Checkpoint:
-    """Load a checkpoint from a folder or from the hub.
+    """Load a checkpoint from a folder or from the hub, to be streamed without CUDA graphs.
 
     Args:
         path_or_id: Folder of the checkpoint, or a hub id such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``.
@@ -113,12 +115,10 @@ def load_model(
         dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
         heads: Heads file, if not ``heads.safetensors`` in the folder.
         allow_untrained_heads: Go on with random heads when there is no heads file.
-        graphs: Whether passes are captured as CUDA graphs: ``on``, ``off``, or ``auto`` for where it can be. The
-            results are the same.
 
     Raises:
         CheckpointError: Anything missing, damaged, unsafe or of another shape.
-        ValueError: A device or dtype that is not there, or graphs that are ``on`` where they cannot be.
+        ValueError: A device or dtype that is not there.
     """
     target = pick_device(device)
     number_format = pick_dtype(dtype, target)
@@ -143,12 +143,11 @@ def load_model(
         normalization=read_normalization(folder),
         heads=heads_file,
         silent_id=_silent_id(tokenizer, settings.get("silent_token")),
-        graphs=graph_pool(model, graphs),
     )
 
 
 def identify_model(path_or_id: str | Path, *, heads: str | Path | None = None) -> ModelIdentity:
-    """Return ``Checkpoint.identity`` without loading the model. Raises ``CheckpointError`` as ``load_model`` does."""
+    """Return the identity of a checkpoint without loading it. Raises as ``load_checkpoint`` does."""
     folder = _find(path_or_id)
     return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False))
 

@@ -22,11 +22,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from engine.errors import FeatureError
-from engine.io import load_json
+from engine.io import load_json, write_whole
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.model.identity import digest_stored_encoder
-from engine.records import Excerpt, write_whole
+from engine.records import Excerpt
 
 _METADATA = "stepscope_features"
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, SmolVLMForConditionalGeneration
 
 from engine.errors import CheckpointError
+from engine.io import write_whole
 from engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
 from engine.model.smolvlm import StreamingModel
-from engine.records import write_whole
 
 HEADS_FILE = "heads.safetensors"
 _TOKEN_ROWS = "token_embeddings"

@@ -25,7 +25,7 @@ from av.video.reformatter import ColorRange, Colorspace
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError
-from engine.records import write_whole
+from engine.io import write_whole
 from engine.video.decoders import Track, find_track
 from engine.video.reader import EPSILON_S, check_start, ends_before, show
 

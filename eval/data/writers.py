@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from engine.dialogue import apply_update, initial_state, parse_update
-from engine.io import to_json
-from engine.records import turn_frame, write_whole
+from engine.io import to_json, write_whole
+from engine.records import turn_frame
 from eval.data.loading import read_published
 from eval.data.samples import Sample, Turn, is_inside, turn_order
 
@@ -60,8 +60,7 @@ def write_samples(
         without: What is left out because the form cannot hold it; ``updates`` includes the initial state.
         videos: What the manifest calls each video file instead.
         provenance: Where the samples come from: the manifest's field ``provenance``, which ``eval.data.loading``
-        ignores; of
-            another form the file ``<path>.provenance.json``.
+            ignores; of another form the file ``<path>.provenance.json``.
 
     Raises ``ValueError`` naming the video and what the form cannot hold, ``UnheldError`` when it may be left out.
     """

@@ -107,6 +107,8 @@ def _filled(entry: Mapping[str, Any], **words: str) -> dict[str, Any]:
 GROUPS: Final = tuple(_read_groups())
 METRICS: Final = tuple(metric for group in GROUPS for metric in group.metrics)
 """All scores, in the order of the tables."""
+NUM_FAILURES: Final = "num_failures"
+"""Name of the recommended score where texts and states are known: everything that a reviewer steps through."""
 _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 

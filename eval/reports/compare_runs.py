@@ -13,15 +13,14 @@ from engine.records import turn_frame
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.bootstrap import NO_INTERVAL
-from eval.metrics.definitions import GROUPS, METRICS
+from eval.metrics.definitions import GROUPS, METRICS, NUM_FAILURES
 from eval.metrics.failures import FAILURE_KINDS, failure_score
 from eval.metrics.score import VideoCounts, score_counts, score_video
 from eval.reports.scoring import ScoreSettings
 from eval.reports.statistics import ComparedTurn, Difference, Who, compare_scores, compare_turns
 from eval.runs.folder import RunFolder, why_missing
-from eval.sweeps.grid import FAILURES
 
-FAILURE_SCORES: Final = (FAILURES, *map(failure_score, FAILURE_KINDS))
+FAILURE_SCORES: Final = (NUM_FAILURES, *map(failure_score, FAILURE_KINDS))
 """The number of failures, in all and of each kind: the only counts that are compared."""
 _SKIPPED: Final = ("num_frames", "frames_per_s")
 _TIMES: Final = frozenset(metric.name for group in GROUPS if group.name == "System" for metric in group.metrics)

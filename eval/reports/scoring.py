@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from engine.io import write_csv, write_json
 from eval.data.samples import Split
 from eval.matching.turns import Encode, ZeroCost
 from eval.metrics.counts import Pool
@@ -18,7 +19,7 @@ from eval.metrics.score import ScoredVideo, VideoCounts, count_texts, score_vide
 from eval.metrics.text import TextScorer
 from eval.reports.charts import FailureTally, chart_data
 from eval.reports.report import Report, make_report, video_scores
-from eval.reports.tables import write_columns, write_csv, write_json
+from eval.reports.tables import write_columns
 from eval.runs.folder import RunFolder, VideoRecord, why_missing
 
 

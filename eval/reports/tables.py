@@ -1,15 +1,11 @@
 """Scores as files and as a table in the terminal. An undefined score is an empty cell, and null in JSON."""
 
-import csv
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from engine.io import plain, to_json
-from engine.records import write_whole
+from engine.io import write_csv
 from eval.metrics.bootstrap import NO_INTERVAL, Interval
 from eval.metrics.definitions import GROUPS, METRICS, Metric
 
@@ -20,35 +16,6 @@ _BETTER = {
     "near 1": "best near 1",
     "neither": "",
 }
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # wide ones too
-
-
-def harmless(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
-
-
-def write_csv(
-    path: Path, rows: Iterable[Mapping[str, str | float | None]], *, columns: Sequence[str] | None = None
-) -> None:
-    """Write rows as they come, whole or not at all; without ``columns`` they are those of the first row."""
-    waiting = iter(rows)
-    first = next(waiting, None)
-    names = list(first or ()) if columns is None else list(columns)
-    cells = ([to_cell(row.get(name)) for name in names] for row in (() if first is None else chain([first], waiting)))
-    write_rows(path, chain([names], cells))
-
-
-def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
-    """Write rows of cells that are harmless already, whole or not at all."""
-    with write_whole(path) as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON, whole or not at all; nan becomes null."""
-    with write_whole(path) as file:
-        file.write(to_json(_without_nan(content), indent=1) + "\n")
 
 
 def write_columns(path: Path) -> None:
@@ -96,18 +63,3 @@ def _figure(value: float, metric: Metric) -> str:
 def _between(interval: Interval, metric: Metric) -> str:
     is_known = not (metric.is_count or math.isnan(interval.low))
     return f"[{_figure(interval.low, metric)}, {_figure(interval.high, metric)}]" if is_known else ""
-
-
-def to_cell(value: str | float | None) -> str:
-    """Return a value as a CSV cell: harmless to a spreadsheet, and empty where it is unknown."""
-    if isinstance(value, str):
-        return harmless(plain(value))
-    return "" if value is None or math.isnan(value) else repr(value)
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    if isinstance(value, Mapping):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return [_without_nan(item) for item in value] if isinstance(value, list | tuple) else value

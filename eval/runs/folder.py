@@ -25,7 +25,7 @@ from engine.records import FrameOutput, write_outputs
 from eval.metrics.videollm_online import LiveCounts
 from eval.runs.files import REDO, read_sample_outputs, read_settings
 from eval.data.samples import BadRecord, Sample
-from eval.reports.tables import write_json
+from engine.io import write_json
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")
 _RECORD: Final = ".record.json"

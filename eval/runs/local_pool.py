@@ -21,7 +21,7 @@ from typing import Final, NoReturn
 import torch
 from transformers.utils import logging as transformers_logging
 
-from engine.model.checkpoint import load_model
+from engine.loading import load_model
 from engine.errors import EngineError
 from eval.runs.progress import Station
 from eval.runs.folder import VideoRecord, digest_sample

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from transformers.utils import logging as transformers_logging
 
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.model.checkpoint import Checkpoint
+from engine.loading import load_model
 from engine.errors import EngineError
 from eval.runs.local_pool import Place
 from eval.data.samples import Sample

@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.model.kv_cache import KVCache
 from engine.model.checkpoint import Checkpoint
 from engine.config import StreamConfig
-from engine.control.policies import read_silence
+from engine.inference.readout import read_silence
 from engine.records import turn_frame
 from engine.training.trainer import IGNORED, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 from engine.model.frame_encoder import FrameFeatures

@@ -15,7 +15,7 @@ from engine.io import to_json
 from eval.runs.provenance import Provenance
 from eval.runs.folder import RunFolder
 from eval.data.samples import Sample
-from eval.reports.tables import write_csv
+from engine.io import write_csv
 
 Cell = str | float | None
 TRACE_COLUMNS: Final = (

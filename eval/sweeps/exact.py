@@ -15,7 +15,8 @@ from typing import Any, Final
 import torch
 
 from engine.errors import EngineError
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput, check_probs
 from engine.replay import Recording
 from eval.data.samples import Sample, Split

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.io import write_csv, write_json
 from engine.json_records import Count, Finite, FiniteOrNan, read_record, show_value
 from eval.metrics.counts import Counts, Values
 from eval.metrics.score import VideoCounts
-from eval.reports.tables import write_csv, write_json
 from eval.runs.files import RunSettings
 from eval.runs.folder import lock, output_path, tell_differences
 from eval.sweeps.grid import SWEPT, Grid, GridPoint, GridScores

@@ -32,13 +32,11 @@ SWEPT: Final = tuple(
 )
 """The scores of an exact sweep, in the order of the tables."""
 
-FAILURES: Final = "num_failures"
-"""The score that is recommended for exact points: all that one steps through, and both thresholds move it."""
 DECISIONS: Final = "decision_f1_1s"
 """The score that is recommended for a preview, which knows no texts and no states: both heads count alike."""
 
 DEFAULT_METRICS: Final = (DECISIONS, "speaking_event_f1_1s", "dst_update_event_f1_1s")
-"""What a preview is chosen by unless something else is asked for; an exact sweep by ``FAILURES`` first."""
+"""What a preview is chosen by unless something else is asked for; an exact sweep by ``NUM_FAILURES`` first."""
 
 _LOSSES: Final[Mapping[Better, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
     "higher": np.negative,

@@ -13,7 +13,7 @@ from app.batch.context import Batches
 from app.batch.job_queue import Jobs
 from app.player import inspection as inspecting
 from app.player import streaming
-from app.player.handlers import Bench
+from app.player.context import Bench
 from app.player.views import ClipView
 from app.transcode import DisplayCopies
 from app.videos import clip_of, read_splits

@@ -13,7 +13,8 @@ from assets.score import SCORE_SEED, Tally
 from engine.config import StreamConfig
 from engine.control.controller import Task
 from engine.dialogue import parse_steps
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures, encode
 from engine.records import FrameOutput
 from engine.streamer import Streamer

@@ -10,7 +10,8 @@ import torch
 from engine.__main__ import main
 from engine.bench.modes import Mode, as_float32, decide_in_float32, measure, modes
 from engine.config import StreamConfig
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
 from engine.streamer import Video
 from tests.engine.inference.test_cuda_graphs import with_graphs
 from tests.engine.test_streamer import TASK

@@ -7,7 +7,8 @@ import pytest
 from engine.bench.modes import read_videos
 from engine.config import StreamConfig
 from engine.control.requests import PassCounts
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput
 from engine.replay import Recording, Thresholds, replay, sweep
 from engine.streamer import Streamer, Video

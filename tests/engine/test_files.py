@@ -15,11 +15,12 @@ from safetensors.torch import save_file
 
 from engine.config import StreamConfig, read_config
 from engine.errors import FeatureError
+from engine.io import write_whole
 from engine.model.checkpoint import Checkpoint
 from engine.model.feature_files import feature_info, feature_path, read_features, write_features
 from engine.model.identity import digest_stored_encoder
 from engine.model.preprocessing import Normalization
-from engine.records import FrameOutput, read_outputs, write_outputs, write_whole
+from engine.records import FrameOutput, read_outputs, write_outputs
 from tests.support.fakes import random_frames, tiny_checkpoint
 
 OUTPUT = FrameOutput(

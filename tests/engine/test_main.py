@@ -12,7 +12,7 @@ import pytest
 
 from engine.__main__ import main
 from engine.config import SETTINGS, StreamConfig
-from engine.model.checkpoint import load_model
+from engine.loading import load_model
 from engine.model.heads import save_heads
 from engine.records import read_outputs
 from engine.video.reader import VideoWarning

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from app.player import streaming, uploads
-from app.player.handlers import Bench
-from app.player.views import Buttons, ClipView, LiveRun, Page, RunView
+from app.player.context import Bench
+from app.player.session.live_run import LiveRun
+from app.player.views import Buttons, ClipView, Page, RunView
 from app.transcode import DisplayCopies
 from app.videos import Clip, read_demos
-from engine.model.checkpoint import load_model
+from engine.loading import load_model
 from tests.support.fakes import count_letters
 
 

@@ -13,7 +13,8 @@ from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 from assets.tiny import train_tokenizer
 from engine.control.policies import Decision
 from engine.control.requests import Answer, Control, Frames, Image, Pass, Reading
-from engine.model.checkpoint import Checkpoint, load_model, save_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint, save_model
 from engine.model.frame_encoder import FrameFeatures
 from engine.model.prompt import Prompt
 from engine.model.smolvlm import Pooling, StreamingModel

@@ -14,8 +14,8 @@ import gradio as gr
 from app.player.component import CSS as PLAYER_CSS
 from app.player.component import make_player
 from app.player.increments import Streams
+from app.player.review_context import Desk
 from app.review_tab.api import answer
-from app.reviews.context import Desk
 from app.reviews.store import open_store
 from app.theme import CSS, make_theme
 from eval.data.loading import read_split

@@ -17,15 +17,15 @@ import gradio as gr
 from app.batch.context import Batches
 from app.batch.results import Choice, draw_corpus, read_results
 from app.formatting import sentence
-from app.player.handlers import Bench
+from app.player.context import Bench
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
+from engine.io import write_json
 from eval.data.samples import Split
 from eval.metrics.failures import FAILURE_KINDS, failure_score
 from eval.reports.scoring import score_run
 from eval.reports.table_files import Row
-from eval.reports.tables import write_json
 
 SLICES: Final = ".slices"
 EVERY: Final = "all videos"

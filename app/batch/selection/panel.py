@@ -8,7 +8,7 @@ import gradio as gr
 
 from app.batch.context import Batches
 from app.batch.selection import handlers as choosing
-from app.player.handlers import Bench
+from app.player.context import Bench
 from app.widgets import AT_ONCE
 
 

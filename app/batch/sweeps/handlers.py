@@ -15,19 +15,19 @@ from app.batch.context import Batches
 from app.batch.results import figure
 from app.batch.sweeps.folders import FoundSweep, find_exact_sizes, find_sweep, plan_sweep
 from app.formatting import clock, sentence
-from app.player.handlers import Bench
-from app.player.views import Stoppable
+from app.player.context import Bench
+from app.player.session.live_run import Stoppable
 from engine.config import threshold_text
 from engine.errors import EngineError
-from eval.metrics.definitions import find_metric
+from eval.metrics.definitions import NUM_FAILURES, find_metric
 from eval.sweeps.exact import SweepProgress, run_sweep
-from eval.sweeps.grid import DECISIONS, FAILURES, SWEPT, BestPoint, GridScores, find_best, has_direction, losses
+from eval.sweeps.grid import DECISIONS, SWEPT, BestPoint, GridScores, find_best, has_direction, losses
 
 RECOMMENDED: Final = "recommended"
 """The choice of the score that is recommended for what there is."""
 _CANCELLED: Final = '<p class="dim">Cancelled. Finished videos are kept: Run each point goes on with the others.</p>'
 _REASONS: Final = {
-    FAILURES: "all that N steps through in the player, and both thresholds move it",
+    NUM_FAILURES: "all that N steps through in the player, and both thresholds move it",
     DECISIONS: "a preview knows no texts and no states, and both heads count alike",
     "dst_f1": "this sweep is older than the count of failures: run each point again to count them",
 }
@@ -47,7 +47,7 @@ def choices(scores: GridScores | None) -> list[tuple[str, str]]:
 
 def recommend(scores: GridScores | None) -> str:
     """Return the score that is recommended for points of this kind."""
-    known = scores.metrics if scores is not None else (FAILURES,)
+    known = scores.metrics if scores is not None else (NUM_FAILURES,)
     return next(name for name in _REASONS if name in known)
 
 

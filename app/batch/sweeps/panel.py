@@ -11,8 +11,8 @@ from app.batch.context import Batches
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.folders import SIZES, download_sweep
 from app.batch.sweeps.handlers import RECOMMENDED, SweepButtons, SweepView, choices
+from app.player.context import Bench
 from app.player.downloads import SAVE, make_download
-from app.player.handlers import Bench
 from app.widgets import AT_ONCE, SWEEP, make_line
 
 

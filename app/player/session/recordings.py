@@ -8,7 +8,7 @@ from collections import OrderedDict
 from threading import Lock
 from weakref import ref
 
-from app.player.views import LiveRun
+from app.player.session.live_run import LiveRun
 
 BUDGET_BYTES = 4 * 2**30
 """Recordings of all windows together, unless the page is started with another budget."""

@@ -30,14 +30,14 @@ from app.batch.sweeps import folders as sweeps
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.handlers import RECOMMENDED
 from app.formatting import sentence
-from app.player.handlers import Bench
-from app.player.views import Buttons, ClipView, RunView, Stoppable, say, show_run
+from app.player.context import Bench
+from app.player.session.live_run import Stoppable
+from app.player.views import Buttons, ClipView, RunView, say, show_run
 from app.videos import read_splits
 from eval.data.samples import Split
-from eval.metrics.definitions import find_metric
+from eval.metrics.definitions import NUM_FAILURES, find_metric
 from eval.runs.folder import RunFolder, lock
 from eval.runs.progress import Progress
-from eval.sweeps.grid import FAILURES
 from tests.support.batches import SCORING, copies, no_java, work_of, write_split
 from tests.support.benches import make_bench
 from tests.support.fakes import count_letters
@@ -364,7 +364,7 @@ def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, finished: B
     assert shown["open_at"] == view.turns[0][1]
     event = SimpleNamespace(row_value=["v1"])
     of_a, of_b = next(video.scores for video in view.compared.videos if video.video_id == "v1")
-    above = ("silent", "a") if of_b[FAILURES] > of_a[FAILURES] else ("a", "silent")
+    above = ("silent", "a") if of_b[NUM_FAILURES] > of_a[NUM_FAILURES] else ("a", "silent")
     shown = json.loads(saved.open_both(bench, batches, None, view.compared, event)[9])
     assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
     swapped = view.compared._replace(

@@ -12,7 +12,7 @@ from app.batch import compare as comparing
 from app.batch import saved_runs as saved
 from app.batch.context import Batches
 from app.batch.job_queue import Jobs
-from app.player.handlers import Bench
+from app.player.context import Bench
 from app.player.views import RunView
 from app.videos import read_splits
 from engine.dialogue import initial_state

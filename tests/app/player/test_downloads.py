@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.player.downloads import RUN_FILES, export_run, file_name, write_run_file
+from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
-from app.player.views import LiveRun
 from engine.records import read_outputs
 from tests.support.played import make_run
 

@@ -13,8 +13,10 @@ import pytest
 from app.__main__ import main
 from app.player import handlers
 from app.player import uploads as page_uploads
-from app.player.handlers import Bench, read_task
-from app.player.views import UNCHANGED, LiveRun, show_clip
+from app.player.context import Bench
+from app.player.handlers import read_task
+from app.player.session.live_run import LiveRun
+from app.player.views import UNCHANGED, show_clip
 from app.videos import MAX_UPLOAD_BYTES, Clip, read_demos
 from engine.video.reader import probe
 from eval.data.samples import Turn

@@ -11,10 +11,10 @@ from typing import Any, get_args
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.handlers import Bench
+from app.player.context import Bench
 from app.player.inspection import inspect_run
 from app.player.payload import pack_run
-from app.player.views import LiveRun
+from app.player.session.live_run import LiveRun
 from assets.script import Cause
 from engine.video.writer import write_h264
 from eval.metrics.failures import LATE_S

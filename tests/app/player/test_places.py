@@ -12,12 +12,12 @@ from app.batch import saved_runs as saved
 from app.batch.context import Batches
 from app.batch.job_queue import Jobs
 from app.player import handlers
-from app.player.handlers import Bench
+from app.player.context import Bench
 from app.player.payload import pack_run
 from app.player.session import places
+from app.player.session.live_run import LiveRun
 from app.player.session.places import Recent, place_of_run
 from app.player.session.run import Run
-from app.player.views import LiveRun
 from app.videos import Clip
 from tests.support.batches import SCORING, work_of
 from tests.support.benches import make_bench, open_upload, run_views, views

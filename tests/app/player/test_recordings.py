@@ -14,10 +14,10 @@ from app.batch.context import Batches
 from app.batch.job_queue import Jobs
 from app.page import build_page
 from app.player import reruns
-from app.player.handlers import Bench
+from app.player.context import Bench
+from app.player.review_context import Desk
+from app.player.session.live_run import LiveRun
 from app.player.session.recordings import KeptRecordings
-from app.player.views import LiveRun
-from app.reviews.context import Desk
 from app.reviews.store import open_store
 from engine.replay import Thresholds
 from eval.reports.scoring import ScoreSettings

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from app.player import handlers
-from app.player.handlers import Bench
+from app.player.context import Bench
+from app.player.review_context import Desk
 from app.player.session import references
+from app.player.session.live_run import LiveRun
 from app.player.session.references import digest_reference
-from app.player.views import Buttons, ClipView, LiveRun, RunView
+from app.player.views import Buttons, ClipView, RunView
 from app.review_tab.api import Answer, answer
-from app.reviews.context import Desk
 from app.reviews.history import read_review
 from app.reviews.store import open_store
 from app.videos import Clip, Demos, read_demos

@@ -11,9 +11,10 @@ import gradio as gr
 import pytest
 
 from app.player import handlers, reruns, streaming
-from app.player.handlers import Bench
+from app.player.context import Bench
+from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
-from app.player.views import UNCHANGED, LiveRun, RunView
+from app.player.views import UNCHANGED, RunView
 from app.videos import Clip
 from engine.replay import Thresholds
 from tests.support.benches import make_bench, run_views

@@ -15,7 +15,7 @@ from app.reviews.events import name_events
 from app.reviews.store import ReviewStore, open_store
 from app.videos import clip_of
 from engine.config import StreamConfig
-from engine.model.checkpoint import load_model
+from engine.loading import load_model
 from engine.model.frame_encoder import encode
 from engine.streamer import Streamer
 from engine.video.reader import read_frames

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from app.player import handlers, streaming
-from app.player.handlers import Bench
+from app.player.context import Bench
+from app.player.review_context import Desk
+from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
-from app.player.views import LiveRun
 from app.reviews.actions import Action
-from app.reviews.context import Desk
 from app.reviews.store import open_store
 from engine.video.reader import Frame
 from eval.annotations.corrections import Correction, name_turns

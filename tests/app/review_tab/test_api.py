@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from app.player.review_context import Desk
 from app.review_tab.api import Answer, answer
 from app.reviews.actions import Event
-from app.reviews.context import Desk
 from app.reviews.events import reference_event
 from app.reviews.store import open_store
 from engine.io import plain

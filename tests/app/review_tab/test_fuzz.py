@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert, text
 
 from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, write_export
+from app.player.review_context import Desk
 from app.review_tab.api import answer
 from app.reviews.actions import VERDICTS, ActionKind, EventKind, Moment
-from app.reviews.context import Desk
 from app.reviews.history import read_review
 from app.reviews.review import review_agreement, review_disagreements
 from app.reviews.schema import ACTIONS

@@ -19,14 +19,14 @@ from app.batch.context import Batches
 from app.batch.job_queue import Jobs
 from app.exports.__main__ import main as export
 from app.identity import read_users
-from app.player.handlers import Bench
+from app.player.context import Bench
+from app.player.review_context import Desk
 from app.player.views import Buttons, ClipView, RunView
 from app.review_tab import handlers
 from app.review_tab.handlers import DeskView
 from app.review_tab.import_export import SPLITS, TABLES
 from app.review_tab.request import UNSPLIT, Asked
 from app.reviews.actions import Action, Event, Moment, Verdict
-from app.reviews.context import Desk
 from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.store import open_store
 from app.videos import clip_of, read_splits

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from engine.config import StreamConfig
 from engine.inference.cuda_graphs import Capture, GraphPool, Step, graph_pool
 from engine.inference.static import StaticStep
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
 from engine.replay import Recording, Thresholds, replay, sweep

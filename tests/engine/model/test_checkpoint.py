@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.errors import CheckpointError
-from engine.model.checkpoint import load_model, pick_device, pick_dtype, save_model
+from engine.loading import load_model
+from engine.model.checkpoint import pick_device, pick_dtype, save_model
 from engine.model.heads import save_heads
 from tests.support.fakes import STEPS, tiny_checkpoint, tiny_model
 

@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.errors import CheckpointError
-from engine.model.checkpoint import Checkpoint, identify_model, load_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint, identify_model
 from engine.model.heads import save_heads
 from tests.support.fakes import tiny_model
 

@@ -10,7 +10,7 @@ from tests.support.videos import write_plain
 
 MEASURE = """
 import resource, sys
-from engine.model.checkpoint import load_model
+from engine.loading import load_model
 from engine.video.reader import read_frames
 from engine.model.frame_encoder import encode
 peak_mb = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import encode
 from engine.streamer import Streamer
 from engine.video.reader import read_frames

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.io import harmless, write_csv, write_json
 from engine.records import FrameOutput, Step, read_outputs, turn_frame
 from eval.__main__ import main
 from eval.data.samples import Sample, Turn
 from eval.metrics.definitions import METRICS
 from eval.metrics.score import VideoCounts, reference_frames, score_video, summarize
-from eval.reports.tables import harmless, write_csv, write_json
 from tests.support.fakes import count_letters
 
 SAMPLE = Sample(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.model.checkpoint import load_model
+from engine.loading import load_model
 from eval.data.loading import read_split
 from eval.metrics.failures import FAILURE_KINDS, failure_score
 from eval.reports.compare_runs import compare_runs

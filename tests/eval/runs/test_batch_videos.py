@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.model.checkpoint import Checkpoint
+from engine.loading import load_model
 from engine.errors import EngineError, VideoError
 from engine.model.feature_files import feature_info, read_features, write_features
 from eval.runs import worker

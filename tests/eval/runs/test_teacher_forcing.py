@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.model.checkpoint import Checkpoint
+from engine.loading import load_model
 from engine.config import StreamConfig
 from engine.records import Step
 from engine.training.trainer import IGNORED, TrainingClip, TrainingTurn, build_sequence

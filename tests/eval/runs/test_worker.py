@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.model.checkpoint import Checkpoint
+from engine.loading import load_model
 from engine.json_records import parse_record
 from eval.runs import worker
 from eval.runs.folder import VideoRecord

@@ -18,12 +18,13 @@ from app.batch.sweeps.folders import download_sweep, find_exact_sizes, make_grid
 from app.batch.sweeps.handlers import RECOMMENDED, SweepView
 from eval.data.samples import Split
 from eval.metrics.counts import Values
+from eval.metrics.definitions import NUM_FAILURES
 from eval.metrics.score import SystemCounts, score_video
 from eval.runs.folder import digest_sample
 from eval.runs.worker import Work
 from eval.sweeps.exact import score_sweep
 from eval.sweeps.folder import SweepFolder, SweptVideo, claim_sweep, read_sweep, write_sweep
-from eval.sweeps.grid import FAILURES, find_best
+from eval.sweeps.grid import find_best
 from tests.eval.runs.test_files import SAMPLES, SETTINGS, change, copy_of, damage, few, outputs, refusal_of, write_run
 from tests.support.batches import SCORING
 from tests.support.fakes import count_letters
@@ -210,7 +211,7 @@ def look_at_page(runs: Path) -> None:
     shutil.copytree(runs / "run", runs / "other", dirs_exist_ok=True)
     batches = page_of(runs)
     for name in ("run", "other"):
-        for metric in (RECOMMENDED, "F1", FAILURES):
+        for metric in (RECOMMENDED, "F1", NUM_FAILURES):
             *shown, size = sweeping.enter_sweep(batches, name, metric, 5)
             view = SweepView(*shown)
             assert ("Exact: " in view.said) != ("Preview from the traces" in view.said)

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.model.checkpoint import Checkpoint, load_model
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
 from engine.streamer import Streamer
 from eval import __main__ as command_line
 from eval.__main__ import main

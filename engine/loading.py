@@ -1,0 +1,37 @@
+"""Loads a checkpoint with what streams it: weights, prompt, heads and, on a GPU, the pool of CUDA graphs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from engine.inference.cuda_graphs import GraphSetting, graph_pool
+from engine.model.checkpoint import Checkpoint, load_checkpoint
+
+
+def load_model(
+    path_or_id: str | Path,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    heads: str | Path | None = None,
+    allow_untrained_heads: bool = False,
+    graphs: GraphSetting = "auto",
+) -> Checkpoint:
+    """Load a checkpoint from a folder or from the hub.
+
+    Args:
+        path_or_id: Folder of the checkpoint, or a hub id such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``.
+        device: ``auto`` (cuda, mps, cpu) or a torch device.
+        dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
+        heads: Heads file, if not ``heads.safetensors`` in the folder.
+        allow_untrained_heads: Use random heads when there is no heads file.
+        graphs: Whether passes are captured as CUDA graphs: ``on``, ``off``, or ``auto`` for where it can be. The
+            results are the same.
+
+    Raises:
+        CheckpointError: Anything missing, damaged, unsafe or of another shape.
+        ValueError: A device or dtype that is not there, or graphs that are ``on`` where they cannot be.
+    """
+    checkpoint = load_checkpoint(
+        path_or_id, device=device, dtype=dtype, heads=heads, allow_untrained_heads=allow_untrained_heads
+    )
+    return replace(checkpoint, graphs=graph_pool(checkpoint.model, graphs))

@@ -41,7 +41,7 @@ class Program:
             return False
         return True
 
-    def end(self, how: signal.Signals = signal.SIGTERM, *, timeout_s: float = 20.0) -> None:
+    def end(self, how: signal.Signals = signal.SIGTERM, *, timeout_s: float = 120.0) -> None:
         """Send a signal and wait for the end. Raises ``TimeoutError`` if it does not come."""
         if self.is_running:
             os.kill(self.pid, how)

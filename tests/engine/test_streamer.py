@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.config import StreamConfig
 from engine.control.controller import Task
-from engine.control.requests import Frames, Image, Pass
+from engine.control.requests import ForwardRequest, FrameTimesRequest, Image
 from engine.errors import EngineError, FeatureError, VideoError
 from engine.inference.runner import Runner
 from engine.model.checkpoint import Checkpoint
@@ -178,15 +178,15 @@ def test_several_tokens_stand_for_a_frame_when_nothing_is_pooled(tmp_path: Path)
 def test_a_silent_token_decides_instead_of_the_heads(checkpoint: Checkpoint) -> None:
     frames = list(random_frames(checkpoint, 4))
     config = StreamConfig(decision_policy="silent-token", speak_threshold=1, update_threshold=1)
-    runner = Runner(checkpoint.model, config, frames=iter(frames), silent_id=7)
+    runner = Runner(checkpoint.model, config, features=iter(frames), silent_id=7)
     words = checkpoint.prompt.words("hello")
-    feed: tuple[int | Image, ...] = (*words, Image(frame_index=0))
-    request = Pass(keep=0, feed=feed, frames=range(1), decide_at=(len(feed) - 1,))
-    runner.times(Frames(first=0, most=4))
-    decision = runner.run(request).decisions[0]
+    inputs: tuple[int | Image, ...] = (*words, Image(frame_index=0))
+    request = ForwardRequest(num_cached=0, inputs=inputs, frames=range(1), decision_positions=(len(inputs) - 1,))
+    runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=4))
+    decision = runner.forward(request).decisions[0]
     with torch.inference_mode():
-        inputs = torch.cat([checkpoint.model.embed_tokens(torch.tensor(words)), frames[0].features])
-        silent = checkpoint.model.token_logits(checkpoint.model(inputs[None])[0, -1:]).softmax(-1)[0, 7]
+        embeddings = torch.cat([checkpoint.model.embed_tokens(torch.tensor(words)), frames[0].features])
+        silent = checkpoint.model.token_logits(checkpoint.model(embeddings[None])[0, -1:]).softmax(-1)[0, 7]
     assert decision.speak_prob == pytest.approx(1 - float(silent), abs=1e-6)
     assert decision.update_prob == 0.0
 

@@ -1,4 +1,4 @@
-"""The control of a stream, against a scripted runner: no model, no torch."""
+"""The streaming controller against a scripted runner: no model, no torch."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import StreamConfig
-from engine.control.controller import Steering, Task, control, find_late_turns
+from engine.control.controller import StreamController, Task, find_late_turns
 from engine.control.requests import Image, PassCounts
-from engine.control.speculator import Past
+from engine.control.speculator import PriorRun
 from engine.errors import ContextError
 from engine.records import FrameOutput, UserTurn
-from tests.support.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterScript, ScriptedRunner
+from tests.support.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterCodec, ScriptedRunner
 
 Turns = dict[int, tuple[tuple[str, ...], str | None]]
 SMALL: dict[str, Any] = {"max_new_tokens": 20, "max_update_tokens": 14}
@@ -23,10 +23,10 @@ def stream(
 ) -> tuple[list[FrameOutput], ScriptedRunner]:
     config = StreamConfig(**{**SMALL, **settings})
     runner = ScriptedRunner(turns=turns, num_frames=num_frames, tokens_per_frame=tokens_per_frame)
-    steering = control(
-        task or Task(goal="g", steps=STEPS), config=config, script=CharacterScript(), tokens_per_frame=tokens_per_frame
+    controller = StreamController(
+        task or Task(goal="g", steps=STEPS), config=config, codec=CharacterCodec(), tokens_per_frame=tokens_per_frame
     )
-    return runner.drive(steering), runner
+    return runner.drive(controller.run()), runner
 
 
 def layout(runner: ScriptedRunner) -> str:
@@ -89,12 +89,12 @@ def test_a_text_ends_at_its_longest_and_is_closed_all_the_same() -> None:
 def test_thresholds_are_used_exactly_as_set() -> None:
     runner = ScriptedRunner(turns={0: ((), "x")}, num_frames=1)  # speak_prob 0.9
     config = StreamConfig(speak_threshold=0.9)
-    steering = control(Task(), config=config, script=CharacterScript(), tokens_per_frame=1)
-    assert runner.drive(steering)[0].response is None
+    controller = StreamController(Task(), config=config, codec=CharacterCodec(), tokens_per_frame=1)
+    assert runner.drive(controller.run())[0].response is None
     runner = ScriptedRunner(turns={0: ((), "x")}, num_frames=1)
     config = StreamConfig(speak_threshold=0.9, decision_policy="not-talk")  # speaks at equality
-    steering = control(Task(), config=config, script=CharacterScript(), tokens_per_frame=1)
-    assert runner.drive(steering)[0].response == "x"
+    controller = StreamController(Task(), config=config, codec=CharacterCodec(), tokens_per_frame=1)
+    assert runner.drive(controller.run())[0].response == "x"
 
 
 def test_a_full_context_is_refreshed_with_the_present_state_and_the_turn_is_not_cut() -> None:
@@ -191,13 +191,15 @@ def test_guesses_give_what_frame_by_frame_and_token_by_token_gives(
 THRESHOLDS = st.sampled_from([0.5, 0.95])  # what is planned has 0.9, what is not has 0.1
 
 
-def again(
-    runner: ScriptedRunner, past: Past, *, speak: float, update: float, task: Task, **settings: int
-) -> tuple[list[FrameOutput], Steering]:
+def run_again(
+    runner: ScriptedRunner, prior_run: PriorRun, *, speak: float, update: float, task: Task, **settings: int
+) -> tuple[list[FrameOutput], StreamController]:
     """Drive a run with other thresholds through the runner of an earlier one."""
     config = StreamConfig(**{**SMALL, **settings}, speak_threshold=speak, update_threshold=update)
-    steering = Steering(task, config=config, script=CharacterScript(), tokens_per_frame=1, past=past, is_traced=True)
-    return runner.drive(steering.run()), steering
+    controller = StreamController(
+        task, config=config, codec=CharacterCodec(), tokens_per_frame=1, prior_run=prior_run, is_traced=True
+    )
+    return runner.drive(controller.run()), controller
 
 
 @settings(max_examples=80)
@@ -221,30 +223,30 @@ def test_other_thresholds_on_an_earlier_run_give_what_a_run_of_its_own_gives(
 ) -> None:
     task = Task(goal="g", steps=STEPS, user_turns=tuple(UserTurn(time_s=time_s, text="hm") for time_s in asked_at))
     limits = {"max_seq_len": max_seq_len, "reserved_seq_len": 110, "draft_tokens": draft_tokens}
-    past = Past(outputs=())
+    prior_run = PriorRun(outputs=())
     runner = ScriptedRunner(turns=turns, num_frames=num_frames)
     for speak, update in moves:
-        outputs, steering = again(runner, past, speak=speak, update=update, task=task, **limits)
+        outputs, controller = run_again(runner, prior_run, speak=speak, update=update, task=task, **limits)
         fresh = ScriptedRunner(turns=turns, num_frames=num_frames)
         limits_alone = {**limits, "lookahead": 1, "draft_tokens": 0}
-        wanted, _ = again(fresh, Past(outputs=()), speak=speak, update=update, task=task, **limits_alone)
+        wanted, _ = run_again(fresh, PriorRun(outputs=()), speak=speak, update=update, task=task, **limits_alone)
         assert outputs == wanted
-        past = Past(outputs=tuple(outputs), trace=steering.ahead.trace if is_traced else None)
-    repeated, steering = again(runner, past, speak=speak, update=update, task=task, **limits)
+        prior_run = PriorRun(outputs=tuple(outputs), trace=controller.draft_buffer.trace if is_traced else None)
+    repeated, controller = run_again(runner, prior_run, speak=speak, update=update, task=task, **limits)
     assert repeated == wanted
-    assert steering.counts == PassCounts() or not is_traced
+    assert controller.counts == PassCounts() or not is_traced
 
 
 def test_frames_before_the_first_changed_decision_are_not_fed_again() -> None:
     turns: Turns = {2: (("S1->start",), None), 20: ((), "Go."), 40: (("S1->complete",), None)}
     runner = ScriptedRunner(turns=turns, num_frames=50)
     task = Task(goal="g", steps=STEPS)
-    outputs, steering = again(runner, Past(outputs=()), speak=0.95, update=0.5, task=task)
-    past = Past(outputs=tuple(outputs), trace=steering.ahead.trace)
+    outputs, controller = run_again(runner, PriorRun(outputs=()), speak=0.95, update=0.5, task=task)
+    prior_run = PriorRun(outputs=tuple(outputs), trace=controller.draft_buffer.trace)
     runner.requests.clear()
-    outputs, _ = again(runner, past, speak=0.5, update=0.5, task=task)
+    outputs, _ = run_again(runner, prior_run, speak=0.5, update=0.5, task=task)
     assert outputs[20].response == "Go."
-    assert runner.requests[0].keep == outputs[19].cache_tokens + 1  # the cache ends with the image of frame 20
+    assert runner.requests[0].num_cached == outputs[19].cache_tokens + 1  # the cache ends with the image of frame 20
     assert min(fed_frames(runner)) == 21
 
 
@@ -253,16 +255,16 @@ def test_where_a_refresh_lies_between_its_context_is_fed_again_in_one_pass() -> 
     limits = {"max_seq_len": 200, "reserved_seq_len": 110}  # refresh at 90: every 58 frames
     runner = ScriptedRunner(turns=turns, num_frames=130)
     task = Task(goal="g", steps=STEPS)
-    outputs, steering = again(runner, Past(outputs=()), speak=0.95, update=0.5, task=task, **limits)
+    outputs, controller = run_again(runner, PriorRun(outputs=()), speak=0.95, update=0.5, task=task, **limits)
     assert [output.frame_index for output in outputs if output.refreshed] == [58, 116]
-    past = Past(outputs=tuple(outputs), trace=steering.ahead.trace)
+    prior_run = PriorRun(outputs=tuple(outputs), trace=controller.draft_buffer.trace)
     runner.requests.clear()
-    again(runner, past, speak=0.5, update=0.5, task=task, **limits)
-    first = [piece.frame_index for piece in runner.requests[0].feed if isinstance(piece, Image)]
-    assert runner.requests[0].keep == 0
+    run_again(runner, prior_run, speak=0.5, update=0.5, task=task, **limits)
+    first = [piece.frame_index for piece in runner.requests[0].inputs if isinstance(piece, Image)]
+    assert runner.requests[0].num_cached == 0
     assert first[:13] == list(range(58, 71))
-    assert RESPONSE in runner.requests[0].feed
+    assert RESPONSE in runner.requests[0].inputs
 
 
 def fed_frames(runner: ScriptedRunner) -> list[int]:
-    return [p.frame_index for request in runner.requests for p in request.feed if isinstance(p, Image)]
+    return [p.frame_index for request in runner.requests for p in request.inputs if isinstance(p, Image)]

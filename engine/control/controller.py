@@ -228,9 +228,8 @@ class StreamController:
         ids: list[int] = []
         self.pending_ids.append(opening)
         while len(ids) < max_tokens:
-            items = [FeedItem(piece=token) for token in self.pending_ids]
-            items[-1] = FeedItem(piece=self.pending_ids[-1], needs_token=True)
-            computed = yield from self.forward(items, self.speculator.draft_text(turn, opening, ids), frame=turn.frame)
+            drafts = self.speculator.draft_text(turn, opening, ids)
+            computed = yield from self.forward(self.pending_items(needs_token=True), drafts, frame=turn.frame)
             assert computed.token is not None
             if computed.token == self.codec.eos_id:
                 break
@@ -241,11 +240,16 @@ class StreamController:
 
     def should_update_again(self, turn: AssistantTurn) -> Generator[Request | FrameOutput, Answer, bool]:
         """Return whether the update head triggers again at the ``<eos>`` of the last update."""
-        items = [FeedItem(piece=token) for token in self.pending_ids]
-        items[-1] = FeedItem(piece=self.pending_ids[-1], needs_decision=True)
-        computed = yield from self.forward(items, self.speculator.draft_after_update(turn), frame=turn.frame)
+        drafts = self.speculator.draft_after_update(turn)
+        computed = yield from self.forward(self.pending_items(needs_decision=True), drafts, frame=turn.frame)
         assert computed.decision is not None
         return self.should_update(computed.decision)
+
+    def pending_items(self, *, needs_decision: bool = False, needs_token: bool = False) -> list[FeedItem]:
+        """Return the pending tokens as items; the values are read at the last one."""
+        *front, last = self.pending_ids
+        last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token)
+        return [*(FeedItem(piece=token) for token in front), last_item]
 
     def should_update(self, decision: Decision) -> bool:
         """Return whether a decision triggers an update."""

@@ -1,4 +1,4 @@
-"""What the model read at one frame: the tokens that the engine fed, with log-probabilities of one forward pass."""
+"""Inspection of one frame: the tokens that were fed, with log-probabilities of one forward pass."""
 
 from dataclasses import replace
 from typing import Any
@@ -54,7 +54,7 @@ def run_one_by_one(
         (request,) = requests
         if request.num_cached == 0:
             context.clear()
-        assert request.num_cached == len(context), "nothing is guessed, so nothing is cropped"
+        assert request.num_cached == len(context), "without drafts nothing is cropped"
         context.extend(request.inputs)
         return real(runners, inputs, requests, **more)
 
@@ -91,7 +91,7 @@ def test_the_tokens_are_those_that_the_engine_feeds_at_the_frame(
         assert (found.first_frame == index) == is_new
 
 
-def test_the_log_probabilities_are_those_of_the_model_over_the_same_tokens(
+def test_the_log_probabilities_are_those_of_one_full_forward_pass(
     checkpoint: Checkpoint, frames: list[FrameFeatures], config: StreamConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs, fed = run_one_by_one(checkpoint, frames, config, monkeypatch)
@@ -112,16 +112,18 @@ def test_the_log_probabilities_are_those_of_the_model_over_the_same_tokens(
             assert token.best_logprob is not None
             assert token.best_logprob >= token.logprob
     assert [token.text for token in found.tokens].count("[ASST]") == 1
-    assert not found.tokens[-1].is_fed, "what was picked last is fed at the next frame"
+    assert not found.tokens[-1].is_fed, "the token that was sampled last is fed at the next frame"
     forced = [token.text for token in found.tokens if not token.is_chosen and token.token_id is not None]
-    assert forced == ["[DST]"] * forced.count("[DST]") + ["[ASST]"], "what opens an update or a response is no choice"
+    assert forced == ["[DST]"] * forced.count("[DST]") + ["[ASST]"], (
+        "the opening tokens of updates and responses are forced"
+    )
     never = [checkpoint.prompt.tokenizer.decode([token_id]) for token_id in checkpoint.prompt.never_generated]
     opening = [token.text for token in found.tokens].index("[ASST]")
     for token in found.tokens[opening + 1 :]:
-        assert token.text == token.best_text or token.best_text in never, "the likeliest is written"
+        assert token.text == token.best_text or token.best_text in never, "the most likely token is written"
 
 
-def test_without_a_trace_the_stream_is_followed_again_and_gives_the_same(
+def test_without_a_trace_the_stream_runs_again_and_gives_the_same(
     checkpoint: Checkpoint, frames: list[FrameFeatures], config: StreamConfig
 ) -> None:
     recording = Recording(checkpoint, frames, task=TASK, config=config)

@@ -65,7 +65,7 @@ shares = st.sampled_from([0.0, 0.03, 0.1, 0.3])
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(st.tuples(shares, shares), min_size=2, max_size=4), max_seq_len=st.sampled_from([180, 240, 900]))
 @pytest.mark.slow
-def test_a_moved_threshold_gives_what_a_new_run_gives(
+def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
     checkpoint: Checkpoint,
     frames: list[FrameFeatures],
     silent: list[FrameOutput],
@@ -116,7 +116,7 @@ def test_a_cache_is_taken_over_once_and_the_second_run_feeds_it_again(
         assert_equal(list(again.run()), wanted)
 
 
-def test_a_stopped_run_is_run_again_as_far_as_it_went(
+def test_a_stopped_run_runs_again_up_to_its_last_frame(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
     moved = point(silent, speak=0.1, update=0.1)
@@ -129,7 +129,7 @@ def test_a_stopped_run_is_run_again_as_far_as_it_went(
     assert_equal(list(again.run()), one_by_one(checkpoint, frames[:40], moved))
 
 
-def test_a_recording_is_run_once(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
+def test_a_recording_runs_only_once(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
     recording = Recording(checkpoint, frames[:3])
     list(recording.run())
     with pytest.raises(ValueError, match="runs only once"):
@@ -160,7 +160,9 @@ def test_a_sweep_gives_every_point_and_costs_a_fraction(
         list(streamer.run(frames, TASK))
         alone += streamer.counts.passes
         assert_equal(list(entry.outputs), one_by_one(checkpoint, frames, entry.thresholds))
-    assert sum(entry.counts.passes for entry in swept) < 3 / 4 * alone  # a random model changes its mind at every word
+    assert (
+        sum(entry.counts.passes for entry in swept) < 3 / 4 * alone
+    )  # a random model decides differently after every word
 
 
 def test_a_sampled_run_is_sampled_again(
@@ -169,6 +171,6 @@ def test_a_sampled_run_is_sampled_again(
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
     first = Recording(checkpoint, frames, task=TASK, config=config(point(silent, speak=0.3, update=0.1), **sampled))
     list(first.run())
-    moved = point(silent, speak=0.25, update=0.1)  # some texts are drawn before the runs part
+    moved = point(silent, speak=0.25, update=0.1)  # some texts are sampled before the runs diverge
     again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
     assert decided(list(again.run())) == decided(one_by_one(checkpoint, frames, moved, **sampled))

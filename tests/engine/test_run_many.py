@@ -1,4 +1,4 @@
-"""Many videos in one forward pass: each gives what it gives alone."""
+"""Many videos in one forward pass: the outputs of each are those that it gives alone."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def stream_many(
     return outputs
 
 
-def shares_of(checkpoint: Checkpoint, videos: list[StreamRequest], share: float, **limits: Any) -> dict[str, Any]:
+def pick_thresholds(checkpoint: Checkpoint, videos: list[StreamRequest], share: float, **limits: Any) -> dict[str, Any]:
     """Pick thresholds that a share of the videos' frames exceed in silence."""
     silent = Streamer(checkpoint, StreamConfig(speak_threshold=1, update_threshold=1, **limits))
     seen = [output for outputs in stream_many(silent, videos, max_batch_size=1).values() for output in outputs]
@@ -63,12 +63,12 @@ CASES: dict[str, Any] = {
     "share": st.sampled_from([0.0, 0.1, 0.4]),
     "max_seq_len": st.sampled_from([190, 260, 900]),
 }
-"""Videos, and ways to stream them, that must all give what each video gives alone."""
+"""Videos and settings for which batches must give the outputs of each video alone."""
 
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(**CASES)
-def test_many_videos_at_once_give_what_each_gives_alone_frame_by_frame(
+def test_many_videos_at_once_give_the_outputs_of_each_alone_frame_by_frame(
     checkpoint: Checkpoint,
     lengths: list[int],
     max_batch_size: int,
@@ -78,7 +78,7 @@ def test_many_videos_at_once_give_what_each_gives_alone_frame_by_frame(
     max_seq_len: int,
 ) -> None:
     videos = [video(checkpoint, number, length) for number, length in enumerate(lengths)]
-    limits = shares_of(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
+    limits = pick_thresholds(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
     config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
     together = stream_many(Streamer(checkpoint, config), videos, max_batch_size=max_batch_size)
     alone = Streamer(checkpoint, config.one_by_one())
@@ -120,7 +120,7 @@ def test_a_video_that_ends_makes_room_for_the_next(checkpoint: Checkpoint) -> No
     assert streamer.counts.passes < 10
 
 
-def test_a_video_that_fails_is_an_event_and_all_remaining_videos_continue(checkpoint: Checkpoint) -> None:
+def test_a_failed_video_is_an_event_and_the_rest_continue(checkpoint: Checkpoint) -> None:
     broken = StreamRequest(
         video_id="broken", features=list(random_frames(checkpoint, 3)), task=Task(goal="long " * 5000)
     )

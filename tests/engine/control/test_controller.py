@@ -60,14 +60,14 @@ def test_a_user_turn_enters_before_the_image_of_its_frame() -> None:
     assert layout(runner).endswith("|#0<next?>#1#2")  # floor(0.9 s * 2 fps) = 1
 
 
-def test_user_turns_behind_the_end_are_found() -> None:
+def test_user_turns_after_the_end_are_found() -> None:
     turns = tuple(UserTurn(time_s=time_s, text="?") for time_s in (0.0, 2.4, 2.5, 9.0))
     assert find_late_turns(Task(user_turns=turns), fps=2.0, num_frames=5) == turns[2:]  # 5 frames end at 2.5 s
     at_the_end = (UserTurn(time_s=4.1, text="?"),)  # 4.1 * 30 is 122.999... in floating point
     assert find_late_turns(Task(user_turns=at_the_end), fps=30.0, num_frames=123) == at_the_end
 
 
-def test_several_updates_fall_on_one_frame_and_all_move_the_state() -> None:
+def test_several_updates_at_one_frame_all_change_the_state() -> None:
     turns: Turns = {0: (("S1->start",), None), 2: (("S1->complete", "S2->start"), "Go.")}
     outputs, _ = stream(turns, num_frames=3)
     assert outputs[2].updates == ("S1->complete", "S2->start")
@@ -75,12 +75,12 @@ def test_several_updates_fall_on_one_frame_and_all_move_the_state() -> None:
     assert outputs[1].dst_state == {"S1": "in_progress", "S2": "not_started"}
 
 
-def test_at_most_so_many_updates_as_set_are_written() -> None:
+def test_at_most_max_updates_per_frame_are_written() -> None:
     outputs, _ = stream({0: (("S1->start", "S1->complete"), None)}, num_frames=1, max_updates_per_frame=1)
     assert outputs[0].updates == ("S1->start",)
 
 
-def test_a_text_ends_at_its_longest_and_is_closed_all_the_same() -> None:
+def test_a_text_ends_at_max_new_tokens_and_is_closed() -> None:
     outputs, runner = stream({0: ((), "abcdefgh")}, num_frames=2, max_new_tokens=3)
     assert outputs[0].response == "abc"
     assert layout(runner).endswith("#0[A]abc/#1")
@@ -125,7 +125,7 @@ def test_a_user_turn_that_does_not_fit_is_one_clear_error() -> None:
         stream({}, num_frames=5, task=task, max_seq_len=300, reserved_seq_len=110)
 
 
-def test_a_user_turn_that_would_not_fit_behind_the_context_refreshes_it_first() -> None:
+def test_a_user_turn_that_would_not_fit_refreshes_the_context_first() -> None:
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=10.0, text="x" * 80),))
     outputs, runner = stream({}, num_frames=21, task=task, max_seq_len=210, reserved_seq_len=110)
     assert outputs[20].refreshed
@@ -156,7 +156,7 @@ any_turns = st.dictionaries(
     asked_at=st.lists(st.floats(0, 30), max_size=4),
     max_seq_len=st.integers(180, 400),
 )
-def test_guesses_give_what_frame_by_frame_and_token_by_token_gives(
+def test_drafts_give_the_outputs_of_frame_by_frame_and_token_by_token(
     turns: Turns,
     num_frames: int,
     lookahead: int,
@@ -183,12 +183,12 @@ def test_guesses_give_what_frame_by_frame_and_token_by_token_gives(
         **limits,
     )
     assert one == many
-    assert alone.context == chunked.context[: len(alone.context)]  # behind it, guesses that the end overtook
+    assert alone.context == chunked.context[: len(alone.context)]  # followed by drafts past the end of the video
     assert max(alone.longest, chunked.longest) <= max_seq_len
     assert [output.frame_index for output in one] == list(range(num_frames))
 
 
-THRESHOLDS = st.sampled_from([0.5, 0.95])  # what is planned has 0.9, what is not has 0.1
+THRESHOLDS = st.sampled_from([0.5, 0.95])  # planned turns have the probability 0.9, all frames else 0.1
 
 
 def run_again(
@@ -212,7 +212,7 @@ def run_again(
     asked_at=st.lists(st.floats(0, 30), max_size=2),
     max_seq_len=st.integers(180, 400),
 )
-def test_other_thresholds_on_an_earlier_run_give_what_a_run_of_its_own_gives(
+def test_other_thresholds_on_an_earlier_run_give_the_outputs_of_a_new_run(
     turns: Turns,
     num_frames: int,
     moves: list[tuple[float, float]],
@@ -250,7 +250,7 @@ def test_frames_before_the_first_changed_decision_are_not_fed_again() -> None:
     assert min(fed_frames(runner)) == 21
 
 
-def test_where_a_refresh_lies_between_its_context_is_fed_again_in_one_pass() -> None:
+def test_after_a_refresh_the_context_is_fed_again_in_one_pass() -> None:
     turns: Turns = {70: ((), "Go.")}
     limits = {"max_seq_len": 200, "reserved_seq_len": 110}  # refresh at 90: every 58 frames
     runner = ScriptedRunner(turns=turns, num_frames=130)

@@ -25,23 +25,23 @@ def text(ids: tuple[int, ...]) -> str:
     return "".join("/" if token == EOS else CODEC.text([token]) for token in ids)
 
 
-def test_a_step_in_progress_is_guessed_to_be_completed_before_another_starts() -> None:
+def test_the_draft_completes_a_step_in_progress_before_the_next_starts() -> None:
     assert text(drafter().draft_update((), state=BEGUN)) == "S2->complete/"
     assert text(drafter().draft_update((), state={**BEGUN, "S2": "completed"})) == "S3->start/"
 
 
-def test_what_is_written_decides_between_the_legal_updates() -> None:
+def test_written_tokens_select_among_the_legal_updates() -> None:
     assert text(drafter().draft_update(CODEC.words("S3"), state=BEGUN)) == "->start/"
     assert drafter().draft_update(CODEC.words("S9"), state=BEGUN) == ()
 
 
-def test_a_sentence_is_said_again_of_the_step_that_comes_now() -> None:
+def test_a_sentence_is_drafted_again_with_the_present_step() -> None:
     one = drafter()
     one.record_response("Good. Now attach the wheel.", event="complete", state=dict.fromkeys(BEGUN, "not_started"))
     assert text(one.draft_response((), event="complete", state=BEGUN)) == "Good. Now load the block./"
 
 
-def test_a_part_of_a_name_and_the_goal_are_exchanged_too() -> None:
+def test_a_part_of_a_name_and_the_goal_are_replaced_too() -> None:
     memory = ResponseMemory()
     one = drafter(memory)
     one.record_response("Careful with the roof of the toy truck.", event="frame", state=BEGUN)
@@ -50,13 +50,13 @@ def test_a_part_of_a_name_and_the_goal_are_exchanged_too() -> None:
     assert text(other.draft_response((), event="frame", state=begun)) == "Careful with the block of the long boat./"
 
 
-def test_a_sentence_whose_step_is_missing_now_is_not_guessed() -> None:
+def test_a_sentence_without_its_step_is_not_drafted() -> None:
     one = drafter()
     one.record_response("Now load the block.", event="complete", state=BEGUN)
     assert one.draft_response((), event="complete", state=dict.fromkeys(BEGUN, "completed")) == ()
 
 
-def test_sentences_that_answered_something_else_are_tried_only_once_begun() -> None:
+def test_answers_to_different_events_are_tried_only_after_the_first_token() -> None:
     one = drafter()
     one.record_response("Two steps are left.", event="user", state=BEGUN)
     assert one.draft_response((), event="frame", state=BEGUN) == ()
@@ -69,7 +69,7 @@ def test_the_longest_match_in_goal_and_steps_is_followed() -> None:
     assert drafter().draft_response(CODEC.words("zzz"), event="frame", state=BEGUN) == ()
 
 
-def test_no_draft_is_longer_than_set() -> None:
+def test_no_draft_exceeds_max_tokens() -> None:
     assert text(drafter(max_tokens=4).draft_update((), state=BEGUN)) == "S2->"
 
 
@@ -82,7 +82,7 @@ def test_candidates_are_tried_first() -> None:
     )
 
 
-def test_an_update_is_guessed_to_be_followed_as_the_last_of_its_kind_was() -> None:
+def test_an_update_is_followed_if_the_last_of_its_kind_was() -> None:
     memory = ResponseMemory()
     assert not memory.is_followed("S1->complete")
     memory.record_update("S1->complete", is_followed=True)
@@ -90,7 +90,7 @@ def test_an_update_is_guessed_to_be_followed_as_the_last_of_its_kind_was() -> No
     assert not memory.is_followed("S2->start")
 
 
-def test_braces_in_a_sentence_are_no_slots() -> None:
+def test_braces_in_a_sentence_are_no_placeholders() -> None:
     one = drafter()
     one.record_response("Look {next:0} here", event="frame", state=BEGUN)
     assert text(one.draft_response((), event="frame", state=BEGUN)) == "Look next:0 here/"

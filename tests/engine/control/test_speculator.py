@@ -46,7 +46,7 @@ def test_no_pass_leaves_its_slot() -> None:
 
 
 @pytest.mark.parametrize("policy", ["silent-token", "not-talk"])
-def test_the_token_policies_write_no_updates_whatever_the_threshold(policy: str) -> None:
+def test_the_token_policies_write_no_updates_at_any_threshold(policy: str) -> None:
     """Their probability of an update is 0.0, and "not-talk" triggers at equality."""
     turns: Turns = {1: (("S1->start",), "Go.")}
     config = StreamConfig(decision_policy=policy, update_threshold=0)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def test_the_token_policies_write_no_updates_whatever_the_threshold(policy: str)
     assert [output.updates for output in again] == [()] * 3
 
 
-def test_a_user_turn_enters_at_the_frame_that_rounding_does_not_move() -> None:
+def test_the_frame_of_a_user_turn_does_not_depend_on_rounding() -> None:
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=4.1, text="next?"),))
     config = StreamConfig(fps=30.0)
     controller = StreamController(task, config=config, codec=CharacterCodec(), tokens_per_frame=1)

@@ -106,15 +106,16 @@ def inspect_frame(
     """
     if frame_index not in trace.frame_starts:
         raise ValueError(f"frame {frame_index} does not exist; the run has {len(trace.frame_starts)} frames")
-    number, start = trace.frame_starts[frame_index]
+    start = trace.frame_starts[frame_index]
     following = trace.frame_starts.get(frame_index + 1)
-    # items[start:end] are those of the frame; a refresh puts the next frame into a new context
-    end = following[1] if following is not None and following[0] == number else len(trace.contexts[number])
-    items = trace.contexts[number][:end]
+    # the items of the frame end where those of the next begin, unless a refresh put the next into a new context
+    items = trace.contexts[start.context]
+    if following is not None and following.context == start.context:
+        items = items[: following.item]
     first_image = next(computed.item.piece for computed in items if isinstance(computed.item.piece, Image))
-    prompt_length = trace.prompt_lengths[number]
+    prompt_length = trace.prompt_lengths[start.context]
     hidden, starts = _forward_context(checkpoint, features, items)
-    shown = range(max(start, prompt_length), end)
+    shown = range(max(start.item, prompt_length), len(items))
     prompt_ids = [computed.item.piece for computed in items[:prompt_length] if isinstance(computed.item.piece, int)]
     return FrameInspection(
         frame_index=frame_index,

@@ -38,7 +38,7 @@ class FeedItem:
     needs_token: bool = False
     """Whether the next token is sampled."""
     is_draft: bool = False
-    """Whether it stands for a token that the model has yet to sample."""
+    """Whether it is a draft of a token that the model has yet to sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,14 @@ class ComputedItem:
     """The sampled token, if the item needs one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameStart:
+    """The first item of a frame in a trace: ``trace.contexts[context][item]``."""
+
+    context: int
+    item: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Trace:
     """All confirmed items of a run, context by context. An untraced run keeps only its present context."""
@@ -62,8 +70,8 @@ class Trace:
     """Tokens of the last context that the KV cache of the run holds."""
     prompt_lengths: list[int] = field(default_factory=list)
     """Tokens of the system prompt of each context."""
-    frame_starts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """For each frame of a traced run, the index of its context and of its first item in that context."""
+    frame_starts: dict[int, FrameStart] = field(default_factory=dict)
+    """For each frame of a traced run, its first item."""
 
 
 class DraftBuffer:
@@ -108,7 +116,8 @@ class DraftBuffer:
 
     def mark_frame(self, frame: int) -> None:
         """Record in the trace that the next confirmed item is the first of a frame."""
-        self.trace.frame_starts[frame] = (len(self.trace.contexts) - 1, len(self.trace.contexts[-1]))
+        start = FrameStart(context=len(self.trace.contexts) - 1, item=len(self.trace.contexts[-1]))
+        self.trace.frame_starts[frame] = start
 
     def count_tokens(self, pieces: Iterable[Piece]) -> int:
         """Return the number of tokens of pieces."""
@@ -143,16 +152,16 @@ class DraftBuffer:
         """
         self._unverified.clear()
         self._prior_trace = None  # the run has diverged from the earlier one
-        refed: list[FeedItem] = []
+        recomputed: list[FeedItem] = []
         if self.trace.num_cached < num_cached:
             # confirmed items come from an earlier run whose cache is gone: feed them again in this pass
-            refed = [FeedItem(piece=computed.item.piece) for computed in self.trace.contexts[-1]]
+            recomputed = [FeedItem(piece=computed.item.piece) for computed in self.trace.contexts[-1]]
             num_cached = 0
         self.context_end = num_cached
         fed: list[FeedItem] = []
         decision_positions, sample_positions = list[int](), list[int]()
         last_frame = frame
-        for source in (refed, items, drafts):
+        for source in (recomputed, items, drafts):
             for item in source:
                 self.context_end += self.count_tokens((item.piece,))
                 fed.append(item)
@@ -173,7 +182,7 @@ class DraftBuffer:
         assert isinstance(result, ForwardResult)
         decisions, tokens = iter(result.decisions), iter(result.tokens)
         self.trace.num_cached = self.context_end
-        for item in fed[len(refed) :]:
+        for item in fed[len(recomputed) :]:
             decision = next(decisions) if item.needs_decision else None
             token = next(tokens) if item.needs_token else None
             self._unverified.append(ComputedItem(item=item, decision=decision, token=token))

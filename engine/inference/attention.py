@@ -23,8 +23,10 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, *, bias: Tensor, scale: 
     """Attend with queries ``[B, heads, L, head_dim]`` to keys and values ``[B, kv_heads, C, head_dim]``.
 
     Grouped-query attention: the query heads of one key head are folded into the query axis. With 4 query heads, 2 key
-    heads and ``L`` = 3, the folded queries are ``[B, 2, 6, head_dim]``: three of head 0, then three of head 1. So
-    ``bias`` (0 where a key is visible, ``-inf`` elsewhere) is ``[B, 1, heads / kv_heads * L, C]``, one copy of the
+    heads and ``L`` = 3, the folded queries are ``[B, 2, 6, head_dim]``. The first key head gets three of head 0, then
+    three of head 1.
+
+    ``bias`` is 0 where a key is visible and ``-inf`` elsewhere, ``[B, 1, heads / kv_heads * L, C]``: one copy of the
     mask per folded head.
 
     Returns:

@@ -1,8 +1,9 @@
 """A pool of KV caches at fixed addresses, so that a captured CUDA graph can read and write them.
 
 Each stream gets one *slot* of ``capacity`` tokens. A layer's buffer is ``[num_slots * capacity + 1, heads, head_dim]``,
-zeros at first: token ``p`` of slot ``s`` is row ``s * capacity + p``. The last row takes the writes of padding and is
-never read. A slot's cache is cropped and grows by a counter on the host.
+and zero at first. Token ``p`` of slot ``s`` is row ``s * capacity + p``. With a capacity of 64, token 3 of slot 2 is
+row 131. The last row takes the writes of padding and is never read. To crop or extend a slot's cache, only a counter
+on the host changes.
 """
 
 import torch
@@ -40,7 +41,7 @@ class KVCachePool:
 
     def acquire(self, cache: KVCache | None = None) -> "SlotKVCache":
         """Return an empty cache in the lowest free slot, or a copy of ``cache`` there."""
-        assert self._free, "no more streams run at once than there are slots"
+        assert self._free, "all slots are in use"
         acquired = SlotKVCache(self, min(self._free))
         self._free.remove(acquired.slot)
         for buffer in (*self.keys, *self.values):

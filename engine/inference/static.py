@@ -87,7 +87,7 @@ def pick_bucket(
     if query_len is None or num_slots * query_len > max_tokens:
         return None
     context_len = max(cache.length + length for cache, length in zip(caches, lengths, strict=True))
-    assert context_len <= pool.capacity, "a pass that leaves its slot would write into the next stream's"
+    assert context_len <= pool.capacity, "a pass that leaves its slot would overwrite the next one"
     return BucketShape(
         num_tokens=min(_double_until(num_slots, sum(lengths)), num_slots * query_len),
         num_slots=num_slots,

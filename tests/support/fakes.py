@@ -55,7 +55,7 @@ class CharacterCodec:
 class ScriptedRunner:
     """Answers the requests of a controller from a plan, and keeps the context that a model would have seen.
 
-    ``turns`` maps a frame to its updates and response; a trigger depends only on the context, so the
+    ``turns`` maps a frame to its updates and response. A trigger depends only on the context, so the
     answers do not depend on how frames are grouped into passes.
     """
 

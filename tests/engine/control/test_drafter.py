@@ -64,7 +64,7 @@ def test_answers_to_different_events_are_tried_only_after_the_first_token() -> N
 
 
 def test_the_longest_match_in_goal_and_steps_is_followed() -> None:
-    # "ck" ends the goal's "truck" and lies in "block"; " bl" is in "block" alone
+    # "ck" ends "truck" in the goal and occurs in "block"; " bl" occurs only in "block"
     assert text(drafter().draft_response(CODEC.words("So the bl"), event="frame", state=BEGUN)) == "ock"
     assert drafter().draft_response(CODEC.words("zzz"), event="frame", state=BEGUN) == ()
 

@@ -122,6 +122,14 @@ def test_a_number_below_1_is_wrong_use(option: str, tiny_folder: Path, capsys: p
     assert f"error: {option} must be at least 1; got -1" in capsys.readouterr().err
 
 
+def test_the_old_name_of_the_batch_size_is_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    text = capsys.readouterr().out
+    assert "--batch-size" in text
+    assert "--rows" not in text  # still accepted, see the first test
+
+
 def test_a_split_without_videos_is_wrong_use(
     tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

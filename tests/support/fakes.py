@@ -64,7 +64,7 @@ class ScriptedRunner:
     tokens_per_frame: int = 1
     codec: "CharacterCodec | Prompt" = field(default_factory=CharacterCodec)
     context: list[int | Image] = field(default_factory=list)
-    longest: int = 0
+    max_length: int = 0
     num_passes: int = 0
     requests: list[ForwardRequest] = field(default_factory=list)
 
@@ -95,7 +95,7 @@ class ScriptedRunner:
         del self.context[request.num_cached :]
         for piece in request.inputs:
             self.context += [piece] * (self.tokens_per_frame if isinstance(piece, Image) else 1)
-        self.longest = max(self.longest, len(self.context))
+        self.max_length = max(self.max_length, len(self.context))
         context = self.context
         return ForwardResult(
             decisions=tuple(self._decide(context[: request.num_cached + at + 1]) for at in request.decision_positions),

@@ -184,7 +184,7 @@ def test_drafts_give_the_outputs_of_frame_by_frame_and_token_by_token(
     )
     assert one == many
     assert alone.context == chunked.context[: len(alone.context)]  # followed by drafts past the end of the video
-    assert max(alone.longest, chunked.longest) <= max_seq_len
+    assert max(alone.max_length, chunked.max_length) <= max_seq_len
     assert [output.frame_index for output in one] == list(range(num_frames))
 
 

@@ -36,31 +36,31 @@ def test_written_tokens_select_among_the_legal_updates() -> None:
 
 
 def test_a_sentence_is_drafted_again_with_the_present_step() -> None:
-    one = drafter()
-    one.record_response("Good. Now attach the wheel.", event="complete", state=dict.fromkeys(BEGUN, "not_started"))
-    assert text(one.draft_response((), event="complete", state=BEGUN)) == "Good. Now load the block./"
+    first = drafter()
+    first.record_response("Good. Now attach the wheel.", event="complete", state=dict.fromkeys(BEGUN, "not_started"))
+    assert text(first.draft_response((), event="complete", state=BEGUN)) == "Good. Now load the block./"
 
 
 def test_a_part_of_a_name_and_the_goal_are_replaced_too() -> None:
     memory = ResponseMemory()
-    one = drafter(memory)
-    one.record_response("Careful with the roof of the toy truck.", event="frame", state=BEGUN)
-    other = drafter(memory, goal="make the long boat")
+    first = drafter(memory)
+    first.record_response("Careful with the roof of the toy truck.", event="frame", state=BEGUN)
+    second = drafter(memory, goal="make the long boat")
     begun = {**BEGUN, "S2": "completed", "S3": "in_progress"}
-    assert text(other.draft_response((), event="frame", state=begun)) == "Careful with the block of the long boat./"
+    assert text(second.draft_response((), event="frame", state=begun)) == "Careful with the block of the long boat./"
 
 
 def test_a_sentence_without_its_step_is_not_drafted() -> None:
-    one = drafter()
-    one.record_response("Now load the block.", event="complete", state=BEGUN)
-    assert one.draft_response((), event="complete", state=dict.fromkeys(BEGUN, "completed")) == ()
+    first = drafter()
+    first.record_response("Now load the block.", event="complete", state=BEGUN)
+    assert first.draft_response((), event="complete", state=dict.fromkeys(BEGUN, "completed")) == ()
 
 
 def test_answers_to_different_events_are_tried_only_after_the_first_token() -> None:
-    one = drafter()
-    one.record_response("Two steps are left.", event="user", state=BEGUN)
-    assert one.draft_response((), event="frame", state=BEGUN) == ()
-    assert text(one.draft_response(CODEC.words("Two s"), event="frame", state=BEGUN)) == "teps are left./"
+    first = drafter()
+    first.record_response("Two steps are left.", event="user", state=BEGUN)
+    assert first.draft_response((), event="frame", state=BEGUN) == ()
+    assert text(first.draft_response(CODEC.words("Two s"), event="frame", state=BEGUN)) == "teps are left./"
 
 
 def test_the_longest_match_in_goal_and_steps_is_followed() -> None:
@@ -91,9 +91,9 @@ def test_an_update_is_followed_if_the_last_of_its_kind_was() -> None:
 
 
 def test_braces_in_a_sentence_are_no_placeholders() -> None:
-    one = drafter()
-    one.record_response("Look {next:0} here", event="frame", state=BEGUN)
-    assert text(one.draft_response((), event="frame", state=BEGUN)) == "Look next:0 here/"
+    first = drafter()
+    first.record_response("Look {next:0} here", event="frame", state=BEGUN)
+    assert text(first.draft_response((), event="frame", state=BEGUN)) == "Look next:0 here/"
 
 
 def test_old_sentences_are_forgotten() -> None:

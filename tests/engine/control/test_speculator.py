@@ -33,7 +33,7 @@ def test_prior_texts_above_the_limits_are_not_drafted(
     found, _ = run_again(runner, PriorRun(outputs=tuple(outputs)), speak=0.5, update=0.5, task=TASK, **LIMITS)
     wanted, _ = run_again(fresh, PriorRun(outputs=()), speak=0.5, update=0.5, task=TASK, **LIMITS)
     assert found == wanted
-    assert runner.longest <= LIMITS["max_seq_len"]
+    assert runner.max_length <= LIMITS["max_seq_len"]
 
 
 def test_no_pass_leaves_its_slot() -> None:

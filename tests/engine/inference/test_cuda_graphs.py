@@ -191,13 +191,13 @@ def test_a_frame_of_nan_spoils_only_its_own_context(checkpoint: Checkpoint, monk
     alone = Streamer(checkpoint, config.one_by_one())
     wanted = {one.video_id: list(alone.run(one.features, one.task)) for one in videos}
     assert any(output.refreshed for output in wanted["0"][21:])
-    ahead = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=2)
+    drafted = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=2)
     for one in videos[1:]:
-        assert_equal(ahead[one.video_id], wanted[one.video_id])
-    behind = stream_many(Streamer(with_graphs(checkpoint), config.one_by_one()), videos, max_batch_size=2)
+        assert_equal(drafted[one.video_id], wanted[one.video_id])
+    live = stream_many(Streamer(with_graphs(checkpoint), config.one_by_one()), videos, max_batch_size=2)
     for one in videos:
-        assert decided(behind[one.video_id]) == decided(wanted[one.video_id])
-        assert torch.allclose(probs(behind[one.video_id]), probs(wanted[one.video_id]), atol=1e-4, equal_nan=True)
+        assert decided(live[one.video_id]) == decided(wanted[one.video_id])
+        assert torch.allclose(probs(live[one.video_id]), probs(wanted[one.video_id]), atol=1e-4, equal_nan=True)
 
 
 @pytest.mark.parametrize("num_good", [0, 2])

@@ -1,6 +1,7 @@
 """Cost of a sweep over the bundled split, in model passes: ``python -m benchmarks.sweep``.
 
-Each video is run at 21 speaking thresholds, once with ``engine.replay.sweep`` and once with a run of its own for each.
+Each video runs at 21 speaking thresholds: once with ``engine.replay.Recording``, which reuses the run before, and once
+with a new run for each threshold.
 """
 
 import sys
@@ -13,11 +14,13 @@ from engine.bench.modes import read_videos
 from engine.config import StreamConfig
 from engine.control.requests import PassCounts
 from engine.loading import load_model
-from engine.replay import Thresholds, sweep
-from engine.streamer import Streamer
+from engine.model.checkpoint import Checkpoint
+from engine.replay import Recording
+from engine.streamer import Streamer, StreamRequest
 
 ASSETS = Path(__file__).parent.parent / "assets"
-POINTS = tuple(Thresholds(speak=round(0.05 + 0.045 * number, 3), update=0.5) for number in range(21))
+SPEAK_THRESHOLDS = tuple(round(0.05 + 0.045 * number, 3) for number in range(21))
+UPDATE_THRESHOLD = 0.5
 
 
 def main() -> None:
@@ -27,14 +30,13 @@ def main() -> None:
     swept, alone, seconds, seconds_alone = PassCounts(), PassCounts(), 0.0, 0.0
     for video in read_videos(ASSETS / "demo" / "test.json", checkpoint):
         began = time.perf_counter()
-        points = list(sweep(checkpoint, list(video.frames), POINTS, task=video.task))
+        swept += sweep(checkpoint, video)
         seconds += time.perf_counter() - began
-        swept = sum((point.counts for point in points), swept)
         began = time.perf_counter()
-        for point in points:
-            config = StreamConfig(speak_threshold=point.thresholds.speak, update_threshold=point.thresholds.update)
+        for speak in SPEAK_THRESHOLDS:
+            config = StreamConfig(speak_threshold=speak, update_threshold=UPDATE_THRESHOLD)
             streamer = Streamer(checkpoint, config)
-            list(streamer.run(video.frames, video.task))
+            list(streamer.run(video.features, video.task))
             alone += streamer.counts
         seconds_alone += time.perf_counter() - began
         sys.stdout.write(
@@ -42,6 +44,19 @@ def main() -> None:
             f"{seconds_alone:.1f} s, share {swept.passes / alone.passes:.3f}\n"
         )
         sys.stdout.flush()
+
+
+def sweep(checkpoint: Checkpoint, video: StreamRequest) -> PassCounts:
+    """Run a video at all thresholds, each from the run before; return the cost."""
+    config = StreamConfig(speak_threshold=SPEAK_THRESHOLDS[0], update_threshold=UPDATE_THRESHOLD)
+    recording = Recording(checkpoint, list(video.features), task=video.task, config=config)
+    list(recording.run())
+    counts = recording.counts
+    for speak in SPEAK_THRESHOLDS[1:]:
+        recording = recording.at(speak_threshold=speak, update_threshold=UPDATE_THRESHOLD)
+        list(recording.run())
+        counts += recording.counts
+    return counts
 
 
 if __name__ == "__main__":

@@ -138,10 +138,10 @@ def _loss(loss: Tensor) -> str:
 
 def bench(options: argparse.Namespace) -> None:
     """Print how fast a split, or a random model of a published shape, streams in each mode; JSON last."""
-    for name in ("rows", "repeats", "threads", "frames", "videos"):
+    for name in ("batch_size", "repeats", "threads", "frames", "videos"):
         number = getattr(options, name)
         if number is not None and number < 1:
-            raise ValueError(f"--{name} must be at least 1; got {number}")
+            raise ValueError(f"--{name.replace('_', '-')} must be at least 1; got {number}")
     if options.threads:
         torch.set_num_threads(options.threads)
     checkpoint, config = _checkpoint(options), StreamConfig()
@@ -158,12 +158,12 @@ def bench(options: argparse.Namespace) -> None:
     if model.dtype != torch.float32:
         exact = as_float32(checkpoint) if options.arch else _checkpoint(options, dtype="float32")
         same = videos if options.arch else read_videos(options.split, exact)
-        told = decide_in_float32(exact, same, config, rows=options.rows)
+        told = decide_in_float32(exact, same, config, rows=options.batch_size)
         del exact, same
         print(f"compared with float32; a close decision is one within {NEAR} of its threshold there")
     print(HEADING)
     rows = []
-    table = modes(config, rows=options.rows, graphs=checkpoint.graphs is not None)
+    table = modes(config, rows=options.batch_size, graphs=checkpoint.graphs is not None)
     for row in measure(checkpoint, videos, table, repeats=options.repeats, told=told):
         rows.append(row)
         print(format_row(row), flush=True)
@@ -298,7 +298,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "split", type=Path, nargs="?", default=SPLIT, help="manifest (default: the bundled test split)"
     )
-    command.add_argument("--rows", type=int, default=16, help="videos in one pass (default: %(default)s)")
+    command.add_argument("--batch-size", type=int, default=16, help="videos in one pass (default: %(default)s)")
+    command.add_argument("--rows", dest="batch_size", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     command.add_argument("--repeats", type=int, default=3, help="rounds; the best counts (default: %(default)s)")
     command.add_argument("--threads", type=int, help="threads of the CPU (default: torch's own)")
     command.add_argument("--arch", choices=sorted(SHAPES), help="a random model of this shape instead of the split")

@@ -1,9 +1,9 @@
-"""Loads a checkpoint with what streams it: weights, prompt, heads and, on a GPU, the pool of CUDA graphs."""
+"""Loads a checkpoint for streaming: weights, prompt, heads and, on a GPU, the pool of CUDA graphs."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from engine.inference.cuda_graphs import GraphSetting, graph_pool
+from engine.inference.cuda_graphs import GraphSetting, create_graph_pool
 from engine.model.checkpoint import Checkpoint, load_checkpoint
 
 
@@ -23,15 +23,15 @@ def load_model(
         device: ``auto`` (cuda, mps, cpu) or a torch device.
         dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
         heads: Heads file, if not ``heads.safetensors`` in the folder.
-        allow_untrained_heads: Use random heads when there is no heads file.
-        graphs: Whether passes are captured as CUDA graphs: ``on``, ``off``, or ``auto`` for where it can be. The
-            results are the same.
+        allow_untrained_heads: Use random heads if there is no heads file.
+        graphs: Whether passes are captured as CUDA graphs: ``on``, ``off``, or ``auto`` where possible. The results
+            are the same.
 
     Raises:
-        CheckpointError: Anything missing, damaged, unsafe or of another shape.
-        ValueError: A device or dtype that is not there, or graphs that are ``on`` where they cannot be.
+        CheckpointError: A file that is missing, damaged or unsafe, or a tensor of a wrong shape.
+        ValueError: A device or dtype that is not available, or ``graphs="on"`` where graphs are not available.
     """
     checkpoint = load_checkpoint(
         path_or_id, device=device, dtype=dtype, heads=heads, allow_untrained_heads=allow_untrained_heads
     )
-    return replace(checkpoint, graphs=graph_pool(checkpoint.model, graphs))
+    return replace(checkpoint, graphs=create_graph_pool(checkpoint.model, graphs))

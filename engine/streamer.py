@@ -1,4 +1,4 @@
-"""Streams videos: joins each one's control with a runner. The iterator that everything else consumes."""
+"""Streams videos: connects the controller of each one to its runner. All callers stream through ``Streamer``."""
 
 import time
 from collections import defaultdict
@@ -7,14 +7,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from engine.config import StreamConfig
-from engine.control.controller import Steering, Task
+from engine.control.controller import StreamController, Task
 from engine.control.draft_buffer import Trace
-from engine.control.drafter import Sayings
-from engine.control.requests import Answer, Control, Frames, Pass, PassCounts, Reading
-from engine.control.speculator import Past
+from engine.control.drafter import ResponseMemory
+from engine.control.requests import Answer, ControlLoop, ForwardRequest, ForwardResult, FrameTimesRequest, PassCounts
+from engine.control.speculator import PriorRun
 from engine.errors import EngineError
-from engine.inference.cuda_graphs import Graphs
-from engine.inference.runner import Runner, run_together
+from engine.inference.cuda_graphs import CudaGraphRunner
+from engine.inference.runner import Runner, forward_batch
 from engine.inference.static import Inputs
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
@@ -23,103 +23,111 @@ from engine.records import FrameOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Video:
+class StreamRequest:
     """One video to stream."""
 
     video_id: str
-    """Name that its outputs are given with."""
-    frames: Iterable[FrameFeatures]
-    """Its embedded frames, in order."""
+    """Copied to the events of the video."""
+    features: Iterable[FrameFeatures]
+    """The embedded frames, in order."""
     task: Task = field(default_factory=Task)
-    """What is streamed besides the frames."""
     fps: float | None = None
-    """Frames sampled per second, if not the configuration's."""
-    past: Past | None = None
-    """An earlier run of it with other thresholds; see ``engine.replay``."""
+    """Sampled frames per second, if not those of the configuration."""
+    prior_run: PriorRun | None = None
+    """An earlier run of the video with other thresholds; see ``engine.replay``."""
     cache: KVCache | None = None
-    """What that run has cached, if its trace is there; it is used up."""
+    """The KV cache of that run, if its trace is given; it is consumed."""
     is_traced: bool = False
-    """Whether its end gives trace and cache."""
+    """Whether the last event has the trace and the KV cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Streamed:
-    """What happened next in one of many videos."""
+class StreamEvent:
+    """An event of one of several streamed videos: a frame output, the end, or an error."""
 
     video_id: str
-    """The video."""
     output: FrameOutput | None = None
-    """Its next output; None at its end."""
+    """The next frame output; None at the end."""
     error: EngineError | ValueError | None = None
-    """What ended it early."""
+    """The error that ended the stream early."""
     trace: Trace | None = None
-    """At the end of a traced video, what was fed and read."""
+    """The trace, at the end of a traced stream."""
     cache: KVCache | None = None
-    """With the trace, what is cached."""
+    """The KV cache, at the end of a traced stream."""
 
 
 class Streamer:
-    """Streams videos through a checkpoint's model.
+    """Streams videos through the model of a checkpoint.
 
     Args:
-        checkpoint: What ``load_model`` returned.
-        config: How to stream; its ``max_seq_len`` must fit the model's positions.
+        checkpoint: A checkpoint from ``load_model``.
+        config: Stream settings; ``max_seq_len`` must fit the model's positions.
+
+    Raises:
+        ValueError: A ``max_seq_len`` above the model's positions.
     """
 
     def __init__(self, checkpoint: Checkpoint, config: StreamConfig | None = None) -> None:
         self.checkpoint = checkpoint
         self.config = config or StreamConfig()
-        self.sayings = Sayings()
-        self._passes, self._ended, self._running = 0, PassCounts(), list[_Stream]()
+        self.memory = ResponseMemory()
+        self._num_passes, self._ended_counts, self._active = 0, PassCounts(), list[_ActiveStream]()
         if self.config.max_seq_len > checkpoint.model.max_context:
             raise ValueError(
                 f"max_seq_len is {self.config.max_seq_len}, but the model has positions for "
                 f"{checkpoint.model.max_context} tokens; lower it"
             )
 
-    def run(self, frames: Iterable[FrameFeatures], task: Task | None = None) -> Generator[FrameOutput]:
-        """Stream the frames in order; yield one output per frame as soon as it is decided.
+    def run(self, features: Iterable[FrameFeatures], task: Task | None = None) -> Generator[FrameOutput]:
+        """Stream the frames of one video in order; yield each output as soon as it is decided.
 
-        Closing the generator ends the stream and closes ``frames``.
+        Closing the generator ends the stream and closes ``features``.
 
         Raises:
             ValueError: A task that contradicts itself.
             ContextError: A prompt or user turn that does not fit.
-            FeatureError: Frame features of another model.
+            FeatureError: Features of a different model, or that are not finite.
         """
-        video = Video(video_id="", frames=frames, task=task or Task())
-        for step in self.run_many([video], rows=1):
-            if step.error is not None:
-                raise step.error
-            if step.output is not None:
-                yield step.output
+        request = StreamRequest(video_id="", features=features, task=task or Task())
+        for event in self.run_many([request], max_batch_size=1):
+            if event.error is not None:
+                raise event.error
+            if event.output is not None:
+                yield event.output
 
-    def run_many(self, videos: Iterable[Video], *, rows: int = 16) -> Generator[Streamed]:
-        """Stream many videos, ``rows`` at a time in one forward pass; yield what happens as it comes.
+    def run_many(self, videos: Iterable[StreamRequest], *, max_batch_size: int = 16) -> Generator[StreamEvent]:
+        """Stream many videos with continuous batching; yield events as they come.
 
-        A video that ends, or fails, makes room for the next. Each gives what it gives alone.
+        Up to ``max_batch_size`` videos share a forward pass. When one ends or fails, the next one takes its place.
+        The outputs of each video are those of ``run``.
+
+        Raises:
+            ValueError: A ``max_batch_size`` below 1. Errors of one video are events.
         """
-        if rows < 1:
-            raise ValueError(f"rows must be at least 1; got {rows}")
+        if max_batch_size < 1:
+            raise ValueError(f"max_batch_size must be at least 1; got {max_batch_size}")
         pool = self.checkpoint.graphs
-        with nullcontext() if pool is None else pool.lend(self.config, rows=rows) as graphs:
-            yield from self._run_many(iter(videos), rows, graphs)
+        context = nullcontext() if pool is None else pool.acquire(self.config, num_slots=max_batch_size)
+        with context as graph_runner:
+            yield from self._run_many(iter(videos), max_batch_size, graph_runner)
 
-    def _run_many(self, waiting: Iterator[Video], rows: int, graphs: Graphs | None) -> Generator[Streamed]:
-        streams: list[_Stream] = []
+    def _run_many(
+        self, queue: Iterator[StreamRequest], max_batch_size: int, graph_runner: CudaGraphRunner | None
+    ) -> Generator[StreamEvent]:
+        streams: list[_ActiveStream] = []
         try:
             while True:
-                while len(streams) < rows and (video := next(waiting, None)) is not None:
-                    streams.append(_Stream(self, video, graphs))
-                    self._running.append(streams[-1])
+                while len(streams) < max_batch_size and (video := next(queue, None)) is not None:
+                    streams.append(_ActiveStream(self, video, graph_runner))
+                    self._active.append(streams[-1])
                     yield from streams[-1].advance(None)
                     if streams[-1].request is None:
                         self._end(streams.pop())
                 if not streams:
                     return
-                self._passes += 1
-                for stream, reading in zip(streams, _run_together(streams, graphs), strict=True):
-                    yield from stream.advance(reading)
+                self._num_passes += 1
+                for stream, result in zip(streams, _forward_batch(streams, graph_runner), strict=True):
+                    yield from stream.advance(result)
                     if stream.request is None:
                         self._end(stream)
                 streams = [stream for stream in streams if stream.request]
@@ -129,96 +137,97 @@ class Streamer:
 
     @property
     def counts(self) -> PassCounts:
-        """What all runs so far have cost, those under way included; a pass of many streams counts once."""
-        total = sum((stream.counts for stream in self._running), self._ended)
-        return replace(total, passes=self._passes)
+        """Cost of all runs so far, unfinished ones included; a pass of many streams counts once."""
+        total = sum((stream.counts for stream in self._active), self._ended_counts)
+        return replace(total, passes=self._num_passes)
 
-    def _end(self, stream: "_Stream") -> None:
-        if stream in self._running:
-            self._running.remove(stream)
-            self._ended += stream.counts
+    def _end(self, stream: "_ActiveStream") -> None:
+        if stream in self._active:
+            self._active.remove(stream)
+            self._ended_counts += stream.counts
             stream.close()
 
 
-class _Stream:
-    """One video on its way: its control and runner, the pass that it waits for, and the time that its passes took."""
+class _ActiveStream:
+    """One video under way: its controller and runner, the request that it waits for, and the times of its passes."""
 
-    def __init__(self, streamer: Streamer, video: Video, graphs: Graphs | None) -> None:
+    def __init__(self, streamer: Streamer, video: StreamRequest, graph_runner: CudaGraphRunner | None) -> None:
         self.video = video
-        self.source = video.frames if isinstance(video.frames, Sequence) else iter(video.frames)
-        self.request: Pass | None = None
+        self.source = video.features if isinstance(video.features, Sequence) else iter(video.features)
+        self.request: ForwardRequest | None = None
         self.inputs: Inputs | None = None
-        self._checkpoint, self._sayings = streamer.checkpoint, streamer.sayings
+        self._checkpoint, self._memory = streamer.checkpoint, streamer.memory
         self._config = streamer.config if video.fps is None else replace(streamer.config, fps=video.fps)
-        self._slot = graphs.arena.take(video.cache) if graphs else None
+        self._slot = graph_runner.cache_pool.acquire(video.cache) if graph_runner else None
         self.runner = Runner(
             self._checkpoint.model,
             self._config,
-            frames=self.source,
-            never=self._checkpoint.prompt.never_generated,
+            features=self.source,
+            suppress_tokens=self._checkpoint.prompt.never_generated,
             silent_id=self._checkpoint.silent_id,
             cache=self._slot or video.cache,
         )
-        self._steering: Steering | None = None
-        self._steps = self._steer()
+        self._controller: StreamController | None = None
+        self._loop = self._run_controller()
         self._spent_ms: defaultdict[int, float] = defaultdict(float)
         self._first_token_ms: dict[int, float] = {}
 
     @property
     def counts(self) -> PassCounts:
-        """What the stream has cost so far."""
-        return self._steering.counts if self._steering else PassCounts()
+        """Cost of the stream so far."""
+        return self._controller.counts if self._controller else PassCounts()
 
-    def advance(self, answer: Answer) -> Generator[Streamed]:
-        """Give the control its reading; yield outputs until it asks for the next pass, or for none at its end."""
+    def advance(self, answer: Answer) -> Generator[StreamEvent]:
+        """Send a result to the controller; yield events up to its next forward request, or to its end."""
         self.request = None
         try:
             while True:
-                step = self._steps.send(answer)
-                if isinstance(step, Pass):
-                    self.inputs, self.request = self.runner.look_up(step.feed), step
+                message = self._loop.send(answer)
+                if isinstance(message, ForwardRequest):
+                    self.inputs, self.request = self.runner.gather_inputs(message.inputs), message
                     return
-                answer = self.runner.times(step) if isinstance(step, Frames) else None
-                if isinstance(step, FrameOutput):
-                    yield Streamed(video_id=self.video.video_id, output=self._timed(step))
+                answer = self.runner.fetch_frame_times(message) if isinstance(message, FrameTimesRequest) else None
+                if isinstance(message, FrameOutput):
+                    yield StreamEvent(video_id=self.video.video_id, output=self._add_times(message))
         except StopIteration:
-            if self._steering is None or not self.video.is_traced:
-                yield Streamed(video_id=self.video.video_id)
+            if self._controller is None or not self.video.is_traced:
+                yield StreamEvent(video_id=self.video.video_id)
             else:
-                trace, cache = self._steering.ahead.trace, self.runner.cache.detached()
-                yield Streamed(video_id=self.video.video_id, trace=trace, cache=cache)
+                trace, cache = self._controller.draft_buffer.trace, self.runner.cache.detached()
+                yield StreamEvent(video_id=self.video.video_id, trace=trace, cache=cache)
         except (EngineError, ValueError) as error:
-            yield Streamed(video_id=self.video.video_id, error=error)
+            yield StreamEvent(video_id=self.video.video_id, error=error)
 
-    def spend(self, elapsed_ms: float) -> None:
+    def add_pass_time(self, elapsed_ms: float) -> None:
         """Share the time of a pass equally between the frames that it served."""
         assert self.request is not None
         for frame in self.request.frames:
             self._spent_ms[frame] += elapsed_ms / len(self.request.frames)
-        if self.request.pick_at:
+        if self.request.sample_positions:
             self._first_token_ms.setdefault(self.request.frames[0], round(elapsed_ms, 3))
 
     def close(self) -> None:
-        """End the stream, close its frames and give back its place."""
-        self._steps.close()
+        """End the stream, close its source of features and release its slot."""
+        self._loop.close()
         if self._slot is not None:
-            self._slot.arena.give_back(self._slot)
+            self._slot.pool.release(self._slot)
         if isinstance(self.source, Generator):
             self.source.close()
 
-    def _steer(self) -> Control:
-        self._steering = Steering(
+    def _run_controller(self) -> ControlLoop:
+        # inside the generator, so that errors of the constructor become events as well
+        self._controller = StreamController(
             self.video.task,
             config=self._config,
-            script=self._checkpoint.prompt,
+            codec=self._checkpoint.prompt,
             tokens_per_frame=self._checkpoint.model.tokens_per_frame,
-            sayings=self._sayings,
-            past=self.video.past,
+            memory=self._memory,
+            prior_run=self.video.prior_run,
             is_traced=self.video.is_traced,
         )
-        yield from self._steering.run()
+        yield from self._controller.run()
 
-    def _timed(self, output: FrameOutput) -> FrameOutput:
+    def _add_times(self, output: FrameOutput) -> FrameOutput:
         return replace(
             output,
             latency_ms=round(self._spent_ms.pop(output.frame_index, 0.0), 3),
@@ -226,13 +235,13 @@ class _Stream:
         )
 
 
-def _run_together(streams: Sequence[_Stream], graphs: Graphs | None) -> list[Reading]:
-    """Run the passes that the streams wait for as one; its time is shared equally."""
+def _forward_batch(streams: Sequence[_ActiveStream], graph_runner: CudaGraphRunner | None) -> list[ForwardResult]:
+    """Run the waiting requests of all streams as one pass; its time is shared equally between the streams."""
     began = time.perf_counter()
     inputs = [stream.inputs for stream in streams if stream.inputs is not None]
     requests = [stream.request for stream in streams if stream.request is not None]
-    readings = run_together([stream.runner for stream in streams], inputs, requests, graphs=graphs)
+    results = forward_batch([stream.runner for stream in streams], inputs, requests, graph_runner=graph_runner)
     elapsed_ms = (time.perf_counter() - began) * 1000
     for stream in streams:
-        stream.spend(elapsed_ms / len(streams))
-    return readings
+        stream.add_pass_time(elapsed_ms / len(streams))
+    return results

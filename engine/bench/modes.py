@@ -22,7 +22,7 @@ from engine.io import load_json
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import encode
 from engine.records import FrameOutput, Step, UserTurn
-from engine.streamer import Streamer, Video
+from engine.streamer import Streamer, StreamRequest
 from engine.video.reader import read_frames
 
 Results = dict[str, list[FrameOutput]]
@@ -95,7 +95,7 @@ class _Round:
     step_ms: list[float]
 
 
-def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] | None = None) -> list[Video]:
+def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] | None = None) -> list[StreamRequest]:
     """Read a split's videos, or ``only`` some, decoded and encoded, with their tasks.
 
     Raises ``ValueError`` for another file.
@@ -111,7 +111,7 @@ def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] 
     return videos
 
 
-def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> Video:
+def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> StreamRequest:
     task = Task(
         goal=record["goal"],
         steps=tuple(Step(**step) for step in record["steps"]),
@@ -121,7 +121,7 @@ def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> Vide
         initial_state=record.get("initial_state", {}),
     )
     frames = tuple(encode(checkpoint, read_frames(folder / record["video_path"], fps=record["fps"])))
-    return Video(video_id=record["video_id"], frames=frames, task=task, fps=record["fps"])
+    return StreamRequest(video_id=record["video_id"], features=frames, task=task, fps=record["fps"])
 
 
 def modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tuple[Mode, ...]:
@@ -142,14 +142,16 @@ def as_float32(checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, model=copy.deepcopy(checkpoint.model).float(), graphs=None)
 
 
-def decide_in_float32(checkpoint: Checkpoint, videos: Sequence[Video], config: StreamConfig, *, rows: int) -> Results:
+def decide_in_float32(
+    checkpoint: Checkpoint, videos: Sequence[StreamRequest], config: StreamConfig, *, rows: int
+) -> Results:
     """Return what a float32 checkpoint gives, to compare short formats with."""
     return _stream(checkpoint, videos, Mode(name="float32", config=config, rows=rows)).results
 
 
 def measure(
     checkpoint: Checkpoint,
-    videos: Sequence[Video],
+    videos: Sequence[StreamRequest],
     modes: Sequence[Mode],
     *,
     repeats: int = 1,
@@ -212,12 +214,12 @@ def to_json(rows: Sequence[BenchRow], **settings: object) -> str:
     return json.dumps({**settings, "modes": [asdict(row) for row in rows]})
 
 
-def _stream(checkpoint: Checkpoint, videos: Sequence[Video], mode: Mode) -> _Round:
+def _stream(checkpoint: Checkpoint, videos: Sequence[StreamRequest], mode: Mode) -> _Round:
     streamer = Streamer(checkpoint if mode.graphs else replace(checkpoint, graphs=None), mode.config)
     results: Results = {video.video_id: [] for video in videos}
     step_ms: list[float] = []
     made, began = 0, time.perf_counter()
-    for step in streamer.run_many(videos, rows=mode.rows):
+    for step in streamer.run_many(videos, max_batch_size=mode.rows):
         if step.error is not None:
             raise step.error
         if step.output is None:

@@ -12,13 +12,13 @@ from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 
 from engine.config import StreamConfig
 from engine.control.controller import Task
-from engine.inference.cuda_graphs import graph_pool
+from engine.inference.cuda_graphs import create_graph_pool
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.model.prompt import Prompt
 from engine.model.smolvlm import StreamingModel
 from engine.records import Step
-from engine.streamer import Streamer, Video
+from engine.streamer import Streamer, StreamRequest
 
 SHAPES = {
     "SmolVLM2-2.2B": {
@@ -54,7 +54,7 @@ class ForcedBench:
 
     checkpoint: Checkpoint
     """The random model."""
-    videos: tuple[Video, ...]
+    videos: tuple[StreamRequest, ...]
     """Random frames."""
     config: StreamConfig
     """With the threshold that forces speech."""
@@ -86,7 +86,7 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
     for head in (model.speaking_decision_head, model.dst_update_head):
         head.float()
     model.eval().requires_grad_(requires_grad=False)
-    graphs = bundled.graphs and graph_pool(model)
+    graphs = bundled.graphs and create_graph_pool(model)
     return replace(bundled, name=f"{shape}, random weights", model=model, prompt=prompt, graphs=graphs)
 
 
@@ -96,7 +96,7 @@ def forced_bench(
     """Make random videos, and the threshold that ``trigger_share`` of the first one's frames exceed in silence."""
     videos = tuple(_random_video(checkpoint, number, num_frames) for number in range(num_videos))
     silent = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens)
-    outputs = list(Streamer(checkpoint, silent).run(videos[0].frames, _TASK))
+    outputs = list(Streamer(checkpoint, silent).run(videos[0].features, _TASK))
     probs = sorted(output.speak_prob for output in outputs)
     place = min(round(len(probs) * (1 - trigger_share)), len(probs) - 1)
     return ForcedBench(
@@ -108,10 +108,10 @@ def _between(ordered: Sequence[float], place: int) -> float:
     return (ordered[max(place - 1, 0)] + ordered[place]) / 2
 
 
-def _random_video(checkpoint: Checkpoint, number: int, num_frames: int) -> Video:
+def _random_video(checkpoint: Checkpoint, number: int, num_frames: int) -> StreamRequest:
     model = checkpoint.model
     random = torch.Generator().manual_seed(number)
     shape = (num_frames, model.tokens_per_frame, model.feature_dim)
     features = torch.randn(shape, generator=random).to(model.device, model.dtype)
     frames = tuple(FrameFeatures(index=index, time_s=index / 2, features=frame) for index, frame in enumerate(features))
-    return Video(video_id=f"video-{number}", frames=frames, task=_TASK)
+    return StreamRequest(video_id=f"video-{number}", features=frames, task=_TASK)

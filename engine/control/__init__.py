@@ -1,1 +1,1 @@
-"""The streaming controller: decisions, speculative drafts and requests, without torch."""
+"""The streaming controller: decisions, speculation and requests, without torch."""

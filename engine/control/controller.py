@@ -1,94 +1,70 @@
-"""The loop as control alone: it decides what happens next, and calls neither torch nor the model.
+"""The streaming controller of one video: pure control flow, without torch and without I/O.
 
-``control`` is a generator. It yields *requests* (``engine.control.requests``) and is sent their answers; between them
-it yields a ``FrameOutput`` per frame, answered by nothing. ``engine.streamer`` joins it with a runner.
+``StreamController.run`` is a generator. It yields requests (``engine.control.requests``) and receives their results;
+between them it yields one ``FrameOutput`` per frame. ``engine.streamer`` connects it to a runner.
 
-Per frame: user turns, the image, decisions at its last token; an update for as long as the update head fires
-(read again after each ``<eos>``), then the response. What stands here is the definition, frame by frame and token by
-token. Behind what must be fed, a pass may feed guesses: that the next frames are silent, and what a turn says (see
-``engine.control.draft_buffer``). They change how many passes are made, and nothing else.
+Per frame the controller feeds the user turns and the image, and reads the decisions at the last image token. It then
+generates updates while the update head triggers (read again after each ``<eos>``), and last the response. This module
+defines streaming frame by frame and token by token. A pass may also carry drafts: silent next frames, and the tokens
+of a turn (see ``engine.control.draft_buffer``). Drafts change the number of passes and nothing else.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from typing import cast
 
 from engine.config import StreamConfig
-from engine.control.draft_buffer import Ahead, Fed, Read
-from engine.control.drafter import Sayings
+from engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem
+from engine.control.drafter import ResponseMemory
 from engine.control.policies import Decision, triggers, triggers_update
-from engine.control.requests import Answer, Control, Frames, Image, PassCounts, Request
-from engine.control.speculator import Guesser, Past, Turn
+from engine.control.prompt_codec import PromptCodec
+from engine.control.requests import Answer, ControlLoop, FrameTimesRequest, Image, PassCounts, Request
+from engine.control.speculator import AssistantTurn, PriorRun, Speculator
 from engine.dialogue import apply_update, initial_state
 from engine.errors import ContextError
 from engine.records import FrameOutput, Step, UserTurn, turn_frame
 
-_FIRST_WIDTH = 8
-"""Frames that are fed together after a trigger; later as many as have stayed silent since."""
-_RETOLD_WIDTH = 512
-"""Frames that are fed together where an earlier run tells what they trigger."""
-Writing = Generator[Request | FrameOutput, Answer, str]
-
-
-class Script(Protocol):
-    """What control needs of ``engine.model.prompt.Prompt``."""
-
-    update_id: int
-    response_id: int
-    eos_id: int
-
-    def schema(self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> tuple[int, ...]:
-        """Return the ids of the system prompt."""
-
-    def user_turn(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a user turn."""
-
-    def words(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text."""
-
-    def text(self, ids: Sequence[int]) -> str:
-        """Return the text of generated ids."""
+_MIN_LOOKAHEAD = 8
+"""Frames per pass after a trigger; it then grows with the number of silent frames since."""
+_MAX_PRIOR_FRAMES = 512
+"""Frames per pass where an earlier run predicts their decisions."""
+_TextLoop = Generator[Request | FrameOutput, Answer, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is streamed besides the frames."""
+    """The task of a stream: all inputs except the frames."""
 
     goal: str = ""
-    """What is being made or done; may be empty."""
+    """The goal; may be empty."""
     steps: tuple[Step, ...] = ()
-    """The steps; none for a bare video."""
+    """The steps; none for a video without a task."""
     user_turns: tuple[UserTurn, ...] = ()
-    """What the user says; a turn enters before the image of frame ``floor(time_s * fps)``."""
+    """User turns; each is fed before the image of frame ``floor(time_s * fps)``."""
     initial_state: Mapping[str, str] = field(default_factory=dict)
-    """States at the start; steps that are not named have not started."""
+    """Initial states by step id; steps without an entry are not started."""
 
 
 def find_late_turns(task: Task, *, fps: float, num_frames: int) -> tuple[UserTurn, ...]:
-    """Return the user turns that lie behind the end of a video of ``num_frames`` frames, and so are never fed."""
+    """Return the user turns after the end of a video of ``num_frames`` frames, which are never fed."""
     return tuple(turn for turn in task.user_turns if turn_frame(turn.time_s, fps) >= num_frames)
 
 
-def control(task: Task, *, config: StreamConfig, script: Script, tokens_per_frame: int) -> Control:
-    """Return the requests and outputs of one stream, in order; see ``Steering``."""
-    return Steering(task, config=config, script=script, tokens_per_frame=tokens_per_frame).run()
-
-
-class Steering:
-    """The control of one stream: the context's length, what waits to be fed, what is believed.
+class StreamController:
+    """Controls one stream: its context, its dialogue state, and the items to feed next.
 
     Args:
-        task: What is streamed besides the frames.
-        config: How.
-        script: Texts to ids and back.
+        task: The task.
+        config: Stream settings.
+        codec: Texts to ids and back.
         tokens_per_frame: Tokens of an image.
-        sayings: What streams said before, to guess from.
-        past: An earlier run of the same frames and task, with other thresholds.
-        is_traced: Whether ``trace`` keeps all that is fed and read, not only the present context.
+        memory: Earlier responses, for drafts.
+        prior_run: An earlier run of the same frames and task with other thresholds.
+        is_traced: Whether the trace keeps all contexts, not only the present one.
 
     Raises:
         ValueError: Steps or initial states that contradict one another.
-        ContextError: A prompt or user turn that does not fit the context (raised while streaming, too).
+        ContextError: A prompt or user turn that does not fit the context; ``run`` raises it, too.
     """
 
     def __init__(
@@ -96,55 +72,57 @@ class Steering:
         task: Task,
         *,
         config: StreamConfig,
-        script: Script,
+        codec: PromptCodec,
         tokens_per_frame: int,
-        sayings: Sayings | None = None,
-        past: Past | None = None,
+        memory: ResponseMemory | None = None,
+        prior_run: PriorRun | None = None,
         is_traced: bool = False,
     ) -> None:
-        self.task, self.config, self.script = task, config, script
+        self.task, self.config, self.codec = task, config, codec
         self.tokens_per_frame = tokens_per_frame
         self.state = initial_state(task.steps, task.initial_state)
-        self.length = 0
-        self.pending: list[int] = []
+        self.num_fed = 0
+        """Confirmed tokens of the context."""
+        self.pending_ids: list[int] = []
+        """Tokens of the context that wait for the next pass, such as the ``<eos>`` of the last turn."""
         self.refreshed = False
         self.is_traced = is_traced
-        self.ahead = Ahead(tokens_per_frame, past=past.trace if past else None)
-        self.first, self.times = 0, cast(tuple[float, ...], ())
-        self.width = config.prefill_frames
-        self.is_retold = past is not None
-        self.num_silent = 0
+        self.draft_buffer = DraftBuffer(tokens_per_frame, prior_trace=prior_run.trace if prior_run else None)
+        self.first_frame, self.frame_times = 0, cast(tuple[float, ...], ())
+        self.lookahead = config.prefill_frames
+        self.has_prior_run = prior_run is not None
+        self.num_silent_frames = 0
         self.user_ids: dict[int, tuple[int, ...]] = {}
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
             frame = turn_frame(turn.time_s, config.fps)
-            self.user_ids[frame] = self.user_ids.get(frame, ()) + script.user_turn(turn.text)
-        self.guesser = Guesser(
+            self.user_ids[frame] = self.user_ids.get(frame, ()) + codec.user_turn(turn.text)
+        self.speculator = Speculator(
             config,
-            script=script,
+            codec=codec,
             goal=task.goal,
             steps=task.steps,
-            sayings=sayings or Sayings(),
+            memory=memory or ResponseMemory(),
             user_ids=self.user_ids,
-            ahead=self.ahead,
-            past=past,
+            draft_buffer=self.draft_buffer,
+            prior_run=prior_run,
         )
-        self.begin()
+        self.reset_context()
 
     @property
     def counts(self) -> PassCounts:
-        """What the stream has cost so far."""
-        return self.ahead.counts
+        """Cost of the stream so far."""
+        return self.draft_buffer.counts
 
-    def run(self) -> Control:
-        """Return the requests and outputs, in order."""
+    def run(self) -> ControlLoop:
+        """Yield requests and, in order, one output per frame."""
         frame = 0
-        while (yield from self.is_there(frame)):
-            time_s = self.times[frame - self.first]
+        while (yield from self.has_frame(frame)):
+            time_s = self.frame_times[frame - self.first_frame]
             self.make_room(frame)
             if self.is_traced:
-                self.ahead.enter(frame)
-            decision = yield from self.see(frame)
-            turn, response = yield from self.turn(frame, decision)
+                self.draft_buffer.mark_frame(frame)
+            decision = yield from self.step(frame)
+            turn, response = yield from self.generate_turn(frame, decision)
             yield FrameOutput(
                 frame_index=frame,
                 time_s=time_s,
@@ -159,58 +137,60 @@ class Steering:
             )
             self.refreshed = self.context_tokens >= self.config.refresh_at
             if self.refreshed:
-                self.begin()
+                self.reset_context()
             frame += 1
 
-    def begin(self) -> None:
-        """Drop the context; the schema prompt with the present state waits to be fed."""
-        prompt = self.script.schema(goal=self.task.goal, steps=self.task.steps, state=self.state)
+    def reset_context(self) -> None:
+        """Begin a new context: the schema prompt with the present state is pending."""
+        prompt = self.codec.schema(goal=self.task.goal, steps=self.task.steps, state=self.state)
         if len(prompt) + self.tokens_per_frame >= self.config.refresh_at:
             raise ContextError(
                 f"the schema prompt takes {len(prompt)} tokens, but the context has room for "
                 f"{self.config.refresh_at - self.tokens_per_frame - 1}; shorten goal and steps or raise max_seq_len"
             )
-        self.length, self.pending = 0, list(prompt)
-        self.ahead.begin(is_traced=self.is_traced, prompt_tokens=len(prompt))
+        self.num_fed, self.pending_ids = 0, list(prompt)
+        self.draft_buffer.start_context(is_traced=self.is_traced, num_prompt_tokens=len(prompt))
 
-    def is_there(self, frame: int) -> Generator[Request | FrameOutput, Answer, bool]:
-        """Whether the video has this frame. Where nothing is guessed, look ``width`` frames ahead."""
-        if not self.ahead or frame >= self.guesser.frames_end:
-            yield from self.look(frame)
-        return frame < self.guesser.frames_end
+    def has_frame(self, frame: int) -> Generator[Request | FrameOutput, Answer, bool]:
+        """Return whether the video has this frame. Without a pending draft, fetch the next frames first."""
+        if self.draft_buffer.is_empty or frame >= self.speculator.frames_end:
+            yield from self.fetch_frame_times(frame)
+        return frame < self.speculator.frames_end
 
-    def look(self, first: int) -> Generator[Request | FrameOutput, Answer, None]:
-        """Ask which frames are there, ``width`` at most."""
-        most = _RETOLD_WIDTH if self.is_retold else self.width
-        self.times = cast(tuple[float, ...], (yield Frames(first=first, most=most)))
-        self.first, self.guesser.frames_end = first, first + len(self.times)
+    def fetch_frame_times(self, first: int) -> Generator[Request | FrameOutput, Answer, None]:
+        """Request the times of the next frames, as many as one pass may feed."""
+        max_frames = _MAX_PRIOR_FRAMES if self.has_prior_run else self.lookahead
+        answer = yield FrameTimesRequest(first=first, max_frames=max_frames)
+        self.frame_times = cast(tuple[float, ...], answer)
+        self.first_frame, self.speculator.frames_end = first, first + len(self.frame_times)
 
-    def see(self, frame: int) -> Generator[Request | FrameOutput, Answer, Decision]:
-        """Feed the user turns and the image of a frame; read its decisions."""
-        tokens = (*self.pending, *self.user_ids.get(frame, ()))
-        pieces = [*(Fed(piece=token) for token in tokens), Fed(piece=Image(frame_index=frame), decides=True)]
-        read = yield from self.feed(pieces, self.guesser.frames(frame + 1), frame=frame)
-        self.num_silent += 1
-        self.width = min(self.config.lookahead, max(_FIRST_WIDTH, self.num_silent))
-        assert read.decision is not None
-        return read.decision
+    def step(self, frame: int) -> Generator[Request | FrameOutput, Answer, Decision]:
+        """Feed the user turns and the image of a frame; return its decisions."""
+        tokens = (*self.pending_ids, *self.user_ids.get(frame, ()))
+        image = FeedItem(piece=Image(frame_index=frame), needs_decision=True)
+        items = [*(FeedItem(piece=token) for token in tokens), image]
+        computed = yield from self.forward(items, self.speculator.draft_frames(frame + 1), frame=frame)
+        self.num_silent_frames += 1
+        self.lookahead = min(self.config.lookahead, max(_MIN_LOOKAHEAD, self.num_silent_frames))
+        assert computed.decision is not None
+        return computed.decision
 
-    def feed(
-        self, pieces: Sequence[Fed], guesses: Iterator[Fed], *, frame: int
-    ) -> Generator[Request | FrameOutput, Answer, Read]:
-        """Feed pieces, unless they were guessed and fed before. Returns what was read at the last."""
-        if not self.ahead.holds(pieces):
-            yield from self.ahead.feed(pieces, guesses, keep=self.length, frame=frame)
-        read = self.ahead.take(len(pieces))
-        self.length += self.ahead.size(fed.piece for fed in pieces)
-        self.pending = []
-        return read
+    def forward(
+        self, items: Sequence[FeedItem], drafts: Iterator[FeedItem], *, frame: int
+    ) -> Generator[Request | FrameOutput, Answer, ComputedItem]:
+        """Feed items, unless they were fed as a draft before; return the results at the last one."""
+        if not self.draft_buffer.matches(items):
+            yield from self.draft_buffer.forward(items, drafts, num_cached=self.num_fed, frame=frame)
+        computed = self.draft_buffer.accept(len(items))
+        self.num_fed += self.draft_buffer.count_tokens(item.piece for item in items)
+        self.pending_ids = []
+        return computed
 
     def make_room(self, frame: int) -> None:
-        """Refresh early when a user turn would not fit any more."""
+        """Refresh the context early if a user turn would not fit. Raises ``ContextError`` if it never fits."""
         needed = len(self.user_ids.get(frame, ())) + self.tokens_per_frame
-        if self.context_tokens + needed > self.config.room and self.length > 0:
-            self.begin()
+        if self.context_tokens + needed > self.config.room and self.num_fed > 0:
+            self.reset_context()
             self.refreshed = True
         if self.context_tokens + needed > self.config.room:
             raise ContextError(
@@ -218,58 +198,65 @@ class Steering:
                 f"{self.context_tokens + needed} tokens of {self.config.room}; shorten it or raise max_seq_len"
             )
 
-    def turn(self, frame: int, decision: Decision) -> Generator[Request | FrameOutput, Answer, tuple[Turn, str | None]]:
-        """Write the updates and the response that a decision triggers."""
+    def generate_turn(
+        self, frame: int, decision: Decision
+    ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
+        """Generate the updates and the response that a decision triggers."""
         config = self.config
-        speaks = triggers(decision.speak_prob, config.speak_threshold, policy=config.decision_policy)
-        turn = Turn(frame=frame, speaks=speaks, state=self.state)
-        fires = self.fires(decision)
-        if fires or speaks:
-            self.num_silent, self.width = 0, min(config.lookahead, _FIRST_WIDTH)
-            if self.guesser.drafts and (self.width > 1 or self.is_retold):
-                yield from self.look(frame + 1)
-        while fires:
-            text = yield from self.write(turn, self.script.update_id, config.max_update_tokens)
+        should_speak = triggers(decision.speak_prob, config.speak_threshold, policy=config.decision_policy)
+        turn = AssistantTurn(frame=frame, should_speak=should_speak, state=self.state)
+        should_update = self.should_update(decision)
+        if should_update or should_speak:
+            self.num_silent_frames, self.lookahead = 0, min(config.lookahead, _MIN_LOOKAHEAD)
+            if self.speculator.is_drafting and (self.lookahead > 1 or self.has_prior_run):
+                yield from self.fetch_frame_times(frame + 1)  # frames to draft after the end of the turn
+        while should_update:
+            text = yield from self.generate_text(turn, self.codec.update_id, config.max_update_tokens)
             self.state = dict(apply_update(self.state, text, illegal=config.illegal_updates).state)
             turn = replace(turn, updates=(*turn.updates, text), state=self.state)
-            fires = len(turn.updates) < config.max_updates_per_frame and (yield from self.fires_again(turn))
-            self.guesser.updated(text, is_followed=fires)
-        if not speaks:
+            has_room = len(turn.updates) < config.max_updates_per_frame
+            should_update = has_room and (yield from self.should_update_again(turn))
+            self.speculator.record_update(text, is_followed=should_update)
+        if not should_speak:
             return turn, None
-        response = yield from self.write(turn, self.script.response_id, config.max_new_tokens)
-        self.guesser.said(response, turn=turn)
+        response = yield from self.generate_text(turn, self.codec.response_id, config.max_new_tokens)
+        self.speculator.record_response(response, turn=turn)
         return turn, response
 
-    def write(self, turn: Turn, opening: int, most: int) -> Writing:
-        """Generate one turn of at most ``most`` tokens. Its ``<eos>`` waits to be fed."""
+    def generate_text(self, turn: AssistantTurn, opening: int, max_tokens: int) -> _TextLoop:
+        """Generate one update or response of at most ``max_tokens`` tokens. Its ``<eos>`` stays pending."""
         ids: list[int] = []
-        self.pending.append(opening)
-        while len(ids) < most:
-            pieces = [Fed(piece=token) for token in self.pending]
-            pieces[-1] = Fed(piece=self.pending[-1], picks=True)
-            read = yield from self.feed(pieces, self.guesser.rest(turn, opening, ids), frame=turn.frame)
-            assert read.token is not None
-            if read.token == self.script.eos_id:
+        self.pending_ids.append(opening)
+        while len(ids) < max_tokens:
+            drafts = self.speculator.draft_text(turn, opening, ids)
+            computed = yield from self.forward(self.pending_items(needs_token=True), drafts, frame=turn.frame)
+            assert computed.token is not None
+            if computed.token == self.codec.eos_id:
                 break
-            ids.append(read.token)
-            self.pending = [read.token]
-        self.pending.append(self.script.eos_id)
-        return self.script.text(ids)
+            ids.append(computed.token)
+            self.pending_ids = [computed.token]
+        self.pending_ids.append(self.codec.eos_id)
+        return self.codec.text(ids)
 
-    def fires_again(self, turn: Turn) -> Generator[Request | FrameOutput, Answer, bool]:
-        """Read the update head once more, at the ``<eos>`` of the update."""
-        pieces = [Fed(piece=token) for token in self.pending]
-        pieces[-1] = Fed(piece=self.pending[-1], decides=True)
-        read = yield from self.feed(pieces, self.guesser.after_update(turn), frame=turn.frame)
-        assert read.decision is not None
-        return self.fires(read.decision)
+    def should_update_again(self, turn: AssistantTurn) -> Generator[Request | FrameOutput, Answer, bool]:
+        """Return whether the update head triggers again at the ``<eos>`` of the last update."""
+        drafts = self.speculator.draft_after_update(turn)
+        computed = yield from self.forward(self.pending_items(needs_decision=True), drafts, frame=turn.frame)
+        assert computed.decision is not None
+        return self.should_update(computed.decision)
 
-    def fires(self, decision: Decision) -> bool:
-        """Whether a decision triggers an update."""
+    def pending_items(self, *, needs_decision: bool = False, needs_token: bool = False) -> list[FeedItem]:
+        """Return the pending tokens as items; the values are read at the last one."""
+        *front, last = self.pending_ids
+        last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token)
+        return [*(FeedItem(piece=token) for token in front), last_item]
+
+    def should_update(self, decision: Decision) -> bool:
+        """Return whether a decision triggers an update."""
         config = self.config
         return triggers_update(decision.update_prob, config.update_threshold, policy=config.decision_policy)
 
     @property
     def context_tokens(self) -> int:
-        """Length of the context, with what waits to be fed."""
-        return self.length + len(self.pending)
+        """Length of the context in tokens, pending tokens included."""
+        return self.num_fed + len(self.pending_ids)

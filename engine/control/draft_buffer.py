@@ -1,8 +1,20 @@
-"""What a stream has fed beyond the end of its context: guesses that wait to be confirmed, with what was read at them.
+"""The draft buffer of one stream: items that were fed ahead of their turn and await verification.
 
-The control feeds piece by piece, as the definition says. A piece that a pass has already fed, on a guess, costs
-nothing more; at the first that was guessed wrong all that follows is cropped by the next pass. So look-ahead (the guess
-that frames stay silent) and drafts (the guess what is written) are one thing.
+This is speculative decoding for a whole stream. A draft is either a frame that is expected to stay silent, or a token
+that the model is expected to write. The controller requests items one at a time, in the order of the definition. An
+item that an earlier pass has already fed costs nothing more. At the first mismatch the buffer is dropped, and the
+next pass crops the draft out of the cache.
+
+Worked example, with one token per frame, a prompt of 10 tokens and a look-ahead of 4 frames. The first pass feeds the
+prompt and ``#0 #1 #2 #3``, and reads a decision at each image::
+
+    request: prompt #0   pass: keep 0, feed prompt #0 | #1 #2 #3     buffer: prompt #0 #1 #2 #3
+    accept prompt #0: silent                                         buffer: #1 #2 #3
+    request: #1          matches, no pass; the decision is to speak  buffer: #2 #3
+    request: [ASST]      mismatch with #2                            buffer: empty
+                         pass: keep 12 (prompt #0 #1), feed [ASST] | draft of the response
+
+The tokens of ``#2`` and ``#3`` were wasted; the outputs are those of frame-by-frame streaming.
 """
 
 from collections import deque
@@ -11,144 +23,168 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from engine.control.policies import Decision
-from engine.control.requests import Answer, Image, Pass, PassCounts, Piece, Reading, Request
+from engine.control.requests import Answer, ForwardRequest, ForwardResult, Image, PassCounts, Piece, Request
 from engine.records import FrameOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fed:
-    """One piece to feed, and what to read at its last token."""
+class FeedItem:
+    """One piece to feed, and the values to read at its last token."""
 
     piece: Piece
     """A token id or an image."""
-    decides: bool = False
+    needs_decision: bool = False
     """Whether the decisions are read."""
-    picks: bool = False
-    """Whether the next token is picked."""
+    needs_token: bool = False
+    """Whether the next token is sampled."""
     is_draft: bool = False
-    """Whether it stands for a token that the model will pick."""
+    """Whether it is a draft of a token that the model has yet to sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """What was read at one piece."""
+class ComputedItem:
+    """A fed item with the results of its forward pass."""
 
-    fed: Fed
-    """The piece."""
+    item: FeedItem
     decision: Decision | None
-    """The decisions, if they were read."""
+    """The decisions, if the item needs them."""
     token: int | None
-    """The token picked, if one was."""
+    """The sampled token, if the item needs one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameStart:
+    """The first item of a frame in a trace: ``trace.contexts[context][item]``."""
+
+    context: int
+    item: int
 
 
 @dataclass(slots=True, kw_only=True)
 class Trace:
-    """What a run fed and read: a list for each context that it began."""
+    """All confirmed items of a run, context by context. An untraced run keeps only its present context."""
 
-    contexts: list[list[Read]] = field(default_factory=list)
-    """What was read at each piece of each context, in order."""
-    cached: int = 0
-    """Tokens of the last context that the run's cache holds."""
-    prompts: list[int] = field(default_factory=list)
-    """Tokens of the prompt that each context begins with."""
-    begins: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Per frame of a traced run, its context and the number of pieces there before its own."""
+    contexts: list[list[ComputedItem]] = field(default_factory=list)
+    """Confirmed items of each context, in the order of feeding; a refresh begins a new context."""
+    num_cached: int = 0
+    """Tokens of the last context that the KV cache of the run holds."""
+    prompt_lengths: list[int] = field(default_factory=list)
+    """Tokens of the system prompt of each context."""
+    frame_starts: dict[int, FrameStart] = field(default_factory=dict)
+    """For each frame of a traced run, its first item."""
 
 
-class Ahead:
-    """Feeds one stream's pieces, with guesses behind them.
+class DraftBuffer:
+    """Feeds the items of one stream together with drafts, and verifies the drafts later.
 
     Args:
         tokens_per_frame: Tokens of an image.
-        past: What an earlier run of the same frames fed and read. It is what this one reads, up to the first piece that
+        prior_trace: Trace of an earlier run of the same frames. Its results are reused up to the first item that
             differs.
     """
 
-    def __init__(self, tokens_per_frame: int, *, past: Trace | None = None) -> None:
+    def __init__(self, tokens_per_frame: int, *, prior_trace: Trace | None = None) -> None:
         self.trace = Trace()
         self.counts = PassCounts()
-        self.reach = 0
-        """Length of the context with all guesses that are laid out, in tokens."""
+        self.context_end = 0
+        """Length of the context in tokens, with all drafts of the pass that is being built."""
         self._tokens_per_frame = tokens_per_frame
-        self._waiting: deque[Read] = deque()
-        self._past, self._num_contexts = past, 0
+        self._unverified: deque[ComputedItem] = deque()
+        self._prior_trace, self._num_contexts = prior_trace, 0
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+    @property
+    def is_empty(self) -> bool:
+        """Whether no item awaits verification."""
+        return not self._unverified
 
-    def begin(self, *, is_traced: bool, prompt_tokens: int) -> None:
-        """Begin a new context with a prompt. The earlier ones are forgotten, unless the run is traced."""
+    def start_context(self, *, is_traced: bool, num_prompt_tokens: int) -> None:
+        """Begin a new context with a system prompt. Earlier contexts are dropped, unless the run is traced."""
         number = self._num_contexts
         self._num_contexts += 1
-        self._waiting.clear()
-        self.trace.cached = 0
+        self._unverified.clear()
+        self.trace.num_cached = 0
         if not is_traced:
             self.trace.contexts.clear()
-            self.trace.prompts.clear()
+            self.trace.prompt_lengths.clear()
         self.trace.contexts.append([])
-        self.trace.prompts.append(prompt_tokens)
-        if self._past and number < len(self._past.contexts):
-            self._waiting.extend(self._past.contexts[number])
-            self.trace.cached = self._past.cached if number == len(self._past.contexts) - 1 else 0
+        self.trace.prompt_lengths.append(num_prompt_tokens)
+        if self._prior_trace and number < len(self._prior_trace.contexts):
+            # the earlier run's results become drafts that are already computed
+            self._unverified.extend(self._prior_trace.contexts[number])
+            is_last = number == len(self._prior_trace.contexts) - 1
+            self.trace.num_cached = self._prior_trace.num_cached if is_last else 0
 
-    def enter(self, frame: int) -> None:
-        """Note that what is confirmed from here on is fed at a frame."""
-        self.trace.begins[frame] = (len(self.trace.contexts) - 1, len(self.trace.contexts[-1]))
+    def mark_frame(self, frame: int) -> None:
+        """Record in the trace that the next confirmed item is the first of a frame."""
+        start = FrameStart(context=len(self.trace.contexts) - 1, item=len(self.trace.contexts[-1]))
+        self.trace.frame_starts[frame] = start
 
-    def size(self, pieces: Iterable[Piece]) -> int:
-        """Count the tokens of pieces."""
+    def count_tokens(self, pieces: Iterable[Piece]) -> int:
+        """Return the number of tokens of pieces."""
         return sum(self._tokens_per_frame if isinstance(piece, Image) else 1 for piece in pieces)
 
-    def holds(self, pieces: Sequence[Fed]) -> bool:
-        """Whether these very pieces were guessed, and read at their end."""
-        front = list(islice(self._waiting, len(pieces)))
-        if [read.fed.piece for read in front] != [fed.piece for fed in pieces]:
+    def matches(self, items: Sequence[FeedItem]) -> bool:
+        """Return whether the buffer begins with these items, with the values that the last one needs."""
+        front = list(islice(self._unverified, len(items)))
+        if [computed.item.piece for computed in front] != [item.piece for item in items]:
             return False
-        last, wanted = front[-1].fed, pieces[-1]
-        return last.decides >= wanted.decides and last.picks >= wanted.picks
+        last, wanted = front[-1].item, items[-1]
+        return last.needs_decision >= wanted.needs_decision and last.needs_token >= wanted.needs_token
 
-    def take(self, count: int) -> Read:
-        """Confirm the next pieces; return what was read at the last."""
-        taken = [self._waiting.popleft() for _ in range(count)]
-        if self._past is None:
-            self.counts += PassCounts(accepted=sum(read.fed.is_draft for read in taken))
-        self.trace.contexts[-1] += taken
-        return taken[-1]
+    def accept(self, count: int) -> ComputedItem:
+        """Confirm the next ``count`` items; return the last of them."""
+        accepted = [self._unverified.popleft() for _ in range(count)]
+        if self._prior_trace is None:  # items of an earlier run are no drafts of this one
+            self.counts += PassCounts(accepted=sum(computed.item.is_draft for computed in accepted))
+        self.trace.contexts[-1] += accepted
+        return accepted[-1]
 
-    def feed(
-        self, pieces: Iterable[Fed], guesses: Iterator[Fed], *, keep: int, frame: int
+    def forward(
+        self, items: Iterable[FeedItem], drafts: Iterator[FeedItem], *, num_cached: int, frame: int
     ) -> Generator[Request | FrameOutput, Answer, None]:
-        """Ask for one pass of pieces and guesses. ``guesses`` may look at ``reach`` as they go."""
-        self._waiting.clear()
-        self._past = None  # from here on this run goes its own way
-        again: list[Fed] = []
-        if self.trace.cached < keep:  # what an earlier run read is not in the cache: it is fed again, at once
-            again, keep = [Fed(piece=read.fed.piece) for read in self.trace.contexts[-1]], 0
-        self.reach = keep
-        fed: list[Fed] = []
-        decide_at, pick_at = list[int](), list[int]()
+        """Request one pass for items and drafts, and refill the buffer with its results.
+
+        Args:
+            items: Items that must be fed next.
+            drafts: Items that may follow. The iterator may read ``context_end`` to stop before the context is full.
+            num_cached: Confirmed tokens of the context.
+            frame: The first frame that the pass serves.
+        """
+        self._unverified.clear()
+        self._prior_trace = None  # the run has diverged from the earlier one
+        recomputed: list[FeedItem] = []
+        if self.trace.num_cached < num_cached:
+            # confirmed items come from an earlier run whose cache is gone: feed them again in this pass
+            recomputed = [FeedItem(piece=computed.item.piece) for computed in self.trace.contexts[-1]]
+            num_cached = 0
+        self.context_end = num_cached
+        fed: list[FeedItem] = []
+        decision_positions, sample_positions = list[int](), list[int]()
         last_frame = frame
-        for source in (again, pieces, guesses):
+        for source in (recomputed, items, drafts):
             for item in source:
-                self.reach += self.size((item.piece,))
+                self.context_end += self.count_tokens((item.piece,))
                 fed.append(item)
-                if item.decides:
-                    decide_at.append(self.reach - keep - 1)
-                if item.picks:
-                    pick_at.append(self.reach - keep - 1)
+                last_position = self.context_end - num_cached - 1  # of the item, in tokens of this pass
+                if item.needs_decision:
+                    decision_positions.append(last_position)
+                if item.needs_token:
+                    sample_positions.append(last_position)
                 if isinstance(item.piece, Image):
                     last_frame = item.piece.frame_index
-        reading = yield Pass(
-            keep=keep,
-            feed=tuple(item.piece for item in fed),
+        result = yield ForwardRequest(
+            num_cached=num_cached,
+            inputs=tuple(item.piece for item in fed),
             frames=range(frame, last_frame + 1),
-            decide_at=tuple(decide_at),
-            pick_at=tuple(pick_at),
+            decision_positions=tuple(decision_positions),
+            sample_positions=tuple(sample_positions),
         )
-        assert isinstance(reading, Reading)
-        decisions, tokens = iter(reading.decisions), iter(reading.tokens)
-        self.trace.cached = self.reach
-        for item in fed[len(again) :]:
-            decision = next(decisions) if item.decides else None
-            self._waiting.append(Read(fed=item, decision=decision, token=next(tokens) if item.picks else None))
-        self.counts += PassCounts(passes=1, tokens=self.reach - keep, drafted=sum(item.is_draft for item in fed))
+        assert isinstance(result, ForwardResult)
+        decisions, tokens = iter(result.decisions), iter(result.tokens)
+        self.trace.num_cached = self.context_end
+        for item in fed[len(recomputed) :]:
+            decision = next(decisions) if item.needs_decision else None
+            token = next(tokens) if item.needs_token else None
+            self._unverified.append(ComputedItem(item=item, decision=decision, token=token))
+        num_drafted = sum(item.is_draft for item in fed)
+        self.counts += PassCounts(passes=1, tokens=self.context_end - num_cached, drafted=num_drafted)

@@ -1,9 +1,12 @@
-"""Guesses what the model is about to write, so that one pass can verify many tokens. A wrong guess costs time only.
+"""Draft tokens without a draft model: grammar for updates, response memory and n-gram lookup for responses.
 
-Updates are guessed from their grammar: what is in progress is completed, then the steps not yet started begin, in
-their order. Responses are guessed from the sentences said before, with the steps that they named exchanged for those
-of the present state; where none begins like this one, the last tokens are looked up in what was said and in the
-prompt's goal and steps, and the longest match is followed.
+- Updates follow their grammar. Steps in progress are completed first, then the remaining steps start in order.
+- Responses reuse remembered sentences (``ResponseMemory``), with the steps of the present state filled in.
+- If no remembered sentence begins like the present one, n-gram lookup follows the longest match of the last tokens.
+  It searches earlier responses, the goal and the step names. This is prompt-lookup drafting, as in the n-gram
+  speculator of vLLM and the prompt lookup of transformers.
+
+A wrong draft costs time only: every draft token is verified by a forward pass.
 """
 
 import re
@@ -14,192 +17,214 @@ from itertools import chain
 from engine.dialogue import BEFORE_AND_AFTER, parse_update
 from engine.records import Step
 
-_LONGEST_MATCH = 8
-"""Tokens that a match of the lookup is followed back at most."""
-_SURE_MATCH = 3
-"""Tokens from which on a match is followed to the end of its sentence."""
-_UNSURE = 3
-"""Tokens that a shorter match is followed."""
-_SAID = 64
-"""Sentences that are remembered."""
-_SLOT = re.compile(r"\{(\w+):(\d+)\}")
+_MAX_MATCH_TOKENS = 8
+"""Longest n-gram that the lookup compares, in tokens."""
+_MIN_SURE_MATCH_TOKENS = 3
+"""Shortest match whose sentence is drafted to its end."""
+_MAX_UNSURE_TOKENS = 3
+"""Longest draft after a shorter match, in tokens."""
+_MAX_SENTENCES = 64
+"""Sentences that the memory keeps."""
+_PLACEHOLDER = re.compile(r"\{(\w+):(\d+)\}")
 
 
-class Sayings:
-    """What was said and done before, by all streams that share it: sentences without the steps that they named."""
+class ResponseMemory:
+    """Earlier responses as sentence patterns, shared by streams, for prompt-lookup (n-gram) drafting.
+
+    A pattern is a sentence in which placeholders replace the step names; see ``_generalize``. Each is stored with
+    the event that it answered: ``start``, ``complete`` or ``other`` for an update, ``user`` for a user turn, or
+    ``frame`` for a frame alone.
+    """
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, str], None] = {}
+        self._sentences: dict[tuple[str, str], None] = {}
         self._is_followed: dict[str, bool] = {}
-        self._was_right: dict[str, bool] = {}
+        self._was_repeated: dict[str, bool] = {}
 
     def add(self, pattern: str, *, event: str) -> None:
-        """Take note of a sentence and of what it answered; it is the latest now."""
-        self._was_right[event] = next(self.patterns(event), None) == pattern
-        self._said.pop((event, pattern), None)
-        self._said[event, pattern] = None
-        if len(self._said) > _SAID:
-            del self._said[next(iter(self._said))]
+        """Store a sentence pattern as the latest answer to an event; the oldest one is dropped when full."""
+        self._was_repeated[event] = next(self.patterns(event), None) == pattern
+        self._sentences.pop((event, pattern), None)
+        self._sentences[event, pattern] = None
+        if len(self._sentences) > _MAX_SENTENCES:
+            del self._sentences[next(iter(self._sentences))]
 
-    def patterns(self, event: str, *, others: bool = False) -> Iterator[str]:
-        """Return the sentences that answered such an event, the latest first; or those that answered others."""
-        return (pattern for kind, pattern in reversed(self._said) if (kind == event) != others)
+    def patterns(self, event: str, *, is_same_event: bool = True) -> Iterator[str]:
+        """Return the patterns that answered the event, latest first; or those of all different events."""
+        return (pattern for stored, pattern in reversed(self._sentences) if (stored == event) == is_same_event)
 
-    def is_steady(self, event: str) -> bool:
-        """Whether such an event was answered as the time before."""
-        return self._was_right.get(event, False)
+    def is_predictable(self, event: str) -> bool:
+        """Return whether the last two answers to the event were the same."""
+        return self._was_repeated.get(event, False)
 
-    def updated(self, text: str, *, is_followed: bool) -> None:
-        """Take note of whether an update was followed by another at its frame."""
-        self._is_followed[event_of(text)] = is_followed
+    def record_update(self, text: str, *, is_followed: bool) -> None:
+        """Store whether a second update followed this kind of update at the same frame."""
+        self._is_followed[classify_update(text)] = is_followed
 
     def is_followed(self, text: str) -> bool:
-        """Guess whether an update is followed by another at its frame."""
-        return self._is_followed.get(event_of(text), False)
+        """Return whether a second update followed the last update of this kind."""
+        return self._is_followed.get(classify_update(text), False)
 
 
 class Drafter:
-    """What one stream's context tells about the tokens to come.
+    """Drafts the next tokens of updates and responses of one stream.
 
     Args:
-        words: Text to token ids.
+        tokenize: Text to token ids.
         eos_id: The token that ends a turn.
-        goal: What is being made or done.
-        steps: The task's steps.
-        most: Longest draft, in tokens.
-        sayings: What was said before; other streams may share it.
+        goal: The goal of the task.
+        steps: The steps of the task.
+        max_tokens: Longest draft, in tokens.
+        memory: Earlier responses; streams may share it.
     """
 
     def __init__(
         self,
-        words: Callable[[str], tuple[int, ...]],
+        tokenize: Callable[[str], tuple[int, ...]],
         *,
         eos_id: int,
         goal: str,
         steps: Sequence[Step],
-        most: int,
-        sayings: Sayings,
+        max_tokens: int,
+        memory: ResponseMemory,
     ) -> None:
-        self.sayings = sayings
-        self._words, self._eos_id, self._goal, self._steps, self._most = words, eos_id, goal, steps, most
-        self._ids: dict[str, tuple[int, ...]] = {}
+        self.memory = memory
+        self._tokenize, self._eos_id, self._goal, self._steps = tokenize, eos_id, goal, steps
+        self._max_tokens = max_tokens
+        self._closed_ids: dict[str, tuple[int, ...]] = {}
         self._sentences: list[tuple[int, ...]] = []
-        self._places: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._occurrences: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        """For each token id, the sentences and positions at which it occurs."""
         for text in (goal, *(step.name for step in steps)):
-            self._learn(words(f" {text}"))
+            self._index(tokenize(f" {text}"))
 
-    def said(self, text: str, *, event: str, state: Mapping[str, str]) -> None:
-        """Take note of a response, of what it answered, and of the state it was said in."""
-        self.sayings.add(_generalize(text, self._roles(state)), event=event)
-        self._learn((*self._words(text), self._eos_id))
+    def record_response(self, text: str, *, event: str, state: Mapping[str, str]) -> None:
+        """Store a response with the event that it answered and the dialogue state at that time."""
+        self.memory.add(_generalize(text, self._roles(state)), event=event)
+        self._index((*self._tokenize(text), self._eos_id))
 
-    def update(
-        self, ids: Sequence[int], *, state: Mapping[str, str], before: Sequence[tuple[int, ...]] = ()
+    def draft_update(
+        self, ids: Sequence[int], *, state: Mapping[str, str], candidates: Sequence[tuple[int, ...]] = ()
     ) -> tuple[int, ...]:
-        """Guess the rest of an update of which ``ids`` are written; ``before``: what an earlier run wrote here."""
-        return self._rest(ids, before, _legal_updates(state))
+        """Return a draft of the rest of an update that begins with ``ids``; ``candidates`` are tried first."""
+        return self._complete(ids, candidates, _legal_updates(state))
 
-    def response(
-        self, ids: Sequence[int], *, event: str, state: Mapping[str, str], before: Sequence[tuple[int, ...]] = ()
+    def draft_response(
+        self, ids: Sequence[int], *, event: str, state: Mapping[str, str], candidates: Sequence[tuple[int, ...]] = ()
     ) -> tuple[int, ...]:
-        """Guess the rest of a response of which ``ids`` are written.
+        """Return a draft of the rest of a response.
 
         Args:
-            ids: What is written.
-            event: What it answers.
-            state: The present state.
-            before: What an earlier run said here.
+            ids: Token ids that are already written.
+            event: The event that it answers.
+            state: The present dialogue state.
+            candidates: Token ids of whole responses to try first, such as that of an earlier run.
         """
         roles = self._roles(state)
-        patterns = [*self.sayings.patterns(event), *(self.sayings.patterns(event, others=True) if ids else ())]
-        filled = (text for pattern in patterns if (text := _fill(pattern, roles)))
-        return self._rest(ids, before, filled) or self._look_up(ids)
+        patterns = [*self.memory.patterns(event)]
+        if ids:
+            patterns += self.memory.patterns(event, is_same_event=False)
+        texts = (text for pattern in patterns if (text := _fill(pattern, roles)))
+        return self._complete(ids, candidates, texts) or self._look_up_ngram(ids)
 
-    def _rest(self, ids: Sequence[int], before: Iterable[tuple[int, ...]], texts: Iterable[str]) -> tuple[int, ...]:
-        """Return the rest of the first text that begins with ``ids``."""
+    def _complete(
+        self, ids: Sequence[int], candidates: Iterable[tuple[int, ...]], texts: Iterable[str]
+    ) -> tuple[int, ...]:
+        """Return the rest of the first candidate or text that begins with ``ids``."""
         written = tuple(ids)
-        for whole in chain(((*told, self._eos_id) for told in before), map(self._closed, texts)):
+        for whole in chain(((*candidate, self._eos_id) for candidate in candidates), map(self._close, texts)):
             if len(whole) > len(written) and whole[: len(written)] == written:
-                return whole[len(written) :][: self._most]
+                return whole[len(written) :][: self._max_tokens]
         return ()
 
-    def _closed(self, text: str) -> tuple[int, ...]:
-        if text not in self._ids:
-            self._ids[text] = (*self._words(text), self._eos_id)
-        return self._ids[text]
+    def _close(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a text with its end of turn."""
+        if text not in self._closed_ids:
+            self._closed_ids[text] = (*self._tokenize(text), self._eos_id)
+        return self._closed_ids[text]
 
-    def _learn(self, sentence: tuple[int, ...]) -> None:
+    def _index(self, sentence: tuple[int, ...]) -> None:
+        """Add a sentence to the n-gram index."""
         if sentence in self._sentences:
             return
-        for place, token in enumerate(sentence):
-            self._places[token].append((len(self._sentences), place))
+        for position, token in enumerate(sentence):
+            self._occurrences[token].append((len(self._sentences), position))
         self._sentences.append(sentence)
 
-    def _look_up(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """Go on as a sentence did in which the last tokens were seen before: the longest match, the latest of them."""
-        recent = ids[-_LONGEST_MATCH:]
+    def _look_up_ngram(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Return the continuation of the longest indexed match of the last tokens; the latest of equal length.
+
+        With characters as tokens, after ``So the bl`` the step name ``load the block`` matches `` the bl``. The draft
+        is then ``ock``.
+        """
+        recent = ids[-_MAX_MATCH_TOKENS:]
         best: tuple[int, ...] = ()
-        length = 0
-        for number, place in reversed(self._places.get(recent[-1], ()) if recent else ()):
+        best_length = 0
+        for number, position in reversed(self._occurrences.get(recent[-1], ()) if recent else ()):
             sentence = self._sentences[number]
-            matched = _common_tail(sentence, place, recent)
-            if matched > length and place + 1 < len(sentence):
-                best, length = sentence[place + 1 :], matched
-        return best[: self._most if length >= _SURE_MATCH else min(self._most, _UNSURE)]
+            length = _common_suffix_length(sentence, position, recent)
+            if length > best_length and position + 1 < len(sentence):
+                best, best_length = sentence[position + 1 :], length
+        is_sure = best_length >= _MIN_SURE_MATCH_TOKENS
+        return best[: self._max_tokens if is_sure else min(self._max_tokens, _MAX_UNSURE_TOKENS)]
 
     def _roles(self, state: Mapping[str, str]) -> dict[str, str]:
-        """Name the steps by the part they play now, and the goal."""
+        """Return the names of the present, next and last completed step, and the goal, by role."""
         roles = {}
-        for role, wanted, place in (("now", "in_progress", 0), ("next", "not_started", 0), ("done", "completed", -1)):
+        for role, wanted, index in (("now", "in_progress", 0), ("next", "not_started", 0), ("done", "completed", -1)):
             if names := [step.name for step in self._steps if state[step.id] == wanted]:
-                roles[role] = names[place]
+                roles[role] = names[index]
         return {**roles, "goal": self._goal}
 
 
-def event_of(text: str) -> str:
-    """Return the kind of an update: ``start``, ``complete`` or, when it is malformed, ``other``."""
+def classify_update(text: str) -> str:
+    """Return the kind of an update: ``start``, ``complete`` or, for a malformed one, ``other``."""
     update = parse_update(text)
     return update.transition if update else "other"
 
 
 def _legal_updates(state: Mapping[str, str]) -> Iterator[str]:
-    for transition in ("complete", "start"):  # a step is completed before the next starts
+    for transition in ("complete", "start"):  # a step is completed before the next one starts
         before, _ = BEFORE_AND_AFTER[transition]
         yield from (f"{step_id}->{transition}" for step_id, value in state.items() if value == before)
 
 
 def _generalize(text: str, roles: Mapping[str, str]) -> str:
-    """Put ``{role:k}`` for a name, or the longest end of it, in a sentence: its last ``k`` words, or 0 for all."""
+    """Replace step names in a sentence by placeholders ``{role:k}``: the last ``k`` words of a name, or 0 for all.
+
+    For the roles ``now: attach the wheel`` and ``next: put on the roof``, the sentence "Attach it, then put on the
+    roof. Mind the wheel." becomes "Attach it, then {next:0}. Mind {now:2}."
+    """
     pattern = text.replace("{", "").replace("}", "")
     for role, name in roles.items():
         words = name.split()
-        for first in range(len(words)):
-            found = re.escape(" ".join(words[first:]))
-            slot = f"{{{role}:{len(words) - first if first else 0}}}"
-            pattern, count = re.subn(rf"(?<!\w){found}(?!\w)", slot, pattern)
+        for first in range(len(words)):  # longest ending first
+            ending = re.escape(" ".join(words[first:]))
+            placeholder = f"{{{role}:{len(words) - first if first else 0}}}"
+            pattern, count = re.subn(rf"(?<!\w){ending}(?!\w)", placeholder, pattern)
             if count:
                 break
     return pattern
 
 
 def _fill(pattern: str, roles: Mapping[str, str]) -> str | None:
-    """Put the present names into a pattern; None when one is missing."""
+    """Return the pattern with the present names; None when one is missing."""
     try:
-        return _SLOT.sub(lambda slot: _named(roles[slot[1]], int(slot[2])), pattern)
+        return _PLACEHOLDER.sub(lambda match: _last_words(roles[match[1]], int(match[2])), pattern)
     except LookupError:
         return None
 
 
-def _named(name: str, num_words: int) -> str:
+def _last_words(name: str, num_words: int) -> str:
     words = name.split()
     if not words or num_words > len(words):
         raise LookupError
-    return " ".join(words[-num_words:])
+    return " ".join(words[-num_words:])  # 0 means all: -0 slices from the start
 
 
-def _common_tail(seen: Sequence[int], place: int, recent: Sequence[int]) -> int:
-    """Count how many tokens up to ``place`` equal the end of ``recent``."""
+def _common_suffix_length(sentence: Sequence[int], position: int, recent: Sequence[int]) -> int:
+    """Return how many tokens of ``sentence`` up to ``position`` equal the end of ``recent``."""
     length = 0
-    while length < len(recent) and length <= place and seen[place - length] == recent[-1 - length]:
+    while length < len(recent) and length <= position and sentence[position - length] == recent[-1 - length]:
         length += 1
     return length

@@ -1,9 +1,9 @@
-"""Decision policies: what the two probabilities of a frame mean, and when they trigger.
+"""Decision policies: how the two probabilities of a frame are read, and when they trigger.
 
 - ``heads``: sigmoids of the two binary heads.
-- ``silent-token`` (VideoLLM-online): silent iff P(silent token) >= theta, so ``speak_prob = 1 - P`` and the
-  threshold here is ``1 - theta``. There are no updates.
-- ``not-talk`` (ProAssist): silent iff P(not talk) > theta; the same, but speaking at equality.
+- ``silent-token`` (VideoLLM-online): silent iff P(silent token) >= theta. So ``speak_prob = 1 - P``, and the threshold
+  here is ``1 - theta``. There are no updates.
+- ``not-talk`` (ProAssist): silent iff P(not talk) > theta. As above, but equality triggers speech.
 """
 
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ class Decision:
 
 
 def triggers(prob: float, threshold: float, *, policy: DecisionPolicy) -> bool:
-    """Whether a probability triggers at a threshold, used exactly as set."""
+    """Return whether a probability triggers at a threshold, which is used exactly as set."""
     return prob >= threshold if policy == "not-talk" else prob > threshold
 
 
 def triggers_update(prob: float, threshold: float, *, policy: DecisionPolicy) -> bool:
-    """Whether a probability of an update triggers at a threshold: never with the token policies, which read none."""
+    """Return whether an update triggers: never with the token policies, which have no update probability."""
     return policy == "heads" and triggers(prob, threshold, policy=policy)

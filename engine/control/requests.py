@@ -1,4 +1,4 @@
-"""What the control of a stream asks for, and what it is sent: frames, model passes, readings. No torch, no model."""
+"""Requests that the controller of a stream yields, and the results that a runner sends back. No torch, no model."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -8,75 +8,80 @@ from engine.records import FrameOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frames:
-    """Request: which of the frames from ``first`` on are there, ``most`` at most? Answered by their times."""
+class FrameTimesRequest:
+    """Request the times of up to ``max_frames`` frames from ``first`` on; fewer come back at the end of the video."""
 
     first: int
-    most: int
+    max_frames: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """The image tokens of one frame, as a piece of a pass."""
+    """Placeholder for the image tokens of one frame in the inputs of a forward pass."""
 
     frame_index: int
 
 
 Piece = int | Image
-"""What is fed: a token id, or the tokens of an image."""
+"""One input of a forward pass: a token id, or an image that expands to ``tokens_per_frame`` tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
-    """Request: crop the cache, feed, read."""
+class ForwardRequest:
+    """Request one forward pass: crop the cache, feed the inputs, read decisions and tokens.
 
-    keep: int
+    Positions count tokens of this pass from 0. With two tokens per frame, the inputs ``(7, Image(0), 9)`` take the
+    positions 0, 1-2 and 3. A decision at the image is read at its last token, position 2.
+    """
+
+    num_cached: int
     """Cached tokens to keep; the cache is cropped to this length first."""
-    feed: tuple[Piece, ...]
+    inputs: tuple[Piece, ...]
     """Token ids and images, in order."""
     frames: range
-    """Frames that this pass serves."""
-    decide_at: tuple[int, ...] = ()
-    """Positions, counted in tokens of this pass, at which the decisions are read."""
-    pick_at: tuple[int, ...] = ()
-    """Positions at which the next token is picked."""
+    """Frames that this pass serves; its time is shared between them."""
+    decision_positions: tuple[int, ...] = ()
+    """Positions at which the decisions are read, ascending."""
+    sample_positions: tuple[int, ...] = ()
+    """Positions at which the next token is sampled, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """Answer to a pass."""
+class ForwardResult:
+    """Result of a ``ForwardRequest``."""
 
     decisions: tuple[Decision, ...] = ()
-    """One per position asked for."""
+    """One for each of ``decision_positions``."""
     tokens: tuple[int, ...] = ()
-    """The tokens picked, one per position asked for."""
+    """One sampled token id for each of ``sample_positions``."""
 
 
-Request = Frames | Pass
-Answer = tuple[float, ...] | Reading | None
-Control = Generator[Request | FrameOutput, Answer, None]
+Request = FrameTimesRequest | ForwardRequest
+Answer = tuple[float, ...] | ForwardResult | None
+"""Frame times in seconds, the result of a forward pass, or None after a ``FrameOutput``."""
+ControlLoop = Generator[Request | FrameOutput, Answer, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassCounts:
-    """What streaming has cost so far."""
+    """Cost of streaming so far."""
 
     passes: int = 0
-    """Model passes."""
+    """Forward passes."""
     tokens: int = 0
-    """Tokens fed, those that were cropped again included."""
+    """Tokens fed, including those that were cropped later."""
     drafted: int = 0
-    """Tokens of updates and responses that were fed as a guess."""
+    """Draft tokens of updates and responses that were fed."""
     accepted: int = 0
-    """Those that were what the model wrote."""
+    """Draft tokens that were equal to the model's own."""
 
     @property
     def acceptance_rate(self) -> float:
-        """Share of the drafted tokens that was accepted; nan when none was drafted."""
+        """Accepted share of the draft tokens, in [0, 1]; nan when none was drafted."""
         return self.accepted / self.drafted if self.drafted else float("nan")
 
     def __add__(self, other: "PassCounts") -> "PassCounts":
-        """Add counts up."""
+        """Return the sums of both counts."""
         return PassCounts(
             passes=self.passes + other.passes,
             tokens=self.tokens + other.tokens,

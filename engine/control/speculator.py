@@ -1,154 +1,148 @@
-"""Lays out what a stream will probably feed next, behind what it must feed now.
+"""Speculation for one stream: generators of the items that will probably be fed next.
 
-Frames are guessed to stay silent, turns to say what the drafter says, and after a turn the stream to go on with what
-is left of the frame and then with the next frames. Guesses are generators: they look at the pass as it is laid out, and
-end where they know nothing or where the context is full.
+After a silent frame the next frames are drafted as silent. Inside a turn its remaining tokens are drafted. After the
+drafted end of a turn come the rest of the frame and the next frames. The generators run while ``DraftBuffer.forward``
+builds a pass: each reads ``context_end`` and stops when the context is full or nothing more can be predicted.
+
+Worked example. The decision at ``#4`` triggers an update and a response. The draft of one pass may be::
+
+    [DST] | S2 -> complete <eos> [ASST] Good . Now ... <eos> #5 #6 #7
+
+``[DST]`` must be fed, so it is no draft. All else is verified item by item, and an early mismatch drops the rest.
 """
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol
 
 from engine.config import StreamConfig
-from engine.control.draft_buffer import Ahead, Fed, Trace
-from engine.control.drafter import Drafter, Sayings, event_of
+from engine.control.draft_buffer import DraftBuffer, FeedItem, Trace
+from engine.control.drafter import Drafter, ResponseMemory, classify_update
 from engine.control.policies import triggers, triggers_update
+from engine.control.prompt_codec import PromptCodec
 from engine.control.requests import Image
 from engine.dialogue import apply_update
 from engine.records import FrameOutput, Step
 
-_BEHIND_DRAFT = 8
-"""Pieces that are laid out behind a drafted response, at most: a frame that an earlier run tells of takes several."""
-
-
-class Words(Protocol):
-    """What guesses need of ``engine.model.prompt.Prompt``."""
-
-    update_id: int
-    response_id: int
-    eos_id: int
-
-    def words(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text."""
-
-    def text(self, ids: Sequence[int]) -> str:
-        """Return the text of generated ids."""
+_MAX_ITEMS_AFTER_RESPONSE = 8
+"""Items that are drafted after a drafted response; a frame with turns of an earlier run takes several."""
+_TurnIds = tuple[int, tuple[int, ...]]
+"""A turn as its opening token and the ids after it, without the end of turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What is written at one frame, as far as it is known."""
+class AssistantTurn:
+    """The updates of one frame so far, and whether a response follows."""
 
     frame: int
-    """The frame."""
-    speaks: bool
+    should_speak: bool
     """Whether a response follows the updates."""
     updates: tuple[str, ...] = ()
-    """The updates so far."""
+    """Texts of the updates so far."""
     state: Mapping[str, str]
-    """The state after them."""
+    """The dialogue state after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """An earlier run of the same frames."""
+class PriorRun:
+    """An earlier run of the same frames, with other thresholds."""
 
     outputs: tuple[FrameOutput, ...]
-    """What it gave: the best guess of what is said now. It need not be right."""
+    """Its outputs. They serve as drafts, so they need not be right."""
     trace: Trace | None = None
-    """What it fed and read, which must be right: it is not read again."""
+    """Its trace. Results in it are reused without verification, so it must be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """What an earlier run wrote at one frame, as token ids without the end of turn."""
+class _PriorFrame:
+    """The turns of an earlier run at one frame, as token ids without the end of turn."""
 
     output: FrameOutput
     updates: tuple[tuple[int, ...], ...]
     response: tuple[int, ...] | None
 
 
-class Guesser:
-    """Guesses for one stream.
+class Speculator:
+    """Drafts the items of one stream.
 
     Args:
-        config: How to stream; ``draft_tokens`` is the longest draft, and sampling switches drafts off.
-        script: Texts to ids and back.
-        goal: What is being made or done.
-        steps: The task's steps.
-        sayings: What was said before.
+        config: Stream settings. ``draft_tokens`` is the longest draft; sampling switches drafts off.
+        codec: Texts to ids and back.
+        goal: The goal of the task.
+        steps: The steps of the task.
+        memory: Earlier responses.
         user_ids: Token ids of the user turns, by frame.
-        ahead: Where guesses are laid out.
-        past: An earlier run.
+        draft_buffer: The buffer whose passes the drafts extend.
+        prior_run: An earlier run.
     """
 
     def __init__(
         self,
         config: StreamConfig,
         *,
-        script: Words,
+        codec: PromptCodec,
         goal: str,
         steps: Sequence[Step],
-        sayings: Sayings,
+        memory: ResponseMemory,
         user_ids: Mapping[int, tuple[int, ...]],
-        ahead: Ahead,
-        past: Past | None = None,
+        draft_buffer: DraftBuffer,
+        prior_run: PriorRun | None = None,
     ) -> None:
         self.frames_end = 0
-        """Frames before this one are known to be there."""
-        self.drafts = config.draft_tokens > 0 and not config.do_sample
-        self._config, self._script, self._user_ids, self._ahead = config, script, user_ids, ahead
-        self._past = _tell(past, script) if past else {}
+        """Frames before this index are known to exist."""
+        self.is_drafting = config.draft_tokens > 0 and not config.do_sample
+        """Whether turns are drafted; silent frames are drafted in any case."""
+        self._config, self._codec, self._user_ids, self._draft_buffer = config, codec, user_ids, draft_buffer
+        self._prior_frames = _index_prior_run(prior_run, codec) if prior_run else {}
         self._drafter = Drafter(
-            script.words, eos_id=script.eos_id, goal=goal, steps=steps, most=config.draft_tokens, sayings=sayings
+            codec.words, eos_id=codec.eos_id, goal=goal, steps=steps, max_tokens=config.draft_tokens, memory=memory
         )
 
-    def updated(self, text: str, *, is_followed: bool) -> None:
-        """Take note of whether an update was followed by another at its frame."""
-        self._drafter.sayings.updated(text, is_followed=is_followed)
+    def record_update(self, text: str, *, is_followed: bool) -> None:
+        """Store whether a second update followed this one at its frame."""
+        self._drafter.memory.record_update(text, is_followed=is_followed)
 
-    def said(self, text: str, *, turn: Turn) -> None:
-        """Take note of a response."""
-        self._drafter.said(text, event=self._event(turn), state=turn.state)
+    def record_response(self, text: str, *, turn: AssistantTurn) -> None:
+        """Store a finished response for later drafts."""
+        self._drafter.record_response(text, event=self._classify_event(turn), state=turn.state)
 
-    def frames(self, first: int) -> Iterator[Fed]:
-        """Lay out the frames that are there, as silent ones, until the context is full."""
-        ahead = self._ahead
+    def draft_frames(self, first: int) -> Iterator[FeedItem]:
+        """Yield the known frames from ``first`` on as silent ones, until the context is full."""
+        buffer = self._draft_buffer
         for frame in range(first, self.frames_end):
             user_ids = self._user_ids.get(frame, ())
             image = Image(frame_index=frame)
-            is_full = ahead.reach + ahead.size((*user_ids, image)) > self._config.room
-            if is_full or ahead.reach >= self._config.refresh_at:
+            is_full = buffer.context_end + buffer.count_tokens((*user_ids, image)) > self._config.room
+            if is_full or buffer.context_end >= self._config.refresh_at:
                 return
-            yield from (Fed(piece=token) for token in user_ids)
-            yield Fed(piece=image, decides=True)
-            if frame in self._past and not (yield from self._retell(self._past[frame])):
+            yield from (FeedItem(piece=token) for token in user_ids)
+            yield FeedItem(piece=image, needs_decision=True)
+            if frame in self._prior_frames and not (yield from self._replay_frame(self._prior_frames[frame])):
                 return
 
-    def _retell(self, told: _Told) -> Generator[Fed, None, bool]:
-        """Lay out what an earlier run wrote at a frame, if it is to be written now; return whether that is known."""
-        script, config, output = self._script, self._config, told.output
-        fires = triggers_update(output.update_prob, config.update_threshold, policy=config.decision_policy)
-        speaks = triggers(output.speak_prob, config.speak_threshold, policy=config.decision_policy)
-        if (fires or speaks) and not self.drafts:
+    def _replay_frame(self, prior: _PriorFrame) -> Generator[FeedItem, None, bool]:
+        """Yield the turns of an earlier run at a frame, if they trigger now; return whether the frame is predicted."""
+        codec, config, output = self._codec, self._config, prior.output
+        should_update = triggers_update(output.update_prob, config.update_threshold, policy=config.decision_policy)
+        should_speak = triggers(output.speak_prob, config.speak_threshold, policy=config.decision_policy)
+        if (should_update or should_speak) and not self.is_drafting:
             return False
-        if (fires and not told.updates) or (speaks and told.response is None):
-            return False
-        turns = [(script.update_id, ids) for ids in told.updates if fires]
-        turns += [(script.response_id, told.response)] if speaks and told.response is not None else []
-        if not self._can_be_written(turns):
+        if (should_update and not prior.updates) or (should_speak and prior.response is None):
+            return False  # it triggers now and did not then: the text is unknown
+        turns = [(codec.update_id, ids) for ids in prior.updates if should_update]
+        turns += [(codec.response_id, prior.response)] if should_speak and prior.response is not None else []
+        if not self._is_within_limits(turns):
             return False
         for opening, ids in turns:
-            yield Fed(piece=opening, picks=True)
-            yield from (Fed(piece=token, picks=True, is_draft=True) for token in ids)
-            yield Fed(piece=script.eos_id, decides=opening == script.update_id, is_draft=True)
+            yield FeedItem(piece=opening, needs_token=True)
+            yield from (FeedItem(piece=token, needs_token=True, is_draft=True) for token in ids)
+            yield FeedItem(piece=codec.eos_id, needs_decision=opening == codec.update_id, is_draft=True)
         return True
 
-    def _can_be_written(self, turns: Sequence[tuple[int, tuple[int, ...]]]) -> bool:
-        """Whether a frame may hold these turns: what an earlier run was allowed can be more."""
-        config, update_id = self._config, self._script.update_id
+    def _is_within_limits(self, turns: Sequence[_TurnIds]) -> bool:
+        """Return whether this run may write these turns; the limits of the earlier run may have been higher."""
+        config, update_id = self._config, self._codec.update_id
         updates = [ids for opening, ids in turns if opening == update_id]
         responses = [ids for opening, ids in turns if opening != update_id]
         return (
@@ -157,88 +151,92 @@ class Guesser:
             and all(len(ids) <= config.max_new_tokens for ids in responses)
         )
 
-    def rest(self, turn: Turn, opening: int, ids: Sequence[int]) -> Iterator[Fed]:
-        """Lay out the rest of an update or a response of which ``ids`` are written, and what comes after it."""
-        if not self.drafts:
+    def draft_text(self, turn: AssistantTurn, opening: int, ids: Sequence[int]) -> Iterator[FeedItem]:
+        """Yield the rest of an update or response that begins with ``ids``, then the items after its end."""
+        if not self.is_drafting:
             return
-        is_update = opening == self._script.update_id
-        draft, most = self._draft(turn, ids, is_update=is_update)
+        is_update = opening == self._codec.update_id
+        draft, max_tokens = self._draft_ids(turn, ids, is_update=is_update)
         for number, token in enumerate(draft, start=len(ids) + 1):
-            is_end = token == self._script.eos_id
-            yield Fed(piece=token, picks=not is_end, decides=is_end and is_update, is_draft=True)
-            if number == most and not is_end:  # the longest text is closed all the same
-                yield Fed(piece=self._script.eos_id, decides=is_update)
-                draft = (*draft[: most - len(ids)], self._script.eos_id)
+            is_end = token == self._codec.eos_id
+            yield FeedItem(piece=token, needs_token=not is_end, needs_decision=is_end and is_update, is_draft=True)
+            if number == max_tokens and not is_end:  # a text at its limit is closed by an <eos> that is not sampled
+                yield FeedItem(piece=self._codec.eos_id, needs_decision=is_update)
+                draft = (*draft[: max_tokens - len(ids)], self._codec.eos_id)
                 break
-        if draft and draft[-1] == self._script.eos_id:
+        if draft and draft[-1] == self._codec.eos_id:
             if is_update:
-                text = self._script.text([*ids, *draft[:-1]])
+                text = self._codec.text([*ids, *draft[:-1]])
                 state = apply_update(turn.state, text, illegal=self._config.illegal_updates).state
-                yield from self.after_update(replace(turn, updates=(*turn.updates, text), state=state))
-            elif turn.frame in self._past or ids or self._drafter.sayings.is_steady(self._event(turn)):
-                yield from islice(self.frames(turn.frame + 1), _BEHIND_DRAFT)
+                yield from self.draft_after_update(replace(turn, updates=(*turn.updates, text), state=state))
+            elif turn.frame in self._prior_frames or ids or self._is_predictable(turn):
+                yield from islice(self.draft_frames(turn.frame + 1), _MAX_ITEMS_AFTER_RESPONSE)
 
-    def after_update(self, turn: Turn) -> Iterator[Fed]:
-        """Lay out what follows the end of an update: another one, the response or the next frame."""
-        if not self.drafts:
+    def draft_after_update(self, turn: AssistantTurn) -> Iterator[FeedItem]:
+        """Yield the items after the end of an update: a second update, the response or the next frames."""
+        if not self.is_drafting:
             return
         has_room = len(turn.updates) < self._config.max_updates_per_frame
-        if has_room and self._drafter.sayings.is_followed(turn.updates[-1]):
-            opening = self._script.update_id
-        elif turn.speaks:
-            opening = self._script.response_id
+        if has_room and self._drafter.memory.is_followed(turn.updates[-1]):
+            opening = self._codec.update_id
+        elif turn.should_speak:
+            opening = self._codec.response_id
         else:
-            yield from self.frames(turn.frame + 1)
+            yield from self.draft_frames(turn.frame + 1)
             return
-        yield Fed(piece=opening, picks=True)
-        yield from self.rest(turn, opening, ())
+        yield FeedItem(piece=opening, needs_token=True)
+        yield from self.draft_text(turn, opening, ())
 
-    def _draft(self, turn: Turn, ids: Sequence[int], *, is_update: bool) -> tuple[tuple[int, ...], int]:
-        """Return a draft, and how many tokens the whole text may have."""
-        past = self._past.get(turn.frame)
+    def _draft_ids(self, turn: AssistantTurn, ids: Sequence[int], *, is_update: bool) -> tuple[tuple[int, ...], int]:
+        """Return a draft, and the limit of the whole text in tokens."""
+        prior = self._prior_frames.get(turn.frame)
         if is_update:
-            before = past.updates[len(turn.updates) :][:1] if past else ()
-            return self._drafter.update(ids, state=turn.state, before=before), self._config.max_update_tokens
-        before = (past.response,) if past and past.response is not None else ()
-        event = self._event(turn)
-        draft = self._drafter.response(ids, event=event, state=turn.state, before=before)
+            candidates = prior.updates[len(turn.updates) :][:1] if prior else ()
+            draft = self._drafter.draft_update(ids, state=turn.state, candidates=candidates)
+            return draft, self._config.max_update_tokens
+        candidates = (prior.response,) if prior and prior.response is not None else ()
+        event = self._classify_event(turn)
+        draft = self._drafter.draft_response(ids, event=event, state=turn.state, candidates=candidates)
         return draft, self._config.max_new_tokens
 
-    def _event(self, turn: Turn) -> str:
-        """Name what a response answers: the frame's last update, the user, or what was seen."""
+    def _is_predictable(self, turn: AssistantTurn) -> bool:
+        return self._drafter.memory.is_predictable(self._classify_event(turn))
+
+    def _classify_event(self, turn: AssistantTurn) -> str:
+        """Return the event that a response answers: the kind of the last update, ``user`` or ``frame``."""
         if turn.updates:
-            return event_of(turn.updates[-1])
-        return "asked" if turn.frame in self._user_ids else "seen"
+            return classify_update(turn.updates[-1])
+        return "user" if turn.frame in self._user_ids else "frame"
 
 
-def _tell(past: Past, script: Words) -> dict[int, _Told]:
-    """Return what an earlier run wrote, by frame: as it was fed, where that is known, else as its texts read."""
-    told = {}
-    fed = _written(past.trace, script) if past.trace else {}
-    for output in past.outputs:
+def _index_prior_run(prior_run: PriorRun, codec: PromptCodec) -> dict[int, _PriorFrame]:
+    """Return the turns of an earlier run by frame: the ids of its trace, or else its texts tokenized again."""
+    frames = {}
+    turns = _split_turns(prior_run.trace, codec) if prior_run.trace else {}
+    for output in prior_run.outputs:
         frame = output.frame_index
-        updates = tuple(ids for opening, ids in fed.get(frame, ()) if opening == script.update_id)
-        responses = [ids for opening, ids in fed.get(frame, ()) if opening == script.response_id]
-        if past.trace is None:
-            updates = tuple(script.words(text) for text in output.updates)
-            responses = [script.words(output.response)] if output.response is not None else []
-        told[frame] = _Told(output=output, updates=updates, response=responses[0] if responses else None)
-    return told
+        updates = tuple(ids for opening, ids in turns.get(frame, ()) if opening == codec.update_id)
+        responses = [ids for opening, ids in turns.get(frame, ()) if opening == codec.response_id]
+        if prior_run.trace is None:
+            updates = tuple(codec.words(text) for text in output.updates)
+            responses = [codec.words(output.response)] if output.response is not None else []
+        frames[frame] = _PriorFrame(output=output, updates=updates, response=responses[0] if responses else None)
+    return frames
 
 
-def _written(trace: Trace, script: Words) -> dict[int, list[tuple[int, tuple[int, ...]]]]:
-    """Find the turns in what was fed, each with its opening, by the frame that they follow."""
-    turns: defaultdict[int, list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
+def _split_turns(trace: Trace, codec: PromptCodec) -> dict[int, list[_TurnIds]]:
+    """Return the turns of a trace, each with its opening token, by the frame before them."""
+    turns: defaultdict[int, list[_TurnIds]] = defaultdict(list)
     for context in trace.contexts:
         frame, is_open = 0, False
-        for read in context:
-            piece = read.fed.piece
+        for computed in context:
+            piece = computed.item.piece
             if isinstance(piece, Image):
                 frame, is_open = piece.frame_index, False
-            elif piece in (script.update_id, script.response_id):
+            elif piece in (codec.update_id, codec.response_id):
                 turns[frame].append((piece, ()))
                 is_open = True
-            elif piece == script.eos_id:
+            elif piece == codec.eos_id:
                 is_open = False
             elif is_open:
                 opening, ids = turns[frame][-1]

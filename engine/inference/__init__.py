@@ -1,1 +1,1 @@
-"""Forward passes: caches, packed batches, CUDA graphs, sampling and readout."""
+"""Forward passes: KV caches, packed batches, CUDA graphs, sampling and readout."""

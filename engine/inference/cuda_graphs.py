@@ -1,9 +1,9 @@
-"""Passes captured once for each shape and replayed: a CUDA graph makes no difference to a result, only to its time.
+"""Forward passes captured as CUDA graphs, one per bucket shape. A graph changes the time of a pass, not its result.
 
-A checkpoint on a CUDA device has a ``GraphPool``. It lends each run of streams an arena for their caches and the steps
-captured over it, and keeps both for the next. A pass waits for the device once: when what was read comes to the host.
-What cannot be captured (sampling, a long pass, another text model) runs as it does without, on the same caches, and so
-does everything once a capture has failed, with one warning.
+A checkpoint on a CUDA device has a ``CudaGraphPool``. Each run of streams acquires a ``CudaGraphRunner`` from it: a KV
+cache pool and the steps captured over it, which later runs reuse. A pass waits for the device once, when its results
+come to the host. Sampling, long passes and unsupported text models run eagerly on the same caches. After a failed
+capture everything runs eagerly, with one warning.
 """
 
 import threading
@@ -19,25 +19,25 @@ from torch import Tensor
 
 from engine.config import StreamConfig
 from engine.control.policies import Decision
-from engine.control.requests import Pass, Reading
-from engine.inference.kv_pool import Arena, FixedCache
-from engine.inference.static import Inputs, Reads, Shape, StaticStep, is_supported, shape_of
+from engine.control.requests import ForwardRequest, ForwardResult
+from engine.inference.kv_pool import KVCachePool, SlotKVCache
+from engine.inference.static import BucketShape, Inputs, ReadoutSpec, StaticStep, is_supported, pick_bucket
 from engine.model.kv_cache import KVCache
 from engine.model.smolvlm import StreamingModel
 
 GraphSetting = Literal["auto", "on", "off"]
 Step = Callable[[], Tensor]
 Capture = Callable[[StaticStep], Step]
-_MOST_TOKENS = 4096
-"""Tokens of a pass, padding included, beyond which the device is busy enough without a graph."""
-_ALIGNED = 64
-"""Contexts end at a multiple of so many tokens, as attention's kernels like them."""
-_CAPTURED_AT = 2
-"""A shape is captured when it comes for the second time; the first run makes the libraries ready for it."""
+_MAX_TOKENS = 4096
+"""Padded tokens of a pass above which the device is busy enough without a graph."""
+_CAPACITY_MULTIPLE = 64
+"""Slot capacities are multiples of this, as attention kernels prefer."""
+_CAPTURE_AT_USE = 2
+"""A shape is captured at its second use; the first use initialises the libraries for it."""
 
 
-class CudaGraphs:
-    """Captures steps as CUDA graphs that share their working memory: what one gives is read before the next is run.
+class CudaGraphCapture:
+    """Captures steps as CUDA graphs that share their working memory: read a result before the next replay.
 
     **Source**: "CUDA Graphs" in PyTorch's notes on CUDA semantics.
     """
@@ -46,7 +46,7 @@ class CudaGraphs:
         self._memory = torch.cuda.graph_pool_handle()
 
     def __call__(self, step: StaticStep) -> Step:
-        """Run a step on a stream of its own, capture it, and return what replays it."""
+        """Run a step on a side stream, capture it, and return a function that replays it."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(step.model.device):
             side = torch.cuda.Stream()
@@ -54,7 +54,7 @@ class CudaGraphs:
             with torch.cuda.stream(side):
                 step()
             torch.cuda.current_stream().wait_stream(side)
-            # only this thread's mistakes count: another may be encoding frames
+            # thread_local: a different thread may be encoding frames, which must not break the capture
             with torch.cuda.graph(graph, pool=self._memory, stream=side, capture_error_mode="thread_local"):
                 output = step()
 
@@ -66,137 +66,157 @@ class CudaGraphs:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Known:
-    """A step of one shape, how it is run by now, and how often it has been."""
+class _StepEntry:
+    """A step of one shape, its present eager or captured function, and its number of uses."""
 
     step: StaticStep
     run: Step
-    uses: int = 0
+    num_uses: int = 0
 
 
-class Graphs:
-    """An arena and the steps captured over it, for one run of streams at a time.
+class CudaGraphRunner:
+    """A KV cache pool and the steps captured over it, for one run of streams at a time.
 
     Args:
-        pool: Whose it is.
-        rows: Streams at once.
+        graph_pool: The pool that it belongs to.
+        num_slots: Streams at once.
         capacity: Tokens of the longest context.
     """
 
-    def __init__(self, pool: "GraphPool", *, rows: int, capacity: int) -> None:
-        self.arena = Arena(pool.model, rows=rows, capacity=capacity)
-        self._pool, self._capture = pool, pool.backend()
-        self._known: dict[tuple[Shape, Reads], _Known] = {}
+    def __init__(self, graph_pool: "CudaGraphPool", *, num_slots: int, capacity: int) -> None:
+        self.cache_pool = KVCachePool(graph_pool.model, num_slots=num_slots, capacity=capacity)
+        self._graph_pool, self._capture = graph_pool, graph_pool.backend()
+        self._steps: dict[tuple[BucketShape, ReadoutSpec], _StepEntry] = {}
 
     @torch.inference_mode()
     def run(
-        self, inputs: Sequence[Inputs], caches: Sequence[KVCache], requests: Sequence[Pass], *, reads: Reads
-    ) -> list[Reading] | None:
-        """Run the passes of several streams as one, after what their caches hold; None for what must run without.
+        self,
+        inputs: Sequence[Inputs],
+        caches: Sequence[KVCache],
+        requests: Sequence[ForwardRequest],
+        *,
+        readout_spec: ReadoutSpec,
+    ) -> list[ForwardResult] | None:
+        """Run the passes of several streams as one, appending to their caches.
 
-        Nothing has changed then.
+        Returns None, and changes nothing, if the pass must run eagerly.
         """
-        fixed = [cache for cache in caches if isinstance(cache, FixedCache)]
-        is_readable = reads.policy == "heads" or reads.silent_id is not None
-        if len(fixed) < len(caches) or not is_readable or not self._pool.is_on:
+        slots = [cache for cache in caches if isinstance(cache, SlotKVCache)]
+        is_readable = readout_spec.policy == "heads" or readout_spec.silent_id is not None
+        if len(slots) < len(caches) or not is_readable or not self._graph_pool.is_enabled:
             return None
         lengths = [sum(1 if isinstance(piece, int) else len(piece) for piece in pieces) for pieces in inputs]
-        picks = any(request.pick_at for request in requests)
-        shape = shape_of(lengths, fixed, picks=picks, smallest=self._pool.smallest, most=_MOST_TOKENS)
+        needs_tokens = any(request.sample_positions for request in requests)
+        min_context = self._graph_pool.min_context
+        shape = pick_bucket(lengths, slots, needs_tokens=needs_tokens, min_context=min_context, max_tokens=_MAX_TOKENS)
         if shape is None:
             return None
         try:
-            read = self._run(shape, reads, inputs, fixed)
+            rows = self._run_step(shape, readout_spec, inputs, slots)
         except RuntimeError as error:
-            self._pool.is_on = False
+            self._graph_pool.is_enabled = False
             _warn(f"a pass could not be captured ({_first_line(error)})")
             return None
-        ends = [sum(lengths[: number + 1]) for number in range(len(lengths))]
-        readings = []
-        for cache, length, end, request in zip(fixed, lengths, ends, requests, strict=True):
+        results, start = [], 0
+        for cache, length, request in zip(slots, lengths, requests, strict=True):
             cache.advance(length)
-            speak, update, *tokens = (row[end - length : end] for row in read)
-            decisions = tuple(Decision(speak_prob=speak[at], update_prob=update[at]) for at in request.decide_at)
-            readings.append(Reading(decisions=decisions, tokens=tuple(int(tokens[0][at]) for at in request.pick_at)))
-        return readings
+            results.append(_split_result([row[start : start + length] for row in rows], request))
+            start += length
+        return results
 
-    def _run(
-        self, shape: Shape, reads: Reads, inputs: Sequence[Inputs], caches: Sequence[FixedCache]
+    def _run_step(
+        self,
+        shape: BucketShape,
+        readout_spec: ReadoutSpec,
+        inputs: Sequence[Inputs],
+        caches: Sequence[SlotKVCache],
     ) -> list[list[float]]:
-        known = self._known.get((shape, reads))
-        if known is None:
-            step = StaticStep(self._pool.model, self.arena, shape=shape, reads=reads)
-            known = self._known[shape, reads] = _Known(step=step, run=step)
-        known.uses += 1
-        known.step.fill(inputs, caches)
-        if known.uses == _CAPTURED_AT:
-            known.run = self._capture(known.step)
-        read: list[list[float]] = known.run().tolist()
-        return read
+        entry = self._steps.get((shape, readout_spec))
+        if entry is None:
+            step = StaticStep(self._graph_pool.model, self.cache_pool, shape=shape, readout_spec=readout_spec)
+            entry = self._steps[shape, readout_spec] = _StepEntry(step=step, run=step)
+        entry.num_uses += 1
+        entry.step.fill(inputs, caches)
+        if entry.num_uses == _CAPTURE_AT_USE:
+            entry.run = self._capture(entry.step)
+        rows: list[list[float]] = entry.run().tolist()
+        return rows
 
 
-def has_nan(reading: Reading) -> bool:
-    """Whether a stream has met nan, which a mask does not hide from what is read after it."""
-    return any(isnan(decision.speak_prob) for decision in reading.decisions)
+def _split_result(rows: Sequence[Sequence[float]], request: ForwardRequest) -> ForwardResult:
+    """Return the requested positions of one stream's rows ``[2 or 3, L]``."""
+    speak, update, *tokens = rows
+    return ForwardResult(
+        decisions=tuple(Decision(speak_prob=speak[at], update_prob=update[at]) for at in request.decision_positions),
+        tokens=tuple(int(tokens[0][at]) for at in request.sample_positions),
+    )
 
 
-class GraphPool:
-    """Lends graphs to the runs of one model.
+def has_nan(result: ForwardResult) -> bool:
+    """Return whether a probability is nan. A mask does not hide nan in the cache from later tokens."""
+    return any(isnan(decision.speak_prob) for decision in result.decisions)
+
+
+class CudaGraphPool:
+    """Graph runners for one model, reused between runs.
 
     Args:
         model: The model.
-        backend: Makes what captures the steps over one arena.
-        smallest: Shortest context that is looked at; longer ones double, and each is a shape of its own.
+        backend: Factory of the function that captures the steps of one runner.
+        min_context: Smallest context bucket, in tokens; larger buckets are its doubles.
     """
 
     def __init__(
-        self, model: StreamingModel, *, backend: Callable[[], Capture] = CudaGraphs, smallest: int = 256
+        self, model: StreamingModel, *, backend: Callable[[], Capture] = CudaGraphCapture, min_context: int = 256
     ) -> None:
-        self.model, self.backend, self.smallest = model, backend, smallest
-        self.is_on = True
-        """False from the first failed capture on."""
-        self._idle: list[Graphs] = []
+        self.model, self.backend, self.min_context = model, backend, min_context
+        self.is_enabled = True
+        """False after the first failed capture."""
+        self._idle: list[CudaGraphRunner] = []
         self._lock = threading.Lock()
 
     @contextmanager
-    def lend(self, config: StreamConfig, *, rows: int) -> Iterator[Graphs | None]:
-        """Lend graphs for a run of at most ``rows`` streams at once; None where they cannot be had."""
-        graphs = None if config.do_sample or not self.is_on else self._find(rows, config.max_seq_len)
+    def acquire(self, config: StreamConfig, *, num_slots: int) -> Iterator[CudaGraphRunner | None]:
+        """Provide a graph runner for at most ``num_slots`` streams at once; None if the run must be eager."""
+        can_capture = self.is_enabled and not config.do_sample
+        graph_runner = self._find(num_slots, config.max_seq_len) if can_capture else None
         try:
-            yield graphs
+            yield graph_runner
         finally:
-            if graphs is not None:
+            if graph_runner is not None:
                 with self._lock:
-                    self._idle.append(graphs)
+                    self._idle.append(graph_runner)
 
-    def _find(self, rows: int, capacity: int) -> Graphs | None:
-        """Take idle graphs that are large enough, or make some; smaller ones that lie idle are given up."""
+    def _find(self, num_slots: int, capacity: int) -> CudaGraphRunner | None:
+        """Return an idle runner that is large enough, or a new one; smaller idle ones are freed first."""
         with self._lock:
-            for graphs in self._idle:
-                if graphs.arena.rows >= rows and graphs.arena.capacity >= capacity:
-                    self._idle.remove(graphs)
-                    return graphs
+            for graph_runner in self._idle:
+                cache_pool = graph_runner.cache_pool
+                if cache_pool.num_slots >= num_slots and cache_pool.capacity >= capacity:
+                    self._idle.remove(graph_runner)
+                    return graph_runner
             self._idle.clear()
         try:
-            return Graphs(self, rows=rows, capacity=-(-capacity // _ALIGNED) * _ALIGNED)
+            aligned = -(-capacity // _CAPACITY_MULTIPLE) * _CAPACITY_MULTIPLE
+            return CudaGraphRunner(self, num_slots=num_slots, capacity=aligned)
         except RuntimeError as error:  # torch.OutOfMemoryError is one
-            _warn(f"there is no room for the caches of {rows} streams ({_first_line(error)})")
+            _warn(f"no room for the caches of {num_slots} streams ({_first_line(error)})")
             return None
 
 
 def _warn(reason: str) -> None:
-    warnings.warn(f"streaming goes on without CUDA graphs, and slower: {reason}", RuntimeWarning, stacklevel=3)
+    warnings.warn(f"streaming without CUDA graphs, and slower: {reason}", RuntimeWarning, stacklevel=3)
 
 
 def _first_line(error: RuntimeError) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def graph_pool(model: StreamingModel, setting: GraphSetting = "auto") -> GraphPool | None:
-    """Return the pool of a model, or None where it streams without graphs.
+def create_graph_pool(model: StreamingModel, setting: GraphSetting = "auto") -> CudaGraphPool | None:
+    """Return the graph pool of a model, or None if it streams without graphs.
 
     Raises:
-        ValueError: Another setting, or ``on`` where graphs cannot be had.
+        ValueError: An unknown setting, or ``on`` where graphs are not available.
     """
     if setting not in get_args(GraphSetting):
         raise ValueError(f"graphs must be one of {', '.join(get_args(GraphSetting))}; got {setting!r}")
@@ -204,9 +224,9 @@ def graph_pool(model: StreamingModel, setting: GraphSetting = "auto") -> GraphPo
     if model.device.type != "cuda":
         reason = f"they need a CUDA device, and the model is on {model.device}"
     elif not is_supported(model):
-        reason = "they need a Llama text model whose positions turn alike at every length"
+        reason = "they need a Llama text model with a fixed rotary embedding"
     if reason is None and setting != "off":
-        return GraphPool(model)
+        return CudaGraphPool(model)
     if setting == "on":
         raise ValueError(f"graphs are on, but {reason}; set them to auto")
     return None

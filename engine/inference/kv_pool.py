@@ -1,7 +1,9 @@
-"""Keys and values at places that never move: an arena of slots, one for each stream, that a captured step can name.
+"""A pool of KV caches at fixed addresses, so that a captured CUDA graph can read and write them.
 
-A layer's buffer is ``[slots * capacity + 1, heads, width]``, zeros at first. A slot's cache is cropped and grows by
-counting, on the host. The one place behind the slots takes what is written for padding, and no one looks at it.
+Each stream gets one *slot* of ``capacity`` tokens. A layer's buffer is ``[num_slots * capacity + 1, heads, head_dim]``,
+and zero at first. Token ``p`` of slot ``s`` is row ``s * capacity + p``. With a capacity of 64, token 3 of slot 2 is
+row 131. The last row takes the writes of padding and is never read. To crop or extend a slot's cache, only a counter
+on the host changes.
 """
 
 import torch
@@ -11,86 +13,88 @@ from engine.model.kv_cache import KVCache, Layer
 from engine.model.smolvlm import StreamingModel
 
 
-class Arena:
-    """Slots for the caches of several streams of one model.
+class KVCachePool:
+    """Slots for the KV caches of several streams of one model.
 
     Args:
         model: The model.
-        rows: Slots.
-        capacity: Tokens of a slot.
+        num_slots: Streams at once.
+        capacity: Tokens per slot.
     """
 
-    def __init__(self, model: StreamingModel, *, rows: int, capacity: int) -> None:
+    def __init__(self, model: StreamingModel, *, num_slots: int, capacity: int) -> None:
         text = model.vlm.model.text_model
-        self.rows, self.capacity = rows, capacity
-        self._free = list(range(rows))
+        self.num_slots, self.capacity = num_slots, capacity
+        self._free = list(range(num_slots))
 
         def buffers() -> list[Tensor]:
             sizes = [(a.config.num_key_value_heads, a.head_dim) for a in (layer.self_attn for layer in text.layers)]
-            places = rows * capacity + 1
-            return [torch.zeros(places, *size, dtype=model.dtype, device=model.device) for size in sizes]
+            num_rows = num_slots * capacity + 1
+            return [torch.zeros(num_rows, *size, dtype=model.dtype, device=model.device) for size in sizes]
 
         self.keys, self.values = buffers(), buffers()
 
     @property
-    def nowhere(self) -> int:
-        """The place that padding is written to."""
-        return self.rows * self.capacity
+    def padding_row(self) -> int:
+        """The row that padding is written to."""
+        return self.num_slots * self.capacity
 
-    def take(self, cache: KVCache | None = None) -> "FixedCache":
-        """Take the lowest free slot, with the contents of another cache, if there is one."""
-        assert self._free, "no more streams run at once than there are slots"
-        taken = FixedCache(self, min(self._free))
-        self._free.remove(taken.slot)
+    def acquire(self, cache: KVCache | None = None) -> "SlotKVCache":
+        """Return an empty cache in the lowest free slot, or a copy of ``cache`` there."""
+        assert self._free, "all slots are in use"
+        acquired = SlotKVCache(self, min(self._free))
+        self._free.remove(acquired.slot)
         for buffer in (*self.keys, *self.values):
-            self._row(buffer, taken.slot).zero_()  # a mask hides what is left there, unless it is nan
+            self._slot_rows(buffer, acquired.slot).zero_()  # a mask hides old contents, unless they are nan
         if cache is not None:
-            cache.copy_to(taken)
-        return taken
+            cache.copy_to(acquired)
+        return acquired
 
-    def give_back(self, cache: "FixedCache") -> None:
-        """Free a slot; its cache is not to be used any more."""
+    def release(self, cache: "SlotKVCache") -> None:
+        """Free the slot of a cache, which must not be used afterwards."""
         if cache.slot not in self._free:
             self._free.append(cache.slot)
 
-    def write(self, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Write keys and values ``[N, heads, width]`` of a layer at places ``[N]``."""
-        self.keys[layer].index_copy_(0, places, keys)
-        self.values[layer].index_copy_(0, places, values)
+    def write(self, layer: int, slot_mapping: Tensor, keys: Tensor, values: Tensor) -> None:
+        """Write keys and values ``[N, heads, head_dim]`` of a layer to the rows ``slot_mapping [N]``."""
+        self.keys[layer].index_copy_(0, slot_mapping, keys)
+        self.values[layer].index_copy_(0, slot_mapping, values)
 
-    def read(self, layer: int, *, rows: int, context: int) -> tuple[Tensor, Tensor]:
-        """Return the first ``context`` keys and values of the first slots: ``[rows, heads, context, width]``."""
-        size = (rows, self.capacity)
+    def read(self, layer: int, *, num_slots: int, context_len: int) -> tuple[Tensor, Tensor]:
+        """Return the first keys and values of the first slots: ``[num_slots, heads, context_len, head_dim]``."""
+        size = (num_slots, self.capacity)
         keys, values = (
-            buffer[: rows * self.capacity].unflatten(0, size)[:, :context].transpose(1, 2)
+            buffer[: num_slots * self.capacity].unflatten(0, size)[:, :context_len].transpose(1, 2)
             for buffer in (self.keys[layer], self.values[layer])
         )
         return keys, values
 
-    def layers(self, slot: int) -> list[Layer]:
-        """Return the layers of a slot's cache."""
+    def slot_layers(self, slot: int) -> list[Layer]:
+        """Return the layers of a slot's cache, as views of the pool."""
         return [
-            Layer((self._row(keys, slot).transpose(0, 1)[None], self._row(values, slot).transpose(0, 1)[None]))
+            Layer(
+                (self._slot_rows(keys, slot).transpose(0, 1)[None], self._slot_rows(values, slot).transpose(0, 1)[None])
+            )
             for keys, values in zip(self.keys, self.values, strict=True)
         ]
 
-    def _row(self, buffer: Tensor, slot: int) -> Tensor:
+    def _slot_rows(self, buffer: Tensor, slot: int) -> Tensor:
         return buffer[slot * self.capacity : (slot + 1) * self.capacity]
 
 
-class FixedCache(KVCache):
-    """The cache of one stream, in a slot of an arena."""
+class SlotKVCache(KVCache):
+    """The KV cache of one stream, in a slot of a pool."""
 
-    def __init__(self, arena: Arena, slot: int) -> None:
+    def __init__(self, pool: KVCachePool, slot: int) -> None:
         super().__init__(0)
-        self.arena, self.slot = arena, slot
-        self.layers = arena.layers(slot)
+        self.pool, self.slot = pool, slot
+        self.layers = pool.slot_layers(slot)
 
     def advance(self, count: int) -> None:
-        """Take note that a step has written ``count`` tokens."""
+        """Count ``count`` tokens that a static step has written into the slot."""
         for layer in self.layers:
             layer.length += count
 
     def detached(self) -> KVCache:
-        """Return a copy that may be kept when the slot is given back."""
+        """Return a copy that outlives the slot."""
         return self.fork()

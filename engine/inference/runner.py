@@ -1,7 +1,7 @@
-"""Answers the control's requests: it owns the model, the cache and the frames that wait.
+"""Runs the requests of a stream: it owns the model, the KV cache and a window of frame features.
 
-Frames come from an iterator of embedded frames. They are kept only from the first one that control may still
-ask for, so memory does not grow with the video. The requests of one stream, or of many, are one forward pass.
+Features come from an iterator, in order. Only those that the controller may still request are kept, so memory does not
+grow with the video. Requests of one stream or of many are one forward pass.
 """
 
 from collections import deque
@@ -13,28 +13,28 @@ from torch import Tensor
 
 from engine.config import StreamConfig
 from engine.control.policies import Decision
-from engine.control.requests import Frames, Image, Pass, Piece, Reading
+from engine.control.requests import ForwardRequest, ForwardResult, FrameTimesRequest, Image, Piece
 from engine.errors import FeatureError
-from engine.inference.cuda_graphs import Graphs, has_nan
-from engine.inference.packed import forward_rows
+from engine.inference.cuda_graphs import CudaGraphRunner, has_nan
+from engine.inference.packed import forward_packed
 from engine.inference.readout import read_decisions
-from engine.inference.sampler import TokenPicker
-from engine.inference.static import Inputs, Reads
+from engine.inference.sampler import Sampler
+from engine.inference.static import Inputs, ReadoutSpec
 from engine.model.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
 from engine.model.smolvlm import StreamingModel
 
 
 class Runner:
-    """Runs the passes of one stream.
+    """Runs the requests of one stream.
 
     Args:
         model: The model; its weights are not changed.
         config: Decision policy and generation settings.
-        frames: The frames in order, from index 0. A sequence of all of them is not forgotten.
-        never: Token ids that are never generated.
+        features: Features of the frames in order, from index 0. From a sequence all of them are kept.
+        suppress_tokens: Token ids that are never generated.
         silent_id: The token that means silence, for the token policies.
-        cache: What an earlier run has cached.
+        cache: The KV cache of an earlier run, to continue from.
     """
 
     def __init__(
@@ -42,39 +42,47 @@ class Runner:
         model: StreamingModel,
         config: StreamConfig,
         *,
-        frames: Iterator[FrameFeatures] | Sequence[FrameFeatures],
-        never: tuple[int, ...] = (),
+        features: Iterator[FrameFeatures] | Sequence[FrameFeatures],
+        suppress_tokens: tuple[int, ...] = (),
         silent_id: int | None = None,
         cache: KVCache | None = None,
     ) -> None:
         self.model, self.config, self.silent_id = model, config, silent_id
-        self.reads = Reads(policy=config.decision_policy, silent_id=silent_id, never=never)
-        self.picker = TokenPicker(config, never=never)
+        self.readout_spec = ReadoutSpec(
+            policy=config.decision_policy, silent_id=silent_id, suppress_tokens=suppress_tokens
+        )
+        self.sampler = Sampler(config, suppress_tokens=suppress_tokens)
         self.cache = cache or KVCache(model.num_layers)
-        self._are_kept = isinstance(frames, Sequence)
-        self._frames = iter(frames)
-        self._waiting: deque[FrameFeatures] = deque()
+        self._keeps_all = isinstance(features, Sequence)
+        self._source = iter(features)
+        self._window: deque[FrameFeatures] = deque()
 
-    def times(self, request: Frames) -> tuple[float, ...]:
-        """Return the times of the frames that are there, pulling what is missing. Earlier frames are forgotten."""
-        while self._waiting and self._waiting[0].index < request.first and not self._are_kept:
-            self._waiting.popleft()
-        skipped = request.first - self._waiting[0].index if self._waiting else 0
-        new = list(islice(self._frames, max(0, skipped + request.most - len(self._waiting))))
+    def fetch_frame_times(self, request: FrameTimesRequest) -> tuple[float, ...]:
+        """Return the times of the requested frames in seconds, and drop earlier frames from the window.
+
+        Raises ``FeatureError`` for features that are not finite.
+        """
+        while self._window and self._window[0].index < request.first and not self._keeps_all:
+            self._window.popleft()
+        skipped = request.first - self._window[0].index if self._window else 0
+        new = list(islice(self._source, max(0, skipped + request.max_frames - len(self._window))))
         _check_finite(new)
-        self._waiting.extend(new)
-        return tuple(frame.time_s for frame in islice(self._waiting, skipped, skipped + request.most))
+        self._window.extend(new)
+        return tuple(frame.time_s for frame in islice(self._window, skipped, skipped + request.max_frames))
 
-    def run(self, request: Pass) -> Reading:
-        """Run one pass."""
-        return run_together([self], [self.look_up(request.feed)], [request])[0]
+    def forward(self, request: ForwardRequest) -> ForwardResult:
+        """Run one forward pass."""
+        return forward_batch([self], [self.gather_inputs(request.inputs)], [request])[0]
 
-    def look_up(self, feed: tuple[Piece, ...]) -> Inputs:
-        """Return token ids and frames' features in order. Raises ``FeatureError`` for features of another shape."""
-        first = self._waiting[0].index if self._waiting else 0
-        return [self._checked(self._waiting[p.frame_index - first]) if isinstance(p, Image) else p for p in feed]
+    def gather_inputs(self, pieces: tuple[Piece, ...]) -> Inputs:
+        """Return token ids and frame features in order. Raises ``FeatureError`` for features of a wrong shape."""
+        first = self._window[0].index if self._window else 0
+        return [
+            self._check_shape(self._window[piece.frame_index - first]) if isinstance(piece, Image) else piece
+            for piece in pieces
+        ]
 
-    def _checked(self, frame: FrameFeatures) -> Tensor:
+    def _check_shape(self, frame: FrameFeatures) -> Tensor:
         shape = (self.model.tokens_per_frame, self.model.feature_dim)
         if frame.features.shape != shape:
             raise FeatureError(
@@ -85,7 +93,7 @@ class Runner:
 
 
 def _check_finite(frames: Sequence[FrameFeatures]) -> None:
-    """Raise ``FeatureError`` for the first frame with a value that is not finite, which would spoil all later ones."""
+    """Raise ``FeatureError`` for the first frame with a value that is not finite: it would spoil all later frames."""
     finite = torch.stack([frame.features.isfinite().all() for frame in frames]).tolist() if frames else []
     for frame, is_finite in zip(frames, finite, strict=True):
         if not is_finite:
@@ -96,72 +104,79 @@ def _check_finite(frames: Sequence[FrameFeatures]) -> None:
 
 
 @torch.inference_mode()
-def run_together(
-    runners: Sequence[Runner], inputs: Sequence[Inputs], requests: Sequence[Pass], *, graphs: Graphs | None = None
-) -> list[Reading]:
-    """Run the passes of several streams of one model and policy as one.
+def forward_batch(
+    runners: Sequence[Runner],
+    inputs: Sequence[Inputs],
+    requests: Sequence[ForwardRequest],
+    *,
+    graph_runner: CudaGraphRunner | None = None,
+) -> list[ForwardResult]:
+    """Run the requests of several streams of one model and policy as one forward pass.
 
     Args:
-        runners: The streams' runners.
-        inputs: What each feeds.
-        requests: Their passes.
-        graphs: What runs them if it can, where the streams' caches are in its arena.
+        runners: The runner of each stream.
+        inputs: The inputs of each request, from ``Runner.gather_inputs``.
+        requests: The request of each stream.
+        graph_runner: Runs the pass as a CUDA graph if it can; the caches must be in its pool.
     """
     for runner, request in zip(runners, requests, strict=True):
-        runner.cache.crop_to(request.keep)
-    if graphs is not None:
-        caches, reads = [runner.cache for runner in runners], runners[0].reads
-        readings = graphs.run(inputs, caches, requests, reads=reads)
-        if readings is not None:
-            for runner, reading in zip(runners, readings, strict=True):
-                if has_nan(reading):
-                    runner.cache = runner.cache.detached()  # from here on it runs without
-            return readings
-    return _run_freely(runners, [embed(runners[0].model, fed) for fed in inputs], requests)
+        runner.cache.crop_to(request.num_cached)
+    if graph_runner is not None:
+        caches, readout_spec = [runner.cache for runner in runners], runners[0].readout_spec
+        results = graph_runner.run(inputs, caches, requests, readout_spec=readout_spec)
+        if results is not None:
+            for runner, result in zip(runners, results, strict=True):
+                if has_nan(result):
+                    runner.cache = runner.cache.detached()  # the stream runs eagerly from here on
+            return results
+    return _forward_eager(runners, [embed_inputs(runners[0].model, pieces) for pieces in inputs], requests)
 
 
-def embed(model: StreamingModel, inputs: Inputs) -> Tensor:
-    """Embed token ids and frames in order: ``[L, D]``."""
+def embed_inputs(model: StreamingModel, inputs: Inputs) -> Tensor:
+    """Return the embeddings ``[L, D]`` of token ids and frame features, in order."""
     tokens = model.embed_tokens(
-        torch.tensor([fed for fed in inputs if isinstance(fed, int)], device=model.device).long()
+        torch.tensor([piece for piece in inputs if isinstance(piece, int)], device=model.device).long()
     )
-    images = [fed for fed in inputs if not isinstance(fed, int)]
+    images = [piece for piece in inputs if not isinstance(piece, int)]
     if not images:
         return tokens
     embedded, rows = iter(model.embed_frames(torch.stack(images))), iter(tokens.split(1))
-    return torch.cat([next(rows) if isinstance(fed, int) else next(embedded) for fed in inputs])
+    return torch.cat([next(rows) if isinstance(piece, int) else next(embedded) for piece in inputs])
 
 
-def _run_freely(runners: Sequence[Runner], inputs: Sequence[Tensor], requests: Sequence[Pass]) -> list[Reading]:
-    """Run passes of any shape; ``inputs`` are embedded."""
+def _forward_eager(
+    runners: Sequence[Runner], inputs: Sequence[Tensor], requests: Sequence[ForwardRequest]
+) -> list[ForwardResult]:
+    """Run passes of any length from embedded inputs ``[L_i, D]``."""
     model = runners[0].model
-    read_at = [sorted({*request.decide_at, *request.pick_at}) for request in requests]
+    read_positions = [sorted({*request.decision_positions, *request.sample_positions}) for request in requests]
     if len(runners) == 1:
-        hidden = model(inputs[0][None], runners[0].cache)[0, read_at[0]]
+        hidden = model(inputs[0][None], runners[0].cache)[0, read_positions[0]]
     else:
-        hidden = forward_rows(model, inputs, [runner.cache for runner in runners], read_at)
-    places = {(row, at): n for n, (row, at) in enumerate((row, at) for row, ats in enumerate(read_at) for at in ats)}
-    decide_at = [places[row, at] for row, request in enumerate(requests) for at in request.decide_at]
-    pick_at = [places[row, at] for row, request in enumerate(requests) for at in request.pick_at]
-    decisions = iter(_read(runners[0], hidden[decide_at]) if decide_at else ())
-    tokens = iter(_pick(runners, requests, model.token_logits(hidden[pick_at])) if pick_at else ())
+        hidden = forward_packed(model, inputs, [runner.cache for runner in runners], read_positions)
+    keys = ((stream, at) for stream, positions in enumerate(read_positions) for at in positions)
+    row_of = {key: row for row, key in enumerate(keys)}  # (stream, position) -> row of ``hidden``
+    decision_rows = [row_of[stream, at] for stream, request in enumerate(requests) for at in request.decision_positions]
+    sample_rows = [row_of[stream, at] for stream, request in enumerate(requests) for at in request.sample_positions]
+    decisions = iter(_read_decisions(runners[0], hidden[decision_rows]) if decision_rows else ())
+    tokens = iter(_sample(runners, requests, model.token_logits(hidden[sample_rows])) if sample_rows else ())
     return [
-        Reading(
-            decisions=tuple(islice(decisions, len(request.decide_at))),
-            tokens=tuple(islice(tokens, len(request.pick_at))),
+        ForwardResult(
+            decisions=tuple(islice(decisions, len(request.decision_positions))),
+            tokens=tuple(islice(tokens, len(request.sample_positions))),
         )
         for request in requests
     ]
 
 
-def _read(runner: Runner, hidden: Tensor) -> list[Decision]:
+def _read_decisions(runner: Runner, hidden: Tensor) -> list[Decision]:
     policy = runner.config.decision_policy
     return read_decisions(runner.model, hidden, policy=policy, silent_id=runner.silent_id)
 
 
-def _pick(runners: Sequence[Runner], requests: Sequence[Pass], logits: Tensor) -> list[int]:
-    """Pick all rows' tokens: the likeliest in one step, sampled ones from each stream's own chance."""
+def _sample(runners: Sequence[Runner], requests: Sequence[ForwardRequest], logits: Tensor) -> list[int]:
+    """Return the next tokens of all streams: greedy ones in one step, sampled ones with each stream's own seed."""
     if not runners[0].config.do_sample:
-        return list(runners[0].picker.pick_each(logits))
-    rows = logits.split([len(request.pick_at) for request in requests])
-    return [token for runner, row in zip(runners, rows, strict=True) for token in runner.picker.pick_each(row)]
+        return list(runners[0].sampler.sample(logits))
+    parts = logits.split([len(request.sample_positions) for request in requests])
+    return [token for runner, part in zip(runners, parts, strict=True) for token in runner.sampler.sample(part)]

@@ -1,4 +1,4 @@
-"""Picks the next token from logits: the likeliest, or sampled with a seed."""
+"""Samples the next token from logits: greedy, or with temperature, top-p and a seed."""
 
 from collections.abc import Sequence
 
@@ -8,39 +8,39 @@ from torch import Tensor
 from engine.config import StreamConfig
 
 
-class TokenPicker:
-    """Picks tokens for one stream. The same seed and logits give the same tokens.
+class Sampler:
+    """Samples the tokens of one stream. The same seed and logits give the same tokens.
 
     Args:
-        config: Greedy or sampled, temperature, nucleus and seed.
-        never: Ids that are never picked.
+        config: Greedy or sampled; temperature, ``top_p`` and seed.
+        suppress_tokens: Token ids that are never sampled.
     """
 
-    def __init__(self, config: StreamConfig, *, never: Sequence[int] = ()) -> None:
+    def __init__(self, config: StreamConfig, *, suppress_tokens: Sequence[int] = ()) -> None:
         self._config = config
-        self._never = list(never)
+        self._suppress_tokens = list(suppress_tokens)
         self._random = torch.Generator().manual_seed(config.seed)
 
-    def pick_each(self, logits: Tensor) -> tuple[int, ...]:
-        """Pick a token id at each of ``N`` positions, in order, from logits ``[N, V]``."""
+    def sample(self, logits: Tensor) -> tuple[int, ...]:
+        """Return one token id for each row of logits ``[N, V]``, in order."""
         if self._config.do_sample:
-            return tuple(self._sample(row) for row in logits)
-        return tuple(self._allowed(logits).argmax(-1).tolist())
+            return tuple(self._sample_row(row) for row in logits)
+        return tuple(self._suppress(logits).argmax(-1).tolist())
 
-    def _sample(self, logits: Tensor) -> int:
+    def _sample_row(self, logits: Tensor) -> int:
         """Sample one token id from logits ``[V]``."""
-        probs = torch.softmax(self._allowed(logits).cpu().double() / self._config.temperature, dim=-1)
-        return int(torch.multinomial(self._nucleus(probs), 1, generator=self._random))
+        probs = torch.softmax(self._suppress(logits).cpu().double() / self._config.temperature, dim=-1)
+        return int(torch.multinomial(self._apply_top_p(probs), 1, generator=self._random))
 
-    def _allowed(self, logits: Tensor) -> Tensor:
+    def _suppress(self, logits: Tensor) -> Tensor:
         allowed = logits.clone()
-        allowed[..., self._never] = -torch.inf
+        allowed[..., self._suppress_tokens] = -torch.inf
         return allowed
 
-    def _nucleus(self, probs: Tensor) -> Tensor:
-        """Zero all but the likeliest tokens that together reach ``top_p``; the likeliest always stays."""
+    def _apply_top_p(self, probs: Tensor) -> Tensor:
+        """Zero all tokens outside the smallest set that reaches ``top_p``; the most likely token always stays."""
         ordered, order = probs.sort(descending=True)
-        outside = ordered.cumsum(-1) - ordered >= self._config.top_p
+        is_outside = ordered.cumsum(-1) - ordered >= self._config.top_p
         kept = probs.clone()
-        kept[order[outside]] = 0
+        kept[order[is_outside]] = 0
         return kept

@@ -1,9 +1,20 @@
-"""A model pass whose shapes never change: tokens of many streams in, probabilities and next tokens out, on the device.
+"""A forward pass with static shapes: tokens of many streams in, probabilities and next tokens out, on the device.
 
-As in ``engine.inference.packed`` the streams' tokens run as one sequence ``[N, D]`` through everything but attention,
-but all is padded to the sizes of a ``Shape``, and a context is looked at up to a round length, under a mask. What
-differs from one pass to the next is in buffers that never move, so a pass can be captured once and replayed (see
-``engine.inference.cuda_graphs``). Padding is written to a place that no one looks at, and is never read.
+As in ``engine.inference.packed``, the tokens of all streams run as one sequence ``[N, D]`` through everything except
+attention. Here all sizes are padded to those of a ``BucketShape``, and attention sees a padded context under a mask.
+All inputs that change between passes are in buffers at fixed addresses. So a pass can be captured once and replayed
+(see ``engine.inference.cuda_graphs``). Padding is written to the padding row of the pool and never read.
+
+Worked example: a pool of capacity 64. The stream in slot 0 feeds 3 tokens after 10, the stream in slot 1 feeds 1 token
+after 20. The bucket has ``N`` = 4 tokens, ``B`` = 2 slots, ``L`` = 4 queries per slot and ``C`` = 64 keys::
+
+    positions     10 11 12 20            rotary positions
+    slot_mapping  10 11 12 84            pool rows to write: slot * 64 + position
+    unpack_index   0  1  2  0 | 3 0 0 0  [B * L]: packed token of each query; padding takes token 0
+    pack_index     0  1  2  4            [N]: query of each packed token: slot * L + offset
+
+Attention gathers its queries ``[B, L]`` with ``unpack_index`` and returns to ``[N]`` with ``pack_index``, which skips
+the results of padded queries.
 """
 
 from collections.abc import Sequence
@@ -14,104 +25,107 @@ from torch import Tensor
 from transformers import LlamaModel
 
 from engine.config import DecisionPolicy
-from engine.inference.attention import attend, rotate, split_heads
-from engine.inference.kv_pool import Arena, FixedCache
+from engine.inference.attention import apply_rotary, attend, split_heads
+from engine.inference.kv_pool import KVCachePool, SlotKVCache
 from engine.model.smolvlm import StreamingModel
 
 Inputs = Sequence[int | Tensor]
-"""What a stream feeds: token ids, and frames' features ``[I, F]``."""
-_WIDTHS = (1, 2, 4, 8, 32, 64, 128, 512)
-"""Tokens of a stream in a pass. Up to 32 a GPU waits for the weights anyway, so there are few sizes."""
+"""Inputs of one stream: token ids, and features ``[tokens_per_frame, F]`` of frames."""
+_QUERY_LENS = (1, 2, 4, 8, 32, 64, 128, 512)
+"""Bucket sizes of ``L``. Few up to 32, where the time of a pass is that of reading the weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """The sizes of a pass."""
+class BucketShape:
+    """The padded sizes of a pass."""
 
-    tokens: int
-    """``N``, of all streams together."""
-    rows: int
-    """``B``, slots that are looked at."""
-    width: int
-    """``L``, of a stream."""
-    context: int
-    """``C``, of a stream, with what is fed."""
-    picks: bool
-    """Whether next tokens are picked."""
+    num_tokens: int
+    """``N``, tokens of all streams."""
+    num_slots: int
+    """``B``, slots that attention reads."""
+    query_len: int
+    """``L``, queries per slot."""
+    context_len: int
+    """``C``, keys per slot, with those of the new tokens."""
+    needs_tokens: bool
+    """Whether next tokens are computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
-    """What is read at a position."""
+class ReadoutSpec:
+    """How decisions and tokens are read from hidden states."""
 
     policy: DecisionPolicy
-    """Where the probabilities come from."""
+    """Source of the probabilities."""
     silent_id: int | None
     """The token that means silence, for the token policies."""
-    never: tuple[int, ...]
-    """Token ids that are never picked."""
+    suppress_tokens: tuple[int, ...]
+    """Token ids that are never generated."""
 
 
 def is_supported(model: StreamingModel) -> bool:
-    """Whether the text model is a Llama whose positions turn alike at every length."""
+    """Return whether the text model is a Llama whose rotary embedding does not depend on the length."""
     text = model.vlm.model.text_model
     return isinstance(text, LlamaModel) and text.rotary_emb.rope_type not in {"dynamic", "longrope"}
 
 
-def shape_of(
-    lengths: Sequence[int], caches: Sequence[FixedCache], *, picks: bool, smallest: int, most: int
-) -> Shape | None:
-    """Return the smallest shape that holds a pass.
+def pick_bucket(
+    lengths: Sequence[int], caches: Sequence[SlotKVCache], *, needs_tokens: bool, min_context: int, max_tokens: int
+) -> BucketShape | None:
+    """Return the smallest bucket that holds a pass, or None above ``max_tokens``.
 
     Args:
-        lengths: Tokens that each stream feeds.
-        caches: Where.
-        picks: Whether next tokens are picked.
-        smallest: Shortest context; longer ones double.
-        most: Tokens that a pass may have, padding included; None for more.
+        lengths: New tokens of each stream.
+        caches: The cache of each stream.
+        needs_tokens: Whether next tokens are computed.
+        min_context: Smallest ``C``; larger ones are its doubles.
+        max_tokens: Limit of ``B * L``.
     """
-    arena = caches[0].arena
-    rows = min(_double(1, max(cache.slot for cache in caches) + 1), arena.rows)
-    width = next((width for width in _WIDTHS if width >= max(lengths)), None)
-    if width is None or rows * width > most:
+    pool = caches[0].pool
+    num_slots = min(_double_until(1, max(cache.slot for cache in caches) + 1), pool.num_slots)
+    query_len = next((size for size in _QUERY_LENS if size >= max(lengths)), None)
+    if query_len is None or num_slots * query_len > max_tokens:
         return None
-    context = max(cache.length + length for cache, length in zip(caches, lengths, strict=True))
-    assert context <= arena.capacity, "a pass that leaves its slot would write into the next stream's"
-    return Shape(
-        tokens=min(_double(rows, sum(lengths)), rows * width),
-        rows=rows,
-        width=width,
-        context=min(_double(smallest, context), arena.capacity),
-        picks=picks,
+    context_len = max(cache.length + length for cache, length in zip(caches, lengths, strict=True))
+    assert context_len <= pool.capacity, "a pass that leaves its slot would overwrite the next one"
+    return BucketShape(
+        num_tokens=min(_double_until(num_slots, sum(lengths)), num_slots * query_len),
+        num_slots=num_slots,
+        query_len=query_len,
+        context_len=min(_double_until(min_context, context_len), pool.capacity),
+        needs_tokens=needs_tokens,
     )
 
 
-def _double(size: int, wanted: int) -> int:
+def _double_until(size: int, wanted: int) -> int:
     while size < wanted:
         size *= 2
     return size
 
 
 class StaticStep:
-    """A pass of one shape over the slots of an arena: ``fill`` its buffers, then call it as often as there are passes.
+    """A pass of one shape over the slots of a pool: ``fill`` its buffers, then call it.
 
-    A call returns float64 ``[2, N]``, or ``[3, N]`` with the next tokens: speaking and update probabilities, tokens.
+    A call returns float64 ``[2, N]``, or ``[3, N]`` with next tokens: speak probabilities, update probabilities, token
+    ids.
     """
 
-    def __init__(self, model: StreamingModel, arena: Arena, *, shape: Shape, reads: Reads) -> None:
-        self.model, self.arena, self.shape, self.reads = model, arena, shape, reads
-        n, device = shape.tokens, model.device
-        self._numbers = torch.zeros(6 * n + shape.rows * shape.width, dtype=torch.long, device=device)
+    def __init__(
+        self, model: StreamingModel, pool: KVCachePool, *, shape: BucketShape, readout_spec: ReadoutSpec
+    ) -> None:
+        self.model, self.pool, self.shape, self.readout_spec = model, pool, shape, readout_spec
+        n, device = shape.num_tokens, model.device
+        self._indexes = torch.zeros(6 * n + shape.num_slots * shape.query_len, dtype=torch.long, device=device)
         self._features = torch.zeros(n, model.feature_dim, dtype=model.dtype, device=device)
-        self._never = torch.tensor(reads.never, dtype=torch.long, device=device)
-        self._groups = model.vlm.config.text_config.num_attention_heads // arena.keys[0].shape[1]
+        self._suppress_tokens = torch.tensor(readout_spec.suppress_tokens, dtype=torch.long, device=device)
+        self._num_kv_groups = model.vlm.config.text_config.num_attention_heads // pool.keys[0].shape[1]
 
-    def fill(self, inputs: Sequence[Inputs], caches: Sequence[FixedCache]) -> None:
-        """Write what the streams feed, and where, into the buffers: numbers in one copy, features in another."""
-        n, width = self.shape.tokens, self.shape.width
+    def fill(self, inputs: Sequence[Inputs], caches: Sequence[SlotKVCache]) -> None:
+        """Write the inputs of the streams into the buffers: all indexes in one copy, features in a second."""
+        n, query_len = self.shape.num_tokens, self.shape.query_len
         ids, is_image, image_at = list[int](), list[int](), list[int]()
-        positions, places, found = list[int](), list[int](), list[int]()
-        spread = [0] * (self.shape.rows * width)
+        positions, slot_mapping, pack_index = list[int](), list[int](), list[int]()
+        unpack_index = [0] * (self.shape.num_slots * query_len)
         images: list[Tensor] = []
         for pieces, cache in zip(inputs, caches, strict=True):
             first = len(ids)
@@ -121,63 +135,65 @@ class StaticStep:
                 is_image += [int(not isinstance(piece, int))] * count
                 image_at += [0] if isinstance(piece, int) else range(count * len(images), count * (len(images) + 1))
                 images += [] if isinstance(piece, int) else [piece]
-            start, fed, at = cache.length, len(ids) - first, cache.slot * width
-            positions += range(start, start + fed)
-            places += range(cache.slot * self.arena.capacity + start, cache.slot * self.arena.capacity + start + fed)
-            found += range(at, at + fed)
-            spread[at : at + fed] = range(first, len(ids))
+            start, length = cache.length, len(ids) - first
+            row, query = cache.slot * self.pool.capacity + start, cache.slot * query_len
+            positions += range(start, start + length)
+            slot_mapping += range(row, row + length)
+            pack_index += range(query, query + length)
+            unpack_index[query : query + length] = range(first, len(ids))
         padding = [0] * (n - len(ids))
-        numbers = [
+        indexes = [
             *(*ids, *padding, *is_image, *padding, *image_at, *padding, *positions, *padding),
-            *(*places, *(self.arena.nowhere for _ in padding), *found, *padding, *spread),
+            *(*slot_mapping, *(self.pool.padding_row for _ in padding), *pack_index, *padding, *unpack_index),
         ]
-        pinned = torch.tensor(numbers, pin_memory=self._numbers.is_cuda)
-        self._numbers.copy_(pinned, non_blocking=True)
+        pinned = torch.tensor(indexes, pin_memory=self._indexes.is_cuda)
+        self._indexes.copy_(pinned, non_blocking=True)
         if images:
             features = torch.cat(images)
             self._features[: len(features)].copy_(features, non_blocking=True)
 
     def __call__(self) -> Tensor:
-        """Run the pass. Its keys and values are written; running it again changes nothing."""
+        """Run the pass and write its keys and values. A second call with the same buffers changes nothing."""
         shape, text = self.shape, self.model.vlm.model.text_model
-        n = shape.tokens
-        ids, is_image, image_at, positions, places, found = self._numbers[: 6 * n].view(6, n)
-        spread = self._numbers[6 * n :]
+        n = shape.num_tokens
+        ids, is_image, image_at, positions, slot_mapping, pack_index = self._indexes[: 6 * n].view(6, n)
+        unpack_index = self._indexes[6 * n :]
         images = self.model.embed_frames(self._features)[image_at]
         hidden = torch.where(is_image.bool()[:, None], images, self.model.embed_tokens(ids))
         cos, sin = (table[0] for table in text.rotary_emb(hidden, position_ids=positions[None]))
-        bias = self._bias(positions[spread], hidden)
+        bias = self._bias(positions[unpack_index], hidden)
         for number, layer in enumerate(text.layers):
             attention, normed = layer.self_attn, layer.input_layernorm(hidden)
-            keys = rotate(split_heads(attention.k_proj(normed), attention.head_dim), cos, sin)
+            keys = apply_rotary(split_heads(attention.k_proj(normed), attention.head_dim), cos, sin)
             values = split_heads(attention.v_proj(normed), attention.head_dim)
-            self.arena.write(number, places, keys.transpose(0, 1), values.transpose(0, 1))
-            query = rotate(split_heads(attention.q_proj(normed), attention.head_dim), cos, sin)
-            queries = query[:, spread].unflatten(1, (shape.rows, shape.width)).transpose(0, 1)
-            pasts = self.arena.read(number, rows=shape.rows, context=shape.context)
-            attended = attend(queries, *pasts, bias=bias, scale=attention.scaling)
-            hidden = hidden + attention.o_proj(attended.flatten(0, 1)[found])
+            self.pool.write(number, slot_mapping, keys.transpose(0, 1), values.transpose(0, 1))
+            query = apply_rotary(split_heads(attention.q_proj(normed), attention.head_dim), cos, sin)
+            queries = query[:, unpack_index].unflatten(1, (shape.num_slots, shape.query_len)).transpose(0, 1)
+            cached = self.pool.read(number, num_slots=shape.num_slots, context_len=shape.context_len)
+            attended = attend(queries, *cached, bias=bias, scale=attention.scaling)
+            hidden = hidden + attention.o_proj(attended.flatten(0, 1)[pack_index])
             hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
-        return self._read(text.norm(hidden))
+        return self._read_out(text.norm(hidden))
 
     def _bias(self, positions: Tensor, like: Tensor) -> Tensor:
-        """Let queries at positions ``[B * L]`` see the places up to their own: ``[B, 1, groups * L, C]``."""
+        """Return the causal mask ``[B, 1, groups * L, C]``: a query at position ``p`` sees the keys ``0 ... p``."""
         shape = self.shape
-        keys = torch.arange(shape.context, device=positions.device)
-        hides = keys > positions.view(shape.rows, 1, shape.width, 1)
-        bias = torch.zeros(hides.shape, dtype=like.dtype, device=like.device).masked_fill_(hides, -torch.inf)
-        return bias if self._groups == 1 else bias.repeat(1, 1, self._groups, 1)
+        keys = torch.arange(shape.context_len, device=positions.device)
+        is_hidden = keys > positions.view(shape.num_slots, 1, shape.query_len, 1)
+        bias = torch.zeros(is_hidden.shape, dtype=like.dtype, device=like.device)
+        bias = bias.masked_fill_(is_hidden, -torch.inf)
+        return bias if self._num_kv_groups == 1 else bias.repeat(1, 1, self._num_kv_groups, 1)
 
-    def _read(self, hidden: Tensor) -> Tensor:
-        """Read probabilities and the likeliest next tokens at all positions."""
-        by_token = self.reads.policy != "heads"
-        logits = self.model.token_logits(hidden) if by_token or self.shape.picks else hidden
-        if by_token:
-            assert self.reads.silent_id is not None
-            speak = 1 - logits.softmax(-1)[:, self.reads.silent_id].double()
-            read = [speak, torch.zeros_like(speak)]
+    def _read_out(self, hidden: Tensor) -> Tensor:
+        """Return probabilities and most likely next tokens at all positions."""
+        is_token_policy = self.readout_spec.policy != "heads"
+        logits = self.model.token_logits(hidden) if is_token_policy or self.shape.needs_tokens else hidden
+        if is_token_policy:
+            assert self.readout_spec.silent_id is not None
+            speak = 1 - logits.softmax(-1)[:, self.readout_spec.silent_id].double()
+            rows = [speak, torch.zeros_like(speak)]
         else:
-            read = [logit.sigmoid().double() for logit in self.model.decision_logits(hidden)]
-        if self.shape.picks:
-            read.append(logits.index_fill(1, self._never, -torch.inf).argmax(-1).double())
-        return torch.stack(read)
+            rows = [logit.sigmoid().double() for logit in self.model.decision_logits(hidden)]
+        if self.shape.needs_tokens:
+            rows.append(logits.index_fill(1, self._suppress_tokens, -torch.inf).argmax(-1).double())
+        return torch.stack(rows)

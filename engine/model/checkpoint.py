@@ -33,7 +33,7 @@ from engine.model.prompt import Prompt
 from engine.model.smolvlm import StreamingModel
 
 if TYPE_CHECKING:
-    from engine.inference.cuda_graphs import GraphPool
+    from engine.inference.cuda_graphs import CudaGraphPool
 
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
@@ -56,7 +56,7 @@ class Checkpoint:
     """The heads file that was loaded; None for random heads."""
     silent_id: int | None = None
     """The token that means silence, for the token policies."""
-    graphs: "GraphPool | None" = None
+    graphs: "CudaGraphPool | None" = None
     """What captures the model's passes as CUDA graphs; None to stream without."""
 
     @cached_property

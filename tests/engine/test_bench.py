@@ -12,7 +12,7 @@ from engine.bench.modes import Mode, as_float32, decide_in_float32, measure, mod
 from engine.config import StreamConfig
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
-from engine.streamer import Video
+from engine.streamer import StreamRequest
 from tests.engine.inference.test_cuda_graphs import with_graphs
 from tests.engine.test_streamer import TASK
 from tests.support.fakes import random_frames
@@ -41,7 +41,7 @@ def test_a_split_is_streamed_in_five_modes_and_the_last_line_is_json(
 
 @pytest.mark.slow
 def test_a_random_model_of_a_shape_speaks_on_some_frames_at_full_length(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench("--arch", "tiny", "--frames", "60", "--videos", "2", "--rows", "2") == 0
+    assert bench("--arch", "tiny", "--frames", "60", "--videos", "2", "--batch-size", "2") == 0
     modes = json.loads(capsys.readouterr().out.splitlines()[-1])["modes"]
     assert all(mode["is_equal"] for mode in modes)
     assert max(mode["prob_difference"] for mode in modes) < 1e-4
@@ -55,7 +55,7 @@ def test_a_short_number_format_is_compared_with_float32(
 ) -> None:
     split = (str(demo_manifest), "--checkpoint", str(tiny_folder))
     for what in (split, ("--arch", "tiny", "--frames", "40")):
-        assert bench(*what, "--rows", "2", "--dtype", "bfloat16") == 0
+        assert bench(*what, "--batch-size", "2", "--dtype", "bfloat16") == 0
         lines = capsys.readouterr().out.splitlines()
         assert lines[1] == "compared with float32; a close decision is one within 0.01 of its threshold there"
         told = json.loads(lines[-1])
@@ -72,12 +72,12 @@ def checkpoint(tiny_folder: Path) -> Checkpoint:
 
 
 @pytest.fixture(scope="module")
-def videos(checkpoint: Checkpoint) -> list[Video]:
-    return [Video(video_id="a", frames=list(random_frames(checkpoint, 12)), task=TASK)]
+def videos(checkpoint: Checkpoint) -> list[StreamRequest]:
+    return [StreamRequest(video_id="a", features=list(random_frames(checkpoint, 12)), task=TASK)]
 
 
 def test_decisions_that_differ_are_counted_and_the_close_ones_among_them(
-    checkpoint: Checkpoint, videos: list[Video]
+    checkpoint: Checkpoint, videos: list[StreamRequest]
 ) -> None:
     config = StreamConfig(speak_threshold=0.975, update_threshold=1)
     told = decide_in_float32(checkpoint, videos, config, rows=1)
@@ -89,7 +89,9 @@ def test_decisions_that_differ_are_counted_and_the_close_ones_among_them(
     assert row.is_equal  # the texts of what is told are those of a silent run
 
 
-def test_a_copy_in_float32_computes_with_the_weights_as_they_are(tiny_folder: Path, videos: list[Video]) -> None:
+def test_a_copy_in_float32_computes_with_the_weights_as_they_are(
+    tiny_folder: Path, videos: list[StreamRequest]
+) -> None:
     short = load_model(tiny_folder, device="cpu", dtype="bfloat16")
     exact = as_float32(short)
     assert exact.model.dtype == torch.float32 != short.model.dtype
@@ -98,7 +100,7 @@ def test_a_copy_in_float32_computes_with_the_weights_as_they_are(tiny_folder: Pa
 
 
 def test_where_graphs_can_be_had_three_modes_are_measured_with_them(
-    checkpoint: Checkpoint, videos: list[Video]
+    checkpoint: Checkpoint, videos: list[StreamRequest]
 ) -> None:
     config = StreamConfig(speak_threshold=0.999, update_threshold=1)
     rows = list(measure(with_graphs(checkpoint), videos, modes(config, rows=2, graphs=True), repeats=2))
@@ -114,10 +116,18 @@ def test_graphs_without_a_gpu_are_refused_in_one_line(tiny_folder: Path, capsys:
     )
 
 
-@pytest.mark.parametrize("option", ["--rows", "--repeats", "--threads", "--frames", "--videos"])
+@pytest.mark.parametrize("option", ["--batch-size", "--repeats", "--threads", "--frames", "--videos"])
 def test_a_number_below_1_is_wrong_use(option: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("--checkpoint", str(tiny_folder), "--arch", "tiny", option, "-1") == 2
     assert f"error: {option} must be at least 1; got -1" in capsys.readouterr().err
+
+
+def test_the_old_name_of_the_batch_size_is_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    text = capsys.readouterr().out
+    assert "--batch-size" in text
+    assert "--rows" not in text  # still accepted, see the first test
 
 
 def test_a_split_without_videos_is_wrong_use(

@@ -1,4 +1,4 @@
-"""What the model read at one frame: the tokens that the engine fed, with log-probabilities of one forward pass."""
+"""Inspection of one frame: the tokens that were fed, with log-probabilities of one forward pass."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ import torch
 
 from engine.config import StreamConfig
 from engine.control.requests import Image, Piece
-from engine.inference.runner import embed, run_together
+from engine.inference.runner import embed_inputs, forward_batch
 from engine.inspection import inspect_frame, trace_frames
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
@@ -19,7 +19,7 @@ from tests.engine.test_streamer import SHORT, TASK, between
 from tests.support.fakes import random_frames, tiny_checkpoint
 
 NUM_FRAMES = 60
-Fed = tuple[tuple[Piece, ...], tuple[Piece, ...], bool]
+FedContext = tuple[tuple[Piece, ...], tuple[Piece, ...], bool]
 """The context after a frame, that before it, and whether it began with this frame."""
 
 
@@ -45,21 +45,21 @@ def config(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> StreamConfig:
 
 def run_one_by_one(
     checkpoint: Checkpoint, frames: list[FrameFeatures], config: StreamConfig, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[FrameOutput], list[Fed]]:
+) -> tuple[list[FrameOutput], list[FedContext]]:
     """Run frame by frame and token by token, and note the context at each frame as the passes fed it."""
     context: list[Piece] = []
-    real = run_together
+    real = forward_batch
 
     def spy(runners: Any, inputs: Any, requests: Any, **more: Any) -> Any:
         (request,) = requests
-        if request.keep == 0:
+        if request.num_cached == 0:
             context.clear()
-        assert request.keep == len(context), "nothing is guessed, so nothing is cropped"
-        context.extend(request.feed)
+        assert request.num_cached == len(context), "without drafts nothing is cropped"
+        context.extend(request.inputs)
         return real(runners, inputs, requests, **more)
 
-    monkeypatch.setattr("engine.streamer.run_together", spy)
-    outputs, fed = list[FrameOutput](), list[Fed]()
+    monkeypatch.setattr("engine.streamer.forward_batch", spy)
+    outputs, fed = list[FrameOutput](), list[FedContext]()
     before: tuple[Piece, ...] = ()
     for output in Streamer(checkpoint, config.one_by_one()).run(iter(frames), TASK):
         is_new = tuple(context[: len(before)]) != before or not before
@@ -91,7 +91,7 @@ def test_the_tokens_are_those_that_the_engine_feeds_at_the_frame(
         assert (found.first_frame == index) == is_new
 
 
-def test_the_log_probabilities_are_those_of_the_model_over_the_same_tokens(
+def test_the_log_probabilities_are_those_of_one_full_forward_pass(
     checkpoint: Checkpoint, frames: list[FrameFeatures], config: StreamConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs, fed = run_one_by_one(checkpoint, frames, config, monkeypatch)
@@ -102,7 +102,7 @@ def test_the_log_probabilities_are_those_of_the_model_over_the_same_tokens(
     context = fed[index][0]
     with torch.inference_mode():
         inputs = [frames[piece.frame_index].features if isinstance(piece, Image) else piece for piece in context]
-        hidden = checkpoint.model(embed(checkpoint.model, inputs)[None])[0]
+        hidden = checkpoint.model(embed_inputs(checkpoint.model, inputs)[None])[0]
         logprobs = checkpoint.model.token_logits(hidden).log_softmax(-1)
     shown = [token for token in found.tokens if token.is_fed]
     for place, token in enumerate(shown, start=len(context) - len(shown)):
@@ -112,16 +112,18 @@ def test_the_log_probabilities_are_those_of_the_model_over_the_same_tokens(
             assert token.best_logprob is not None
             assert token.best_logprob >= token.logprob
     assert [token.text for token in found.tokens].count("[ASST]") == 1
-    assert not found.tokens[-1].is_fed, "what was picked last is fed at the next frame"
+    assert not found.tokens[-1].is_fed, "the token that was sampled last is fed at the next frame"
     forced = [token.text for token in found.tokens if not token.is_chosen and token.token_id is not None]
-    assert forced == ["[DST]"] * forced.count("[DST]") + ["[ASST]"], "what opens an update or a response is no choice"
+    assert forced == ["[DST]"] * forced.count("[DST]") + ["[ASST]"], (
+        "the opening tokens of updates and responses are forced"
+    )
     never = [checkpoint.prompt.tokenizer.decode([token_id]) for token_id in checkpoint.prompt.never_generated]
     opening = [token.text for token in found.tokens].index("[ASST]")
     for token in found.tokens[opening + 1 :]:
-        assert token.text == token.best_text or token.best_text in never, "the likeliest is written"
+        assert token.text == token.best_text or token.best_text in never, "the most likely token is written"
 
 
-def test_without_a_trace_the_stream_is_followed_again_and_gives_the_same(
+def test_without_a_trace_the_stream_runs_again_and_gives_the_same(
     checkpoint: Checkpoint, frames: list[FrameFeatures], config: StreamConfig
 ) -> None:
     recording = Recording(checkpoint, frames, task=TASK, config=config)
@@ -133,5 +135,5 @@ def test_without_a_trace_the_stream_is_followed_again_and_gives_the_same(
     assert [(t.token_id, t.is_fed) for t in again.tokens] == [(t.token_id, t.is_fed) for t in found.tokens]
     recording.at(speak_threshold=0.5, update_threshold=0.5)  # takes over the cache, and leaves the trace
     assert recording.inspect(30) == found
-    with pytest.raises(ValueError, match="there is no frame 60; the run has 60 frames"):
+    with pytest.raises(ValueError, match="frame 60 does not exist; the run has 60 frames"):
         recording.inspect(NUM_FRAMES)

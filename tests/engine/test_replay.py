@@ -1,4 +1,4 @@
-"""Other thresholds on a finished run: what is reused changes nothing but the cost."""
+"""Other thresholds on a finished run: reuse changes the cost and nothing else."""
 
 from itertools import pairwise
 from typing import Any
@@ -12,10 +12,11 @@ from engine.control.requests import PassCounts
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
-from engine.replay import Recording, Thresholds, replay, sweep
+from engine.replay import Recording, Thresholds
 from engine.streamer import Streamer
 from tests.engine.test_streamer import SHORT, TASK, between, decided, probs
 from tests.support.fakes import random_frames, tiny_checkpoint
+from tests.support.replays import run_with_drafts, sweep
 
 NUM_FRAMES = 90
 
@@ -64,7 +65,7 @@ shares = st.sampled_from([0.0, 0.03, 0.1, 0.3])
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(st.tuples(shares, shares), min_size=2, max_size=4), max_seq_len=st.sampled_from([180, 240, 900]))
 @pytest.mark.slow
-def test_a_moved_threshold_gives_what_a_new_run_gives(
+def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
     checkpoint: Checkpoint,
     frames: list[FrameFeatures],
     silent: list[FrameOutput],
@@ -76,10 +77,12 @@ def test_a_moved_threshold_gives_what_a_new_run_gives(
     list(recording.run())
     for moved in points[1:]:
         wanted = one_by_one(checkpoint, frames, moved, max_seq_len=max_seq_len)
-        told = replay(checkpoint, recording.outputs, frames, task=TASK, config=config(moved, max_seq_len=max_seq_len))
+        drafted = run_with_drafts(
+            checkpoint, recording.outputs, frames, task=TASK, config=config(moved, max_seq_len=max_seq_len)
+        )
         recording = recording.at(speak_threshold=moved.speak, update_threshold=moved.update)
         assert_equal(list(recording.run()), wanted)
-        assert_equal(list(told), wanted)
+        assert_equal(list(drafted), wanted)
 
 
 def test_refreshes_updates_and_responses_are_among_the_cases(
@@ -101,7 +104,7 @@ def test_a_threshold_that_changes_no_decision_costs_no_pass(
     assert again.counts == PassCounts()
 
 
-def test_a_cache_is_taken_over_once_and_the_second_asks_pays_for_it(
+def test_a_cache_is_taken_over_once_and_the_second_run_feeds_it_again(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
     moved = point(silent, speak=0.05, update=0.05)
@@ -113,7 +116,7 @@ def test_a_cache_is_taken_over_once_and_the_second_asks_pays_for_it(
         assert_equal(list(again.run()), wanted)
 
 
-def test_a_stopped_run_is_run_again_as_far_as_it_went(
+def test_a_stopped_run_runs_again_up_to_its_last_frame(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
     moved = point(silent, speak=0.1, update=0.1)
@@ -126,20 +129,20 @@ def test_a_stopped_run_is_run_again_as_far_as_it_went(
     assert_equal(list(again.run()), one_by_one(checkpoint, frames[:40], moved))
 
 
-def test_a_recording_is_run_once(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
+def test_a_recording_runs_only_once(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
     recording = Recording(checkpoint, frames[:3])
     list(recording.run())
-    with pytest.raises(ValueError, match="run once"):
+    with pytest.raises(ValueError, match="runs only once"):
         next(recording.run())
 
 
-def test_a_wrong_tale_costs_time_and_changes_nothing(
+def test_wrong_drafts_cost_time_and_change_nothing(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
     moved = point(silent, speak=0.1, update=0.1)
-    lies = one_by_one(checkpoint, list(random_frames(checkpoint, NUM_FRAMES, seed=1)), moved)
+    wrong = one_by_one(checkpoint, list(random_frames(checkpoint, NUM_FRAMES, seed=1)), moved)
     assert_equal(
-        list(replay(checkpoint, lies, frames, task=TASK, config=config(moved))),
+        list(run_with_drafts(checkpoint, wrong, frames, task=TASK, config=config(moved))),
         one_by_one(checkpoint, frames, moved),
     )
 
@@ -157,15 +160,17 @@ def test_a_sweep_gives_every_point_and_costs_a_fraction(
         list(streamer.run(frames, TASK))
         alone += streamer.counts.passes
         assert_equal(list(entry.outputs), one_by_one(checkpoint, frames, entry.thresholds))
-    assert sum(entry.counts.passes for entry in swept) < 3 / 4 * alone  # a random model changes its mind at every word
+    assert (
+        sum(entry.counts.passes for entry in swept) < 3 / 4 * alone
+    )  # a random model decides differently after every word
 
 
-def test_a_sampled_run_is_drawn_anew(
+def test_a_sampled_run_is_sampled_again(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
     first = Recording(checkpoint, frames, task=TASK, config=config(point(silent, speak=0.3, update=0.1), **sampled))
     list(first.run())
-    moved = point(silent, speak=0.25, update=0.1)  # some texts are drawn before the runs part
+    moved = point(silent, speak=0.25, update=0.1)  # some texts are sampled before the runs diverge
     again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
     assert decided(list(again.run())) == decided(one_by_one(checkpoint, frames, moved, **sampled))

@@ -1,4 +1,4 @@
-"""Streams through a tiny random model: what is cached, cropped, chunked and refreshed changes nothing."""
+"""Streams through a tiny random model: caching, cropping, chunking and refreshing change no output."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.config import StreamConfig
 from engine.control.controller import Task
-from engine.control.requests import Frames, Image, Pass
+from engine.control.requests import ForwardRequest, FrameTimesRequest, Image
 from engine.errors import EngineError, FeatureError, VideoError
 from engine.inference.runner import Runner
 from engine.model.checkpoint import Checkpoint
@@ -31,7 +31,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
 
 
-def thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) -> dict[str, float]:
+def pick_thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) -> dict[str, float]:
     """Pick thresholds that about ``share`` of the frames of a silent run exceed."""
     silent = StreamConfig(speak_threshold=1, update_threshold=1, **SHORT)
     outputs = list(Streamer(checkpoint, silent).run(random_frames(checkpoint, num_frames), TASK))
@@ -42,7 +42,7 @@ def thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) -> dict
 
 
 def between(probs: list[float], share: float) -> float:
-    """Return a threshold half-way between two probabilities: at one of them, rounding alone would decide."""
+    """Return a threshold half-way between two probabilities: at one of them, rounding would decide."""
     ordered = [0.0, *sorted(probs), 1.0]
     rank = round((len(ordered) - 2) * (1 - share))
     return (ordered[rank] + ordered[rank + 1]) / 2
@@ -52,12 +52,12 @@ ONE_BY_ONE: dict[str, Any] = {"lookahead": 1, "draft_tokens": 0}
 
 
 def run(checkpoint: Checkpoint, num_frames: int = 160, **settings: Any) -> list[FrameOutput]:
-    config = StreamConfig(**{**SHORT, **thresholds(checkpoint, num_frames=num_frames, share=0.15), **settings})
+    config = StreamConfig(**{**SHORT, **pick_thresholds(checkpoint, num_frames=num_frames, share=0.15), **settings})
     return list(Streamer(checkpoint, config).run(random_frames(checkpoint, num_frames), TASK))
 
 
 def decided(outputs: list[FrameOutput]) -> list[tuple[object, ...]]:
-    """Everything that must be equal to the last character."""
+    """Return all values that must be exactly equal."""
     return [(o.frame_index, o.response, o.updates, dict(o.dst_state), o.cache_tokens, o.refreshed) for o in outputs]
 
 
@@ -81,28 +81,28 @@ def test_streaming_with_a_cache_equals_one_full_forward_pass(checkpoint: Checkpo
     assert torch.allclose(streamed, full, atol=1e-4)
 
 
-def test_cropping_and_going_on_equals_never_having_gone_on(checkpoint: Checkpoint) -> None:
+def test_a_cropped_cache_equals_one_that_was_never_extended(checkpoint: Checkpoint) -> None:
     model = checkpoint.model
     random = torch.Generator().manual_seed(2)
-    first, astray, then = (torch.randn(1, n, model.hidden_size, generator=random) for n in (9, 5, 4))
+    first, cropped_part, then = (torch.randn(1, n, model.hidden_size, generator=random) for n in (9, 5, 4))
     with torch.inference_mode():
         cropped, straight = KVCache(model.num_layers), KVCache(model.num_layers)
         model(first, cropped)
-        model(astray, cropped)
+        model(cropped_part, cropped)
         cropped.crop_to(9)
         model(first, straight)
         assert torch.equal(model(then, cropped), model(then, straight))
 
 
-def test_a_forked_cache_goes_its_own_way(checkpoint: Checkpoint) -> None:
+def test_a_forked_cache_is_independent(checkpoint: Checkpoint) -> None:
     model = checkpoint.model
     random = torch.Generator().manual_seed(3)
-    first, astray, then = (torch.randn(1, n, model.hidden_size, generator=random) for n in (300, 5, 4))
+    first, cropped_part, then = (torch.randn(1, n, model.hidden_size, generator=random) for n in (300, 5, 4))
     with torch.inference_mode():
         cache = KVCache(model.num_layers)
         model(first, cache)
         twin = cache.fork()
-        model(astray, twin)
+        model(cropped_part, twin)
         assert (cache.length, twin.length) == (300, 305)
         straight = KVCache(model.num_layers)
         model(first, straight)
@@ -112,7 +112,7 @@ def test_a_forked_cache_goes_its_own_way(checkpoint: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize("lookahead", [2, 7, 64])
-def test_looking_ahead_changes_nothing(checkpoint: Checkpoint, lookahead: int) -> None:
+def test_lookahead_changes_nothing(checkpoint: Checkpoint, lookahead: int) -> None:
     one = run(checkpoint, **ONE_BY_ONE)
     many = run(checkpoint, lookahead=lookahead, prefill_frames=5)
     assert decided(one) == decided(many)
@@ -124,10 +124,10 @@ def test_looking_ahead_changes_nothing(checkpoint: Checkpoint, lookahead: int) -
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 0.6), lookahead=st.integers(2, 40), max_seq_len=st.integers(240, 500))
-def test_looking_ahead_changes_nothing_whatever_triggers(
+def test_lookahead_changes_nothing_at_any_threshold(
     checkpoint: Checkpoint, share: float, lookahead: int, max_seq_len: int
 ) -> None:
-    settings: dict[str, Any] = {**thresholds(checkpoint, num_frames=40, share=share), "max_seq_len": max_seq_len}
+    settings: dict[str, Any] = {**pick_thresholds(checkpoint, num_frames=40, share=share), "max_seq_len": max_seq_len}
     one = run(checkpoint, 40, **ONE_BY_ONE, **settings)
     many = run(checkpoint, 40, lookahead=lookahead, **settings)
     assert decided(one) == decided(many)
@@ -152,13 +152,13 @@ def test_the_prompt_after_a_refresh_names_every_step_with_its_state(checkpoint: 
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_run_and_another_does_not(checkpoint: Checkpoint) -> None:
+def test_the_same_seed_gives_the_same_run_and_a_new_seed_does_not(checkpoint: Checkpoint) -> None:
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 2.0}
     first = run(checkpoint, seed=5, **sampled)
     assert decided(first) == decided(run(checkpoint, seed=5, **sampled))
     assert decided(first) == decided(run(checkpoint, seed=5, lookahead=9, **sampled))
     assert decided(first) != decided(run(checkpoint, seed=6, **sampled))
-    assert decided(run(checkpoint, seed=1)) == decided(run(checkpoint, seed=2))  # greedy draws nothing
+    assert decided(run(checkpoint, seed=1)) == decided(run(checkpoint, seed=2))  # greedy decoding does not sample
 
 
 def test_the_callers_state_is_never_changed(checkpoint: Checkpoint) -> None:
@@ -168,7 +168,7 @@ def test_the_callers_state_is_never_changed(checkpoint: Checkpoint) -> None:
     assert outputs[0].dst_state is not outputs[1].dst_state
 
 
-def test_several_tokens_stand_for_a_frame_when_nothing_is_pooled(tmp_path: Path) -> None:
+def test_a_frame_has_several_tokens_without_pooling(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path, pooling="none")
     assert checkpoint.model.tokens_per_frame == 4
     one, many = run(checkpoint, 50, **ONE_BY_ONE), run(checkpoint, 50, lookahead=8)
@@ -178,15 +178,15 @@ def test_several_tokens_stand_for_a_frame_when_nothing_is_pooled(tmp_path: Path)
 def test_a_silent_token_decides_instead_of_the_heads(checkpoint: Checkpoint) -> None:
     frames = list(random_frames(checkpoint, 4))
     config = StreamConfig(decision_policy="silent-token", speak_threshold=1, update_threshold=1)
-    runner = Runner(checkpoint.model, config, frames=iter(frames), silent_id=7)
+    runner = Runner(checkpoint.model, config, features=iter(frames), silent_id=7)
     words = checkpoint.prompt.words("hello")
-    feed: tuple[int | Image, ...] = (*words, Image(frame_index=0))
-    request = Pass(keep=0, feed=feed, frames=range(1), decide_at=(len(feed) - 1,))
-    runner.times(Frames(first=0, most=4))
-    decision = runner.run(request).decisions[0]
+    inputs: tuple[int | Image, ...] = (*words, Image(frame_index=0))
+    request = ForwardRequest(num_cached=0, inputs=inputs, frames=range(1), decision_positions=(len(inputs) - 1,))
+    runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=4))
+    decision = runner.forward(request).decisions[0]
     with torch.inference_mode():
-        inputs = torch.cat([checkpoint.model.embed_tokens(torch.tensor(words)), frames[0].features])
-        silent = checkpoint.model.token_logits(checkpoint.model(inputs[None])[0, -1:]).softmax(-1)[0, 7]
+        embeddings = torch.cat([checkpoint.model.embed_tokens(torch.tensor(words)), frames[0].features])
+        silent = checkpoint.model.token_logits(checkpoint.model(embeddings[None])[0, -1:]).softmax(-1)[0, 7]
     assert decision.speak_prob == pytest.approx(1 - float(silent), abs=1e-6)
     assert decision.update_prob == 0.0
 
@@ -197,7 +197,7 @@ def test_a_token_policy_without_a_silent_token_is_refused(checkpoint: Checkpoint
         list(Streamer(checkpoint, config).run(random_frames(checkpoint, 1)))
 
 
-def test_features_of_another_width_are_refused(checkpoint: Checkpoint) -> None:
+def test_features_of_a_wrong_width_are_refused(checkpoint: Checkpoint) -> None:
     frames = [FrameFeatures(index=0, time_s=0.0, features=torch.zeros(1, 7))]
     with pytest.raises(FeatureError, match=r"features \[1, 7\].*takes \[1, 32\]"):
         list(Streamer(checkpoint).run(frames))
@@ -254,11 +254,11 @@ def test_reading_ahead_keeps_order_and_stays_within_its_depth() -> None:
 
     ahead = read_ahead(numbers(), depth=3)
     assert next(ahead) == 0
-    assert len(pulled) <= 6  # one given, three waiting, one in hand, one being made
+    assert len(pulled) <= 6  # one yielded, three queued, one in transit, one being read
     assert list(ahead) == list(range(1, 100))
 
 
-def test_an_error_of_the_reader_is_raised_where_the_consumer_stands() -> None:
+def test_an_error_of_the_reader_is_raised_in_the_consumer() -> None:
     def broken() -> Iterator[int]:
         yield 1
         raise VideoError("the file ends here")
@@ -271,7 +271,7 @@ def test_an_error_of_the_reader_is_raised_where_the_consumer_stands() -> None:
 
 def test_live_input_is_never_waited_for(checkpoint: Checkpoint) -> None:
     pulled: list[int] = []
-    config = StreamConfig(speak_threshold=0, update_threshold=0, lookahead=1, **SHORT)  # it writes at every frame
+    config = StreamConfig(speak_threshold=0, update_threshold=0, lookahead=1, **SHORT)  # it writes text at every frame
     outputs = Streamer(checkpoint, config).run(counting(random_frames(checkpoint, 6), pulled.append))
     for output in outputs:
         assert output.response is not None

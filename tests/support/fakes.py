@@ -1,4 +1,4 @@
-"""Fakes that run the real engine in milliseconds: a scripted runner for the control, and a tiny random model."""
+"""Fakes that run the real engine in milliseconds: a scripted runner for the controller, and a tiny random model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 
 from assets.tiny import train_tokenizer
 from engine.control.policies import Decision
-from engine.control.requests import Answer, Control, Frames, Image, Pass, Reading
+from engine.control.requests import Answer, ControlLoop, ForwardRequest, ForwardResult, FrameTimesRequest, Image
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint, save_model
 from engine.model.frame_encoder import FrameFeatures
@@ -33,8 +33,8 @@ TEXTS = (
 )
 
 
-class CharacterScript:
-    """A script whose tokens are the characters of the text, shifted past the special ids."""
+class CharacterCodec:
+    """A codec whose tokens are the characters of the text, shifted past the special ids."""
 
     update_id, response_id, eos_id = UPDATE, RESPONSE, EOS
 
@@ -53,67 +53,69 @@ class CharacterScript:
 
 @dataclass
 class ScriptedRunner:
-    """Answers the control from a plan, and keeps the context that a model would have seen.
+    """Answers the requests of a controller from a plan, and keeps the context that a model would have seen.
 
-    ``turns`` maps a frame to its updates and response; whether a turn triggers depends on the context alone, so the
-    answers are the same however the frames are chunked.
+    ``turns`` maps a frame to its updates and response. A trigger depends only on the context, so the
+    answers do not depend on how frames are grouped into passes.
     """
 
     turns: Mapping[int, tuple[tuple[str, ...], str | None]]
     num_frames: int
     tokens_per_frame: int = 1
-    script: "CharacterScript | Prompt" = field(default_factory=CharacterScript)
+    codec: "CharacterCodec | Prompt" = field(default_factory=CharacterCodec)
     context: list[int | Image] = field(default_factory=list)
-    longest: int = 0
+    max_length: int = 0
     num_passes: int = 0
-    requests: list[Pass] = field(default_factory=list)
+    requests: list[ForwardRequest] = field(default_factory=list)
 
-    def drive(self, control: Control) -> list[FrameOutput]:
-        """Run a control to its end."""
+    def drive(self, loop: ControlLoop) -> list[FrameOutput]:
+        """Run a controller to its end; return its outputs."""
         outputs: list[FrameOutput] = []
         answer: Answer = None
         while True:
             try:
-                step = control.send(answer)
+                step = loop.send(answer)
             except StopIteration:
                 return outputs
             answer = None
             if isinstance(step, FrameOutput):
                 outputs.append(step)
-            elif isinstance(step, Frames):
-                answer = tuple(index / 2 for index in range(step.first, min(step.first + step.most, self.num_frames)))
+            elif isinstance(step, FrameTimesRequest):
+                answer = tuple(
+                    index / 2 for index in range(step.first, min(step.first + step.max_frames, self.num_frames))
+                )
             else:
-                answer = self.read(step)
+                answer = self.forward(step)
 
-    def read(self, request: Pass) -> Reading:
-        assert 0 <= request.keep <= len(self.context), "a crop can only shorten the context"
-        assert request.feed, "a pass feeds something"
+    def forward(self, request: ForwardRequest) -> ForwardResult:
+        assert 0 <= request.num_cached <= len(self.context), "a crop can only shorten the context"
+        assert request.inputs, "a pass has inputs"
         self.num_passes += 1
         self.requests.append(request)
-        del self.context[request.keep :]
-        for piece in request.feed:
+        del self.context[request.num_cached :]
+        for piece in request.inputs:
             self.context += [piece] * (self.tokens_per_frame if isinstance(piece, Image) else 1)
-        self.longest = max(self.longest, len(self.context))
+        self.max_length = max(self.max_length, len(self.context))
         context = self.context
-        return Reading(
-            decisions=tuple(self._decide(context[: request.keep + at + 1]) for at in request.decide_at),
-            tokens=tuple(self._pick(context[: request.keep + at + 1]) for at in request.pick_at),
+        return ForwardResult(
+            decisions=tuple(self._decide(context[: request.num_cached + at + 1]) for at in request.decision_positions),
+            tokens=tuple(self._sample(context[: request.num_cached + at + 1]) for at in request.sample_positions),
         )
 
     def _decide(self, context: list[int | Image]) -> Decision:
         at = context[-1]
         if not isinstance(at, Image):
-            assert at == self.script.eos_id, "heads are read at images and after an update"
+            assert at == self.codec.eos_id, "heads are read at images and after an update"
             updates, written = self._turn(context)
             is_planned = len(written) < len(updates) and written == [
-                self.script.words(text) for text in updates[: len(written)]
+                self.codec.words(text) for text in updates[: len(written)]
             ]
             return Decision(speak_prob=0.0, update_prob=0.9 if is_planned else 0.1)
         updates, response = self.turns.get(at.frame_index, ((), None))
         return Decision(speak_prob=0.1 if response is None else 0.9, update_prob=0.9 if updates else 0.1)
 
     def _turn(self, context: list[int | Image]) -> tuple[tuple[str, ...], list[tuple[int, ...]]]:
-        """Return the updates planned for the last frame of a context, and those that stand in it."""
+        """Return the planned updates of the last frame of a context, and those that are already in it."""
         since = next(n for n, piece in enumerate(reversed(context)) if isinstance(piece, Image))
         image = context[-1 - since]
         assert isinstance(image, Image)
@@ -121,26 +123,26 @@ class ScriptedRunner:
         is_update = False
         for token in context[len(context) - since :]:
             assert isinstance(token, int)
-            if token in (self.script.update_id, self.script.response_id):
-                is_update = token == self.script.update_id
+            if token in (self.codec.update_id, self.codec.response_id):
+                is_update = token == self.codec.update_id
                 written += [[]] * is_update
-            elif is_update and token != self.script.eos_id:
+            elif is_update and token != self.codec.eos_id:
                 written[-1] = [*written[-1], token]
         return self.turns.get(image.frame_index, ((), None))[0], [tuple(ids) for ids in written]
 
-    def _pick(self, context: list[int | Image]) -> int:
-        """Pick the planned token; where the context has left the plan, end the turn."""
-        script = self.script
-        openings = (script.update_id, script.response_id)
+    def _sample(self, context: list[int | Image]) -> int:
+        """Return the planned token; after a deviation from the plan, end the turn."""
+        codec = self.codec
+        openings = (codec.update_id, codec.response_id)
         place = next(n for n in range(len(context) - 1, -1, -1) if context[n] in openings)
         frame = next(piece.frame_index for piece in reversed(context[:place]) if isinstance(piece, Image))
         updates, response = self.turns.get(frame, ((), None))
         text = response or ""
-        if context[place] == script.update_id:
+        if context[place] == codec.update_id:
             number = len(self._turn(context[: place + 1])[1]) - 1
             text = updates[number] if number < len(updates) else ""
-        planned, written = [*script.words(text), script.eos_id], context[place + 1 :]
-        return planned[len(written)] if written == planned[: len(written)] else script.eos_id
+        planned, written = [*codec.words(text), codec.eos_id], context[place + 1 :]
+        return planned[len(written)] if written == planned[: len(written)] else codec.eos_id
 
 
 def tiny_model(*, pooling: Pooling = "mean", feature_dim: int | None = None, seed: int = 0) -> StreamingModel:
@@ -179,7 +181,7 @@ def tiny_model(*, pooling: Pooling = "mean", feature_dim: int | None = None, see
 
 
 def tiny_checkpoint(folder: Path, *, pooling: Pooling = "mean", seed: int = 0, is_terse: bool = False) -> Checkpoint:
-    """Save a tiny random model and load it again; a terse one ends its texts after a few words, not at the limit."""
+    """Save a tiny random model and load it again; a terse one ends its texts after a few words."""
     model = tiny_model(pooling=pooling, seed=seed)
     if is_terse:
         with torch.no_grad():
@@ -189,7 +191,7 @@ def tiny_checkpoint(folder: Path, *, pooling: Pooling = "mean", seed: int = 0, i
 
 
 def nan_checkpoint(folder: Path) -> Checkpoint:
-    """Save a tiny model whose probability of speaking is nan, as of one whose training went astray, and load it."""
+    """Save and load a tiny model whose probability of speaking is nan, as after a failed training."""
     model = tiny_model()
     torch.nn.init.constant_(model.speaking_decision_head.weight, torch.nan)
     save_model(folder, model, train_tokenizer(TEXTS), dtype=torch.float32)
@@ -197,7 +199,7 @@ def nan_checkpoint(folder: Path) -> Checkpoint:
 
 
 def random_frames(checkpoint: Checkpoint, num_frames: int, *, seed: int = 0) -> Iterator[FrameFeatures]:
-    """Make frames of random features."""
+    """Yield frames with random features."""
     random = torch.Generator().manual_seed(seed)
     shape = (checkpoint.model.tokens_per_frame, checkpoint.model.feature_dim)
     for index in range(num_frames):
@@ -205,18 +207,18 @@ def random_frames(checkpoint: Checkpoint, num_frames: int, *, seed: int = 0) -> 
 
 
 def counting(items: Iterator[FrameFeatures], seen: Callable[[int], None]) -> Iterator[FrameFeatures]:
-    """Pass frames on, telling ``seen`` of each index."""
+    """Yield the frames; call ``seen`` with the index of each."""
     for item in items:
         seen(item.index)
         yield item
 
 
 def count_letters(texts: list[str]) -> np.ndarray:
-    """Encode texts as counts of their characters: a text encoder in no time."""
+    """Encode texts as counts of their characters: a text encoder that needs no model."""
     return np.array([[text.count(chr(code)) for code in range(32, 127)] for text in texts], float)
 
 
 def anybody(*, token: str = "", session: dict[str, Any] | None = None) -> Any:
-    """Return a request as Gradio hands it to server functions; with a token, of somebody who signed in as ann."""
+    """Return a request as Gradio hands it to server functions; with a token, of a user who signed in as ann."""
     page = SimpleNamespace(cookie_id="x", tokens={"secret": "ann"})
     return SimpleNamespace(scope={"session": session or {}}, app=page, cookies={"access-token-x": token})

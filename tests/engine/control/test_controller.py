@@ -1,4 +1,4 @@
-"""The control of a stream, against a scripted runner: no model, no torch."""
+"""The streaming controller against a scripted runner: no model, no torch."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import StreamConfig
-from engine.control.controller import Steering, Task, control, find_late_turns
+from engine.control.controller import StreamController, Task, find_late_turns
 from engine.control.requests import Image, PassCounts
-from engine.control.speculator import Past
+from engine.control.speculator import PriorRun
 from engine.errors import ContextError
 from engine.records import FrameOutput, UserTurn
-from tests.support.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterScript, ScriptedRunner
+from tests.support.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterCodec, ScriptedRunner
 
 Turns = dict[int, tuple[tuple[str, ...], str | None]]
 SMALL: dict[str, Any] = {"max_new_tokens": 20, "max_update_tokens": 14}
@@ -23,10 +23,10 @@ def stream(
 ) -> tuple[list[FrameOutput], ScriptedRunner]:
     config = StreamConfig(**{**SMALL, **settings})
     runner = ScriptedRunner(turns=turns, num_frames=num_frames, tokens_per_frame=tokens_per_frame)
-    steering = control(
-        task or Task(goal="g", steps=STEPS), config=config, script=CharacterScript(), tokens_per_frame=tokens_per_frame
+    controller = StreamController(
+        task or Task(goal="g", steps=STEPS), config=config, codec=CharacterCodec(), tokens_per_frame=tokens_per_frame
     )
-    return runner.drive(steering), runner
+    return runner.drive(controller.run()), runner
 
 
 def layout(runner: ScriptedRunner) -> str:
@@ -60,14 +60,14 @@ def test_a_user_turn_enters_before_the_image_of_its_frame() -> None:
     assert layout(runner).endswith("|#0<next?>#1#2")  # floor(0.9 s * 2 fps) = 1
 
 
-def test_user_turns_behind_the_end_are_found() -> None:
+def test_user_turns_after_the_end_are_found() -> None:
     turns = tuple(UserTurn(time_s=time_s, text="?") for time_s in (0.0, 2.4, 2.5, 9.0))
     assert find_late_turns(Task(user_turns=turns), fps=2.0, num_frames=5) == turns[2:]  # 5 frames end at 2.5 s
     at_the_end = (UserTurn(time_s=4.1, text="?"),)  # 4.1 * 30 is 122.999... in floating point
     assert find_late_turns(Task(user_turns=at_the_end), fps=30.0, num_frames=123) == at_the_end
 
 
-def test_several_updates_fall_on_one_frame_and_all_move_the_state() -> None:
+def test_several_updates_at_one_frame_all_change_the_state() -> None:
     turns: Turns = {0: (("S1->start",), None), 2: (("S1->complete", "S2->start"), "Go.")}
     outputs, _ = stream(turns, num_frames=3)
     assert outputs[2].updates == ("S1->complete", "S2->start")
@@ -75,12 +75,12 @@ def test_several_updates_fall_on_one_frame_and_all_move_the_state() -> None:
     assert outputs[1].dst_state == {"S1": "in_progress", "S2": "not_started"}
 
 
-def test_at_most_so_many_updates_as_set_are_written() -> None:
+def test_at_most_max_updates_per_frame_are_written() -> None:
     outputs, _ = stream({0: (("S1->start", "S1->complete"), None)}, num_frames=1, max_updates_per_frame=1)
     assert outputs[0].updates == ("S1->start",)
 
 
-def test_a_text_ends_at_its_longest_and_is_closed_all_the_same() -> None:
+def test_a_text_ends_at_max_new_tokens_and_is_closed() -> None:
     outputs, runner = stream({0: ((), "abcdefgh")}, num_frames=2, max_new_tokens=3)
     assert outputs[0].response == "abc"
     assert layout(runner).endswith("#0[A]abc/#1")
@@ -89,12 +89,12 @@ def test_a_text_ends_at_its_longest_and_is_closed_all_the_same() -> None:
 def test_thresholds_are_used_exactly_as_set() -> None:
     runner = ScriptedRunner(turns={0: ((), "x")}, num_frames=1)  # speak_prob 0.9
     config = StreamConfig(speak_threshold=0.9)
-    steering = control(Task(), config=config, script=CharacterScript(), tokens_per_frame=1)
-    assert runner.drive(steering)[0].response is None
+    controller = StreamController(Task(), config=config, codec=CharacterCodec(), tokens_per_frame=1)
+    assert runner.drive(controller.run())[0].response is None
     runner = ScriptedRunner(turns={0: ((), "x")}, num_frames=1)
     config = StreamConfig(speak_threshold=0.9, decision_policy="not-talk")  # speaks at equality
-    steering = control(Task(), config=config, script=CharacterScript(), tokens_per_frame=1)
-    assert runner.drive(steering)[0].response == "x"
+    controller = StreamController(Task(), config=config, codec=CharacterCodec(), tokens_per_frame=1)
+    assert runner.drive(controller.run())[0].response == "x"
 
 
 def test_a_full_context_is_refreshed_with_the_present_state_and_the_turn_is_not_cut() -> None:
@@ -125,7 +125,7 @@ def test_a_user_turn_that_does_not_fit_is_one_clear_error() -> None:
         stream({}, num_frames=5, task=task, max_seq_len=300, reserved_seq_len=110)
 
 
-def test_a_user_turn_that_would_not_fit_behind_the_context_refreshes_it_first() -> None:
+def test_a_user_turn_that_would_not_fit_refreshes_the_context_first() -> None:
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=10.0, text="x" * 80),))
     outputs, runner = stream({}, num_frames=21, task=task, max_seq_len=210, reserved_seq_len=110)
     assert outputs[20].refreshed
@@ -156,7 +156,7 @@ any_turns = st.dictionaries(
     asked_at=st.lists(st.floats(0, 30), max_size=4),
     max_seq_len=st.integers(180, 400),
 )
-def test_guesses_give_what_frame_by_frame_and_token_by_token_gives(
+def test_drafts_give_the_outputs_of_frame_by_frame_and_token_by_token(
     turns: Turns,
     num_frames: int,
     lookahead: int,
@@ -183,21 +183,23 @@ def test_guesses_give_what_frame_by_frame_and_token_by_token_gives(
         **limits,
     )
     assert one == many
-    assert alone.context == chunked.context[: len(alone.context)]  # behind it, guesses that the end overtook
-    assert max(alone.longest, chunked.longest) <= max_seq_len
+    assert alone.context == chunked.context[: len(alone.context)]  # followed by drafts past the end of the video
+    assert max(alone.max_length, chunked.max_length) <= max_seq_len
     assert [output.frame_index for output in one] == list(range(num_frames))
 
 
-THRESHOLDS = st.sampled_from([0.5, 0.95])  # what is planned has 0.9, what is not has 0.1
+THRESHOLDS = st.sampled_from([0.5, 0.95])  # planned turns have the probability 0.9, all frames else 0.1
 
 
-def again(
-    runner: ScriptedRunner, past: Past, *, speak: float, update: float, task: Task, **settings: int
-) -> tuple[list[FrameOutput], Steering]:
+def run_again(
+    runner: ScriptedRunner, prior_run: PriorRun, *, speak: float, update: float, task: Task, **settings: int
+) -> tuple[list[FrameOutput], StreamController]:
     """Drive a run with other thresholds through the runner of an earlier one."""
     config = StreamConfig(**{**SMALL, **settings}, speak_threshold=speak, update_threshold=update)
-    steering = Steering(task, config=config, script=CharacterScript(), tokens_per_frame=1, past=past, is_traced=True)
-    return runner.drive(steering.run()), steering
+    controller = StreamController(
+        task, config=config, codec=CharacterCodec(), tokens_per_frame=1, prior_run=prior_run, is_traced=True
+    )
+    return runner.drive(controller.run()), controller
 
 
 @settings(max_examples=80)
@@ -210,7 +212,7 @@ def again(
     asked_at=st.lists(st.floats(0, 30), max_size=2),
     max_seq_len=st.integers(180, 400),
 )
-def test_other_thresholds_on_an_earlier_run_give_what_a_run_of_its_own_gives(
+def test_other_thresholds_on_an_earlier_run_give_the_outputs_of_a_new_run(
     turns: Turns,
     num_frames: int,
     moves: list[tuple[float, float]],
@@ -221,48 +223,48 @@ def test_other_thresholds_on_an_earlier_run_give_what_a_run_of_its_own_gives(
 ) -> None:
     task = Task(goal="g", steps=STEPS, user_turns=tuple(UserTurn(time_s=time_s, text="hm") for time_s in asked_at))
     limits = {"max_seq_len": max_seq_len, "reserved_seq_len": 110, "draft_tokens": draft_tokens}
-    past = Past(outputs=())
+    prior_run = PriorRun(outputs=())
     runner = ScriptedRunner(turns=turns, num_frames=num_frames)
     for speak, update in moves:
-        outputs, steering = again(runner, past, speak=speak, update=update, task=task, **limits)
+        outputs, controller = run_again(runner, prior_run, speak=speak, update=update, task=task, **limits)
         fresh = ScriptedRunner(turns=turns, num_frames=num_frames)
         limits_alone = {**limits, "lookahead": 1, "draft_tokens": 0}
-        wanted, _ = again(fresh, Past(outputs=()), speak=speak, update=update, task=task, **limits_alone)
+        wanted, _ = run_again(fresh, PriorRun(outputs=()), speak=speak, update=update, task=task, **limits_alone)
         assert outputs == wanted
-        past = Past(outputs=tuple(outputs), trace=steering.ahead.trace if is_traced else None)
-    repeated, steering = again(runner, past, speak=speak, update=update, task=task, **limits)
+        prior_run = PriorRun(outputs=tuple(outputs), trace=controller.draft_buffer.trace if is_traced else None)
+    repeated, controller = run_again(runner, prior_run, speak=speak, update=update, task=task, **limits)
     assert repeated == wanted
-    assert steering.counts == PassCounts() or not is_traced
+    assert controller.counts == PassCounts() or not is_traced
 
 
 def test_frames_before_the_first_changed_decision_are_not_fed_again() -> None:
     turns: Turns = {2: (("S1->start",), None), 20: ((), "Go."), 40: (("S1->complete",), None)}
     runner = ScriptedRunner(turns=turns, num_frames=50)
     task = Task(goal="g", steps=STEPS)
-    outputs, steering = again(runner, Past(outputs=()), speak=0.95, update=0.5, task=task)
-    past = Past(outputs=tuple(outputs), trace=steering.ahead.trace)
+    outputs, controller = run_again(runner, PriorRun(outputs=()), speak=0.95, update=0.5, task=task)
+    prior_run = PriorRun(outputs=tuple(outputs), trace=controller.draft_buffer.trace)
     runner.requests.clear()
-    outputs, _ = again(runner, past, speak=0.5, update=0.5, task=task)
+    outputs, _ = run_again(runner, prior_run, speak=0.5, update=0.5, task=task)
     assert outputs[20].response == "Go."
-    assert runner.requests[0].keep == outputs[19].cache_tokens + 1  # the cache ends with the image of frame 20
+    assert runner.requests[0].num_cached == outputs[19].cache_tokens + 1  # the cache ends with the image of frame 20
     assert min(fed_frames(runner)) == 21
 
 
-def test_where_a_refresh_lies_between_its_context_is_fed_again_in_one_pass() -> None:
+def test_after_a_refresh_the_context_is_fed_again_in_one_pass() -> None:
     turns: Turns = {70: ((), "Go.")}
     limits = {"max_seq_len": 200, "reserved_seq_len": 110}  # refresh at 90: every 58 frames
     runner = ScriptedRunner(turns=turns, num_frames=130)
     task = Task(goal="g", steps=STEPS)
-    outputs, steering = again(runner, Past(outputs=()), speak=0.95, update=0.5, task=task, **limits)
+    outputs, controller = run_again(runner, PriorRun(outputs=()), speak=0.95, update=0.5, task=task, **limits)
     assert [output.frame_index for output in outputs if output.refreshed] == [58, 116]
-    past = Past(outputs=tuple(outputs), trace=steering.ahead.trace)
+    prior_run = PriorRun(outputs=tuple(outputs), trace=controller.draft_buffer.trace)
     runner.requests.clear()
-    again(runner, past, speak=0.5, update=0.5, task=task, **limits)
-    first = [piece.frame_index for piece in runner.requests[0].feed if isinstance(piece, Image)]
-    assert runner.requests[0].keep == 0
+    run_again(runner, prior_run, speak=0.5, update=0.5, task=task, **limits)
+    first = [piece.frame_index for piece in runner.requests[0].inputs if isinstance(piece, Image)]
+    assert runner.requests[0].num_cached == 0
     assert first[:13] == list(range(58, 71))
-    assert RESPONSE in runner.requests[0].feed
+    assert RESPONSE in runner.requests[0].inputs
 
 
 def fed_frames(runner: ScriptedRunner) -> list[int]:
-    return [p.frame_index for request in runner.requests for p in request.feed if isinstance(p, Image)]
+    return [p.frame_index for request in runner.requests for p in request.inputs if isinstance(p, Image)]

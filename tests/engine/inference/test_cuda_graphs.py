@@ -1,4 +1,4 @@
-"""The static step, run as it is in place of a captured graph: the same stream, whatever is padded, cropped or moved."""
+"""CUDA graphs and static shapes give the outputs of eager streaming. Without a GPU the static steps run eagerly."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,26 +12,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.config import StreamConfig
-from engine.inference.cuda_graphs import Capture, GraphPool, Step, graph_pool
+from engine.inference.cuda_graphs import Capture, CudaGraphPool, Step, create_graph_pool
 from engine.inference.static import StaticStep
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
-from engine.replay import Recording, Thresholds, replay, sweep
-from engine.streamer import Streamer, Video
-from tests.engine.test_run_many import CASES, shares_of, stream_many, video
+from engine.replay import Recording, Thresholds
+from engine.streamer import Streamer, StreamRequest
+from tests.engine.test_run_many import CASES, pick_thresholds, stream_many, video
 from tests.engine.test_streamer import SHORT, TASK, decided, probs
 from tests.support.fakes import random_frames, tiny_checkpoint
+from tests.support.replays import run_with_drafts, sweep
 
 
-def eagerly(step: StaticStep) -> Step:
-    """Stand in for a capture: the same step over the same buffers, launched one by one."""
+def run_eagerly(step: StaticStep) -> Step:
+    """Replace a capture by the step itself, over the same buffers."""
     return step
 
 
-class Counted:
-    """A backend that counts what is captured and run."""
+class CountingBackend:
+    """A backend that counts captures and runs."""
 
     def __init__(self) -> None:
         self.captured, self.runs = list[StaticStep](), 0
@@ -49,8 +50,8 @@ class Counted:
         return run
 
 
-def with_graphs(checkpoint: Checkpoint, backend: Callable[[], Capture] = lambda: eagerly) -> Checkpoint:
-    return replace(checkpoint, graphs=GraphPool(checkpoint.model, backend=backend, smallest=64))
+def with_graphs(checkpoint: Checkpoint, backend: Callable[[], Capture] = lambda: run_eagerly) -> Checkpoint:
+    return replace(checkpoint, graphs=CudaGraphPool(checkpoint.model, backend=backend, min_context=64))
 
 
 @pytest.fixture(scope="module", params=[0, 1])
@@ -66,60 +67,60 @@ def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(**CASES)
 @pytest.mark.slow
-def test_static_shapes_give_what_each_video_gives_alone_frame_by_frame(
+def test_static_shapes_give_the_outputs_of_each_video_alone_frame_by_frame(
     checkpoint: Checkpoint,
     lengths: list[int],
-    rows: int,
+    max_batch_size: int,
     lookahead: int,
     draft_tokens: int,
     share: float,
     max_seq_len: int,
 ) -> None:
     videos = [video(checkpoint, number, length) for number, length in enumerate(lengths)]
-    limits = shares_of(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
+    limits = pick_thresholds(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
     config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
-    together = stream_many(Streamer(with_graphs(checkpoint), config), videos, rows=rows)
+    together = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=max_batch_size)
     alone = Streamer(checkpoint, config.one_by_one())
     for one in videos:
-        assert_equal(together[one.video_id], list(alone.run(one.frames, one.task)))
+        assert_equal(together[one.video_id], list(alone.run(one.features, one.task)))
 
 
 def test_refreshes_user_turns_texts_and_growing_contexts_are_among_the_cases(checkpoint: Checkpoint) -> None:
     videos = [video(checkpoint, number, 45) for number in range(4)]
-    config = StreamConfig(**shares_of(checkpoint, videos, 0.1, **{**SHORT, "max_seq_len": 190}))
-    backend = Counted()
+    config = StreamConfig(**pick_thresholds(checkpoint, videos, 0.1, **{**SHORT, "max_seq_len": 190}))
+    backend = CountingBackend()
     streamer = Streamer(with_graphs(checkpoint, backend), config)
-    outputs = [output for one in stream_many(streamer, videos, rows=3).values() for output in one]
+    outputs = [output for one in stream_many(streamer, videos, max_batch_size=3).values() for output in one]
     assert any(one.task.user_turns for one in videos)
     assert any(output.refreshed for output in outputs)
     assert any(len(output.updates) > 1 for output in outputs)
     assert any(output.response is not None for output in outputs)
     shapes = [step.shape for step in backend.captured]
-    assert len({shape.context for shape in shapes}) > 1
-    assert {shape.rows for shape in shapes} >= {3}
-    assert any(shape.tokens < shape.rows * shape.width for shape in shapes)
+    assert len({shape.context_len for shape in shapes}) > 1
+    assert {shape.num_slots for shape in shapes} >= {3}
+    assert any(shape.num_tokens < shape.num_slots * shape.query_len for shape in shapes)
     assert backend.runs > len(shapes)
 
 
 def test_a_shape_is_captured_once_and_serves_the_next_run(checkpoint: Checkpoint) -> None:
-    backend = Counted()
+    backend = CountingBackend()
     graphed = with_graphs(checkpoint, backend)
     config = StreamConfig(speak_threshold=1, update_threshold=1, lookahead=4)
     wanted = list(Streamer(checkpoint, config).run(random_frames(checkpoint, 90), TASK))
     for _ in range(3):
         assert_equal(list(Streamer(graphed, config).run(random_frames(checkpoint, 90), TASK)), wanted)
     assert len({step.shape for step in backend.captured}) == len(backend.captured)
-    assert len({step.arena for step in backend.captured}) == 1
+    assert len({step.pool for step in backend.captured}) == 1
 
 
-def test_two_runs_at_once_do_not_share_a_place(checkpoint: Checkpoint) -> None:
+def test_two_runs_at_once_share_no_slot(checkpoint: Checkpoint) -> None:
     graphed = with_graphs(checkpoint)
-    config = StreamConfig(**shares_of(checkpoint, [video(checkpoint, 1, 30)], 0.2, **SHORT))
+    config = StreamConfig(**pick_thresholds(checkpoint, [video(checkpoint, 1, 30)], 0.2, **SHORT))
     videos = [video(checkpoint, number, 30) for number in range(2)]
-    runs = [Streamer(graphed, config).run(one.frames, one.task) for one in videos]
+    runs = [Streamer(graphed, config).run(one.features, one.task) for one in videos]
     together = [list(outputs) for outputs in zip(*zip(*runs, strict=True), strict=True)]
     for outputs, one in zip(together, videos, strict=True):
-        assert_equal(outputs, list(Streamer(checkpoint, config.one_by_one()).run(one.frames, one.task)))
+        assert_equal(outputs, list(Streamer(checkpoint, config.one_by_one()).run(one.features, one.task)))
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -128,16 +129,16 @@ def test_two_runs_at_once_do_not_share_a_place(checkpoint: Checkpoint) -> None:
     max_seq_len=st.sampled_from([180, 900]),
 )
 @pytest.mark.slow
-def test_a_moved_threshold_gives_what_a_new_run_gives(
+def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
     checkpoint: Checkpoint, moves: list[tuple[float, float]], max_seq_len: int
 ) -> None:
     frames = list(random_frames(checkpoint, 60))
     limits: dict[str, Any] = {**SHORT, "max_seq_len": max_seq_len}
-    one = Video(video_id="", frames=frames, task=TASK)
+    one = StreamRequest(video_id="", features=frames, task=TASK)
     points = [
         {
-            "speak_threshold": shares_of(checkpoint, [one], speak, **limits)["speak_threshold"],
-            "update_threshold": shares_of(checkpoint, [one], update, **limits)["update_threshold"],
+            "speak_threshold": pick_thresholds(checkpoint, [one], speak, **limits)["speak_threshold"],
+            "update_threshold": pick_thresholds(checkpoint, [one], update, **limits)["update_threshold"],
         }
         for speak, update in moves
     ]
@@ -147,15 +148,15 @@ def test_a_moved_threshold_gives_what_a_new_run_gives(
     for point in points[1:]:
         config = StreamConfig(**limits, **point)
         wanted = list(Streamer(checkpoint, config.one_by_one()).run(frames, TASK))
-        told = replay(graphed, recording.outputs, frames, task=TASK, config=config)
+        drafted = run_with_drafts(graphed, recording.outputs, frames, task=TASK, config=config)
         recording = recording.at(**point)
         assert_equal(list(recording.run()), wanted)
-        assert_equal(list(told), wanted)
+        assert_equal(list(drafted), wanted)
 
 
 def test_a_sweep_gives_every_point(checkpoint: Checkpoint) -> None:
     frames = list(random_frames(checkpoint, 40))
-    limits = shares_of(checkpoint, [Video(video_id="", frames=frames, task=TASK)], 0.1, **SHORT)
+    limits = pick_thresholds(checkpoint, [StreamRequest(video_id="", features=frames, task=TASK)], 0.1, **SHORT)
     points = [Thresholds(speak=speak, update=limits["update_threshold"]) for speak in (0.3, limits["speak_threshold"])]
     for entry in sweep(with_graphs(checkpoint), frames, points, task=TASK, config=StreamConfig(**limits)):
         config = StreamConfig(**{**limits, "speak_threshold": entry.thresholds.speak}).one_by_one()
@@ -163,7 +164,7 @@ def test_a_sweep_gives_every_point(checkpoint: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize("policy", ["silent-token", "not-talk"])
-def test_a_silent_token_decides_as_it_does_without(checkpoint: Checkpoint, policy: Any) -> None:
+def test_a_silent_token_decides_as_without_graphs(checkpoint: Checkpoint, policy: Any) -> None:
     plain = replace(checkpoint, silent_id=7)
     config = StreamConfig(decision_policy=policy, speak_threshold=0.99, lookahead=3, **SHORT)
     wanted = list(Streamer(plain, config.one_by_one()).run(random_frames(checkpoint, 20), TASK))
@@ -172,38 +173,35 @@ def test_a_silent_token_decides_as_it_does_without(checkpoint: Checkpoint, polic
         list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 2), TASK))
 
 
-def test_several_tokens_stand_for_a_frame_when_nothing_is_pooled(tmp_path: Path) -> None:
+def test_a_frame_has_several_tokens_without_pooling(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path, pooling="none")
-    config = StreamConfig(**shares_of(checkpoint, [video(checkpoint, 1, 40)], 0.15, **SHORT))
+    config = StreamConfig(**pick_thresholds(checkpoint, [video(checkpoint, 1, 40)], 0.15, **SHORT))
     wanted = list(Streamer(checkpoint, config.one_by_one()).run(random_frames(checkpoint, 40), TASK))
     assert_equal(list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 40), TASK)), wanted)
 
 
-def test_a_frame_of_nan_spoils_no_other_video_and_is_forgotten_with_its_context(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "engine.inference.runner._check_finite", lambda frames: None
-    )  # as if the model itself made them
+def test_a_frame_of_nan_spoils_only_its_own_context(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    # as if the model itself computed nan
+    monkeypatch.setattr("engine.inference.runner._check_finite", lambda frames: None)
     videos = [video(checkpoint, number, num_frames) for number, num_frames in enumerate((90, 40, 40))]
-    frames = list(videos[0].frames)
+    frames = list(videos[0].features)
     frames[20] = FrameFeatures(index=20, time_s=10.0, features=torch.full_like(frames[20].features, torch.nan))
-    videos[0] = replace(videos[0], frames=frames)
-    config = StreamConfig(**shares_of(checkpoint, videos[1:], 0.1, **{**SHORT, "max_seq_len": 190}))
+    videos[0] = replace(videos[0], features=frames)
+    config = StreamConfig(**pick_thresholds(checkpoint, videos[1:], 0.1, **{**SHORT, "max_seq_len": 190}))
     alone = Streamer(checkpoint, config.one_by_one())
-    wanted = {one.video_id: list(alone.run(one.frames, one.task)) for one in videos}
+    wanted = {one.video_id: list(alone.run(one.features, one.task)) for one in videos}
     assert any(output.refreshed for output in wanted["0"][21:])
-    ahead = stream_many(Streamer(with_graphs(checkpoint), config), videos, rows=2)
+    drafted = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=2)
     for one in videos[1:]:
-        assert_equal(ahead[one.video_id], wanted[one.video_id])
-    behind = stream_many(Streamer(with_graphs(checkpoint), config.one_by_one()), videos, rows=2)
+        assert_equal(drafted[one.video_id], wanted[one.video_id])
+    live = stream_many(Streamer(with_graphs(checkpoint), config.one_by_one()), videos, max_batch_size=2)
     for one in videos:
-        assert decided(behind[one.video_id]) == decided(wanted[one.video_id])
-        assert torch.allclose(probs(behind[one.video_id]), probs(wanted[one.video_id]), atol=1e-4, equal_nan=True)
+        assert decided(live[one.video_id]) == decided(wanted[one.video_id])
+        assert torch.allclose(probs(live[one.video_id]), probs(wanted[one.video_id]), atol=1e-4, equal_nan=True)
 
 
 @pytest.mark.parametrize("num_good", [0, 2])
-def test_a_failed_capture_is_told_once_and_changes_nothing(checkpoint: Checkpoint, num_good: int) -> None:
+def test_a_failed_capture_warns_once_and_changes_nothing(checkpoint: Checkpoint, num_good: int) -> None:
     captured: list[StaticStep] = []
 
     def fail(step: StaticStep) -> Step:
@@ -213,23 +211,21 @@ def test_a_failed_capture_is_told_once_and_changes_nothing(checkpoint: Checkpoin
         return step
 
     videos = [video(checkpoint, number, 30) for number in range(3)]
-    config = StreamConfig(**shares_of(checkpoint, videos, 0.1, **SHORT))
-    graphed = with_graphs(checkpoint, lambda: fail)
-    streamer = Streamer(graphed, config)
-    with pytest.warns(
-        RuntimeWarning, match=r"without CUDA graphs.*\(operation not permitted when.*capturing\)$"
-    ) as told:
-        together = stream_many(streamer, videos, rows=2)
-    again = stream_many(streamer, videos, rows=2)
-    assert len(told) == 1
+    config = StreamConfig(**pick_thresholds(checkpoint, videos, 0.1, **SHORT))
+    streamer = Streamer(with_graphs(checkpoint, lambda: fail), config)
+    message = r"without CUDA graphs.*\(operation not permitted when.*capturing\)$"
+    with pytest.warns(RuntimeWarning, match=message) as caught:
+        together = stream_many(streamer, videos, max_batch_size=2)
+    again = stream_many(streamer, videos, max_batch_size=2)
+    assert len(caught) == 1
     assert len(captured) == num_good + 1
     for one in videos:
-        wanted = list(Streamer(checkpoint, config.one_by_one()).run(one.frames, one.task))
+        wanted = list(Streamer(checkpoint, config.one_by_one()).run(one.features, one.task))
         assert_equal(together[one.video_id], wanted)
         assert_equal(again[one.video_id], wanted)
 
 
-def test_caches_for_which_there_is_no_room_are_told_and_streaming_goes_on(checkpoint: Checkpoint) -> None:
+def test_streaming_continues_with_a_warning_without_memory_for_the_caches(checkpoint: Checkpoint) -> None:
     def no_room() -> Capture:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 26 GiB")
 
@@ -240,37 +236,37 @@ def test_caches_for_which_there_is_no_room_are_told_and_streaming_goes_on(checkp
     assert_equal(outputs, list(Streamer(checkpoint, config).run(frames, TASK)))
 
 
-def test_sampling_runs_without(checkpoint: Checkpoint) -> None:
-    backend = Counted()
+def test_sampling_runs_without_graphs(checkpoint: Checkpoint) -> None:
+    backend = CountingBackend()
     config = StreamConfig(speak_threshold=0, update_threshold=1, do_sample=True, seed=4, **SHORT)
     outputs = list(Streamer(with_graphs(checkpoint, backend), config).run(random_frames(checkpoint, 6), TASK))
     assert decided(outputs) == decided(list(Streamer(checkpoint, config).run(random_frames(checkpoint, 6), TASK)))
     assert not backend.captured
 
 
-def test_graphs_are_refused_where_they_cannot_be_and_otherwise_left_out(tiny_folder: Path) -> None:
+def test_graphs_without_a_gpu_are_refused_if_on_and_otherwise_left_out(tiny_folder: Path) -> None:
     assert load_model(tiny_folder, device="cpu").graphs is None
     assert load_model(tiny_folder, device="cpu", graphs="off").graphs is None
     with pytest.raises(ValueError, match="graphs are on, but they need a CUDA device, and the model is on cpu"):
         load_model(tiny_folder, device="cpu", graphs="on")
     with pytest.raises(ValueError, match="must be one of auto, on, off; got 'yes'"):
-        graph_pool(load_model(tiny_folder, device="cpu").model, "yes")  # type: ignore[arg-type]
+        create_graph_pool(load_model(tiny_folder, device="cpu").model, "yes")  # type: ignore[arg-type]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rows", [1, 3])
-def test_captured_graphs_give_what_the_definition_gives(tiny_folder: Path, rows: int) -> None:
+@pytest.mark.parametrize("max_batch_size", [1, 3])
+def test_captured_graphs_give_the_outputs_of_frame_by_frame(tiny_folder: Path, max_batch_size: int) -> None:
     checkpoint = load_model(tiny_folder, device="cuda", dtype="float32", graphs="on")
     plain = replace(checkpoint, graphs=None)
     videos = [video(plain, number, 90) for number in range(5)]
-    config = StreamConfig(**shares_of(plain, videos, 0.1, **SHORT))
+    config = StreamConfig(**pick_thresholds(plain, videos, 0.1, **SHORT))
     streamer = Streamer(checkpoint, config)
     for _ in range(2):  # the second time all shapes are captured
-        together = stream_many(streamer, videos, rows=rows)
+        together = stream_many(streamer, videos, max_batch_size=max_batch_size)
         for one in videos:
-            assert_equal(together[one.video_id], list(Streamer(plain, config.one_by_one()).run(one.frames, one.task)))
+            assert_equal(together[one.video_id], list(Streamer(plain, config.one_by_one()).run(one.features, one.task)))
     assert checkpoint.graphs is not None
-    assert checkpoint.graphs.is_on
+    assert checkpoint.graphs.is_enabled
 
 
 @pytest.mark.gpu
@@ -294,12 +290,11 @@ def test_a_replayed_pass_waits_for_the_device_once(tiny_folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, where it loads its compiler
-def test_a_step_that_a_compiler_captures_gives_the_same(checkpoint: Checkpoint) -> None:
+def test_a_compiled_step_gives_the_same(checkpoint: Checkpoint) -> None:
     def compiled() -> Capture:
         return lambda step: torch.compile(step, dynamic=False)
 
-    config = StreamConfig(**shares_of(checkpoint, [video(checkpoint, 1, 40)], 0.1, **SHORT), lookahead=4)
+    config = StreamConfig(**pick_thresholds(checkpoint, [video(checkpoint, 1, 40)], 0.1, **SHORT), lookahead=4)
     wanted = list(Streamer(checkpoint, config.one_by_one()).run(random_frames(checkpoint, 40), TASK))
-    assert_equal(
-        list(Streamer(with_graphs(checkpoint, compiled), config).run(random_frames(checkpoint, 40), TASK)), wanted
-    )
+    outputs = list(Streamer(with_graphs(checkpoint, compiled), config).run(random_frames(checkpoint, 40), TASK))
+    assert_equal(outputs, wanted)

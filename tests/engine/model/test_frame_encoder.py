@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.config import StreamConfig
-from engine.inference.sampler import TokenPicker
+from engine.inference.sampler import Sampler
 from engine.model.frame_encoder import encode, encode_images
 from engine.model.preprocessing import Normalization, normalize_images
 from engine.model.smolvlm import Pooling
@@ -83,19 +83,21 @@ def test_frames_are_encoded_alone_as_in_a_batch(tmp_path: Path) -> None:
     assert all(torch.allclose(a.features, b.features, atol=1e-5) for a, b in zip(together, alone, strict=True))
 
 
-def picked(logits: list[float], *, never: tuple[int, ...] = (), count: int = 200, **settings: float) -> set[int]:
-    picker = TokenPicker(StreamConfig(do_sample=True, **settings), never=never)  # type: ignore[arg-type]
-    return set(picker.pick_each(torch.tensor([logits] * count)))
+def picked(
+    logits: list[float], *, suppress_tokens: tuple[int, ...] = (), count: int = 200, **settings: float
+) -> set[int]:
+    sampler = Sampler(StreamConfig(do_sample=True, **settings), suppress_tokens=suppress_tokens)  # type: ignore[arg-type]
+    return set(sampler.sample(torch.tensor([logits] * count)))
 
 
 def test_greedy_takes_the_likeliest_that_is_allowed() -> None:
     logits = torch.tensor([[0.1, 3.0, 2.0], [4.0, 3.0, 2.0]])
-    assert TokenPicker(StreamConfig()).pick_each(logits) == (1, 0)
-    assert TokenPicker(StreamConfig(), never=(1,)).pick_each(logits) == (2, 0)
+    assert Sampler(StreamConfig()).sample(logits) == (1, 0)
+    assert Sampler(StreamConfig(), suppress_tokens=(1,)).sample(logits) == (2, 0)
 
 
 def test_sampling_reaches_every_likely_token_and_never_a_forbidden_one() -> None:
-    assert picked([1.0, 1.0, 1.0, 1.0], never=(2,)) == {0, 1, 3}
+    assert picked([1.0, 1.0, 1.0, 1.0], suppress_tokens=(2,)) == {0, 1, 3}
 
 
 def test_the_nucleus_keeps_the_fewest_tokens_that_reach_its_mass() -> None:
@@ -112,5 +114,5 @@ def test_a_low_temperature_is_nearly_greedy() -> None:
 
 def test_picking_leaves_the_logits_alone() -> None:
     logits = torch.tensor([[1.0, 2.0]])
-    TokenPicker(StreamConfig(), never=(1,)).pick_each(logits)
+    Sampler(StreamConfig(), suppress_tokens=(1,)).sample(logits)
     assert logits.tolist() == [[1.0, 2.0]]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.config import StreamConfig
-from engine.control.controller import Task, control
+from engine.control.controller import StreamController, Task
 from engine.control.requests import Image
 from engine.model.checkpoint import Checkpoint
 from engine.model.feature_files import feature_info, write_features
@@ -50,9 +50,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 def test_training_and_streaming_contexts_are_the_same_sequence(checkpoint: Checkpoint) -> None:
     prompt = checkpoint.prompt
     turns = {0: ((), "Go."), 2: (("S1->start",), None), 4: (("S1->complete", "S2->start"), "Roof.")}
-    runner = ScriptedRunner(turns=turns, num_frames=6, tokens_per_frame=2, script=prompt)
+    runner = ScriptedRunner(turns=turns, num_frames=6, tokens_per_frame=2, codec=prompt)
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=2.0, text="next?"),))
-    runner.drive(control(task, config=StreamConfig(), script=prompt, tokens_per_frame=2))
+    runner.drive(StreamController(task, config=StreamConfig(), codec=prompt, tokens_per_frame=2).run())
     streamed = [prompt.image_id if isinstance(token, Image) else token for token in runner.context]
     assert build_sequence(CLIP, prompt, tokens_per_frame=2).ids == streamed
 

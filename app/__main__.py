@@ -30,13 +30,13 @@ from app.guard import LOOPBACK, HostRules, RequestGuard
 from app.identity import read_users
 from app.page import build_page
 from app.player.component import CSS as PLAYER_CSS
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.review_context import Desk
-from app.player.session.recordings import BUDGET_BYTES, KeptRecordings
+from app.player.session.recordings import DEFAULT_BUDGET_BYTES, RecordingCache
 from app.reviews.store import check_place, open_store
 from app.theme import CSS, make_theme
 from app.transcode import DisplayCopies, serving_folder
-from app.videos import MAX_UPLOAD_BYTES, read_demos, read_splits
+from app.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
 from engine.errors import EngineError
 from engine.loading import load_model
 from eval.data.loading import read_split
@@ -47,12 +47,12 @@ from eval.runs.worker import Work
 
 ASSETS = Path(__file__).parent.parent / "assets"
 BUNDLED = ASSETS / "checkpoint"
-LIMITS = "The bundled model knows nothing but its own drawings: on any other video it writes nonsense."
-OFFERED = ("test", "val")
+BUNDLED_MODEL_WARNING = "The bundled model knows nothing but its own drawings: on any other video it writes nonsense."
+DEFAULT_SPLITS = ("test", "val")
 """Splits that are looked for beside the bundled videos."""
-NO_SUMMARY = {"GRADIO_ANALYTICS_CACHE_FREQUENCY": str(2**53), "GRADIO_ANALYTICS_MAX_EVENTS": "1"}
+GRADIO_ANALYTICS_OPTIONS = {"GRADIO_ANALYTICS_CACHE_FREQUENCY": str(2**53), "GRADIO_ANALYTICS_MAX_EVENTS": "1"}
 """Keeps Gradio from summing up all its events after each: nobody sees the sum, and one odd session broke it for all."""
-MOST_WAITING = 100
+MAX_QUEUED_EVENTS = 100
 """Events that wait for their turn; who comes then is asked to try again."""
 
 
@@ -80,7 +80,7 @@ def serve(options: argparse.Namespace) -> None:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
     _check_address(options.host, options.port)
     users = read_users(options.auth) if options.auth else None
-    demos = read_demos(options.data)
+    bundled_videos = read_bundled_videos(options.data)
     where = check_place(options.reviews) if options.reviews else options.runs / STORE.name
     with serving_folder() as folder, open_store(where) as store:
         checkpoint = load_model(
@@ -90,23 +90,23 @@ def serve(options: argparse.Namespace) -> None:
             allow_untrained_heads=options.allow_untrained_heads,
         )
         encoder = load_encoder()
-        bench = Bench(
+        context = AppContext(
             checkpoint=checkpoint,
-            demos=demos,
+            bundled_videos=bundled_videos,
             copies=DisplayCopies(folder),
             encode=encoder.encode,
             encoder=encoder.settings(),
-            limits=LIMITS if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
+            model_warning=BUNDLED_MODEL_WARNING if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
             max_duration_s=60 * options.max_minutes,
-            recordings=KeptRecordings(options.keep_mb * 2**20),
+            recordings=RecordingCache(options.keep_mb * 2**20),
         )
         private = (*store.files, *filter(None, [options.auth]))
         splits = read_splits(
-            [options.data.with_name(f"{name}.json") for name in OFFERED], options.split, videos=options.videos
+            [options.data.with_name(f"{name}.json") for name in DEFAULT_SPLITS], options.split, videos=options.videos
         )
         problems = read_kept(splits, options.runs / OWN_SPLITS)
         batches = Batches(
-            jobs=Jobs(encode=bench.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=bench.encoder),
+            jobs=Jobs(encode=context.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=context.encoder),
             splits=splits,
             runs=options.runs.resolve(),
             work=Work(checkpoint=str(options.checkpoint), heads=options.heads),
@@ -114,12 +114,14 @@ def serve(options: argparse.Namespace) -> None:
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),
         )
-        desk = Desk(store=store, splits=_reviewed(splits, options.data), recent=bench.recent, is_blind=options.blind)
-        said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, store.notice, *problems]
+        desk = Desk(
+            store=store, splits=_reviewable_splits(splits, options.data), recent=context.recent, is_blind=options.blind
+        )
+        said = [f"StepScope: http://{options.host}:{options.port}", bundled_videos.notice, store.notice, *problems]
         print(*filter(None, said), sep="\n", flush=True)
-        rules = HostRules.read(options.host, options.allowed_host)
-        os.environ.update(NO_SUMMARY)
-        build_page(bench, batches, desk).queue(max_size=MOST_WAITING).launch(
+        rules = HostRules.from_options(options.host, options.allowed_host)
+        os.environ.update(GRADIO_ANALYTICS_OPTIONS)
+        build_page(context, batches, desk).queue(max_size=MAX_QUEUED_EVENTS).launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)]},
             auth=users,
             server_name=options.host,
@@ -136,7 +138,7 @@ def serve(options: argparse.Namespace) -> None:
         )
 
 
-def _reviewed(splits: MutableMapping[str, Split], data: Path) -> Mapping[str, Split]:
+def _reviewable_splits(splits: MutableMapping[str, Split], data: Path) -> Mapping[str, Split]:
     """Return the splits with that of the bundled videos; why that cannot be read, the page says."""
     if data.stem in splits or not data.is_file():
         return splits
@@ -196,7 +198,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--keep-mb",
         type=int,
-        default=BUDGET_BYTES // 2**20,
+        default=DEFAULT_BUDGET_BYTES // 2**20,
         help="memory that the runs of all windows keep for other thresholds (default: %(default)s)",
     )
     parser.add_argument("--max-upload-mb", type=int, default=2048, help="largest upload, in MB (default: 2048)")

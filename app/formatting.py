@@ -13,7 +13,7 @@ STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in p
 STATE_DIFFERENCES: Final = {"behind": "behind the reference", "ahead": "ahead of the reference"}
 
 
-def clock(time_s: float, *, digits: int = 0) -> str:
+def format_clock(time_s: float, *, digits: int = 0) -> str:
     """Write a time as ``m:ss``, with ``digits`` places after the second."""
     ticks = round(time_s * 10**digits)
     minutes, rest = divmod(ticks, 60 * 10**digits)
@@ -21,7 +21,7 @@ def clock(time_s: float, *, digits: int = 0) -> str:
     return f"{minutes}:{rest / 10**digits:0{width}.{digits}f}"
 
 
-def sentence(error: Exception | Warning | str) -> str:
+def as_sentence(error: Exception | Warning | str) -> str:
     """Write an error as a sentence, with a file called by its name rather than its place on this machine.
 
     It may quote a file or a program; half a surrogate pair becomes ``?``.
@@ -32,12 +32,12 @@ def sentence(error: Exception | Warning | str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def tell_wishes(wishes: Iterable[Wish]) -> str:
+def format_wishes(wishes: Iterable[Wish]) -> str:
     """Write who wants what."""
     return ", ".join(f"{wish.reviewer}: {wish.value!r}" for wish in wishes)
 
 
-LONGEST_ID: Final = 32
+MAX_ID_LENGTH: Final = 32
 """Characters of a video's id that a table shows as they are."""
 
 
@@ -51,7 +51,7 @@ def shorten_ids(ids: Iterable[str]) -> Mapping[str, str]:
 
 @lru_cache(maxsize=32)
 def _shorten(every: tuple[str, ...]) -> Mapping[str, str]:
-    long = {one: [part for part in re.split(r"(?<=[_/ ])", one) if part] for one in every if len(one) > LONGEST_ID}
+    long = {one: [part for part in re.split(r"(?<=[_/ ])", one) if part] for one in every if len(one) > MAX_ID_LENGTH}
     shared = set.intersection(*map(set, long.values())) if len(long) > 1 else set()
     most = max(map(len, long.values()), default=0)
     for number in range(1, most + 1):
@@ -66,7 +66,7 @@ def _shorten(every: tuple[str, ...]) -> Mapping[str, str]:
 def _fill(parts: Sequence[str], shared: set[str], number: int) -> str:
     """Keep at least ``number`` parts, and as many more as a short name holds."""
     names = [_keep(parts, shared, more) for more in range(number, len(parts) + 1)]
-    return max((name for name in names[1:] if len(name) <= LONGEST_ID), key=len, default=names[0])
+    return max((name for name in names[1:] if len(name) <= MAX_ID_LENGTH), key=len, default=names[0])
 
 
 def _keep(parts: Sequence[str], shared: set[str], number: int) -> str:

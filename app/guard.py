@@ -23,13 +23,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-MOST_BODY: Final = 32 * 2**20
+MAX_BODY_BYTES: Final = 32 * 2**20
 """Longest body of a request that is no upload, in bytes."""
-MOST_FAILURES: Final = 10
-"""Wrong passwords from one address within ``FAILURES_S``; ten times as many from all."""
-FAILURES_S: Final = 300.0
-API: Final = "/gradio_api/"
-USED: Final = frozenset(
+MAX_FAILURES: Final = 10
+"""Wrong passwords from one address within ``FAILURE_WINDOW_S``; ten times as many from all."""
+FAILURE_WINDOW_S: Final = 300.0
+API_PREFIX: Final = "/gradio_api/"
+ALLOWED_ROUTES: Final = frozenset(
     (
         "app_id",
         "cancel",
@@ -48,7 +48,7 @@ USED: Final = frozenset(
     )
 )
 """What windows ask of Gradio's interface, beside files. Not here are routes that run an event past the queue."""
-MOST_ADDRESSES: Final = 10_000
+MAX_ADDRESSES: Final = 10_000
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
@@ -69,7 +69,7 @@ class HostRules:
     """Those of them under which a proxy in front of the page is reached, whatever host the proxy asks for."""
 
     @classmethod
-    def read(cls, host: str, allowed: Iterable[str]) -> "HostRules":
+    def from_options(cls, host: str, allowed: Iterable[str]) -> "HostRules":
         """Return the rules of a page that is served on ``host``, and behind proxies of the ``allowed`` names."""
         outside = {name.strip().lower() for name in allowed}
         if os.environ.get("SPACE_ID"):
@@ -79,7 +79,7 @@ class HostRules:
             own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
         return cls(names=frozenset(own | outside), outside=frozenset(outside))
 
-    def is_own(self, netloc: str) -> bool:
+    def is_own_host(self, netloc: str) -> bool:
         """Whether a ``Host`` header names this page."""
         name = _host_name(netloc)
         return _is_address(name) or _matches(name, self.names)
@@ -97,7 +97,7 @@ class HostRules:
 
 @dataclass(slots=True, kw_only=True)
 class Throttle:
-    """Counts wrong passwords by address, over the last ``FAILURES_S`` seconds."""
+    """Counts wrong passwords by address, over the last ``FAILURE_WINDOW_S`` seconds."""
 
     _failures: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
     _all: deque[float] = field(default_factory=deque)
@@ -105,22 +105,22 @@ class Throttle:
     def wait_s(self, address: str, *, now: float) -> float:
         """Return the seconds until an address may try again; 0 when it may."""
         mine = self._failures.get(address, deque())
-        waits = [_rest(mine, MOST_FAILURES, now), _rest(self._all, 10 * MOST_FAILURES, now)]
+        waits = [_remaining_s(mine, MAX_FAILURES, now), _remaining_s(self._all, 10 * MAX_FAILURES, now)]
         return max(waits)
 
-    def begin(self, address: str, *, now: float) -> None:
+    def record_attempt(self, address: str, *, now: float) -> None:
         """Count a try as wrong until it succeeds, so that tries that are sent at once are all counted."""
         mine = self._failures.setdefault(address, deque())
         self._failures.move_to_end(address)
         mine.append(now)
         self._all.append(now)
-        while len(self._failures) > MOST_ADDRESSES:
+        while len(self._failures) > MAX_ADDRESSES:
             self._failures.popitem(last=False)
 
-    def succeed(self, address: str, *, began: float) -> None:
+    def record_success(self, address: str, *, began: float) -> None:
         """Forget the wrong passwords of an address that has found the right one, with the try that began then."""
         self._failures.pop(address, None)
-        with suppress(ValueError):  # it is older than ``FAILURES_S``
+        with suppress(ValueError):  # it is older than ``FAILURE_WINDOW_S``
             self._all.remove(began)
 
 
@@ -145,10 +145,10 @@ class RequestGuard:
         if refusal is None and wait_s > 0:
             refusal = 429, f"there were too many wrong passwords; try again in {wait_s:.0f} s"
         if refusal is not None:
-            await _refuse(send, *refusal)
+            await _send_refusal(send, *refusal)
             return
         if is_login:
-            self._throttle.begin(address, now=began)
+            self._throttle.record_attempt(address, now=began)
         if not _is_one_range(headers.get("range", "bytes=0-")):  # Gradio fails on it: it gets the whole file
             scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}
         is_started = False
@@ -159,27 +159,27 @@ class RequestGuard:
                 is_started = True
                 MutableHeaders(scope=message)["X-Content-Type-Options"] = "nosniff"
                 if is_login and message["status"] < 400:
-                    self._throttle.succeed(address, began=began)
+                    self._throttle.record_success(address, began=began)
             await send(message)
 
-        limit = None if path.endswith("/upload") else MOST_BODY
+        limit = None if path.endswith("/upload") else MAX_BODY_BYTES
         try:
-            await self._app(scope, _limited(receive, limit), send_safe)
+            await self._app(scope, _limit_body(receive, limit), send_safe)
         except BodyTooLargeError:
             if not is_started:
-                await _refuse(send, 413, f"the request is longer than {MOST_BODY // 2**20} MiB")
+                await _send_refusal(send, 413, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB")
 
 
 def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
     """Return status and sentence of a request that is refused; None for one that is answered."""
     netloc = headers.get("host", "")
-    if not rules.is_own(netloc):
+    if not rules.is_own_host(netloc):
         name = _host_name(netloc)
         return 421, f"this page is not served as {name!r}; if it should be, start it with --allowed-host {name}"
     if "=http:" in path or "=https:" in path:
         return 403, "this page fetches nothing from other hosts"
-    _, _, called = path.partition(API)
-    if called and not called.startswith("file=") and called.partition("/")[0] not in USED:
+    _, _, called = path.partition(API_PREFIX)
+    if called and not called.startswith("file=") and called.partition("/")[0] not in ALLOWED_ROUTES:
         return 404, f"this page has no {called.partition('/')[0][:80]}"
     if method in SAFE_METHODS:
         return None
@@ -211,14 +211,14 @@ def _is_one_range(text: str) -> bool:
     return bool(first or last) and (not (first and last) or int(first) <= int(last))
 
 
-async def _refuse(send: Send, status: int, why: str) -> None:
+async def _send_refusal(send: Send, status: int, why: str) -> None:
     body = json.dumps({"detail": f"{why[:1].upper()}{why[1:]}."}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def _limited(receive: Receive, limit: int | None) -> Receive:
+def _limit_body(receive: Receive, limit: int | None) -> Receive:
     """Count the bytes of a body; raise ``BodyTooLargeError`` after ``limit`` of them."""
     if limit is None:
         return receive
@@ -235,10 +235,10 @@ def _limited(receive: Receive, limit: int | None) -> Receive:
     return count
 
 
-def _rest(times: deque[float], most: int, now: float) -> float:
-    while times and now - times[0] > FAILURES_S:
+def _remaining_s(times: deque[float], most: int, now: float) -> float:
+    while times and now - times[0] > FAILURE_WINDOW_S:
         times.popleft()
-    return FAILURES_S - (now - times[-most]) if len(times) >= most else 0.0
+    return FAILURE_WINDOW_S - (now - times[-most]) if len(times) >= most else 0.0
 
 
 def _host_name(netloc: str) -> str:

@@ -33,7 +33,7 @@ COLOURS: Final = {
     "playhead": Colour("#c2331f", "#f47f6c"),
 }
 """Colours of texts and marks; the page's variables ``--ss-<name>``. Ink is the theme's."""
-MARKS_ONLY: Final = ("active",)
+NON_TEXT_COLOURS: Final = ("active",)
 """Colours that are never a text's."""
 SURFACES: Final = {
     "faint": "rgba(125, 132, 142, 0.30)",
@@ -42,7 +42,7 @@ SURFACES: Final = {
     "highlight": "#e0ad2f",
 }
 """Backgrounds and grids of both themes; on ``highlight`` stands black text."""
-CHARTS: Final = {"speak": "#2b83c6", "update": "#cf6a12", "missed": "#d0402b", "redundant": "#a557a5"}
+CHART_COLOURS: Final = {"speak": "#2b83c6", "update": "#cf6a12", "missed": "#d0402b", "redundant": "#a557a5"}
 """Colours of charts that keep one colour in both themes: at least 3:1 on either background."""
 
 
@@ -68,15 +68,15 @@ def make_theme() -> gr.themes.Base:
     )
 
 
-def _variables() -> str:
+def _css_variables() -> str:
     light = {name: colour.light for name, colour in COLOURS.items()} | SURFACES
     dark = {name: colour.dark for name, colour in COLOURS.items()}
-    return f":root {{ {_declare(light)} --ss-screen: 334px; }}\n:root .dark {{ {_declare(dark)} }}\n"
+    return f":root {{ {_declarations(light)} --ss-screen: 334px; }}\n:root .dark {{ {_declarations(dark)} }}\n"
 
 
-def _declare(colours: dict[str, str]) -> str:
+def _declarations(colours: dict[str, str]) -> str:
     return " ".join(f"--ss-{name}: {colour};" for name, colour in colours.items())
 
 
-CSS: Final = _variables() + (Path(__file__).parent / "app.css").read_text(encoding="utf-8")
+CSS: Final = _css_variables() + (Path(__file__).parent / "app.css").read_text(encoding="utf-8")
 """Style of the page around the player."""

@@ -91,7 +91,7 @@ class DisplayCopies:
         return copy
 
 
-def find_table(path: Path, *, private: Iterable[Path] = ()) -> Path | None:
+def find_downloadable(path: Path, *, private: Iterable[Path] = ()) -> Path | None:
     """Return a file of a run folder that may be read for a download; None when it is not to be handed out.
 
     Handed out is a regular file that lies in its folder itself, no link that leads out of it, and none of the

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from app.formatting import clock
+from app.formatting import format_clock
 from engine.errors import VideoError
 from engine.records import Excerpt
 from engine.video.reader import EPSILON_S, probe
@@ -73,7 +73,7 @@ class Clip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demos:
+class BundledVideos:
     """The bundled examples."""
 
     clips: tuple[Clip, ...]
@@ -98,21 +98,21 @@ def _num_hard_turns(clip: Clip) -> int:
     return sum(turn.cause is not None for turn in clip.sample.turns) if clip.sample else 0
 
 
-def read_demos(manifest: Path) -> Demos:
+def read_bundled_videos(manifest: Path) -> BundledVideos:
     """Read the bundled examples; what cannot be read becomes the notice."""
     if not manifest.is_file():
-        return Demos(clips=(), notice=f"No bundled videos: {manifest} is not there. Upload a video instead.")
+        return BundledVideos(clips=(), notice=f"No bundled videos: {manifest} is not there. Upload a video instead.")
     try:
         samples = read_samples(manifest)
     except ValueError as error:
-        return Demos(clips=(), notice=f"No bundled videos: {error}. Upload a video instead.")
+        return BundledVideos(clips=(), notice=f"No bundled videos: {error}. Upload a video instead.")
     clips = tuple(
-        clip_of(sample, sample.video_path, is_bundled=True) for sample in samples if sample.video_path is not None
+        sample_clip(sample, sample.video_path, is_bundled=True) for sample in samples if sample.video_path is not None
     )
     there = tuple(clip for clip in clips if clip.path.is_file())
     num_absent = len(samples) - len(there)
     notice = f"{num_absent} of {len(samples)} bundled videos have no file beside {manifest}." if num_absent else ""
-    return Demos(clips=there, notice=notice)
+    return BundledVideos(clips=there, notice=notice)
 
 
 def read_splits(offered: Iterable[Path], named: Iterable[Path], *, videos: Path | None = None) -> dict[str, Split]:
@@ -136,7 +136,7 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
     duration_s = probe(path, max_pixels=MAX_UPLOAD_PIXELS).duration_s
     if duration_s > max_duration_s:
         raise VideoError(
-            f"{path}: lasts {clock(duration_s)}, longer than the limit of {clock(max_duration_s)}; "
+            f"{path}: lasts {format_clock(duration_s)}, longer than the limit of {format_clock(max_duration_s)}; "
             "cut it, or start the page with a larger --max-minutes"
         )
     num_frames = max(1, math.ceil((duration_s - EPSILON_S) * UPLOAD_FPS))
@@ -152,7 +152,7 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
     )
 
 
-def clip_of(sample: Sample, path: Path, *, is_bundled: bool) -> Clip:
+def sample_clip(sample: Sample, path: Path, *, is_bundled: bool) -> Clip:
     """Return the video of a sample, with its task and reference."""
     return Clip(
         name=sample.video_id,

@@ -6,11 +6,11 @@ import gradio as gr
 
 AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
 """For events that never wait for another's end."""
-MODEL: Final[dict[str, Any]] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
+MODEL_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
 """For events that need the model: one at a time, the others wait in a queue."""
-SWEEP: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}
+SWEEP_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}
 """For sweeps, which load a model of their own and last long: one at a time, and no run waits for them."""
-THRESHOLD: Final[dict[str, Any]] = {
+THRESHOLD_SLIDER: Final[dict[str, Any]] = {
     "minimum": 0,
     "maximum": 1,
     "value": 0.5,
@@ -21,11 +21,11 @@ THRESHOLD: Final[dict[str, Any]] = {
 
 By its class the player's script finds the box and refuses what is no threshold.
 """
-MOVE: Final = """(speak, update) => {
+PREVIEW_THRESHOLDS_JS: Final = """(speak, update) => {
     document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {speak, update}}));
 }"""
 """Script of an event with both sliders as inputs: the player previews them, then asks for the exact run."""
-_SHOW = """
+_STATUS_LINE_JS = """
 const line = () => element.querySelector('.status-line');
 const show = () => { line().textContent = props.value ?? ''; };
 watch('value', show);
@@ -41,7 +41,7 @@ def read_event(event: gr.EventData, name: str) -> Any:
         return None
 
 
-def make_line(elem_id: str, *, value: str = "") -> gr.HTML:
+def make_status_line(elem_id: str, *, value: str = "") -> gr.HTML:
     """Return a status line: a live region whose value is plain text, never markup.
 
     The scaffold is constant and the text enters as ``textContent``, so file names and errors in it stay text.
@@ -49,7 +49,7 @@ def make_line(elem_id: str, *, value: str = "") -> gr.HTML:
     return gr.HTML(
         value=value,
         html_template='<p class="status-line" role="status" aria-live="polite"></p>',
-        js_on_load=_SHOW,
+        js_on_load=_STATUS_LINE_JS,
         apply_default_css=False,
         elem_id=elem_id,
         padding=False,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.player.increments import Streams
+from app.player.increments import ActiveStreams
 from app.reviews.actions import VERDICTS
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -47,7 +47,7 @@ def make_player(
     *,
     video_id: str,
     elem_id: str,
-    streams: Streams,
+    streams: ActiveStreams,
     review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None,
 ) -> Any:
     """Return the player of the ``gr.Video`` with the element id ``video_id``.

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.formatting import sentence
+from app.formatting import as_sentence
 from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from app.widgets import read_event
@@ -24,7 +24,7 @@ from eval.runs.traces import TracedVideo, write_traces
 RUN_FILES: Final = ("traces.csv", "outputs.jsonl", "provenance.json")
 """What the player exports."""
 MAX_NAME = 100
-SAVE = """(file) => {
+SAVE_JS = """(file) => {
     if (!file) return;
     const link = document.createElement('a');
     link.href = file.url;
@@ -60,7 +60,7 @@ def export_run(live: LiveRun | None, event: gr.EventData) -> Generator[Any]:
                 raise ValueError("there is no run to export; press Run, or open a run from the batch tab")
             yield str(write_run_file(Path(folder), run, read_event(event, "content")))
         except (ValueError, OSError) as error:
-            gr.Warning(escape(sentence(error)))
+            gr.Warning(escape(as_sentence(error)))
             yield None
 
 

@@ -17,7 +17,7 @@ from engine.io import to_json
 from engine.records import FrameOutput
 
 
-class Increments:
+class StreamIncrements:
     """A run that streams. One thread adds outputs; any thread may ask for the frames since one."""
 
     def __init__(self, run: Run) -> None:
@@ -76,16 +76,16 @@ class Increments:
         }
 
 
-class Streams:
+class ActiveStreams:
     """The runs that stream now, by name. A run is forgotten with the window that it belongs to."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._streams = WeakValueDictionary[str, Increments]()
+        self._streams = WeakValueDictionary[str, StreamIncrements]()
 
-    def begin(self, run: Run) -> Increments:
+    def begin(self, run: Run) -> StreamIncrements:
         """Return the increments of a run that begins."""
-        increments = Increments(run)
+        increments = StreamIncrements(run)
         self._streams[increments.stream] = increments
         return increments
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.formatting import sentence
-from app.player.context import Bench
+from app.formatting import as_sentence
+from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from app.widgets import read_event
@@ -17,7 +17,7 @@ from engine.model.frame_encoder import FrameFeatures, encode
 from engine.video.reader import read_frames
 
 
-def inspect_run(bench: Bench, live: LiveRun | None, event: gr.EventData) -> str:
+def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) -> str:
     """Return the inspection of the frame ``frame`` of the run that is shown, as JSON text; or why there is none.
 
     The fields are ``run`` and ``frame``, then ``error`` or those of ``pack_inspection``.
@@ -30,9 +30,9 @@ def inspect_run(bench: Bench, live: LiveRun | None, event: gr.EventData) -> str:
             raise ValueError("there is no finished run to inspect; press Run, and wait for its end")
         if not isinstance(frame, int) or not 0 <= frame < len(run.outputs):
             raise ValueError(f"there is no such frame; the run has {len(run.outputs)}")
-        found = _inspect(bench, live, run, frame)
+        found = _inspect(context, live, run, frame)
     except (EngineError, ValueError) as error:
-        return to_json({**asked, "error": sentence(error)})
+        return to_json({**asked, "error": as_sentence(error)})
     return to_json({**asked, **pack_inspection(found)})
 
 
@@ -60,22 +60,22 @@ def pack_inspection(found: FrameInspection) -> dict[str, Any]:
     }
 
 
-def _inspect(bench: Bench, live: LiveRun, run: Run, frame: int) -> FrameInspection:
+def _inspect(context: AppContext, live: LiveRun, run: Run, frame: int) -> FrameInspection:
     """Inspect with what the window keeps of the run, or follow the stream up to the frame again."""
     if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
         return live.recording.inspect(frame)
-    checkpoint = bench.checkpoint
+    checkpoint = context.checkpoint
     if run.model_digest != checkpoint.digest:
         raise ValueError("this run is of another checkpoint than the page's: its tokens cannot be followed here")
-    frames = _first_frames(bench, run, frame + 1)
+    frames = _first_frames(context, run, frame + 1)
     trace = trace_frames(checkpoint, frames, task=run.task, config=run.config, outputs=run.outputs)
     return inspect_frame(checkpoint, frames, trace, frame_index=frame, config=run.config)
 
 
-def _first_frames(bench: Bench, run: Run, number: int) -> Sequence[FrameFeatures]:
+def _first_frames(context: AppContext, run: Run, number: int) -> Sequence[FrameFeatures]:
     frames = list[FrameFeatures]()
     read = read_frames(run.clip.path, fps=run.config.fps, excerpt=run.clip.excerpt)
-    for embedded in encode(bench.checkpoint, read):
+    for embedded in encode(context.checkpoint, read):
         frames.append(embedded)
         if len(frames) == number:
             return frames

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from app.formatting import STATE_WORDS
-from app.player.session.places import has_own_task, place_of, place_of_run
+from app.player.session.places import has_own_task, run_url_params, url_params
 from app.player.session.references import digest_reference
 from app.player.session.run import Run, judge_updates, write_task
 from app.reviews.events import VideoEvents
@@ -66,7 +66,7 @@ def pack_run(
 
 def pack_nothing(clip: Clip | None) -> str:
     """Return a video without a run as JSON text for the player; nothing without a video."""
-    return to_json({"nothing": True, "place": place_of(clip)}) if clip is not None else ""
+    return to_json({"nothing": True, "place": url_params(clip)}) if clip is not None else ""
 
 
 def _events(events: VideoEvents) -> list[Packed]:
@@ -99,8 +99,8 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
         "model": run.model_digest,
         "run_name": run.name,
         "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
-        "link": place_of(run.clip) if has_own_task(run) or run.clip.content_digest else None,
-        "place": {**place_of_run(run), **({"other": other} if other else {})},
+        "link": url_params(run.clip) if has_own_task(run) or run.clip.content_digest else None,
+        "place": {**run_url_params(run), **({"other": other} if other else {})},
         "is_finished": run.is_finished,
         "duration_s": max(run.clip.duration_s, run.reached_s),
         "fps": run.config.fps,
@@ -185,11 +185,11 @@ def pack_turns(outputs: Iterable[tuple[FrameOutput, tuple[Verdict, ...]]]) -> li
             verdict=None,
         )
         for output, verdicts in outputs
-        for role, text, legality in _written(output, verdicts)
+        for role, text, legality in _output_turns(output, verdicts)
     ]
 
 
-def _written(output: FrameOutput, verdicts: tuple[Verdict, ...]) -> Iterator[tuple[TurnRole, str, Verdict]]:
+def _output_turns(output: FrameOutput, verdicts: tuple[Verdict, ...]) -> Iterator[tuple[TurnRole, str, Verdict]]:
     for text, legality in zip(output.updates, verdicts, strict=True):
         yield "update", text, legality
     if output.response:
@@ -264,12 +264,12 @@ def _failure(failure: Failure, judged: JudgedVideo, sample: Sample) -> Packed:
         "reference": failure.reference,
         "frame": failure.frame_index,
         "end": failure.end_frame,
-        "words": _words(failure, turn, None if reference is None else reference.text),
+        "words": _describe_failure(failure, turn, None if reference is None else reference.text),
         "cause": None if reference is None else reference.cause,
     }
 
 
-def _words(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
+def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
     """Say in a few words what was expected and what came."""
     if failure.kind == "wrong state":
         return f"of {', '.join(failure.step_ids)}"

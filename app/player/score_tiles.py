@@ -23,16 +23,16 @@ HEADLINES: Final = (
     "dst_timeline_score",
 )
 """Scores that are shown."""
-TAUGHT: Final = tuple(f"live_{name}" for name in SCORES if name != "frame_diff")
+TEACHER_FORCED: Final = tuple(f"live_{name}" for name in SCORES if name != "frame_diff")
 """Scores of the teacher-forced pass, shown where there was one."""
 
 
-def draw_scores(scored: ScoredVideo | None) -> str:
+def render_scores(scored: ScoredVideo | None) -> str:
     """Return the scores of a run as markup; nothing without a reference."""
     if scored is None:
         return ""
     scores = summarize([scored.counts])
-    taught = [name for name in TAUGHT if not math.isnan(scores[name])]
+    taught = [name for name in TEACHER_FORCED if not math.isnan(scores[name])]
     tiles = [_tile(find_metric(name), scores[name]) for name in (*HEADLINES, *taught)]
     return f'<div class="scores" role="group" aria-label="Scores of this run">{"".join(tiles)}</div>'
 

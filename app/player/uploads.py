@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.formatting import clock, sentence
-from app.player.context import Bench
-from app.player.handlers import end_run, take_reference
+from app.formatting import as_sentence, format_clock
+from app.player.context import AppContext
+from app.player.handlers import cancel_run, set_reference
 from app.player.session.live_run import LiveRun
 from app.player.session.references import add_reference
-from app.player.views import ClipView, Page, say, show_nothing
+from app.player.views import ClipView, Page, show_nothing, status_line
 from app.videos import Clip, read_upload
 from engine.errors import EngineError
 
@@ -51,7 +51,7 @@ class ReferenceCheck(NamedTuple):
     problem: Any
 
 
-def check_upload(bench: Bench, live: LiveRun | None, before: Clip | None, upload: str | None) -> UploadCheck:
+def check_upload(context: AppContext, live: LiveRun | None, before: Clip | None, upload: str | None) -> UploadCheck:
     """Check an upload. What is open stays open, and a run goes on: only an accepted upload takes their place.
 
     A refusal is a sentence in the status line; while a run writes there, below the upload.
@@ -59,19 +59,19 @@ def check_upload(bench: Bench, live: LiveRun | None, before: Clip | None, upload
     try:
         if upload is None:
             raise ValueError("there is no file; choose one")
-        clip = read_upload(Path(upload), max_duration_s=bench.max_duration_s)
-        video = bench.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
+        clip = read_upload(Path(upload), max_duration_s=context.max_duration_s)
+        video = context.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:
         kept = f" {before.name} stays open." if before is not None else ""
-        said = f"{sentence(error)}{kept}"
+        said = f"{as_sentence(error)}{kept}"
         is_running = _is_running(live)
         box = str(before.path) if before is not None and before.content_digest else None
-        status = gr.skip() if is_running else say(said, is_problem=True)
+        status = gr.skip() if is_running else status_line(said, is_problem=True)
         return UploadCheck(accepted=gr.skip(), status=status, upload=box, problem=f"⚠ {said}" if is_running else "")
     return UploadCheck(accepted=Accepted(clip=clip, video=video), status=gr.skip(), upload=gr.skip(), problem="")
 
 
-def show_upload(bench: Bench, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> Page:
+def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> Page:
     """Show an upload that was accepted: ``ClipView``, ``RunView``, ``Buttons``.
 
     The task of a bundled video that was there ``before`` is cleared; one that the user wrote is kept.
@@ -81,9 +81,9 @@ def show_upload(bench: Bench, live: LiveRun | None, before: Clip | None, accepte
         clip=clip, video=str(accepted.video), chosen=None, upload=gr.skip(), goal=task, steps=task, user_turns=task
     )
     converted = "" if clip.is_browser_playable else " Shown as a converted copy, because browsers cannot play the file."
-    status = f"{clip.name}, {clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
-    bench.recent.keep_clip(clip)
-    return (*view, *show_nothing(f"{status} {bench.limits}".strip(), clip=clip), *end_run(live))
+    status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
+    context.recent.keep_clip(clip)
+    return (*view, *show_nothing(f"{status} {context.model_warning}".strip(), clip=clip), *cancel_run(live))
 
 
 def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | None) -> ReferenceCheck:
@@ -97,22 +97,22 @@ def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | No
         if reference is not None:
             add_reference(clip, Path(reference))
     except (ValueError, OSError) as error:
-        said, is_running = sentence(error), _is_running(live)
-        status = gr.skip() if is_running else say(said, is_problem=True)
+        said, is_running = as_sentence(error), _is_running(live)
+        status = gr.skip() if is_running else status_line(said, is_problem=True)
         return ReferenceCheck(checked=gr.skip(), status=status, problem=f"⚠ {said}" if is_running else "")
     return ReferenceCheck(checked=CheckedReference(path=reference), status=gr.skip(), problem="")
 
 
-def show_reference(bench: Bench, live: LiveRun | None, clip: Clip | None, checked: CheckedReference) -> Page:
-    """Show the upload with a reference that passed the check, as ``handlers.take_reference`` does."""
-    return take_reference(bench, live, clip, checked.path)
+def show_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedReference) -> Page:
+    """Show the upload with a reference that passed the check, as ``handlers.set_reference`` does."""
+    return set_reference(context, live, clip, checked.path)
 
 
 def clear_box(live: LiveRun | None, before: Clip | None) -> Any:
     """Return the status line once the upload's box is emptied: what is open stays until another video comes."""
     if before is None or not before.content_digest or _is_running(live):
         return gr.skip()
-    return say(f"{before.name} stays open until another video is chosen or uploaded.")
+    return status_line(f"{before.name} stays open until another video is chosen or uploaded.")
 
 
 def _is_running(live: LiveRun | None) -> bool:

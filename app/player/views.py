@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 import gradio as gr
 
-from app.formatting import clock
-from app.player.increments import Increments
+from app.formatting import format_clock
+from app.player.increments import StreamIncrements
 from app.player.payload import pack_nothing, pack_run
-from app.player.score_tiles import draw_scores
+from app.player.score_tiles import render_scores
 from app.player.session.run import Run, score_outputs, write_task
 from app.reviews.events import name_events
 from app.videos import Clip
@@ -90,15 +90,15 @@ def task_boxes(of: Run | Sample | Task) -> dict[str, str]:
     return asdict(write_task(task_of(of) if isinstance(of, Sample) else of))
 
 
-def say(text: str, *, is_problem: bool = False) -> Any:
+def status_line(text: str, *, is_problem: bool = False) -> Any:
     """Return the status line with a sentence in it."""
     text = plain(text)
     return gr.HTML(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 
-def say_only(status: str, *, is_problem: bool = False) -> RunView:
+def show_status(status: str, *, is_problem: bool = False) -> RunView:
     """Show a sentence; all else of the run stays."""
-    return UNCHANGED._replace(status=say(status, is_problem=is_problem))
+    return UNCHANGED._replace(status=status_line(status, is_problem=is_problem))
 
 
 def show_run(
@@ -135,7 +135,7 @@ def show_run(
         longest = max(run.outputs, other.outputs if other is not None else (), key=len)
         open_at = None if worst is None else longest[worst].time_s
     return RunView(
-        status=say(status, is_problem=is_problem),
+        status=status_line(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
         player=pack_run(
             run,
@@ -147,7 +147,7 @@ def show_run(
             other=beside,
             answers=answers,
         ),
-        scores=draw_scores(scored),
+        scores=render_scores(scored),
     )
 
 
@@ -156,15 +156,15 @@ def _judge(run: Run, encode: Encode) -> JudgedVideo | None:
     return None if scored is None else scored.judged
 
 
-def show_running(clip: Clip, increments: Increments, *, rate: float | None) -> RunView:
+def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None) -> RunView:
     """Show how far a streaming run is, with its ``rate`` in frames per second.
 
     Without a rate it has just begun: the player is given its stream and fetches the frames that follow.
     """
-    at, end_s = clock(increments.outputs[-1].time_s), clock(clip.duration_s)
+    at, end_s = format_clock(increments.outputs[-1].time_s), format_clock(clip.duration_s)
     done, total = len(increments.outputs), clip.num_frames
     pace = "" if rate is None else f"{rate:.0f} frames/s, "
-    view = say_only(f"Running: {done} of {total} frames, {pace}at {at} of {end_s}.")._replace(
+    view = show_status(f"Running: {done} of {total} frames, {pace}at {at} of {end_s}.")._replace(
         progress=_bar(done, total)
     )
     return view if rate is not None else view._replace(player=increments.since(0), scores="")
@@ -173,12 +173,14 @@ def show_running(clip: Clip, increments: Increments, *, rate: float | None) -> R
 def show_rerunning(run: Run, done: int, doing: str) -> RunView:
     """Show how far a run of the same frames is; all else stays until it is done."""
     total = len(run.outputs)
-    return say_only(f"{doing}: {done} of {total} frames.")._replace(progress=_bar(done, total))
+    return show_status(f"{doing}: {done} of {total} frames.")._replace(progress=_bar(done, total))
 
 
 def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = False) -> RunView:
     """Show a sentence alone, or with a video that has no run yet."""
-    return RunView(status=say(status, is_problem=is_problem), progress=_bar(0, 1), player=pack_nothing(clip), scores="")
+    return RunView(
+        status=status_line(status, is_problem=is_problem), progress=_bar(0, 1), player=pack_nothing(clip), scores=""
+    )
 
 
 def _bar(done: int, total: int) -> str:

@@ -13,7 +13,7 @@ import gradio as gr
 
 from app.player.component import CSS as PLAYER_CSS
 from app.player.component import make_player
-from app.player.increments import Streams
+from app.player.increments import ActiveStreams
 from app.player.review_context import Desk
 from app.review_tab.api import answer
 from app.reviews.store import open_store
@@ -33,7 +33,10 @@ def main(folder: Path, port: int) -> None:
         with gr.Column(elem_id="stage"):
             video = gr.Video(str(videos[0]), show_label=False, interactive=False, buttons=[], elem_id="video")
             player = make_player(
-                video_id="video", elem_id="player", streams=Streams(), review=partial(_review, desk) if desk else None
+                video_id="video",
+                elem_id="player",
+                streams=ActiveStreams(),
+                review=partial(_review, desk) if desk else None,
             )
         page.load(partial(packs[0].read_text, encoding="utf-8"), None, player, show_progress="hidden")
         for button, path in zip(choices, (*packs, *videos), strict=True):

@@ -55,7 +55,7 @@ class Program:
         """Return all that it printed so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
-    def tell_stacks(self) -> str:
+    def dump_stacks(self) -> str:
         """Return the end of its output, with where each of its threads is now; what there is after two seconds."""
         before, until = len(self.output()), time.monotonic() + 2
         os.kill(self.pid, signal.SIGUSR1)

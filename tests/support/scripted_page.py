@@ -41,6 +41,6 @@ if __name__ == "__main__":
     with (
         patch("app.player.streaming.Streamer", ScriptedStreamer),
         patch("app.player.streaming.encode", _leave_alone),
-        patch("app.player.streaming.MOST_KEPT_VALUES", 0),
+        patch("app.player.streaming.MAX_RECORDED_VALUES", 0),
     ):
         sys.exit(main(sys.argv[1:]))

@@ -12,7 +12,7 @@ import gradio as gr
 
 from app.player.component import CSS as PLAYER_CSS
 from app.player.component import make_player
-from app.player.increments import Streams
+from app.player.increments import ActiveStreams
 from app.player.payload import pack_run
 from app.theme import CSS, make_theme
 from tests.support.long_run import make_long_run
@@ -25,7 +25,7 @@ class Scripted:
 
     def __init__(self, folder: Path) -> None:
         self.run = make_long_run(folder / "a.mp4", num_frames=NUM_FRAMES, num_turns=NUM_TURNS, num_steps=4)
-        self.streams = Streams()
+        self.streams = ActiveStreams()
         self.begin()
 
     def begin(self) -> str:

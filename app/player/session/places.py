@@ -1,7 +1,7 @@
 """Places that a reload, Back or a link comes back to: which video and run the page shows, as parameters of its address.
 
 A bundled video and its run are made again from their parameters. An upload, and a run of another task than the video's
-own, exist on this server alone: they are kept in ``Recent`` as long as there is room.
+own, exist on this server alone: they are kept in ``RecentSessions`` as long as there is room.
 """
 
 from collections import OrderedDict
@@ -18,23 +18,23 @@ from eval.data.samples import Sample
 MAX_CLIPS: Final = 100
 MAX_FRAMES: Final = 200_000
 """Outputs that are kept over all runs, about 100 MB."""
-Place = Mapping[str, str]
+UrlParams = Mapping[str, str]
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
 
 
-def place_of(clip: Clip) -> Place:
+def url_params(clip: Clip) -> UrlParams:
     """Return the parameters that name a video; nothing for one of a split that is not bundled."""
     if clip.content_digest:
         return {"upload": clip.video_id}
     return {"video": clip.name} if clip.is_bundled else {}
 
 
-def place_of_run(run: Run) -> Place:
+def run_url_params(run: Run) -> UrlParams:
     """Return the parameters that name a run: of a run folder its name, of all others their digest and thresholds."""
     if run.name:
         return {"video": run.clip.video_id, "saved": run.name}
-    clip = place_of(run.clip)
+    clip = url_params(run.clip)
     if not clip or (not run.outputs and run.is_finished):
         return clip
     return {
@@ -53,7 +53,7 @@ def has_own_task(run: Run) -> bool:
     return (sample.goal, sample.steps, sample.user_turns) == (run.task.goal, run.task.steps, run.task.user_turns)
 
 
-class Recent:
+class RecentSessions:
     """Uploads and runs that cannot be made again from an address; the ones used longest ago are forgotten first.
 
     A reference of an upload is kept for itself: another window may show the upload with another one, or without.

@@ -10,14 +10,14 @@ from weakref import ref
 
 from app.player.session.live_run import LiveRun
 
-BUDGET_BYTES = 4 * 2**30
+DEFAULT_BUDGET_BYTES = 4 * 2**30
 """Recordings of all windows together, unless the page is started with another budget."""
 
 
-class KeptRecordings:
+class RecordingCache:
     """Which windows keep a recording, the least recently used first. It keeps no window alive."""
 
-    def __init__(self, budget_bytes: int = BUDGET_BYTES) -> None:
+    def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._budget_bytes = budget_bytes
         self._kept: OrderedDict[int, tuple[ref[LiveRun], int]] = OrderedDict()
         self._lock = Lock()
@@ -26,14 +26,14 @@ class KeptRecordings:
     def num_bytes(self) -> int:
         """Bytes of all recordings that are kept."""
         with self._lock:
-            self._forget_gone()
+            self._drop_closed()
             return sum(size for _, size in self._kept.values())
 
     def keep(self, live: LiveRun) -> None:
         """Count the recording of a window as used now; give up others, or this one, until the budget is met."""
         with self._lock:
             self._kept.pop(id(live), None)
-            self._forget_gone()
+            self._drop_closed()
             if live.recording is None:
                 return
             self._kept[id(live)] = ref(live), live.recording.num_bytes
@@ -47,6 +47,6 @@ class KeptRecordings:
         live.recording = None
         self.keep(live)
 
-    def _forget_gone(self) -> None:
+    def _drop_closed(self) -> None:
         for key in [key for key, (window, _) in self._kept.items() if window() is None]:
             del self._kept[key]

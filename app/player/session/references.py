@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.formatting import clock
+from app.formatting import format_clock
 from app.videos import Clip
 from engine.video.reader import EPSILON_S
 from eval.data.loading import read_samples
@@ -17,7 +17,7 @@ from eval.data.samples import Sample
 
 MAX_BYTES = 20 * 2**20
 """Largest file of references that is taken, 20 MiB."""
-SHORTER_S = 1.0
+MAX_MISSING_S = 1.0
 """A video that is shorter than its reference by more seconds than this is probably another one."""
 
 
@@ -71,11 +71,11 @@ def digest_reference(clip: Clip) -> str:
 
 def describe_reference(clip: Clip, sample: Sample, path: Path) -> tuple[str, bool]:
     """Return a sentence about the reference of an upload, and whether it probably belongs to another video."""
-    said = f"{clip.name}, {clock(clip.duration_s)}, with {len(sample.turns)} reference turns of {path.name}."
+    said = f"{clip.name}, {format_clock(clip.duration_s)}, with {len(sample.turns)} reference turns of {path.name}."
     length_s = sample.num_frames / sample.fps
-    if length_s <= clip.duration_s + SHORTER_S:
+    if length_s <= clip.duration_s + MAX_MISSING_S:
         return f"{said} Press Run.", False
-    return f"{said} They are of a video of {clock(length_s)}: is this the right one?", True
+    return f"{said} They are of a video of {format_clock(length_s)}: is this the right one?", True
 
 
 def _find(samples: Sequence[Sample], clip: Clip, path: Path) -> Sample:

@@ -51,9 +51,9 @@ def stream_of(request: Request) -> Any:
 
 def wait_for_question(page: Page) -> Any:
     """Wait until the player asks for frames; return of which stream."""
-    with page.expect_request(lambda request: stream_of(request) is not None) as asked:
+    with page.expect_request(lambda request: stream_of(request) is not None) as requested:
         pass
-    return stream_of(asked.value)
+    return stream_of(requested.value)
 
 
 def compare_with_the_whole(page: Page) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from app.player.payload import pack_run
 from app.player.session.run import Run
 from app.reviews.events import name_events
 from app.reviews.store import ReviewStore, open_store
-from app.videos import clip_of
+from app.videos import sample_clip
 from engine.config import StreamConfig
 from engine.loading import load_model
 from engine.model.frame_encoder import encode
@@ -70,7 +70,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.mp4").symlink_to(sample.video_path.resolve())
         frames = encode(checkpoint, read_frames(sample.video_path, fps=sample.fps))
         outputs = tuple(Streamer(checkpoint, StreamConfig(lookahead=16)).run(frames, task_of(sample)))
-        clip = clip_of(sample, sample.video_path, is_bundled=True)
+        clip = sample_clip(sample, sample.video_path, is_bundled=True)
         run = Run(clip=clip, task=task_of(sample), config=StreamConfig(), outputs=outputs, is_finished=True)
         judged = judge_video(sample, outputs, encode=encoder.encode)
         events = name_events(name, outputs=outputs, references=name_turns(sample.turns), judged=judged)

@@ -1,4 +1,4 @@
-"""What all windows of the page share: the model, the bundled videos, caches and the text encoder."""
+"""Shared state of the page: the model, the bundled videos, caches and the text encoder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,31 +16,29 @@ from eval.runs.folder import versions
 
 @dataclass(frozen=True, kw_only=True)
 class AppContext:
-    """What all windows share."""
+    """Objects that all windows of the page share."""
 
     checkpoint: Checkpoint
-    """The model."""
     bundled_videos: BundledVideos
-    """The bundled videos."""
     copies: DisplayCopies
-    """Converted videos for display."""
+    """Browser-playable copies of videos."""
     encode: Encode
-    """Encoder that compares what was said with the reference."""
+    """Sentence encoder that compares generated texts with the reference."""
     max_duration_s: float
-    """Longest upload, in seconds."""
+    """Maximum duration of an upload, in seconds."""
     model_warning: str = ""
-    """What the page says of its model wherever a video of a user is shown; empty for a model of the user."""
+    """Warning about the model, shown with every upload; empty for a checkpoint other than the bundled one."""
     encoder: Mapping[str, str] = field(default_factory=dict)
-    """Name, version and digest of ``encode``, named as in ``metrics.json``."""
+    """Name, version and digest of ``encode``, with the keys of ``metrics.json``."""
     recent: RecentSessions = field(default_factory=RecentSessions)
-    """Uploads and runs that an address can come back to."""
+    """Uploads and runs that a link can reopen."""
     recordings: RecordingCache = field(default_factory=RecordingCache)
-    """What windows keep of their runs, under one budget."""
+    """Recordings of all windows, with one memory budget."""
     streams: ActiveStreams = field(default_factory=ActiveStreams)
-    """The runs that stream now, from which a player gets the frames that it missed."""
+    """Active streams, from which players fetch frames."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Checkpoint, device, versions and text encoder of the page's own runs, named as in ``run.json``."""
+        """Checkpoint, device, versions and text encoder of the page's runs, with the keys of ``run.json``."""
         device = self.checkpoint.model.device.type
         return {"checkpoint": self.checkpoint.name, "device": device, "versions": versions(), **self.encoder}

@@ -1,7 +1,7 @@
-"""The run that is shown, run again with the thresholds that a window asked for last.
+"""Exact re-runs of the displayed run with new thresholds.
 
-A window numbers its requests, and the latest counts. A run under way for an older request ends at its next frame and
-shows nothing. So at rest the sliders, the lanes, the scores and the status agree with one run.
+A window numbers its requests, and only the latest one is served. A re-run for an older request ends at its next frame
+and shows nothing. Once idle, the sliders, lanes, scores and status line therefore describe the same run.
 """
 
 import time
@@ -28,14 +28,13 @@ from engine.video.reader import read_frames
 from eval.data.json_fields import check_index
 
 STATUS_INTERVAL_S = 0.4
-"""Least time between two sentences about how far it is."""
+"""Minimum time between two progress messages, in seconds."""
 
 
 def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.EventData) -> RunView:
-    """Note the thresholds that a window asks for; ``rerun`` runs them when the model is free.
+    """Store the thresholds that a window requests; ``rerun`` applies them once the model is free.
 
-    The event has ``speak`` and ``update``, the ``ticket`` that numbers the requests of the window, and ``has_run``,
-    whether a run is shown.
+    The event has ``speak`` and ``update``, the request's number ``ticket``, and ``has_run``, whether a run is shown.
     """
     try:
         speak, update = (read_threshold(read_event(event, name), name) for name in ("speak", "update"))
@@ -45,26 +44,24 @@ def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.Even
     except ValueError as error:
         return show_status(as_sentence(error), is_problem=True)
     if live is None:
-        text = "There is no run to try other thresholds on: press Run."
+        text = "There is no run to apply thresholds to: press Run."
         return show_status(text, is_problem=True) if read_event(event, "has_run") else UNCHANGED
     if ticket <= live.ticket:
         return UNCHANGED
     live.requested, live.ticket = requested, ticket
     if live.run is None or not live.ended.is_set():
-        return UNCHANGED  # the run that waits or streams is shown first
+        return UNCHANGED  # wait until the queued or streaming run is shown
     if live.run.model_digest != context.checkpoint.digest:
-        return _refuse(
-            context, live, live.run, "this run is of another checkpoint than the page's, or of an older version"
-        )
+        return _refuse(context, live, live.run, "this run was made with a different checkpoint or an older version")
     if requested == live.run.thresholds:
-        return show_status(f"The run has these thresholds: {_describe(requested)}.")
+        return show_status(f"The run already has these thresholds: {_describe(requested)}.")
     return show_status(f"Waiting to run again with {_describe(requested)}.")
 
 
 def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
-    """Run the run that is shown again, exactly, with the thresholds asked for last, as far as it went.
+    """Re-run the displayed run with the requested thresholds, up to its last frame.
 
-    Yields nothing new if it has them already, and nothing more once others are asked for or another video is shown.
+    Yields ``UNCHANGED`` if the run already has them, and once newer thresholds are requested or the video changes.
     """
     if live is None or live.run is None or live.requested in (None, live.run.thresholds):
         yield UNCHANGED
@@ -72,7 +69,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
     run, requested = live.run, live.requested
     try:
         if run.model_digest != context.checkpoint.digest:
-            raise ValueError("this run is of another checkpoint than the page's, or of an older version")
+            raise ValueError("this run was made with a different checkpoint or an older version")
         began = shown = time.perf_counter()
         again, recording, steps = _start(context, live, run, requested)
         outputs: list[FrameOutput] = []
@@ -95,12 +92,12 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
     live.recording = recording
     context.recordings.keep(live)
     context.recent.keep_run(live.run)
-    said = f"Done: the same run with {_describe(requested)}, {len(outputs)} frames in {wall_s:.1f} s."
-    yield show_run(live.run, said, encode=context.encode, other=live.other, answers=live.ticket)
+    status = f"Done: the same run with {_describe(requested)}, {len(outputs)} frames in {wall_s:.1f} s."
+    yield show_run(live.run, status, encode=context.encode, other=live.other, answers=live.ticket)
 
 
 def _is_current(live: LiveRun, requested: Thresholds) -> bool:
-    """Whether the window still shows this run and has asked for no other thresholds."""
+    """Return whether the window still shows this run and has not requested newer thresholds."""
     return not live.is_cancelled and live.requested == requested
 
 
@@ -118,16 +115,16 @@ def _start(
 
 
 def _first(frames: Generator[FrameFeatures], count: int) -> Iterator[FrameFeatures]:
-    """Yield the first frames, then close their source."""
+    """Yield the first ``count`` frames, then close the source."""
     with closing(frames):
         yield from islice(frames, count)
 
 
 def _refuse(context: AppContext, live: LiveRun, run: Run, problem: str) -> RunView:
-    """Say why the run keeps its thresholds, and set what is shown back to them."""
+    """Show why the run keeps its thresholds, and reset the display to them."""
     live.requested = None
-    said = f"{as_sentence(problem)} It keeps {_describe(run.thresholds)}; press Run to run the video anew."
-    return show_run(run, said, encode=context.encode, is_problem=True, other=live.other, answers=live.ticket)
+    status = f"{as_sentence(problem)} It keeps {_describe(run.thresholds)}; press Run to run the video again."
+    return show_run(run, status, encode=context.encode, is_problem=True, other=live.other, answers=live.ticket)
 
 
 def _describe(thresholds: Thresholds) -> str:

@@ -1,7 +1,7 @@
-"""A run as it streams, from a click on Run to its end, and judged by another reference.
+"""Event handlers that stream a run, from the click on Run to its end, or score it against a different reference.
 
-Free functions from what is on the page to ``RunView``. They stream frame by frame, so a run can be watched, stopped and
-met under way; the player fetches the frames itself (``app.player.increments``), at most every 0.4 s.
+They yield ``RunView`` frame by frame, so that a run can be watched and stopped. The player fetches the frames itself
+(``app.player.increments``), at most every 0.4 s.
 """
 
 import math
@@ -35,11 +35,11 @@ from engine.video.reader import Frame, read_frames
 from eval.annotations.corrected_samples import apply_corrections
 
 STATUS_INTERVAL_S = 1.0
-"""The status line and the progress bar change at most once a second: each change makes the browser lay out the page."""
+"""Minimum time between updates of the status line and progress bar: each one triggers a layout of the whole page."""
 FRAMES_PER_PASS = 8
-"""Frames fed together; the result is the same for any number."""
+"""Look-ahead frames per forward pass; the result does not depend on it."""
 MAX_RECORDED_VALUES = 2**26
-"""Numbers of frame features that a window keeps, 256 MB, so that other thresholds run only what differs."""
+"""Maximum frame-feature values in a recording, 256 MB; without a recording, re-runs encode the video again."""
 
 
 def stream_run(
@@ -52,9 +52,9 @@ def stream_run(
     speak_threshold: float | None,
     update_threshold: float | None,
 ) -> Generator[RunView]:
-    """Stream the video through the model and show what it says as it says it; nothing unless a run was begun.
+    """Stream the video through the model and show its outputs as they arrive; nothing without a queued run.
 
-    Thresholds that were asked for while it waited count; later ones are for ``app.player.reruns``.
+    Thresholds that were requested while the run was queued apply; later ones are left to ``app.player.reruns``.
     """
     if live is None or live.is_started:
         yield UNCHANGED
@@ -76,7 +76,7 @@ def stream_run(
         )
         is_unscored = clip.sample is not None and task.steps != clip.sample.steps
         if is_unscored:
-            clip = replace(clip, sample=None)  # other steps than the reference's cannot be held against it
+            clip = replace(clip, sample=None)  # a reference with different steps cannot be compared
         digest = context.checkpoint.digest
         written = TaskText(goal=goal, steps=steps, user_turns=user_turns)
         live.run = Run(
@@ -96,25 +96,25 @@ def stream_run(
 def judge_against(
     context: AppContext, desk: Desk, live: LiveRun | None, event: gr.EventData, request: gr.Request
 ) -> RunView:
-    """Show the run judged by the reference as corrected, or by the source's; conflicts leave the source.
+    """Show the run scored against the corrected or the source reference; conflicting corrections are not applied.
 
-    A blind reviewer's own corrections count alone. A run that was replaced meanwhile is not shown again.
+    For a blind reviewer only their own corrections apply. A run that was replaced meanwhile is not shown again.
     """
     run, other = (live.run, live.other) if live else (None, None)
     sample = desk.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
     if run is None or sample is None or run.clip.sample is None:
-        return show_status("There is no run with a reference to judge: press Run.", is_problem=True)
+        return show_status("There is no run with a reference to score: press Run.", is_problem=True)
     if live is not None and live.increments is not None:
-        return show_status("The run still streams: it is judged by the reference that you chose once it ends.")
+        return show_status("The run is still streaming. It is scored against the chosen reference when it ends.")
     if not read_event(event, "corrected"):
-        return show_run(run, "Judged by the reference of the source.", encode=context.encode, other=other)
+        return show_run(run, "Scored against the source reference.", encode=context.encode, other=other)
     is_blind = desk.is_blind or bool(read_event(event, "is_blind"))
     only = (signed_in(request) or typed_name(read_event(event, "reviewer"))) if is_blind else None
     corrections = read_review(desk.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
     corrected = apply_corrections(sample, corrections)
     changed, conflicts = corrected.num_changed, len(corrected.conflicts)
-    said = f"Judged by the corrected reference; turns changed: {changed}, conflicts: {conflicts}."
-    view = show_run(run, said, encode=context.encode, corrected=corrected, other=other)
+    status = f"Scored against the corrected reference; turns changed: {changed}, conflicts: {conflicts}."
+    view = show_run(run, status, encode=context.encode, corrected=corrected, other=other)
     return view if live and live.run is run else judge_against(context, desk, live, event, request)
 
 
@@ -128,7 +128,9 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     else:
         outputs = Streamer(context.checkpoint, run.config).run(features, run.task)
     began = time.perf_counter()
-    increments = context.streams.begin(run)  # until the whole run is shown, the player may fetch the last frames
+    increments = context.streams.begin(
+        run
+    )  # kept until the whole run is shown: the player may still fetch the last frames
     reached = yield from _show_progress(live, run, outputs, increments)
     wall_s = time.perf_counter() - began
     if live.is_cancelled:
@@ -136,24 +138,27 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     context.recordings.keep(live)
     live.run = run = replace(run, outputs=reached, is_finished=True)
     context.recent.keep_run(run)
-    said = [f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s).", *damages]
+    messages = [
+        f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s).",
+        *damages,
+    ]
     if live.linked_digest not in (None, run.digest):
-        said.append("The link was made from another run: the checkpoint, the task, the settings or the version differ.")
-    is_problem = len(said) > 1
+        messages.append("The link refers to a different run: the checkpoint, task, settings or version differ.")
+    is_problem = len(messages) > 1
     if is_unscored:
-        said.append("Without scores: the steps are not those of the reference.")
+        messages.append("No scores: the steps differ from those of the reference.")
     if run.clip.content_digest and context.model_warning:
-        said.append(context.model_warning)
-    yield show_run(run, " ".join(said), encode=context.encode, is_problem=is_problem)
+        messages.append(context.model_warning)
+    yield show_run(run, " ".join(messages), encode=context.encode, is_problem=is_problem)
 
 
 def _show_progress(
     live: LiveRun, run: Run, outputs: Generator[FrameOutput], increments: StreamIncrements
 ) -> Generator[RunView, None, tuple[FrameOutput, ...]]:
-    """Show how far a run is, with work per update that does not grow with it; return the outputs that were reached."""
+    """Yield progress views whose cost does not grow with the run; return the outputs so far."""
     live.increments = increments
     began = time.perf_counter()
-    said = -math.inf
+    shown_at = -math.inf
     try:
         with closing(outputs):
             for output in map(check_probs, outputs):
@@ -161,8 +166,8 @@ def _show_progress(
                     break
                 increments.add(output)
                 now = time.perf_counter()
-                if now - said >= STATUS_INTERVAL_S:
-                    is_first, said = said == -math.inf, now
+                if now - shown_at >= STATUS_INTERVAL_S:
+                    is_first, shown_at = shown_at == -math.inf, now
                     rate = None if is_first else len(increments.outputs) / (now - began)
                     yield show_running(run.clip, increments, rate=rate)
     finally:
@@ -172,18 +177,21 @@ def _show_progress(
 
 
 def _can_record(context: AppContext, run: Run) -> bool:
-    """Whether a window may keep the frames of the run."""
+    """Return whether the frame features of a run are small enough for a recording."""
     model = context.checkpoint.model
     return run.clip.num_frames * model.tokens_per_frame * model.feature_dim <= MAX_RECORDED_VALUES
 
 
 def _checked_frames(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterator[Frame]:
-    """Read the frames; keep what is said of a damaged file as a sentence, refuse one that outruns its header."""
+    """Yield the frames of a clip, and append decoder warnings to ``damages``.
 
-    def on_damage(what: str) -> None:
-        damages.append(as_sentence(what))
+    Raises ``VideoError`` if an upload turns out longer than the limit, whatever its header declares.
+    """
+
+    def on_damage(warning: str) -> None:
+        damages.append(as_sentence(warning))
 
     for frame in read_frames(clip.path, fps=clip.fps, excerpt=clip.excerpt, on_damage=on_damage):
         if clip.content_digest and frame.time_s > max_duration_s:
-            raise VideoError(f"{clip.path}: goes on after the limit of {format_clock(max_duration_s)}; cut it")
+            raise VideoError(f"{clip.path}: is longer than the limit of {format_clock(max_duration_s)}; cut it")
         yield frame

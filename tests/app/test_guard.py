@@ -1,4 +1,4 @@
-"""What a foreign web page, a foreign host name and a program without end can do to the page: nothing."""
+"""Requests from foreign web pages, foreign host names and unbounded clients are refused."""
 
 import asyncio
 import json
@@ -129,7 +129,7 @@ def test_passwords_cannot_be_tried_without_end() -> None:
     assert tried == [400] * MAX_FAILURES
     refused = post(app, "/login", b"right", kind)
     assert refused.status_code == 429
-    assert "too many wrong passwords; try again in" in refused.json()["detail"]
+    assert "Too many wrong passwords; try again in" in refused.json()["detail"]
     other = guarded()
     for body in [b"wrong", b"right"] * MAX_FAILURES:
         assert post(other, "/login", body, kind).status_code in (200, 400)
@@ -215,7 +215,7 @@ def test_events_are_run_in_the_queue_alone(client: PageClient) -> None:
 
 
 def test_a_session_with_an_odd_name_disturbs_no_other(client: PageClient) -> None:
-    """Gradio would sum up all events after each, in a table that cannot hold half a surrogate pair."""
+    """Gradio would aggregate all events after each one, in a table that cannot hold unpaired surrogates."""
     event = client.find_event("chosen", "select")
     asked = {"fn_index": event["id"], "data": [None, "slow"], "session_hash": "\ud800"}
     reply = client.http.post("/gradio_api/queue/join", content=json.dumps(asked), headers={"content-type": JSON})

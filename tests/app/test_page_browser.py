@@ -27,7 +27,7 @@ def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.Tem
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """Open the page in a window of its own; nothing it loads may come from elsewhere."""
+    """Open the page in a new window; requests to foreign hosts fail the test."""
     window = browser.new_page(viewport={"width": 1440, "height": 900})
     asked: list[str] = []
     window.on("request", lambda request: asked.append(request.url))

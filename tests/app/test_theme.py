@@ -3,11 +3,11 @@ import pytest
 from app.theme import CHART_COLOURS, COLOURS, NON_TEXT_COLOURS
 
 LIGHT, DARK = "#ffffff", "#27272a"
-"""The theme's blocks: white, and neutral 800."""
+"""Block backgrounds of the theme: white, and neutral 800."""
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance of WCAG 2.1."""
+    """Return the relative luminance of WCAG 2.1."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,4 +1,4 @@
-"""Clips of a long video on the page: what plays, and what the model reads again, is the clip and nothing else."""
+"""Clips of a long video: the page plays, streams and inspects the clip only."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a window of the page works with, and the runs that it makes, without a browser."""
+"""The page's context, and runs of one window without a browser."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.fakes import count_letters
 
 
 def make_context(checkpoint: Path, manifest: Path, copies: Path) -> AppContext:
-    """Return the bench of a page with these bundled videos, which puts converted uploads into ``copies``."""
+    """Return the context of a page with the bundled videos of ``manifest``; converted uploads go to ``copies``."""
     return AppContext(
         checkpoint=load_model(checkpoint, device="cpu"),
         bundled_videos=read_bundled_videos(manifest),
@@ -30,7 +30,7 @@ def views(page: Page) -> tuple[ClipView, RunView, Buttons]:
 
 
 def open_upload(context: AppContext, path: Path, *, before: Clip | None = None) -> Page:
-    """Return what an upload shows that passes its check."""
+    """Check an upload, which must be accepted, and return the resulting views."""
     accepted = uploads.check_upload(context, None, before, str(path)).accepted
     assert isinstance(accepted, uploads.Accepted)
     return uploads.show_upload(context, None, before, accepted)

@@ -1,7 +1,7 @@
-"""A page with a video and the player alone, served from packed runs: starts in a few seconds, for tests and timing.
+"""A page with only a video and the player, served from packed runs: starts in a few seconds, for tests and timing.
 
-``python -m tests.support.player_page FOLDER PORT`` shows the first ``*.mp4`` and ``*.json`` of the folder; a button
-per file shows another. With a split ``reviews/split.json`` reviewers can judge it; the store is beside it.
+``python -m tests.support.player_page FOLDER PORT`` shows the first ``*.mp4`` and ``*.json`` of the folder; one
+button per file shows that file. A split ``reviews/split.json`` enables reviews, with the store next to it.
 """
 
 import sys

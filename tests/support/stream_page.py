@@ -1,7 +1,7 @@
-"""A page whose player shows a streaming run, one click at a time: ``python -m tests.support.stream_page FOLDER PORT``.
+"""A page whose player shows a streaming run, advanced by clicks: ``python -m tests.support.stream_page FOLDER PORT``.
 
-The folder has ``a.mp4``. ``step`` adds frames, ``burst`` adds many, ``whole`` sends the run so far packed as a whole,
-``begin`` begins again.
+The folder has ``a.mp4``. ``step`` adds frames, ``burst`` adds many, ``whole`` sends the complete run so far,
+``begin`` restarts.
 """
 
 import sys
@@ -21,7 +21,7 @@ NUM_FRAMES, NUM_TURNS, STEP = 2000, 900, 7
 
 
 class Scripted:
-    """A run that streams as the buttons say."""
+    """A streaming run that is advanced by the buttons."""
 
     def __init__(self, folder: Path) -> None:
         self.run = make_long_run(folder / "a.mp4", num_frames=NUM_FRAMES, num_turns=NUM_TURNS, num_steps=4)

@@ -1,4 +1,4 @@
-"""Videos chosen, uploaded and linked to, as one window sees them."""
+"""Chosen, uploaded and linked videos in one window."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.Tem
 
 
 def upload(context: AppContext, path: Path) -> tuple[Clip | None, str]:
-    """Upload a file to a page without a video; return what it becomes, if it is accepted, and the status line."""
+    """Upload a file to a page without a video; return the clip if it is accepted, and the status line."""
     check = page_uploads.check_upload(context, None, None, str(path))
     if not isinstance(check.accepted, page_uploads.Accepted):
         return None, check.status.value
@@ -65,7 +65,7 @@ def test_a_missing_manifest_leaves_the_page_to_uploads(context: AppContext, tmp_
     bundled_videos = read_bundled_videos(tmp_path / "absent.json")
     alone = replace(context, bundled_videos=bundled_videos)
     _, run_view, _ = views(handlers.choose_bundled(alone, None, None))
-    assert "absent.json is not there. Upload a video instead." in run_view.status.value
+    assert "absent.json does not exist. Upload a video instead." in run_view.status.value
     clip, status = upload(alone, uploads.good)
     assert clip is not None
     assert status.startswith("Lok 組み立て <b>1 & 2.mp4, 0:40.")
@@ -168,7 +168,7 @@ def test_an_upload_longer_than_its_header_says_is_cut_at_the_limit(context: AppC
     clip, _ = upload(context, uploads.good)
     short = replace(context, max_duration_s=3)
     last = list(run_views(short, clip, LiveRun(), speak_threshold=1, update_threshold=1))[-1]
-    assert "goes on after the limit of 0:03" in last.status.value
+    assert "is longer than the limit of 0:03" in last.status.value
 
 
 @pytest.mark.filterwarnings("default::engine.video.reader.VideoWarning")  # of the copy for display; the run's is shown
@@ -213,7 +213,7 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppCont
     assert Path(clip_view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
     boxes = {"user_turns": clip_view.user_turns, "speak_threshold": 0.4, "update_threshold": 0.6}
     last = list(run_views(context, clip_view.clip, buttons.live, **boxes))[-1]
-    assert "The link was made from another run" in last.status.value
+    assert "The link refers to a different run" in last.status.value
     assert buttons.live.run is not None
     page = handlers.open_page(context, None, "truck-1", {**link, "run": buttons.live.run.digest})
     live = views(page)[2].live
@@ -231,7 +231,7 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppCont
 )
 def test_a_link_that_leads_nowhere_says_so(context: AppContext, link: dict[str, str], words: str) -> None:
     clip_view, run_view, buttons = views(handlers.open_page(context, None, "truck-1", link))
-    assert run_view.status.value.startswith("⚠ the link leads nowhere: ")
+    assert run_view.status.value.startswith("⚠ the link cannot be opened: ")
     assert words in run_view.status.value
     assert clip_view.clip is not None
     assert buttons.live is None

@@ -1,4 +1,4 @@
-"""Increments of a run that streams: constant work per update, and all that the whole pack has."""
+"""Increments of a streaming run: constant cost per update, and complete data."""
 
 import base64
 import gc

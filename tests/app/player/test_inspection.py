@@ -1,4 +1,4 @@
-"""What the model read at a frame of the run in the player, as one window asks for it."""
+"""Inspection of a frame of the displayed run in one window."""
 
 import json
 import re
@@ -51,13 +51,13 @@ def test_a_frame_of_the_run_is_inspected_with_or_without_what_the_window_keeps(c
 def test_a_frame_that_is_not_there_is_refused_in_a_sentence(context: AppContext, frame: object) -> None:
     live = LiveRun()
     list(run_views(context, context.bundled_videos.clips[0], live, speak_threshold=1.0, update_threshold=1.0))
-    assert ask(context, live, frame)["error"] == "there is no such frame; the run has 12."
+    assert ask(context, live, frame)["error"] == "there is no such frame; the run has 12 frames."
 
 
 def test_a_run_that_cannot_be_followed_is_refused_in_a_sentence(context: AppContext, tmp_path: Path) -> None:
     assert "there is no finished run" in ask(context, None, 0)["error"]
     other = LiveRun.finished(replace(make_run(tmp_path), model_digest="other"))
-    assert "another checkpoint than the page's" in ask(context, other, 0)["error"]
+    assert "made with a different checkpoint" in ask(context, other, 0)["error"]
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_a_miss_shows_the_highest_probability_near_it_and_tokens_stay_text(
 
 
 def give_inspection(page: Page, run: str, frame: int, *, tokens: int = 1) -> None:
-    """Answer what the page asks, with as many tokens that were chosen and one that was forced."""
+    """Answer the page's request with ``tokens`` chosen tokens and one forced token."""
     token = {
         "id": 7, "text": HOSTILE, "logprob": -0.25, "best": HOSTILE, "best_logprob": -0.25,
         "is_chosen": True, "is_fed": True,

@@ -45,7 +45,7 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """Open the player; nothing may be asked of another host, and no script may fail."""
+    """Open the player; requests to foreign hosts and script errors fail the test."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     requested, wrong = list[str](), list[str]()
     page.on("request", lambda request: requested.append(request.url))
@@ -75,7 +75,7 @@ def wait_for_time(page: Page, time_s: float) -> None:
 
 
 def cues(page: Page) -> list[list[Any]]:
-    """Return start, end and text of the captions that are over the video."""
+    """Return start, end and text of the captions on the video."""
     found: list[list[Any]] = page.evaluate("""
         [...document.querySelector('#video video').textTracks].filter((track) => track.mode === 'showing')
             .flatMap((track) => [...track.cues]).map((cue) => [cue.startTime, cue.endTime, cue.text.trim()])""")

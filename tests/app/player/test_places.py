@@ -1,4 +1,4 @@
-"""What the address of the page comes back to: bundled videos, uploads, and runs that only this server has."""
+"""URL parameters reopen bundled videos, uploads, and runs that only this server has."""
 
 import json
 import shutil
@@ -53,7 +53,7 @@ def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContex
     clip_view, run_view, buttons = views(page)
     assert (clip_view.clip, clip_view.chosen) == (clip, None)
     assert (clip_view.goal, clip_view.steps, clip_view.user_turns) == ("my goal", "S1: look", "1: Next?")
-    assert run_view.status.value == "mine.mp4, 0:06, the run as it was. Press N for the next failure."
+    assert run_view.status.value == "mine.mp4, 0:06, the earlier run. Press N for the next failure."
     assert json.loads(run_view.player)["run"] == done.digest
     assert buttons.live.run is done
     assert page[14:] == (0.3, 0.5)
@@ -64,7 +64,7 @@ def test_an_upload_without_a_run_is_there_again(context: AppContext, clip: Clip)
     assert run_view.status.value == "mine.mp4, 0:06. Press Run."
     assert json.loads(run_view.player) == {"nothing": True, "place": {"upload": clip.video_id}}
     run_view = views(handlers.open_page(context, None, None, {"upload": clip.video_id, "run": "gone"}))[1]
-    assert run_view.status.value == "mine.mp4, 0:06. Its run is not kept any more. Press Run."
+    assert run_view.status.value == "mine.mp4, 0:06. Its run is no longer available. Press Run."
 
 
 def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Clip) -> None:
@@ -72,7 +72,7 @@ def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Cl
     for video_id in (clip.video_id, "other.mp4 12345678"):
         clip_view, run_view, _ = views(handlers.open_page(context, None, "truck-1", {"upload": video_id}))
         assert run_view.status.value == (
-            f"⚠ the link leads nowhere: this server does not have the upload {video_id} any more; upload it again."
+            f"⚠ the link cannot be opened: the upload {video_id} is no longer on this server; upload it again."
         )
         assert clip_view.clip == context.bundled_videos.find("truck-1")
 

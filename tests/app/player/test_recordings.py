@@ -1,4 +1,4 @@
-"""What windows keep of their runs: within a budget, and no longer than the window is open."""
+"""Recordings stay within a memory budget and are released when their window closes."""
 
 import gc
 import time

@@ -1,4 +1,4 @@
-"""References that a user brings along to an upload, as one window sees them."""
+"""References that a user adds to an upload, in one window."""
 
 import json
 import shutil
@@ -103,7 +103,7 @@ def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does
     take: Take, context: AppContext, clip: Clip, sample: Sample, tmp_path: Path
 ) -> None:
     def ask(shown: Clip | None, *actions: dict[str, Any]) -> Answer:
-        """Ask as a window that shows an upload does."""
+        """Send the review request of a window that shows an upload."""
         assert shown is not None
         reference = digest_reference(shown)
         requested = {"video_id": shown.video_id, "reviewer": "ann", "is_blind": False, "has_layer": None}
@@ -146,7 +146,7 @@ def test_a_reference_that_is_longer_than_the_upload_is_asked_about(
     write_samples(tmp_path / "own.json", [replace(sample, num_frames=60)], form="manifest")
     said = take(clip, tmp_path / "own.json")[1].status.value
     assert said.startswith("⚠ mine.mp4, 0:06")
-    assert said.endswith("They are of a video of 0:30: is this the right one?")
+    assert said.endswith("The reference covers a video of 0:30. Is this the right file?")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Exact runs with other thresholds: the latest request counts, and what is shown agrees with one run."""
+"""Exact re-runs with new thresholds: the latest request counts, and the display agrees with one run."""
 
 import json
 import shutil
@@ -97,7 +97,10 @@ def test_a_request_that_was_overtaken_counts_no_more(context: AppContext, live: 
 
 def test_back_to_the_thresholds_of_the_run_needs_no_other_run(context: AppContext, live: LiveRun) -> None:
     ask(context, live, 0.0, 0.0)
-    assert ask(context, live, 0.5, 0.5, ticket=2).status.value == "The run has these thresholds: speak 0.5, update 0.5."
+    assert (
+        ask(context, live, 0.5, 0.5, ticket=2).status.value
+        == "The run already has these thresholds: speak 0.5, update 0.5."
+    )
     assert rerun(context, live) == UNCHANGED
 
 
@@ -167,8 +170,8 @@ def test_a_run_of_another_checkpoint_keeps_its_thresholds_and_the_page_says_so(
     foreign = LiveRun.finished(run, other=replace(run, name="second"))
     view = ask(context, foreign, 0.0, 1.0, ticket=3)
     assert view.status.value == (
-        "⚠ this run is of another checkpoint than the page's, or of an older version. It keeps speak 0.5, update 0.5; "
-        "press Run to run the video anew."
+        "⚠ this run was made with a different checkpoint or an older version. It keeps speak 0.5, update 0.5; "
+        "press Run to run the video again."
     )
     shown = json.loads(view.player)
     assert (shown["thresholds"], shown["answers"]) == ({"speak": 0.5, "update": 0.5}, 3)
@@ -204,7 +207,7 @@ def test_a_rerun_is_of_this_page_and_no_more_once_another_video_is_shown(context
     assert list(run_views(context, run.clip, LiveRun.finished(run))) == [UNCHANGED]  # Run was not pressed for it
 
 
-@pytest.mark.parametrize(("has_run", "words"), [(True, "There is no run to try other thresholds on"), (False, "")])
+@pytest.mark.parametrize(("has_run", "words"), [(True, "There is no run to apply thresholds to"), (False, "")])
 def test_without_a_run_nothing_is_run(context: AppContext, words: str, *, has_run: bool) -> None:
     view = ask(context, None, 0.4, 0.6, has_run=has_run)
     assert words in view.status.value if words else view == UNCHANGED

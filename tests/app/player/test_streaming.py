@@ -1,4 +1,4 @@
-"""Runs of one window: begun, stopped, run again, judged."""
+"""Runs of one window: started, stopped, re-run and scored."""
 
 import base64
 import itertools
@@ -202,13 +202,13 @@ def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppC
         correction = Correction(reviewer="ann", kind="delete", turn=name)
         store.append(Action(kind="correction", reviewer="ann", video_id=clip.name, correction=correction))
         said, packed = judge(corrected=True)
-        assert said == "Judged by the corrected reference; turns changed: 1, conflicts: 0."
+        assert said == "Scored against the corrected reference; turns changed: 1, conflicts: 0."
         assert len(packed["references"]) == len(clip.sample.turns) - 1
         keys = [event["key"] for event in json.loads(last.player)["events"] if event["kind"] == "reference"]
         left = [event["key"] for event in packed["events"] if event["kind"] == "reference"]
         assert left == keys[1:]  # the others keep their names
         said, packed = judge(corrected=False)
-        assert "of the source" in said
+        assert "the source reference" in said
         assert packed["references"] == json.loads(last.player)["references"]
         said, packed = judge(corrected=True, is_blind=True)
         assert "turns changed: 0" in said

@@ -40,7 +40,7 @@ def output(
 
 @pytest.fixture
 def run() -> Run:
-    """Four frames at 2 fps: S1 starts one frame late, a malformed text and an illegal update follow."""
+    """Return four frames at 2 fps: S1 starts one frame late, followed by a malformed and an illegal update."""
     turns = (
         Turn(time_s=0.5, role="update", text="S1->start"),
         Turn(time_s=1.0, role="user", text="What is next?"),

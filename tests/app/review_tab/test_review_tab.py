@@ -437,12 +437,12 @@ def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"ann:secret\nsecret\n", "line 2 is not written name:password"),
+        (b"ann:secret\nsecret\n", "line 2 is not of the form name:password"),
         (b":secret\n", "line 1 is not"),
         (b"ann:\n", "line 1 is not"),
         (b"ann :secret\n", "line 1 is not"),
-        (b"ann:secret\nann:secret2\n", "line 2 names somebody for a second time"),
-        (b"\n", "names nobody"),
+        (b"ann:secret\nann:secret2\n", "line 2 repeats a name"),
+        (b"\n", "has no users"),
         (b"ann:secret\xff\n", "no text in UTF-8"),
     ],
 )

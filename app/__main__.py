@@ -73,33 +73,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Load the model and serve. Raises ``ValueError`` when the port is taken, and the errors of ``load_model``."""
+    """Load the model and serve. Raises ``ValueError`` if the port is taken, and the errors of ``load_model``."""
     if not options.max_minutes > 0:
         raise ValueError(f"--max-minutes must be positive; got {options.max_minutes:g}")
     if not options.max_upload_mb > 0:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
     _check_address(options.host, options.port)
     users = read_users(options.auth) if options.auth else None
-    bundled_videos = read_bundled_videos(options.data)
     store_location = check_place(options.reviews) if options.reviews else options.runs / STORE.name
     with serving_folder() as folder, open_store(store_location) as store:
-        checkpoint = load_model(
-            options.checkpoint,
-            device=options.device,
-            heads=options.heads,
-            allow_untrained_heads=options.allow_untrained_heads,
-        )
-        encoder = load_encoder()
-        context = AppContext(
-            checkpoint=checkpoint,
-            bundled_videos=bundled_videos,
-            copies=DisplayCopies(folder),
-            encode=encoder.encode,
-            encoder=encoder.settings(),
-            model_warning=BUNDLED_MODEL_WARNING if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
-            max_duration_s=60 * options.max_minutes,
-            recordings=RecordingCache(options.keep_mb * 2**20),
-        )
+        context = _load_context(options, folder)
         private = (*store.files, *filter(None, [options.auth]))
         splits = read_splits(
             [options.data.with_name(f"{name}.json") for name in DEFAULT_SPLITS], options.split, videos=options.videos
@@ -117,7 +100,12 @@ def serve(options: argparse.Namespace) -> None:
         desk = Desk(
             store=store, splits=_reviewable_splits(splits, options.data), recent=context.recent, is_blind=options.blind
         )
-        messages = [f"StepScope: http://{options.host}:{options.port}", bundled_videos.notice, store.notice, *problems]
+        messages = [
+            f"StepScope: http://{options.host}:{options.port}",
+            context.bundled_videos.notice,
+            store.notice,
+            *problems,
+        ]
         print(*filter(None, messages), sep="\n", flush=True)
         rules = HostRules.from_options(options.host, options.allowed_host)
         os.environ.update(GRADIO_ANALYTICS_OPTIONS)
@@ -136,6 +124,27 @@ def serve(options: argparse.Namespace) -> None:
             ssr_mode=False,
             quiet=True,
         )
+
+
+def _load_context(options: argparse.Namespace, folder: Path) -> AppContext:
+    """Load the model and the bundled videos; transcoded videos go to ``folder``."""
+    checkpoint = load_model(
+        options.checkpoint,
+        device=options.device,
+        heads=options.heads,
+        allow_untrained_heads=options.allow_untrained_heads,
+    )
+    encoder = load_encoder()
+    return AppContext(
+        checkpoint=checkpoint,
+        bundled_videos=read_bundled_videos(options.data),
+        copies=DisplayCopies(folder),
+        encode=encoder.encode,
+        encoder=encoder.settings(),
+        model_warning=BUNDLED_MODEL_WARNING if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
+        max_duration_s=60 * options.max_minutes,
+        recordings=RecordingCache(options.keep_mb * 2**20),
+    )
 
 
 def _reviewable_splits(splits: MutableMapping[str, Split], data: Path) -> Mapping[str, Split]:

@@ -108,7 +108,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
         "policy": run.config.decision_policy,
         "refresh_at": run.config.refresh_at,
         "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
-        "task": asdict(run.written or write_task(run.task)),
+        "task": asdict(run.typed_task or write_task(run.task)),
         "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
         "state_words": list(STATE_WORDS.values()),
         **pack_outputs(outputs),

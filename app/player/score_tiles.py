@@ -27,7 +27,7 @@ HEADLINES: Final = (
 )
 """Metrics that are always shown."""
 TEACHER_FORCED: Final = tuple(f"live_{name}" for name in SCORES if name != "frame_diff")
-"""Metrics of the teacher-forced pass, shown if there was one."""
+"""Metrics of the teacher-forced pass, shown for runs that have one."""
 _TEMPLATE: Final = Environment(autoescape=True, undefined=StrictUndefined).from_string(
     (Path(__file__).parent / "static" / "score_tiles.html").read_text(encoding="utf-8")
 )

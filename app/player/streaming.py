@@ -78,9 +78,9 @@ def stream_run(
         if is_unscored:
             clip = replace(clip, sample=None)  # a reference with different steps cannot be compared
         digest = context.checkpoint.digest
-        written = TaskText(goal=goal, steps=steps, user_turns=user_turns)
+        typed_task = TaskText(goal=goal, steps=steps, user_turns=user_turns)
         live.run = Run(
-            clip=clip, task=task, config=config, written=written, model_digest=digest, settings=context.settings
+            clip=clip, task=task, config=config, typed_task=typed_task, model_digest=digest, settings=context.settings
         )
         yield from _stream_frames(context, live, live.run, is_unscored=is_unscored)
     except (EngineError, ValueError) as error:
@@ -128,9 +128,8 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     else:
         outputs = Streamer(context.checkpoint, run.config).run(features, run.task)
     began = time.perf_counter()
-    increments = context.streams.begin(
-        run
-    )  # kept until the whole run is shown: the player may still fetch the last frames
+    # The stream stays registered until the whole run is shown: the player may still fetch the last frames.
+    increments = context.streams.begin(run)
     reached = yield from _show_progress(live, run, outputs, increments)
     wall_s = time.perf_counter() - began
     if live.is_cancelled:

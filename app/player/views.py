@@ -86,7 +86,7 @@ def show_clip(clip: Clip, video: Path, *, chosen: Any) -> ClipView:
 def task_boxes(source: Run | Sample | Task) -> dict[str, str]:
     """Return the texts of the task boxes: ``goal``, ``steps``, ``user_turns``."""
     if isinstance(source, Run):
-        return asdict(source.written or write_task(source.task))
+        return asdict(source.typed_task or write_task(source.task))
     return asdict(write_task(task_of(source) if isinstance(source, Sample) else source))
 
 

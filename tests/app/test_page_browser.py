@@ -168,7 +168,7 @@ def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -
     assert page.evaluate("window.hacked === undefined && !document.querySelector('img[src=x]')")
 
 
-def test_a_slider_that_is_let_go_runs_again_and_a_link_leads_back(page: Page, browser: Browser, address: str) -> None:
+def test_a_released_slider_runs_again_and_a_link_leads_back(page: Page, browser: Browser, address: str) -> None:
     run(page)
     page.fill("#update_threshold input[type=number]", "1")
     page.wait_for_function("document.querySelector('.ss').inspect().isPreview")

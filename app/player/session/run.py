@@ -52,7 +52,7 @@ class Run:
     """Goal, steps and user turns at the start of the run."""
     config: StreamConfig
     """Settings at the start of the run."""
-    written: TaskText | None = None
+    typed_task: TaskText | None = None
     """The task as typed; None if it was not typed on the page."""
     model_digest: str = ""
     """Digest of the checkpoint."""

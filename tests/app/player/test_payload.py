@@ -197,7 +197,7 @@ def test_next_failure_visits_every_failure_in_order(page: Page, folder: Path) ->
         assert page.locator(".ss-failure b").inner_text()[2:] == failure.kind
 
 
-def test_a_threshold_asks_the_server_once_when_it_is_let_go(page: Page) -> None:
+def test_a_threshold_asks_the_server_once_on_release(page: Page) -> None:
     requested = count_requests(page)
     row = next(row for row in inspect(page)["rows"] if row.get("name") == "speak")
     box = page.locator(".ss-canvas").bounding_box()
@@ -218,7 +218,7 @@ def test_a_threshold_asks_the_server_once_when_it_is_let_go(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_a_slider_of_the_page_previews_and_is_let_go_after_a_pause(page: Page) -> None:
+def test_a_slider_of_the_page_previews_and_is_released_after_a_pause(page: Page) -> None:
     move = "(update) => document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {speak: 0.5, update}}))"
     requested = count_requests(page)
     for value in (0.6, 0.7, 0.8):

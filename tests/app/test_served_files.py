@@ -142,7 +142,7 @@ def test_a_fifo_or_a_folder_is_refused_without_being_opened(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "pipe.mp4")
     cache = DisplayCopies(tmp_path)
     for path in (tmp_path / "pipe.mp4", tmp_path, Path("/dev/zero")):
-        with pytest.raises(VideoError, match="not a file"):
+        with pytest.raises(VideoError, match="not a regular file"):
             cache.find_or_convert(path)
     with pytest.raises(VideoError, match="No such file"):
         cache.find_or_convert(tmp_path / "none.mp4")

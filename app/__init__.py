@@ -1,4 +1,4 @@
-"""The page: pixels and clicks. Nothing of it reports home: Gradio's analytics are off before Gradio is imported."""
+"""The web page. Gradio's analytics are switched off before Gradio is imported."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""Command line of the page: loads the model once and serves on this machine.
+"""Serve the page: load the model once and listen on this machine.
 
-Exit codes: 0 all well; 2 wrong use or a world that does not fit, with one line why.
+Exit codes: 0 success; 2 wrong use or environment, with a one-line reason.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from app.guard import LOOPBACK, HostRules, RequestGuard
 from app.identity import read_users
 from app.page import build_page
 from app.player.component import CSS as PLAYER_CSS
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.review_context import Desk
-from app.player.session.recordings import BUDGET_BYTES, KeptRecordings
+from app.player.session.recordings import DEFAULT_BUDGET_BYTES, RecordingCache
 from app.reviews.store import check_place, open_store
 from app.theme import CSS, make_theme
 from app.transcode import DisplayCopies, serving_folder
-from app.videos import MAX_UPLOAD_BYTES, read_demos, read_splits
+from app.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
 from engine.errors import EngineError
 from engine.loading import load_model
 from eval.data.loading import read_split
@@ -47,13 +47,13 @@ from eval.runs.worker import Work
 
 ASSETS = Path(__file__).parent.parent / "assets"
 BUNDLED = ASSETS / "checkpoint"
-LIMITS = "The bundled model knows nothing but its own drawings: on any other video it writes nonsense."
-OFFERED = ("test", "val")
-"""Splits that are looked for beside the bundled videos."""
-NO_SUMMARY = {"GRADIO_ANALYTICS_CACHE_FREQUENCY": str(2**53), "GRADIO_ANALYTICS_MAX_EVENTS": "1"}
-"""Keeps Gradio from summing up all its events after each: nobody sees the sum, and one odd session broke it for all."""
-MOST_WAITING = 100
-"""Events that wait for their turn; who comes then is asked to try again."""
+BUNDLED_MODEL_WARNING = "The bundled model was trained on drawings only. On other videos its output is meaningless."
+DEFAULT_SPLITS = ("test", "val")
+"""Names of splits that are loaded if their files lie next to ``--data``."""
+GRADIO_ANALYTICS_OPTIONS = {"GRADIO_ANALYTICS_CACHE_FREQUENCY": str(2**53), "GRADIO_ANALYTICS_MAX_EVENTS": "1"}
+"""Stop Gradio from aggregating all events after each one: the result is unused, and a malformed session broke it."""
+MAX_QUEUED_EVENTS = 100
+"""Maximum number of queued events; further events are refused with a request to try again."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,40 +73,23 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Load the model and serve. Raises ``ValueError`` when the port is taken, and the errors of ``load_model``."""
+    """Load the model and serve. Raises ``ValueError`` if the port is taken, and the errors of ``load_model``."""
     if not options.max_minutes > 0:
         raise ValueError(f"--max-minutes must be positive; got {options.max_minutes:g}")
     if not options.max_upload_mb > 0:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
     _check_address(options.host, options.port)
     users = read_users(options.auth) if options.auth else None
-    demos = read_demos(options.data)
-    where = check_place(options.reviews) if options.reviews else options.runs / STORE.name
-    with serving_folder() as folder, open_store(where) as store:
-        checkpoint = load_model(
-            options.checkpoint,
-            device=options.device,
-            heads=options.heads,
-            allow_untrained_heads=options.allow_untrained_heads,
-        )
-        encoder = load_encoder()
-        bench = Bench(
-            checkpoint=checkpoint,
-            demos=demos,
-            copies=DisplayCopies(folder),
-            encode=encoder.encode,
-            encoder=encoder.settings(),
-            limits=LIMITS if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
-            max_duration_s=60 * options.max_minutes,
-            recordings=KeptRecordings(options.keep_mb * 2**20),
-        )
+    store_location = check_place(options.reviews) if options.reviews else options.runs / STORE.name
+    with serving_folder() as folder, open_store(store_location) as store:
+        context = _load_context(options, folder)
         private = (*store.files, *filter(None, [options.auth]))
         splits = read_splits(
-            [options.data.with_name(f"{name}.json") for name in OFFERED], options.split, videos=options.videos
+            [options.data.with_name(f"{name}.json") for name in DEFAULT_SPLITS], options.split, videos=options.videos
         )
         problems = read_kept(splits, options.runs / OWN_SPLITS)
         batches = Batches(
-            jobs=Jobs(encode=bench.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=bench.encoder),
+            jobs=Jobs(encode=context.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=context.encoder),
             splits=splits,
             runs=options.runs.resolve(),
             work=Work(checkpoint=str(options.checkpoint), heads=options.heads),
@@ -114,12 +97,19 @@ def serve(options: argparse.Namespace) -> None:
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),
         )
-        desk = Desk(store=store, splits=_reviewed(splits, options.data), recent=bench.recent, is_blind=options.blind)
-        said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, store.notice, *problems]
-        print(*filter(None, said), sep="\n", flush=True)
-        rules = HostRules.read(options.host, options.allowed_host)
-        os.environ.update(NO_SUMMARY)
-        build_page(bench, batches, desk).queue(max_size=MOST_WAITING).launch(
+        desk = Desk(
+            store=store, splits=_reviewable_splits(splits, options.data), recent=context.recent, is_blind=options.blind
+        )
+        messages = [
+            f"StepScope: http://{options.host}:{options.port}",
+            context.bundled_videos.notice,
+            store.notice,
+            *problems,
+        ]
+        print(*filter(None, messages), sep="\n", flush=True)
+        rules = HostRules.from_options(options.host, options.allowed_host)
+        os.environ.update(GRADIO_ANALYTICS_OPTIONS)
+        build_page(context, batches, desk).queue(max_size=MAX_QUEUED_EVENTS).launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)]},
             auth=users,
             server_name=options.host,
@@ -136,26 +126,47 @@ def serve(options: argparse.Namespace) -> None:
         )
 
 
-def _reviewed(splits: MutableMapping[str, Split], data: Path) -> Mapping[str, Split]:
-    """Return the splits with that of the bundled videos; why that cannot be read, the page says."""
+def _load_context(options: argparse.Namespace, folder: Path) -> AppContext:
+    """Load the model and the bundled videos; transcoded videos go to ``folder``."""
+    checkpoint = load_model(
+        options.checkpoint,
+        device=options.device,
+        heads=options.heads,
+        allow_untrained_heads=options.allow_untrained_heads,
+    )
+    encoder = load_encoder()
+    return AppContext(
+        checkpoint=checkpoint,
+        bundled_videos=read_bundled_videos(options.data),
+        copies=DisplayCopies(folder),
+        encode=encoder.encode,
+        encoder=encoder.settings(),
+        model_warning=BUNDLED_MODEL_WARNING if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
+        max_duration_s=60 * options.max_minutes,
+        recordings=RecordingCache(options.keep_mb * 2**20),
+    )
+
+
+def _reviewable_splits(splits: MutableMapping[str, Split], data: Path) -> Mapping[str, Split]:
+    """Return the splits including the bundled one; the page reports separately why that one cannot be read."""
     if data.stem in splits or not data.is_file():
         return splits
     try:
-        return ChainMap(splits, {data.stem: read_split(data)})  # it shows splits that are added later
+        return ChainMap(splits, {data.stem: read_split(data)})  # a view: it includes splits that are added later
     except ValueError:
         return splits
 
 
 def _check_address(host: str, port: int) -> None:
-    """Try the address before the model is loaded. Raises ``ValueError``."""
+    """Raise ``ValueError`` if the address cannot be bound; called before the model is loaded."""
     if not 0 < port < 65536:
-        raise ValueError(f"--port must lie between 1 and 65535; got {port}")
+        raise ValueError(f"--port must be between 1 and 65535; got {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
-        why = f"port {port} is taken" if error.errno == errno.EADDRINUSE else error.strerror
-        raise ValueError(f"cannot serve on {host}: {why}; give another --port or --host") from error
+        reason = f"port {port} is taken" if error.errno == errno.EADDRINUSE else error.strerror
+        raise ValueError(f"cannot serve on {host}: {reason}; give another --port or --host") from error
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -167,39 +178,54 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="another host name under which the page is opened, as of a proxy; .example.org for all that end so; "
+        help="additional host name of the page, for example that of a proxy; .example.org allows all subdomains; "
         "may be repeated",
     )
-    parser.add_argument("--data", type=Path, default=ASSETS / "demo" / "test.json", help="manifest of bundled videos")
+    parser.add_argument(
+        "--data", type=Path, default=ASSETS / "demo" / "test.json", help="manifest of the bundled videos"
+    )
     parser.add_argument(
         "--split",
         type=Path,
         action="append",
         default=[],
-        help="another split for batch and reviews (beside test.json and val.json next to --data); may be repeated",
+        help="additional split for batch runs and reviews (test.json and val.json next to --data are always loaded); "
+        "may be repeated",
     )
     parser.add_argument(
         "--videos",
         type=Path,
         metavar="DIR",
-        help="folder of the videos of --split where its records have no video_path, as of python -m eval run",
+        help="folder with the videos of --split if its records have no video_path, as in python -m eval run",
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of run folders (default: %(default)s)")
-    parser.add_argument("--reviews", help=f"store: a file, or an SQLAlchemy URL (default: {STORE.name} in --runs)")
-    parser.add_argument("--blind", action="store_true", help="no reviewer sees what another says")
-    parser.add_argument("--auth", type=Path, metavar="FILE", help="who may come in: lines of name:password")
-    parser.add_argument("--checkpoint", default=ASSETS / "checkpoint", help="folder or hub id")
-    parser.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
-    parser.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
-    parser.add_argument("--max-minutes", type=float, default=10, help="longest upload (default: 10)")
+    parser.add_argument(
+        "--reviews", help=f"review store: a file or an SQLAlchemy URL (default: {STORE.name} in --runs)"
+    )
+    parser.add_argument(
+        "--blind",
+        action="store_true",
+        help="hide the verdicts and corrections of each reviewer from all other reviewers",
+    )
+    parser.add_argument("--auth", type=Path, metavar="FILE", help="file of permitted users, one name:password per line")
+    parser.add_argument(
+        "--checkpoint", default=ASSETS / "checkpoint", help="checkpoint folder or Hugging Face model id"
+    )
+    parser.add_argument("--heads", type=Path, help="heads file (default: the heads of the checkpoint)")
+    parser.add_argument("--allow-untrained-heads", action="store_true", help="allow randomly initialised heads")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
+    parser.add_argument(
+        "--max-minutes", type=float, default=10, help="maximum duration of an upload, in minutes (default: 10)"
+    )
     parser.add_argument(
         "--keep-mb",
         type=int,
-        default=BUDGET_BYTES // 2**20,
-        help="memory that the runs of all windows keep for other thresholds (default: %(default)s)",
+        default=DEFAULT_BUDGET_BYTES // 2**20,
+        help="memory for cached recordings, which speed up re-runs with new thresholds, in MB (default: %(default)s)",
     )
-    parser.add_argument("--max-upload-mb", type=int, default=2048, help="largest upload, in MB (default: 2048)")
+    parser.add_argument(
+        "--max-upload-mb", type=int, default=2048, help="maximum size of an upload, in MB (default: 2048)"
+    )
     return parser
 
 

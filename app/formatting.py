@@ -1,4 +1,4 @@
-"""How times, states, turns and errors are written on the page."""
+"""Text formatting shared by all tabs: times, states, errors and short video ids."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,18 +13,18 @@ STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in p
 STATE_DIFFERENCES: Final = {"behind": "behind the reference", "ahead": "ahead of the reference"}
 
 
-def clock(time_s: float, *, digits: int = 0) -> str:
-    """Write a time as ``m:ss``, with ``digits`` places after the second."""
+def format_clock(time_s: float, *, digits: int = 0) -> str:
+    """Return a time in seconds as ``m:ss``, with ``digits`` decimal places: 90.25 and 1 digit give ``1:30.2``."""
     ticks = round(time_s * 10**digits)
     minutes, rest = divmod(ticks, 60 * 10**digits)
     width = 2 + digits + (digits > 0)
     return f"{minutes}:{rest / 10**digits:0{width}.{digits}f}"
 
 
-def sentence(error: Exception | Warning | str) -> str:
-    """Write an error as a sentence, with a file called by its name rather than its place on this machine.
+def as_sentence(error: Exception | Warning | str) -> str:
+    """Return an error message as a sentence, with a leading absolute path shortened to the file name.
 
-    It may quote a file or a program; half a surrogate pair becomes ``?``.
+    Unpaired surrogates become ``?``.
     """
     text = plain(str(error))
     path, colon, rest = text.partition(": ")
@@ -32,48 +32,52 @@ def sentence(error: Exception | Warning | str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def tell_wishes(wishes: Iterable[Wish]) -> str:
-    """Write who wants what."""
+def format_wishes(wishes: Iterable[Wish]) -> str:
+    """Return the conflicting values with their reviewers, such as ``ann: 'a', bob: 'b'``."""
     return ", ".join(f"{wish.reviewer}: {wish.value!r}" for wish in wishes)
 
 
-LONGEST_ID: Final = 32
-"""Characters of a video's id that a table shows as they are."""
+MAX_ID_LENGTH: Final = 32
+"""Ids up to this many characters are shown in full."""
 
 
 def shorten_ids(ids: Iterable[str]) -> Mapping[str, str]:
-    """Return a short name for each id that tells it from all others: of a long one only parts that not all share.
+    """Return a unique short name for each id.
 
-    An id that has no such name stays as it is.
+    A long id keeps only parts that not all long ids have: beside ``assembly_action_both_9012-b02_9012``,
+    ``assembly_action_both_9011-a01_9011`` becomes ``…9011-a01_9011``. If no unique short names exist, ids are kept.
     """
     return _shorten(tuple(dict.fromkeys(ids)))
 
 
 @lru_cache(maxsize=32)
-def _shorten(every: tuple[str, ...]) -> Mapping[str, str]:
-    long = {one: [part for part in re.split(r"(?<=[_/ ])", one) if part] for one in every if len(one) > LONGEST_ID}
+def _shorten(ids: tuple[str, ...]) -> Mapping[str, str]:
+    long = {one: [part for part in re.split(r"(?<=[_/ ])", one) if part] for one in ids if len(one) > MAX_ID_LENGTH}
     shared = set.intersection(*map(set, long.values())) if len(long) > 1 else set()
     most = max(map(len, long.values()), default=0)
     for number in range(1, most + 1):
         names = {one: _keep(parts, shared, number) for one, parts in long.items()}
-        if len({*names.values(), *(one for one in every if one not in long)}) == len(every):
-            fuller = {one: _fill(parts, shared, number) for one, parts in long.items()}
-            is_told = len({*fuller.values(), *(one for one in every if one not in long)}) == len(every)
-            return {one: (fuller if is_told else names).get(one, one) for one in every}
-    return {one: one for one in every}
+        if len({*names.values(), *(one for one in ids if one not in long)}) == len(ids):
+            filled = {one: _fill(parts, shared, number) for one, parts in long.items()}
+            is_unique = len({*filled.values(), *(one for one in ids if one not in long)}) == len(ids)
+            return {one: (filled if is_unique else names).get(one, one) for one in ids}
+    return {one: one for one in ids}
 
 
 def _fill(parts: Sequence[str], shared: set[str], number: int) -> str:
-    """Keep at least ``number`` parts, and as many more as a short name holds."""
+    """Keep at least ``number`` distinguishing parts, and more while the name stays within ``MAX_ID_LENGTH``."""
     names = [_keep(parts, shared, more) for more in range(number, len(parts) + 1)]
-    return max((name for name in names[1:] if len(name) <= LONGEST_ID), key=len, default=names[0])
+    return max((name for name in names[1:] if len(name) <= MAX_ID_LENGTH), key=len, default=names[0])
 
 
 def _keep(parts: Sequence[str], shared: set[str], number: int) -> str:
-    """Join the first ``number`` parts that not all share, with a sign where something is left out."""
-    kept = [place for place, part in enumerate(parts) if part not in shared][:number]
-    text, before = "", -1
-    for place in kept:
-        text += ("" if place == before + 1 else "…") + parts[place]
-        before = place
-    return text if before == len(parts) - 1 else f"{text.rstrip('_/ ')}…"
+    """Join the first ``number`` distinguishing parts, with an ellipsis for each gap.
+
+    Parts ``a_ b_ c_ d`` with ``b_`` shared and number 2 give ``a_…c…``.
+    """
+    kept = [index for index, part in enumerate(parts) if part not in shared][:number]
+    text, last = "", -1
+    for index in kept:
+        text += ("" if index == last + 1 else "…") + parts[index]
+        last = index
+    return text if last == len(parts) - 1 else f"{text.rstrip('_/ ')}…"

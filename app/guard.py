@@ -1,8 +1,8 @@
-"""Which requests the page answers: those of its own windows and of programs, not those of foreign web pages.
+"""ASGI middleware against cross-site requests, DNS rebinding, oversized bodies and password guessing.
 
-A browser sends what any page asks of it, to this machine too. So a request must name the page by a host that is its
-own (a foreign name that was pointed at this machine is refused), a request that changes something must come from the
-page itself, and it must be of the kind that the page sends. Bodies and tries at a password are limited.
+Any web page can make a browser send requests to this machine. Therefore the ``Host`` header must name this page
+(protects against DNS rebinding), requests that change state must come from the same origin (CSRF), and their content
+type must be one that the page uses. Request bodies and login attempts are limited.
 """
 
 import ipaddress
@@ -23,13 +23,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-MOST_BODY: Final = 32 * 2**20
-"""Longest body of a request that is no upload, in bytes."""
-MOST_FAILURES: Final = 10
-"""Wrong passwords from one address within ``FAILURES_S``; ten times as many from all."""
-FAILURES_S: Final = 300.0
-API: Final = "/gradio_api/"
-USED: Final = frozenset(
+MAX_BODY_BYTES: Final = 32 * 2**20
+"""Maximum body of a request other than an upload, in bytes."""
+MAX_FAILURES: Final = 10
+"""Failed logins per address within ``FAILURE_WINDOW_S``; the limit over all addresses is ten times as high."""
+FAILURE_WINDOW_S: Final = 300.0
+API_PREFIX: Final = "/gradio_api/"
+ALLOWED_ROUTES: Final = frozenset(
     (
         "app_id",
         "cancel",
@@ -47,30 +47,30 @@ USED: Final = frozenset(
         "user",
     )
 )
-"""What windows ask of Gradio's interface, beside files. Not here are routes that run an event past the queue."""
-MOST_ADDRESSES: Final = 10_000
+"""Gradio routes that the page uses, in addition to files. Routes that bypass the event queue are left out."""
+MAX_ADDRESSES: Final = 10_000
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
 class BodyTooLargeError(Exception):
-    """A body goes on after its limit."""
+    """A request body exceeds its limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRules:
-    """Under which host names the page is served.
+    """Host names under which the page is served.
 
-    Addresses in digits are always its own: another site cannot make a browser send them as the name of the page.
+    Numeric IP addresses are always accepted: DNS rebinding needs a host name.
     """
 
     names: frozenset[str]
-    """Host names in lower case; ``.example.org`` stands for all names that end so, ``*`` for any."""
+    """Host names in lower case; ``.example.org`` allows all subdomains, ``*`` allows every name."""
     outside: frozenset[str]
-    """Those of them under which a proxy in front of the page is reached, whatever host the proxy asks for."""
+    """The subset of ``names`` that belongs to a proxy, which may forward a different ``Host`` header."""
 
     @classmethod
-    def read(cls, host: str, allowed: Iterable[str]) -> "HostRules":
-        """Return the rules of a page that is served on ``host``, and behind proxies of the ``allowed`` names."""
+    def from_options(cls, host: str, allowed: Iterable[str]) -> "HostRules":
+        """Return the rules for a page that is served on ``host`` and behind proxies with the ``allowed`` names."""
         outside = {name.strip().lower() for name in allowed}
         if os.environ.get("SPACE_ID"):
             outside.add(".hf.space")
@@ -79,13 +79,13 @@ class HostRules:
             own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
         return cls(names=frozenset(own | outside), outside=frozenset(outside))
 
-    def is_own(self, netloc: str) -> bool:
-        """Whether a ``Host`` header names this page."""
+    def is_own_host(self, netloc: str) -> bool:
+        """Return whether a ``Host`` header names this page."""
         name = _host_name(netloc)
         return _is_address(name) or _matches(name, self.names)
 
     def is_same_origin(self, origin: str, netloc: str) -> bool:
-        """Whether a page of an origin is this page, which the request names ``netloc``."""
+        """Return whether ``origin`` is the origin of this page, whose ``Host`` header is ``netloc``."""
         try:
             parts = urlsplit(origin)
         except ValueError:
@@ -97,42 +97,42 @@ class HostRules:
 
 @dataclass(slots=True, kw_only=True)
 class Throttle:
-    """Counts wrong passwords by address, over the last ``FAILURES_S`` seconds."""
+    """Count failed logins by address over the last ``FAILURE_WINDOW_S`` seconds."""
 
     _failures: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
     _all: deque[float] = field(default_factory=deque)
 
     def wait_s(self, address: str, *, now: float) -> float:
-        """Return the seconds until an address may try again; 0 when it may."""
-        mine = self._failures.get(address, deque())
-        waits = [_rest(mine, MOST_FAILURES, now), _rest(self._all, 10 * MOST_FAILURES, now)]
+        """Return the seconds until an address may try again; 0 if it may try now."""
+        own = self._failures.get(address, deque())
+        waits = [_remaining_s(own, MAX_FAILURES, now), _remaining_s(self._all, 10 * MAX_FAILURES, now)]
         return max(waits)
 
-    def begin(self, address: str, *, now: float) -> None:
-        """Count a try as wrong until it succeeds, so that tries that are sent at once are all counted."""
-        mine = self._failures.setdefault(address, deque())
+    def record_attempt(self, address: str, *, now: float) -> None:
+        """Count an attempt as failed until it succeeds, so that concurrent attempts are all counted."""
+        own = self._failures.setdefault(address, deque())
         self._failures.move_to_end(address)
-        mine.append(now)
+        own.append(now)
         self._all.append(now)
-        while len(self._failures) > MOST_ADDRESSES:
+        while len(self._failures) > MAX_ADDRESSES:
             self._failures.popitem(last=False)
 
-    def succeed(self, address: str, *, began: float) -> None:
-        """Forget the wrong passwords of an address that has found the right one, with the try that began then."""
+    def record_success(self, address: str, *, began: float) -> None:
+        """Clear the failures of an address that logged in, and the attempt that began at ``began`` from the total."""
         self._failures.pop(address, None)
-        with suppress(ValueError):  # it is older than ``FAILURES_S``
+        with suppress(ValueError):  # already dropped: older than ``FAILURE_WINDOW_S``
             self._all.remove(began)
 
 
 class RequestGuard:
-    """ASGI middleware that refuses, with a sentence, what the page does not answer."""
+    """ASGI middleware that refuses requests by ``HostRules``, with the reason in the response."""
 
     def __init__(self, app: ASGIApp, *, rules: HostRules) -> None:
         self._app, self._rules = app, rules
         self._throttle = Throttle()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Forward a request to the app, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -143,13 +143,15 @@ class RequestGuard:
         wait_s = self._throttle.wait_s(address, now=began) if is_login else 0.0
         refusal = find_refusal(self._rules, method=scope["method"], path=path, headers=headers)
         if refusal is None and wait_s > 0:
-            refusal = 429, f"there were too many wrong passwords; try again in {wait_s:.0f} s"
+            refusal = 429, f"too many wrong passwords; try again in {wait_s:.0f} s"
         if refusal is not None:
-            await _refuse(send, *refusal)
+            await _send_refusal(send, *refusal)
             return
         if is_login:
-            self._throttle.begin(address, now=began)
-        if not _is_one_range(headers.get("range", "bytes=0-")):  # Gradio fails on it: it gets the whole file
+            self._throttle.record_attempt(address, now=began)
+        if not _is_one_range(
+            headers.get("range", "bytes=0-")
+        ):  # Gradio fails on these: drop the header and send the whole file
             scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}
         is_started = False
 
@@ -159,67 +161,67 @@ class RequestGuard:
                 is_started = True
                 MutableHeaders(scope=message)["X-Content-Type-Options"] = "nosniff"
                 if is_login and message["status"] < 400:
-                    self._throttle.succeed(address, began=began)
+                    self._throttle.record_success(address, began=began)
             await send(message)
 
-        limit = None if path.endswith("/upload") else MOST_BODY
+        limit = None if path.endswith("/upload") else MAX_BODY_BYTES
         try:
-            await self._app(scope, _limited(receive, limit), send_safe)
+            await self._app(scope, _limit_body(receive, limit), send_safe)
         except BodyTooLargeError:
             if not is_started:
-                await _refuse(send, 413, f"the request is longer than {MOST_BODY // 2**20} MiB")
+                await _send_refusal(send, 413, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB")
 
 
 def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
-    """Return status and sentence of a request that is refused; None for one that is answered."""
+    """Return the HTTP status and reason of a refusal; None if the request is allowed."""
     netloc = headers.get("host", "")
-    if not rules.is_own(netloc):
+    if not rules.is_own_host(netloc):
         name = _host_name(netloc)
         return 421, f"this page is not served as {name!r}; if it should be, start it with --allowed-host {name}"
     if "=http:" in path or "=https:" in path:
-        return 403, "this page fetches nothing from other hosts"
-    _, _, called = path.partition(API)
-    if called and not called.startswith("file=") and called.partition("/")[0] not in USED:
-        return 404, f"this page has no {called.partition('/')[0][:80]}"
+        return 403, "this page does not fetch from other hosts"
+    _, _, route = path.partition(API_PREFIX)
+    if route and not route.startswith("file=") and route.partition("/")[0] not in ALLOWED_ROUTES:
+        return 404, f"this page has no {route.partition('/')[0][:80]}"
     if method in SAFE_METHODS:
         return None
-    origin, site = headers.get("origin"), headers.get("sec-fetch-site")  # the latter no page can choose
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")  # a page cannot set the latter
     is_foreign = origin is not None and not rules.is_same_origin(origin, netloc)
     if site not in ("same-origin", "none") if site is not None else is_foreign:
         return 403, (
-            f"another page ({origin}) cannot change anything here; behind a proxy, start with --allowed-host NAME, "
-            "where NAME is the host in the address bar"
+            f"a request from another page ({origin}) cannot change anything here; behind a proxy, start with "
+            "--allowed-host NAME, where NAME is the host in the address bar"
         )
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    wanted = "application/json"
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    expected = "application/json"
     if path.endswith("/upload"):
-        wanted = "multipart/form-data"
+        expected = "multipart/form-data"
     elif path.endswith("/login"):
-        wanted = "application/x-www-form-urlencoded"
-        if kind == "multipart/form-data":  # Gradio's own form
-            wanted = kind
+        expected = "application/x-www-form-urlencoded"
+        if content_type == "multipart/form-data":  # sent by Gradio's login form
+            expected = content_type
     has_body = headers.get("content-length", "") not in ("", "0") or "transfer-encoding" in headers
-    if has_body and kind != wanted:
-        return 415, f"a request of this kind must be {wanted}; got {kind or 'no content type'}"
+    if has_body and content_type != expected:
+        return 415, f"the content type of this request must be {expected}; got {content_type or 'none'}"
     return None
 
 
 def _is_one_range(text: str) -> bool:
-    """Whether a ``Range`` header asks for one part of a file; any other may be ignored (RFC 9110, 14.2)."""
+    """Return whether a ``Range`` header selects a single valid range; others may be ignored (RFC 9110, 14.2)."""
     found = re.fullmatch(r"bytes=(\d{0,18})-(\d{0,18})", text)
     first, last = found.groups() if found else ("", "")
     return bool(first or last) and (not (first and last) or int(first) <= int(last))
 
 
-async def _refuse(send: Send, status: int, why: str) -> None:
-    body = json.dumps({"detail": f"{why[:1].upper()}{why[1:]}."}).encode()
+async def _send_refusal(send: Send, status: int, reason: str) -> None:
+    body = json.dumps({"detail": f"{reason[:1].upper()}{reason[1:]}."}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def _limited(receive: Receive, limit: int | None) -> Receive:
-    """Count the bytes of a body; raise ``BodyTooLargeError`` after ``limit`` of them."""
+def _limit_body(receive: Receive, limit: int | None) -> Receive:
+    """Return a ``receive`` that raises ``BodyTooLargeError`` once a body exceeds ``limit`` bytes."""
     if limit is None:
         return receive
     received = 0
@@ -235,14 +237,15 @@ def _limited(receive: Receive, limit: int | None) -> Receive:
     return count
 
 
-def _rest(times: deque[float], most: int, now: float) -> float:
-    while times and now - times[0] > FAILURES_S:
+def _remaining_s(times: deque[float], limit: int, now: float) -> float:
+    """Drop times outside the window; return the seconds until fewer than ``limit`` of them remain."""
+    while times and now - times[0] > FAILURE_WINDOW_S:
         times.popleft()
-    return FAILURES_S - (now - times[-most]) if len(times) >= most else 0.0
+    return FAILURE_WINDOW_S - (now - times[-limit]) if len(times) >= limit else 0.0
 
 
 def _host_name(netloc: str) -> str:
-    """Return the name or address in ``name:port``, ``[address]:port`` or a name alone, in lower case."""
+    """Return the lower-case host of ``name:port``, ``[address]:port`` or a bare name."""
     try:
         return (urlsplit(f"//{netloc}").hostname or "").lower().rstrip(".")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who asks: the user of ``--auth``, the Hugging Face account on a Space, or whoever a typed name says."""
+"""Identity of a request: the ``--auth`` user, the Hugging Face account on a Space, or a typed name."""
 
 import math
 import os
@@ -10,10 +10,10 @@ from app.reviews.actions import check_reviewer
 
 
 def signed_in(request: Any) -> str | None:
-    """Return the name that somebody signed in with; None on a page that asks for none.
+    """Return the name of the signed-in user; None without a login.
 
     Args:
-        request: That of an event (``gr.Request``) or of a server function, which Gradio hands over as it came in.
+        request: The request of an event (``gr.Request``) or of a server function, which Gradio passes unwrapped.
     """
     raw = getattr(request, "request", None) or request
     login = raw.scope.get("session", {}).get("oauth_info") or {}
@@ -26,44 +26,44 @@ def signed_in(request: Any) -> str | None:
 
 
 def needs_login() -> bool:
-    """Whether this is a Space with OAuth: there a typed name is nobody's."""
+    """Return whether this is a Space with OAuth, where typed names are not accepted."""
     return bool(os.environ.get("OAUTH_CLIENT_ID"))
 
 
 def typed_name(typed: str | None) -> str:
-    """Return a typed name where it counts; else an empty one."""
+    """Return the stripped typed name; an empty one where a login is required."""
     return "" if needs_login() else (typed or "").strip()
 
 
 def reviewer_of(request: Any, typed: str) -> str:
-    """Return in whose name an action is kept: who signed in, or the typed name where nobody has to sign in.
+    """Return the reviewer of an action: the signed-in user, or the typed name where no login is required.
 
-    Raises ``ValueError`` for a name that cannot be shown.
+    Raises ``ValueError`` for a name that cannot be displayed.
     """
     return check_reviewer(signed_in(request) or typed_name(typed))
 
 
 def read_users(path: Path) -> list[tuple[str, str]]:
-    """Read who may come in, from lines of ``name:password``. Raises ``ValueError`` naming the line that is wrong.
+    """Return the users of an ``--auth`` file of ``name:password`` lines. Raises ``ValueError`` with the line number.
 
-    Blank lines are passed over. No message holds what stands in the file: it may be a password.
+    Blank lines are skipped. Messages never quote the file, since it holds passwords.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no text in UTF-8; write a line name:password for each reviewer") from None
+        raise ValueError(f"{path} is not UTF-8 text; write a line name:password for each reviewer") from None
     users: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         name, _, password = line.rstrip("\r").partition(":")
         if not name.strip() and not password:
             continue
         if not password or not _is_name(name):
-            raise ValueError(f"{path}, line {number} is not written name:password; mend or remove it")
+            raise ValueError(f"{path}, line {number} is not of the form name:password; correct or remove it")
         if name in users:
-            raise ValueError(f"{path}, line {number} names somebody for a second time; remove one of the lines")
+            raise ValueError(f"{path}, line {number} repeats a name; remove one of the lines")
         users[name] = password
     if not users:
-        raise ValueError(f"{path} names nobody; write a line name:password for each reviewer")
+        raise ValueError(f"{path} has no users; write a line name:password for each reviewer")
     return list(users.items())
 
 

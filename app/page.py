@@ -1,8 +1,9 @@
-"""The page's layout and its wiring; what happens is in ``app.player.handlers``.
+"""Layout of the page and wiring of its events; the handlers are in the packages of the tabs.
 
-Texts of the model, of dialogues and of file names are shown in text boxes and in the player only, never as markup.
+Texts of the model, of dialogues and of file names are only shown in text boxes and in the player, never as HTML.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,171 +15,232 @@ from app.batch.tab import make_batch_tab
 from app.formatting import shorten_ids
 from app.player import handlers, reruns, streaming, uploads
 from app.player.component import make_player
-from app.player.context import Bench
-from app.player.downloads import SAVE, export_run, make_download
+from app.player.context import AppContext
+from app.player.downloads import SAVE_JS, export_run, make_download
 from app.player.inspection import inspect_run
 from app.player.review_context import Desk
 from app.player.views import Buttons, ClipView, RunView, Thresholds
 from app.review_tab.api import answer
 from app.review_tab.tab import make_desk_tab
-from app.widgets import AT_ONCE, MODEL, MOVE, THRESHOLD, make_line
+from app.widgets import AT_ONCE, MODEL_QUEUE, PREVIEW_THRESHOLDS_JS, THRESHOLD_SLIDER, make_status_line
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
-FOLLOW = "() => document.querySelector('#player .ss').thresholds()"
-"""Sets both sliders to the thresholds that the player shows."""
-INSPECTED = "(text) => { document.dispatchEvent(new CustomEvent('stepscope:inspection', {detail: text})); }"
-"""Gives the player the inspection of a frame."""
-STALE = "() => { document.dispatchEvent(new CustomEvent('stepscope:stale')); }"
-"""Lets the player compare the boxes of the task with the task of the run that it shows."""
+READ_THRESHOLDS_JS = "() => document.querySelector('#player .ss').thresholds()"
+"""Sets both sliders to the thresholds of the player."""
+SEND_INSPECTION_JS = "(text) => { document.dispatchEvent(new CustomEvent('stepscope:inspection', {detail: text})); }"
+"""Passes the inspection of a frame to the player."""
+CHECK_TASK_JS = "() => { document.dispatchEvent(new CustomEvent('stepscope:stale')); }"
+"""Makes the player compare the task boxes with the task of the displayed run."""
 
 
-def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
-    """Build the page around a model, the videos, the batch runs and the reviews; ``launch`` takes theme and style."""
+@dataclass(frozen=True, kw_only=True)
+class PlayerTab:
+    """Components of the player tab, grouped by the views that update them."""
 
-    def review(asked: dict[str, Any], request: gr.Request) -> dict[str, Any]:
-        return answer(desk, asked, request=request)
+    clip: ClipView
+    run: RunView
+    buttons: Buttons
+    thresholds: Thresholds
+    reference: Any
+    """File box of the upload's reference."""
+    upload_problem: Any
+    """Status line below the upload box."""
+    accepted: Any
+    """State: the latest accepted upload."""
+    checked: Any
+    """State: the latest accepted reference."""
 
+    @property
+    def outputs(self) -> list[Any]:
+        """Outputs of handlers that return ``ClipView``, ``RunView`` and ``Buttons``."""
+        return [*self.clip, *self.run, *self.buttons]
+
+    @property
+    def run_inputs(self) -> list[Any]:
+        """Inputs of handlers that start a run."""
+        clip = self.clip
+        return [self.buttons.live, clip.clip, clip.goal, clip.steps, clip.user_turns, *self.thresholds]
+
+
+def build_page(context: AppContext, batches: Batches, desk: Desk) -> gr.Blocks:
+    """Build the page for a model, videos, batch runs and reviews; ``launch`` takes the theme and the style sheets."""
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
-        clip, live, accepted, checked = (gr.State(None) for _ in range(4))
+        states = {name: gr.State(None) for name in ("clip", "live", "accepted", "checked")}
         gr.Markdown(INTRODUCTION, elem_id="title")
-        with gr.Tabs(elem_id="rooms") as rooms:
+        with gr.Tabs(elem_id="rooms") as tabs:
             with gr.Tab("Player", id="player") as player_tab, gr.Row():
-                with gr.Column(scale=3, min_width=200, elem_classes="setup"):
-                    chosen = _chooser(bench)
-                    upload = gr.File(label="or upload a video", height=120, elem_id="upload")
-                    refused = make_line("upload_problem")
-                    with gr.Accordion("Reference of the upload (optional)", open=False, elem_id="own_reference"):
-                        reference = gr.File(
-                            label="Manifest, DST or ProAssist",
-                            height=130,
-                            elem_id="reference",
-                        )
-                    with gr.Row():
-                        run_button = gr.Button("Run", variant="primary", min_width=80, elem_id="run")
-                        stop_button = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="stop")
-                    goal = gr.Textbox(label="Goal", placeholder="build the toy truck", elem_id="goal")
-                    steps = gr.Textbox(label="Steps, one a line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
-                    user_turns = gr.Textbox(
-                        label="User turns, one a line (optional)",
-                        placeholder="12.5: What is next?  or  1:30 What is next?",
-                        lines=2,
-                        elem_id="user_turns",
-                    )
-                    speak = gr.Slider(label="Speak threshold", elem_id="speak_threshold", **THRESHOLD)
-                    update = gr.Slider(label="Update threshold", elem_id="update_threshold", **THRESHOLD)
-                with gr.Column(scale=11, min_width=640, elem_classes="work"):
-                    status = make_line("status")
-                    progress = gr.HTML(elem_id="progress", padding=False)
-                    with gr.Column(elem_id="stage"):
-                        video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
-                        player = make_player(video_id="video", elem_id="player", streams=bench.streams, review=review)
-                    scores = gr.HTML(elem_id="scores", padding=False)
+                tab = _make_player_tab(context, desk, **states)
             batch_tab = gr.Tab("Batch", id="batch")
             desk_tab = gr.Tab("Reviews", id="reviews")
-
-        clip_view = ClipView(
-            clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
-        )
-        run_view = RunView(status=status, progress=progress, player=player, scores=scores)
-        buttons = Buttons(live=live, run=run_button, stop=stop_button)
-        thresholds = Thresholds(speak=speak, update=update)
-        everything = [*clip_view, *run_view, *buttons]
-
-        def judge_against(live: Any, event: gr.EventData, request: gr.Request) -> Any:
-            return streaming.judge_against(bench, desk, live, event, request)
-
-        player.against(judge_against, live, list(run_view), **AT_ONCE)
-
-        def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
-            link = dict(request.query_params)
-            if "saved" in link:
-                return saved.open_linked(bench, batches, live, chosen, link)
-            return (*handlers.open_page(bench, live, chosen, link), gr.skip())
-
-        download = make_download()
-        player.export_run(export_run, live, download, **AT_ONCE).then(
-            None, download, None, js=SAVE, api_visibility="private"
-        )
-        inspected = gr.Textbox(visible="hidden")
-
-        def inspect(live: Any, event: gr.EventData) -> Any:
-            return inspect_run(bench, live, event)
-
-        player.inspect_frame(inspect, live, inspected, **MODEL, show_progress="hidden").then(
-            None, inspected, None, js=INSPECTED, api_visibility="private"
-        )
-
-        def ask(live: Any, event: gr.EventData) -> Any:
-            return reruns.ask(bench, live, event)
-
-        opening = page.load(open_page, [live, chosen], [*everything, *thresholds, rooms], **AT_ONCE)
-        clicking = run_button.click(
-            handlers.begin, [live, clip, goal, steps, user_turns, *thresholds], [*run_view, *buttons], **AT_ONCE
-        )
-
-        def release(request: gr.Request) -> None:
-            windows = page.state_holder
-            left = windows[request.session_hash].get(live._id) if request.session_hash in windows else None
-            if left is not None:
-                bench.recordings.release(left)
-
-        page.unload(release)
-        streams = [
-            begun.then(
-                partial(streaming.stream, bench),
-                [live, clip, goal, steps, user_turns, *thresholds],
-                list(run_view),
-                **MODEL,
-                show_progress="minimal",
-                show_progress_on=progress,
-            )
-            for begun in (opening, clicking)
-        ]
-        for running in streams:
-            running.then(handlers.end, live, list(buttons), **AT_ONCE)
-        asking = player.thresholds(ask, live, list(run_view), trigger_mode="multiple", **AT_ONCE)
-        stop = partial(handlers.stop, bench)
-        stopping = stop_button.click(handlers.halt, live, None, **AT_ONCE).then(
-            stop, live, [*run_view, *buttons], cancels=streams, **AT_ONCE
-        )
-        again = [
-            event.then(
-                partial(reruns.rerun, bench),
-                live,
-                list(run_view),
-                **MODEL,
-                trigger_mode="always_last",
-                show_progress="hidden",
-            )
-            for event in (asking, stopping)
-        ]
-        ends: dict[str, Any] = {"cancels": [*streams, *again], **AT_ONCE}
-        player.shown(None, None, list(thresholds), js=FOLLOW, api_visibility="private")
-        chosen.select(partial(handlers.choose_demo, bench), [live, chosen], everything, **ends)
-        checking = partial(uploads.check_upload, bench)
-        upload.upload(checking, [live, clip, upload], [accepted, status, upload, refused], **AT_ONCE)
-        accepted.change(partial(uploads.show_upload, bench), [live, clip, accepted], everything, **ends)
-        upload.clear(uploads.clear_box, [live, clip], status, **AT_ONCE)
-        gr.on([chosen.select, accepted.change], lambda: (None, ""), None, [reference, refused], **AT_ONCE)
-        given = [reference.upload, reference.clear]
-        gr.on(given, uploads.check_reference, [live, clip, reference], [checked, status, refused], **AT_ONCE)
-        checked.change(partial(uploads.show_reference, bench), [live, clip, checked], everything, **ends)
-        shared: dict[str, Any] = {"live": live, "player": [*everything, *thresholds], "ends": ends, "rooms": rooms}
+        _wire_player(context, desk, tab)
+        ends = _wire_runs(context, batches, tab, page=page, tabs=tabs)
+        _wire_videos(context, tab, ends)
+        shared: dict[str, Any] = {
+            "live": tab.buttons.live,
+            "player": [*tab.outputs, *tab.thresholds],
+            "ends": ends,
+            "rooms": tabs,
+        }
         with batch_tab:
-            make_batch_tab(bench, batches, **shared, here=batch_tab, elsewhere=[player_tab, desk_tab])
+            make_batch_tab(context, batches, **shared, here=batch_tab, elsewhere=[player_tab, desk_tab])
         with desk_tab:
-            make_desk_tab(bench, batches, desk, **shared, here=desk_tab)
-        moves = [event for slider in thresholds for event in (slider.input, slider.release)]
-        gr.on(moves, None, list(thresholds), None, js=MOVE, api_visibility="private")
-        for box in (goal, steps, user_turns):
-            box.change(None, None, None, js=STALE, api_visibility="private")
+            make_desk_tab(context, batches, desk, **shared, here=desk_tab)
+        _wire_previews(tab)
     return page
 
 
-def _chooser(bench: Bench) -> gr.Dropdown:
-    choices = [(short, name) for name, short in shorten_ids(clip.name for clip in bench.demos.clips).items()]
-    first = bench.demos.hardest
+def _make_player_tab(
+    context: AppContext, desk: Desk, *, clip: gr.State, live: gr.State, accepted: gr.State, checked: gr.State
+) -> PlayerTab:
+    with gr.Column(scale=3, min_width=200, elem_classes="setup"):
+        chosen = _make_chooser(context)
+        upload = gr.File(label="or upload a video", height=120, elem_id="upload")
+        upload_problem = make_status_line("upload_problem")
+        with gr.Accordion("Reference of the upload (optional)", open=False, elem_id="own_reference"):
+            reference = gr.File(label="Manifest, DST or ProAssist", height=130, elem_id="reference")
+        with gr.Row():
+            run = gr.Button("Run", variant="primary", min_width=80, elem_id="run")
+            stop = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="stop")
+        goal = gr.Textbox(label="Goal", placeholder="build the toy truck", elem_id="goal")
+        steps = gr.Textbox(label="Steps, one per line", placeholder=STEPS_HINT, lines=4, elem_id="steps")
+        user_turns = gr.Textbox(
+            label="User turns, one per line (optional)",
+            placeholder="12.5: What is next?  or  1:30 What is next?",
+            lines=2,
+            elem_id="user_turns",
+        )
+        speak = gr.Slider(label="Speak threshold", elem_id="speak_threshold", **THRESHOLD_SLIDER)
+        update = gr.Slider(label="Update threshold", elem_id="update_threshold", **THRESHOLD_SLIDER)
+    with gr.Column(scale=11, min_width=640, elem_classes="work"):
+        video, run_view = _make_stage(context, desk)
+    return PlayerTab(
+        clip=ClipView(
+            clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
+        ),
+        run=run_view,
+        buttons=Buttons(live=live, run=run, stop=stop),
+        thresholds=Thresholds(speak=speak, update=update),
+        reference=reference,
+        upload_problem=upload_problem,
+        accepted=accepted,
+        checked=checked,
+    )
+
+
+def _make_chooser(context: AppContext) -> gr.Dropdown:
+    choices = [(short, name) for name, short in shorten_ids(clip.name for clip in context.bundled_videos.clips).items()]
+    first = context.bundled_videos.hardest
     return gr.Dropdown(
         choices, value=first.name if first else None, label="Bundled video", interactive=True, elem_id="chosen"
     )
+
+
+def _make_stage(context: AppContext, desk: Desk) -> tuple[Any, RunView]:
+    """Lay out the video and its run; return the ``gr.Video`` and the components of the run."""
+
+    def review(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
+        return answer(desk, request_data, request=request)
+
+    status = make_status_line("status")
+    progress = gr.HTML(elem_id="progress", padding=False)
+    with gr.Column(elem_id="stage"):
+        video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
+        player = make_player(video_id="video", elem_id="player", streams=context.streams, review=review)
+    scores = gr.HTML(elem_id="scores", padding=False)
+    return video, RunView(status=status, progress=progress, player=player, scores=scores)
+
+
+def _wire_player(context: AppContext, desk: Desk, tab: PlayerTab) -> None:
+    """Wire the player's events for references, downloads and inspections."""
+    live, player = tab.buttons.live, tab.run.player
+
+    def judge_against(live: Any, event: gr.EventData, request: gr.Request) -> Any:
+        return streaming.judge_against(context, desk, live, event, request)
+
+    def inspect(live: Any, event: gr.EventData) -> Any:
+        return inspect_run(context, live, event)
+
+    player.against(judge_against, live, list(tab.run), **AT_ONCE)
+    download = make_download()
+    player.export_run(export_run, live, download, **AT_ONCE).then(
+        None, download, None, js=SAVE_JS, api_visibility="private"
+    )
+    inspected = gr.Textbox(visible="hidden")
+    player.inspect_frame(inspect, live, inspected, **MODEL_QUEUE, show_progress="hidden").then(
+        None, inspected, None, js=SEND_INSPECTION_JS, api_visibility="private"
+    )
+
+
+def _wire_runs(context: AppContext, batches: Batches, tab: PlayerTab, *, page: gr.Blocks, tabs: gr.Tabs) -> Any:
+    """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
+    live, run_view, buttons, thresholds = tab.buttons.live, list(tab.run), list(tab.buttons), list(tab.thresholds)
+
+    def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
+        link = dict(request.query_params)
+        if "saved" in link:
+            return saved.open_linked(context, batches, live, chosen, link)
+        return (*handlers.open_page(context, live, chosen, link), gr.skip())
+
+    def request_thresholds(live: Any, event: gr.EventData) -> Any:
+        return reruns.request_thresholds(context, live, event)
+
+    def release_recording(request: gr.Request) -> None:
+        windows = page.state_holder
+        closed = windows[request.session_hash].get(live._id) if request.session_hash in windows else None
+        if closed is not None:
+            context.recordings.release(closed)
+
+    opened = page.load(open_page, [live, tab.clip.chosen], [*tab.outputs, *thresholds, tabs], **AT_ONCE)
+    started = tab.buttons.run.click(handlers.queue_run, tab.run_inputs, [*run_view, *buttons], **AT_ONCE)
+    page.unload(release_recording)
+    streams = [
+        event.then(
+            partial(streaming.stream_run, context),
+            tab.run_inputs,
+            run_view,
+            **MODEL_QUEUE,
+            show_progress="minimal",
+            show_progress_on=tab.run.progress,
+        )
+        for event in (opened, started)
+    ]
+    for stream in streams:
+        stream.then(handlers.finish_run, live, buttons, **AT_ONCE)
+    requested = tab.run.player.thresholds(request_thresholds, live, run_view, trigger_mode="multiple", **AT_ONCE)
+    stopped = tab.buttons.stop.click(handlers.stop_run, live, None, **AT_ONCE).then(
+        partial(handlers.show_stopped, context), live, [*run_view, *buttons], cancels=streams, **AT_ONCE
+    )
+    rerun = partial(reruns.rerun, context)
+    options = {**MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
+    again = [event.then(rerun, live, run_view, **options) for event in (requested, stopped)]
+    return {"cancels": [*streams, *again], **AT_ONCE}
+
+
+def _wire_videos(context: AppContext, tab: PlayerTab, ends: dict[str, Any]) -> None:
+    """Wire the choice and the upload of videos and references."""
+    live, clip, chosen, upload = tab.buttons.live, tab.clip.clip, tab.clip.chosen, tab.clip.upload
+    status, problem = tab.run.status, tab.upload_problem
+    tab.run.player.shown(None, None, list(tab.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private")
+    chosen.select(partial(handlers.choose_bundled, context), [live, chosen], tab.outputs, **ends)
+    check_upload = partial(uploads.check_upload, context)
+    upload.upload(check_upload, [live, clip, upload], [tab.accepted, status, upload, problem], **AT_ONCE)
+    tab.accepted.change(partial(uploads.show_upload, context), [live, clip, tab.accepted], tab.outputs, **ends)
+    upload.clear(uploads.clear_box, [live, clip], status, **AT_ONCE)
+    gr.on([chosen.select, tab.accepted.change], lambda: (None, ""), None, [tab.reference, problem], **AT_ONCE)
+    gr.on(
+        [tab.reference.upload, tab.reference.clear],
+        uploads.check_reference,
+        [live, clip, tab.reference],
+        [tab.checked, status, problem],
+        **AT_ONCE,
+    )
+    tab.checked.change(partial(uploads.show_reference, context), [live, clip, tab.checked], tab.outputs, **ends)
+
+
+def _wire_previews(tab: PlayerTab) -> None:
+    """Wire the browser-side previews: thresholds while a slider moves, and the check for a changed task."""
+    moves = [event for slider in tab.thresholds for event in (slider.input, slider.release)]
+    gr.on(moves, None, list(tab.thresholds), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
+    for box in (tab.clip.goal, tab.clip.steps, tab.clip.user_turns):
+        box.change(None, None, None, js=CHECK_TASK_JS, api_visibility="private")

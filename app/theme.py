@@ -1,8 +1,8 @@
-"""Colours and theme of the page, one place for all of it.
+"""Colours and theme of the page.
 
-The colours can be told apart with any colour vision (after Okabe and Ito, 2008). Each has a value for the light and
-one for the dark theme with a contrast of at least 4.5:1 as text on the theme's blocks (WCAG 2.1 AA, 1.4.3); marks that
-are never text need 3:1 (1.4.11). Wherever a colour carries a meaning, a word or a pattern carries it too.
+The palette is safe for colour-blind readers (**Source**: Okabe and Ito, 2008). Each colour has a light and a dark
+value with a contrast of at least 4.5:1 as text on the theme's blocks (WCAG 2.1 AA, 1.4.3), or 3:1 if it is never used
+for text (1.4.11). No meaning is conveyed by colour alone: a word or a pattern repeats it.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import gradio as gr
 
 
 class Colour(NamedTuple):
-    """A colour of both themes, as CSS."""
+    """CSS colours for the light and the dark theme."""
 
     light: str
     dark: str
@@ -32,22 +32,22 @@ COLOURS: Final = {
     "latency": Colour("#7462ba", "#a99be0"),
     "playhead": Colour("#c2331f", "#f47f6c"),
 }
-"""Colours of texts and marks; the page's variables ``--ss-<name>``. Ink is the theme's."""
-MARKS_ONLY: Final = ("active",)
-"""Colours that are never a text's."""
+"""Colours of texts and marks, available to CSS as ``--ss-<name>``."""
+NON_TEXT_COLOURS: Final = ("active",)
+"""Colours that are never used for text."""
 SURFACES: Final = {
     "faint": "rgba(125, 132, 142, 0.30)",
     "grid": "rgba(125, 132, 142, 0.25)",
     "shade": "rgba(125, 132, 142, 0.10)",
     "highlight": "#e0ad2f",
 }
-"""Backgrounds and grids of both themes; on ``highlight`` stands black text."""
-CHARTS: Final = {"speak": "#2b83c6", "update": "#cf6a12", "missed": "#d0402b", "redundant": "#a557a5"}
-"""Colours of charts that keep one colour in both themes: at least 3:1 on either background."""
+"""Backgrounds and grids of both themes; text on ``highlight`` is black."""
+CHART_COLOURS: Final = {"speak": "#2b83c6", "update": "#cf6a12", "missed": "#d0402b", "redundant": "#a557a5"}
+"""Chart colours that are the same in both themes, with at least 3:1 on either background."""
 
 
 def make_theme() -> gr.themes.Base:
-    """Return Gradio's default theme in this page's accent, with readable hints and a bold font that has all letters."""
+    """Return Gradio's default theme with a blue accent, readable hints, and a font whose bold has all glyphs."""
     return gr.themes.Default(
         primary_hue=gr.themes.colors.blue,
         font=(gr.themes.LocalFont("Source Sans Pro", weights=(400, 700)), "ui-sans-serif", "system-ui", "sans-serif"),
@@ -68,15 +68,15 @@ def make_theme() -> gr.themes.Base:
     )
 
 
-def _variables() -> str:
+def _css_variables() -> str:
     light = {name: colour.light for name, colour in COLOURS.items()} | SURFACES
     dark = {name: colour.dark for name, colour in COLOURS.items()}
-    return f":root {{ {_declare(light)} --ss-screen: 334px; }}\n:root .dark {{ {_declare(dark)} }}\n"
+    return f":root {{ {_declarations(light)} }}\n:root .dark {{ {_declarations(dark)} }}\n"
 
 
-def _declare(colours: dict[str, str]) -> str:
+def _declarations(colours: dict[str, str]) -> str:
     return " ".join(f"--ss-{name}: {colour};" for name, colour in colours.items())
 
 
-CSS: Final = _variables() + (Path(__file__).parent / "app.css").read_text(encoding="utf-8")
-"""Style of the page around the player."""
+CSS: Final = _css_variables() + (Path(__file__).parent / "app.css").read_text(encoding="utf-8")
+"""Style sheet of the page except the player."""

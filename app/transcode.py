@@ -1,7 +1,7 @@
-"""Files that the page hands to browsers: copies in a folder that Gradio serves, made only of files that were checked.
+"""Copies of videos for the browser, in a folder that Gradio serves, made only from files that passed a check.
 
-The page gives Gradio no other path. So its file route answers for these copies and for what a window uploaded or
-exported, and for nothing else on this machine, whatever a split, a link or a run folder names.
+The page passes Gradio no other paths. Gradio's file route therefore serves these copies, uploads and exports, and no
+other file of this machine, regardless of the paths in a split, a link or a run folder.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from engine.video.reader import probe
 from engine.video.writer import convert_for_browser
 
 FOLDER_VARIABLE = "GRADIO_TEMP_DIR"
-"""Where Gradio keeps the files that it serves, as Gradio reads it."""
+"""Environment variable from which Gradio reads the folder of the files that it serves."""
 
 
 @contextmanager
 def serving_folder() -> Iterator[Path]:
-    """Make the folder that Gradio serves from, for this process alone; it is removed at the end.
+    """Create the folder that Gradio serves, private to this process, and remove it on exit.
 
-    Without it Gradio uses one folder for all its servers and users of a machine. ``GRADIO_TEMP_DIR`` is kept when set.
+    By default Gradio shares one folder among all its servers on a machine. A ``GRADIO_TEMP_DIR`` that is set is kept.
     """
     before = os.environ.get(FOLDER_VARIABLE)
     if before:
@@ -45,10 +45,10 @@ def serving_folder() -> Iterator[Path]:
 
 
 class DisplayCopies:
-    """Copies of videos that a browser plays, converted where it cannot play the file; the folder's owner removes them.
+    """Browser-playable copies of videos, transcoded if necessary. The caller removes the folder.
 
-    A copy is named by its content or its source's identity, and ends in ``.mp4`` or ``.webm`` whatever the source is
-    called, so that it is never served as anything but a video. Each is made once.
+    A copy is named after a digest of its content or of its source's identity. It always ends in ``.mp4`` or ``.webm``,
+    so that it is served as a video and nothing else. Each copy is made once.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,17 +56,17 @@ class DisplayCopies:
         self._lock = Lock()
 
     def find_or_convert(self, path: Path, *, start_s: float | None = None, duration_s: float = math.inf) -> Path:
-        """Return a file that a browser plays: an upload that it plays itself, of another video a copy.
+        """Return a browser-playable file: the upload itself if it is playable, otherwise a copy.
 
-        With ``start_s`` the copy is cut to ``duration_s`` from there, so that its clock is the clip's.
-        Raises ``VideoError`` when the video cannot be read or copied.
+        With ``start_s`` the copy holds only ``duration_s`` seconds from there, so that its time 0 is the clip's start.
+        Raises ``VideoError`` if the video cannot be read or copied.
         """
         try:
             identity = _identity(path)
         except OSError as error:
             raise VideoError(f"{path}: {error.strerror}; check the path") from error
         if identity is None:
-            raise VideoError(f"{path}: not a file but a directory or device; give the path of one video")
+            raise VideoError(f"{path}: not a regular file; give the path of one video")
         if start_s is not None:
             identity = hashlib.sha256(f"{identity} {start_s!r} {duration_s!r}".encode()).hexdigest()
         is_playable = start_s is None and probe(path).is_browser_playable
@@ -79,7 +79,7 @@ class DisplayCopies:
             copy = self._folder / f"{name}{suffix}"
             with self._lock:
                 if copy.exists():
-                    os.utime(copy)  # Gradio removes files that nobody has asked for since a day
+                    os.utime(copy)  # Gradio deletes files that were not used for a day
                 elif is_playable:
                     _copy_whole(path, copy)
                 else:
@@ -91,11 +91,11 @@ class DisplayCopies:
         return copy
 
 
-def find_table(path: Path, *, private: Iterable[Path] = ()) -> Path | None:
-    """Return a file of a run folder that may be read for a download; None when it is not to be handed out.
+def find_downloadable(path: Path, *, private: Iterable[Path] = ()) -> Path | None:
+    """Return the resolved path of a file of a run folder if it may be downloaded; None otherwise.
 
-    Handed out is a regular file that lies in its folder itself, no link that leads out of it, and none of the
-    ``private`` files under another name (a hard link).
+    The file must be a regular file inside its folder, not a symbolic link that leads out of it, and not a hard link to
+    one of the ``private`` files.
     """
     try:
         found = path.resolve(strict=True)
@@ -104,7 +104,7 @@ def find_table(path: Path, *, private: Iterable[Path] = ()) -> Path | None:
         if any(file.exists() and file.samefile(found) for file in private):
             return None
     except OSError:
-        return None  # it is not there, or cannot be looked at: there is nothing to hand out
+        return None  # missing or unreadable
     return found
 
 
@@ -114,7 +114,7 @@ def _copy_whole(source: Path, target: Path) -> None:
 
 
 def _identity(path: Path) -> str | None:
-    """Return a name for a file as it is now, which changes with its content; None for what is no regular file."""
+    """Return a digest of a file's path, inode, size and modification time; None if it is not a regular file."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         return None

@@ -1,31 +1,31 @@
-"""How events and lines of all tabs are wired."""
+"""Event options, scripts and components that all tabs share."""
 
 from typing import Any, Final
 
 import gradio as gr
 
 AT_ONCE: Final[dict[str, Any]] = {"concurrency_limit": None, "show_progress": "hidden", "api_visibility": "private"}
-"""For events that never wait for another's end."""
-MODEL: Final[dict[str, Any]] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
-"""For events that need the model: one at a time, the others wait in a queue."""
-SWEEP: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}
-"""For sweeps, which load a model of their own and last long: one at a time, and no run waits for them."""
-THRESHOLD: Final[dict[str, Any]] = {
+"""Options of events that never wait in the queue."""
+MODEL_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
+"""Options of events that need the model: one at a time, in a queue."""
+SWEEP_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_limit": 1, "api_visibility": "private"}
+"""Options of sweeps, which load their own model: one at a time, in a queue of their own."""
+THRESHOLD_SLIDER: Final[dict[str, Any]] = {
     "minimum": 0,
     "maximum": 1,
     "value": 0.5,
     "step": "any",
     "elem_classes": "threshold",
 }
-"""A slider of a threshold, with no step that would round it.
+"""Options of a threshold slider, without a step that would round the value.
 
-By its class the player's script finds the box and refuses what is no threshold.
+The player's script validates the number box of elements with this class.
 """
-MOVE: Final = """(speak, update) => {
+PREVIEW_THRESHOLDS_JS: Final = """(speak, update) => {
     document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {speak, update}}));
 }"""
-"""Script of an event with both sliders as inputs: the player previews them, then asks for the exact run."""
-_SHOW = """
+"""Script of an event with both sliders as inputs: the player previews the thresholds, then requests the exact run."""
+_STATUS_LINE_JS = """
 const line = () => element.querySelector('.status-line');
 const show = () => { line().textContent = props.value ?? ''; };
 watch('value', show);
@@ -34,22 +34,23 @@ show();
 
 
 def read_event(event: gr.EventData, name: str) -> Any:
-    """Return a value that the player's script sent with an event; None where it sent none."""
+    """Return a value that the player's script sent with an event; None if it is missing."""
     try:
         return getattr(event, name)
-    except (AttributeError, TypeError):  # not even a mapping was sent
+    except (AttributeError, TypeError):  # the payload is not a mapping
         return None
 
 
-def make_line(elem_id: str, *, value: str = "") -> gr.HTML:
-    """Return a status line: a live region whose value is plain text, never markup.
+def make_status_line(elem_id: str, *, value: str = "") -> gr.HTML:
+    """Return a status line: an ARIA live region whose value is shown as plain text.
 
-    The scaffold is constant and the text enters as ``textContent``, so file names and errors in it stay text.
+    The template is constant and the value is assigned to ``textContent``, so that file names and errors are not parsed
+    as HTML.
     """
     return gr.HTML(
         value=value,
         html_template='<p class="status-line" role="status" aria-live="polite"></p>',
-        js_on_load=_SHOW,
+        js_on_load=_STATUS_LINE_JS,
         apply_default_css=False,
         elem_id=elem_id,
         padding=False,

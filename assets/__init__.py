@@ -1,1 +1,1 @@
-"""The bundled demo: the programs that draw its videos and train its checkpoint, and what they made."""
+"""The bundled demo: its videos and checkpoint, and the programs that draw and train them."""

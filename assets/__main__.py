@@ -1,4 +1,4 @@
-"""Makes and measures what is bundled: ``checkpoint``, ``videos``, ``score``."""
+"""Build and evaluate the bundled files: ``checkpoint``, ``videos``, ``score``."""
 
 import argparse
 import sys
@@ -22,9 +22,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m assets", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    command = commands.add_parser("checkpoint", help="draw, train and write the checkpoint; goes on after a kill")
+    command = commands.add_parser("checkpoint", help="train and write the checkpoint; resumes after an interruption")
     command.add_argument("--out", type=Path, default=HERE / "checkpoint")
-    command.add_argument("--work", type=Path, default=Path("work"), help="folder of the stages' files")
+    command.add_argument("--work", type=Path, default=Path("work"), help="folder for the files of each stage")
     command.add_argument("--seed", type=int, default=0)
     for name in ("vision_scenes", "lookup_steps", "stream_scenes", "stream_steps"):
         default = BuildConfig.__dataclass_fields__[name].default
@@ -33,9 +33,9 @@ def main() -> int:
     command = commands.add_parser("videos", help="draw the bundled videos and write the manifests of all splits")
     command.add_argument("--out", type=Path, default=HERE / "demo")
 
-    command = commands.add_parser("score", help="score a checkpoint on fresh scenes")
+    command = commands.add_parser("score", help="score a checkpoint on newly generated scenes")
     command.add_argument("--checkpoint", type=Path, default=HERE / "checkpoint")
-    command.add_argument("--videos", type=int, default=50, help="scenes of each kind (default: %(default)s)")
+    command.add_argument("--videos", type=int, default=50, help="number of scenes per kind (default: %(default)s)")
     command.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
 
     options = vars(parser.parse_args())
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def print_scores(folder: Path, kinds: Sequence[Kind], num_videos: int) -> None:
-    """Print the table of scores: fresh scenes, those of the family held out, the bundled videos, and baselines."""
+    """Print the table of scores: generated scenes, the held-out family, the bundled videos, and baselines."""
     checkpoint = load_model(folder)
     print(f"{'':22} {HEADER}")
 

@@ -1,8 +1,9 @@
-"""Brings what the vision tower sees near to the words that the text model has learned to look up.
+"""Align the connector's output with the word embeddings that the text model has learned to look up.
 
-After the lookups a frame is expected to be the image token's embedding plus that of the noun in hand, some forty times
-smaller than what the connector gives after the vision stage. The connector is linear: one ridge regression over cached
-frames finds the map to such embeddings. What it gave before is added at their size, since it knows more than nouns.
+After the lookup stage, the text model expects a frame to be the image token's embedding plus that of the noun in the
+hand. These embeddings are about forty times smaller than the connector's output after the vision stage. Since the
+connector is linear, one ridge regression over cached frames finds the mapping. The old weight is added at matching
+scale, because it encodes more than nouns.
 """
 
 import torch
@@ -22,8 +23,8 @@ def align_connector(model: StreamingModel, prompt: Prompt, means: Tensor, held: 
     """Replace the connector's weight.
 
     Args:
-        model: Changed in place.
-        prompt: Its prompt.
+        model: Modified in place.
+        prompt: The model's prompt.
         means: Cached frames ``[N, C]``; see ``assets.pretrain.shuffled_mean``.
         held: Per frame and hand, 1 + the index of the noun held, 0 for none ``[N, 2]``.
     """

@@ -1,9 +1,9 @@
 """The reference dialogue of a scene: updates, responses, questions and their answers.
 
-Times lie on the 2 fps grid, at the first sampled frame on which the change can be seen (``ceil(2 t) / 2``): a label
-one frame earlier could only be guessed. At one time updates come first (completions before starts), then the user,
-then the assistant, who says one sentence at most. A user turn is fed before the image of its frame, so its answer
-follows from the state before that time.
+Times are on the 2 fps grid, at the first sampled frame that shows the change (``ceil(2 t) / 2``): a change at 3.1 s is
+labelled at 3.5 s. A label one frame earlier would not be predictable. At equal times, updates come first (completions
+before starts), then the user, then at most one sentence of the assistant. A user turn is fed before the image of its
+frame, so its answer follows from the state before that time.
 """
 
 import math
@@ -21,7 +21,7 @@ Role = Literal["update", "user", "assistant"]
 State = Literal["not_started", "in_progress", "completed"]
 
 USER_GAP_S: Final = 1.5
-"""A user turn is at least so far from every other turn, its own answer aside."""
+"""Minimum time between a user turn and all turns except its own answer."""
 _RANKS: Final = {"update": 0, "user": 1, "assistant": 2}
 
 
@@ -35,13 +35,13 @@ class SceneTurn:
     text: str
     """The sentence, or an update such as ``S3->complete``."""
     cause: Cause | None
-    """The difficulty that makes this turn hard to get right; None for a plain one."""
+    """The difficulty that makes this turn hard to predict; None for an easy turn."""
 
 
 def annotate(scene: Scene, *, num_questions: int | None = None) -> tuple[SceneTurn, ...]:
-    """Return all turns of a scene in order; equal scenes give equal turns.
+    """Return all turns of a scene in order; the result is deterministic.
 
-    Half of the scenes have one or two questions of the user, unless ``num_questions`` says how many.
+    Half of the scenes have one or two user questions, unless ``num_questions`` is given.
     """
     turns = [_say(0.0, phrases.introduce(_progress(scene, prompt_state(scene, 0.0))), None)]
     for time_s in sorted({_grid(event.time_s) for event in scene.events}):
@@ -99,7 +99,7 @@ def _progress(scene: Scene, state: dict[str, State]) -> phrases.Progress:
 
 
 def _ask(scene: Scene, busy: list[float], num_questions: int | None) -> list[SceneTurn]:
-    """Return questions of the user, each with its answer, away from the ``busy`` times."""
+    """Return user questions with their answers, at least ``USER_GAP_S`` away from the ``busy`` times."""
     rng = np.random.default_rng([scene.seed, 4])
     count = int(rng.integers(1, 3)) if rng.random() < 0.5 else 0
     turns: list[SceneTurn] = []

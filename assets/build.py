@@ -1,8 +1,8 @@
-"""Makes the bundled checkpoint: vision, lookups, features, stream, one stage after the other.
+"""Build the bundled checkpoint in four stages: vision, lookups, features, stream.
 
-Each stage leaves a file in the work folder and is skipped when the file is there, so a killed run goes on where it
-stopped; delete a file to make it again. Seeds of training scenes start at ``TRAIN_SEED``; those of the bundled and the
-scored videos never do.
+Each stage writes a file to the work folder and is skipped if the file exists, so that an interrupted build resumes;
+delete a file to repeat its stage. Training seeds start at ``TRAIN_SEED`` and are disjoint from those of the bundled and
+the scored videos.
 """
 
 import json
@@ -49,19 +49,19 @@ VISION_SEED = 1_000_000
 TRAIN_SEED = 2_000_000
 CORPUS_SEED = 3_000_000
 ALIGNED_SCENES = 300
-_TIED = "vlm.lm_head.weight"  # the token embeddings once more
+_TIED = "vlm.lm_head.weight"  # tied to the token embeddings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildConfig:
-    """How much of everything."""
+    """Sizes and rates of the build."""
 
     work: Path
-    """Folder of the stages' files."""
+    """Folder for the files of the stages."""
     seed: int = 0
-    """Seed of weights and order; another gives another checkpoint of the same recipe."""
+    """Seed of the weights and the data order."""
     vision_scenes: int = 20_000
-    """Scenes of the vision stage, 16 frames each."""
+    """Scenes of the vision stage, with 16 frames each."""
     lookup_steps: int = 900
     """Optimiser steps of the lookups."""
     stream_scenes: int = 2600
@@ -69,15 +69,15 @@ class BuildConfig:
     stream_steps: int = 2200
     """Optimiser steps of the stream stage."""
     permuted_rate: float = 0.7
-    """Share of stream sequences whose step ids are permuted."""
+    """Fraction of stream sequences with permuted step ids."""
     mid_start_rate: float = 0.3
-    """Share of stream sequences that begin in the middle, as after a refresh."""
+    """Fraction of stream sequences that start mid-video, as after a context refresh."""
     processes: int = 2
-    """Processes that draw, and threads that train."""
+    """Number of drawing processes, and of training threads."""
 
 
 def build_checkpoint(config: BuildConfig, out: Path) -> None:
-    """Run the stages that are missing and write the checkpoint to the folder ``out``."""
+    """Run the missing stages and write the checkpoint to the folder ``out``."""
     torch.set_num_threads(config.processes)
     config.work.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer(corpus())
@@ -97,7 +97,7 @@ def build_checkpoint(config: BuildConfig, out: Path) -> None:
 
 
 def corpus() -> Iterator[str]:
-    """Yield the texts of the tokenizer: prompts in all states and turns of drawn scenes."""
+    """Yield the training texts of the tokenizer: prompts in random states, turns of generated scenes, and recipes."""
     rng = np.random.default_rng(CORPUS_SEED)
     for seed in range(CORPUS_SEED, CORPUS_SEED + 400):
         scene = make_scene(seed, difficulty=Difficulty.hard(), permute_ids=True)
@@ -115,7 +115,10 @@ def goal(scene: Scene) -> str:
 
 
 def training_clip(scene: Scene) -> TrainingClip:
-    """Return a scene's reference dialogue as a training clip at 2 fps, with two questions: answers are learned last."""
+    """Return a scene's reference dialogue as a training clip at 2 fps.
+
+    It always has two user questions, because answers are learned last.
+    """
     turns = tuple(
         TrainingTurn(frame_index=round(turn.time_s * FPS), role=turn.role, text=turn.text)
         for turn in annotate(scene, num_questions=2)
@@ -130,7 +133,7 @@ def _keep(model: StreamingModel, path: Path) -> None:
 
 
 def _load(model: StreamingModel, path: Path) -> bool:
-    """Take a finished stage's weights; False when the stage has not been run."""
+    """Load the weights of a finished stage; return False if the stage has not been run."""
     if path.is_file():
         state = load_file(path)
         state[_TIED] = state["vlm.model.text_model.embed_tokens.weight"]
@@ -166,7 +169,7 @@ def _lookups(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None
 
 
 def _draw_frames(seed: int) -> NDArray[np.uint8]:
-    """Draw all sampled frames of one training scene; some as a compressed video would show them."""
+    """Draw all sampled frames of one training scene; half of the scenes are JPEG-compressed."""
     scene, rng = _train_scene(seed), np.random.default_rng([seed, 13])
     frames = [tower_image(scene, index / FPS) for index in range(scene.num_frames)]
     if rng.random() < 0.5:
@@ -176,7 +179,7 @@ def _draw_frames(seed: int) -> NDArray[np.uint8]:
 
 
 def _features(model: StreamingModel, config: BuildConfig) -> list[tuple[TrainingClip, Tensor]]:
-    """Draw and encode the stream stage's videos: clips with means ``[T, C]`` (see ``shuffled_mean``)."""
+    """Return the stream stage's clips with their encoded frames ``[T, C]`` (see ``shuffled_mean``)."""
     path = config.work / "features.safetensors"
     seeds = range(TRAIN_SEED, TRAIN_SEED + config.stream_scenes)
     if not path.is_file():
@@ -191,7 +194,7 @@ def _features(model: StreamingModel, config: BuildConfig) -> list[tuple[Training
 
 
 def write_train_split(config: BuildConfig, manifest: Path) -> None:
-    """Write the scenes of the stream stage and the seeds of the vision stage, from which all else follows."""
+    """Write the manifest of the training split: stream scenes, and vision seeds. The scenes can be redrawn from it."""
     scenes = [_train_scene(seed) for seed in range(TRAIN_SEED, TRAIN_SEED + config.stream_scenes)]
     rows = [{"seed": scene.seed, "family": scene.family, "num_frames": scene.num_frames} for scene in scenes]
     vision = {"first_seed": VISION_SEED, "num_scenes": config.vision_scenes}
@@ -241,7 +244,7 @@ def _stream(
 def _stream_batches(
     clips: list[tuple[TrainingClip, Tensor]], prompt: Prompt, config: BuildConfig, batch_size: int = 8
 ) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
-    """Draw batches of clips of similar length for ever, ids permuted and starts moved as configured."""
+    """Yield batches of clips of similar length indefinitely, with permuted ids and mid-video starts as configured."""
     rng = np.random.default_rng([config.seed, 31])
     while True:
         order = rng.permutation(len(clips))
@@ -261,7 +264,10 @@ def _stream_batches(
 
 
 def permute_ids(clip: TrainingClip, rng: np.random.Generator) -> TrainingClip:
-    """Return the clip with its step ids exchanged at random; the steps stay in recipe order."""
+    """Return the clip with randomly permuted step ids; the steps stay in recipe order.
+
+    With the permutation S1 -> S2, S2 -> S1, the update ``S1->start`` becomes ``S2->start``.
+    """
     ids = [step.id for step in clip.steps]
     new = dict(zip(ids, (ids[index] for index in rng.permutation(len(ids))), strict=True))
     turns = tuple(

@@ -1,9 +1,9 @@
-"""Draws the bundled videos: H.264 files and a manifest of their references.
+"""Draw the bundled videos: H.264 files and a manifest with their references.
 
 The manifest is one JSON object per split: ``videos`` is a list of ``video_id``, ``video_path`` (relative to the
 manifest), ``fps``, ``num_frames``, ``goal``, ``steps`` (``[{id, name}]``), ``turns`` (``[{time_s, role, text,
-cause}]``, ``cause`` being what spoils the turn), ``initial_state``, and ``scene``, which draws the video again.
-``eval.data.loading`` reads it. The training split is too long for files: its manifest holds the scenes alone.
+cause}]``, where ``cause`` is the difficulty of the turn), ``initial_state``, and ``scene``, from which the video can be
+redrawn. ``eval.data.loading`` reads it. The training split has no video files: its manifest holds only the scenes.
 """
 
 import json
@@ -36,13 +36,12 @@ class DemoVideo:
     """One video to draw."""
 
     video_id: str
-    """Its name, and its file's: the family, and what is not easy or in order about it."""
+    """Id and file name: the family, followed by ``hard`` and ``permuted`` where they apply."""
     seed: int
     """Seed of the scene."""
     difficulty: Difficulty
-    """How hard it is."""
     family: str
-    """What is built."""
+    """Recipe name."""
     permute_ids: bool = False
     """Whether step ids are out of recipe order."""
 
@@ -70,7 +69,7 @@ TEST_VIDEOS = _videos(
         "hard-permuted": ("toy truck", "sandwich", "desk lamp", "boat"),
     },
 )
-"""The test split: four videos of each kind, two of the family that no training video shows."""
+"""The test split: four videos of each kind, two of the held-out family."""
 VAL_VIDEOS = _videos(
     VAL_SEED,
     {
@@ -80,11 +79,11 @@ VAL_VIDEOS = _videos(
         "hard-permuted": ("flower pot", "house"),
     },
 )
-"""The validation split, to choose thresholds on."""
+"""The validation split, for choosing thresholds."""
 
 
 def draw_split(videos: Sequence[DemoVideo], manifest: Path) -> None:
-    """Draw the videos beside the manifest and write it."""
+    """Draw the videos next to the manifest, and write it."""
     records = []
     for video in tqdm(videos, desc="drawing", unit="video"):
         scene = scene_of(video)

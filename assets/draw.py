@@ -1,8 +1,8 @@
-"""Draws one frame of a scene: workbench, mat, tray, parts, hands, light and noise.
+"""Draw one frame of a scene: workbench, mat, tray, parts, hands, light and noise.
 
-The world is 4:3 and is laid on an image of any size and shape, with the same geometry, so a small square frame is the
-large one squeezed. Drawn with OpenCV's anti-aliased polygons at twice the size and shrunk. Equal scene, time and
-size give equal pixels on one version of OpenCV.
+The 4:3 world is mapped to an image of any size and aspect ratio, so a small square frame is a squeezed large one.
+Frames are drawn with OpenCV's anti-aliased polygons at twice the size and downsampled. Their pixels depend
+only on the scene, the time, the size and the version of OpenCV.
 """
 
 import math
@@ -31,14 +31,14 @@ from assets.shapes import (
 
 _LYING_SHADOW: Final = (0.008, 0.014)
 _FADE_S: Final = 0.4
-"""Time in which a spell of bad light or noise comes and goes."""
+"""Duration of the fade at the start and end of a spell of bad light or noise."""
 _RAISED_SHADOW: Final = (0.02, 0.045)
 _SUPERSAMPLE: Final = 2
-"""Times as large as the frame, the drawing is before it is shrunk."""
+"""Factor by which the drawing is larger than the frame before downsampling."""
 
 
 def draw_frame(scene: Scene, time_s: float, *, height: int, width: int) -> Image:
-    """Return the frame at ``time_s`` as uint8 [height, width, 3] RGB."""
+    """Return the frame at ``time_s`` as RGB, uint8 ``[height, width, 3]``."""
     size = (height * _SUPERSAMPLE, width * _SUPERSAMPLE)
     image = _draw_bench(scene.look, *size).copy()
     canvas = lay_canvas(image, zoom=scene.look.zoom, shift=scene.look.shift)
@@ -63,7 +63,7 @@ def _depth(entry: tuple[Part, PartPose]) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def _draw_bench(look: Look, height: int, width: int) -> Image:
-    """Draw what never moves: bench with grain, mat and tray."""
+    """Draw the static background: bench with grain, mat and tray."""
     image = np.empty((height, width, 3), np.uint8)
     image[:] = look.bench
     canvas = lay_canvas(image, zoom=look.zoom, shift=look.shift)
@@ -93,7 +93,7 @@ def _cast_shadow(
     hands: list[tuple[int, HandPose]],
     offset: tuple[float, float],
 ) -> None:
-    """Darken what lies beneath parts and hands, softly."""
+    """Draw soft shadows of parts and hands."""
     if not parts and not hands:
         return
     height, width = canvas.image.shape[:2]
@@ -122,7 +122,7 @@ def _arm_line(hand: int, at: Place) -> Points:
 
 
 def _draw_hand(canvas: Canvas, look: Look, hand: int, pose: HandPose, held: tuple[Part, PartPose] | None) -> None:
-    """Draw sleeve, palm and fingers; a held part lies on the palm and under the finger tips."""
+    """Draw sleeve, palm and fingers; a held part is drawn between the palm and the finger tips."""
     side, x, y = _side(hand), pose.at.x, pose.at.y
     outline = darken(look.skin, 0.55)
     arm = _arm_line(hand, pose.at)
@@ -155,7 +155,7 @@ def _draw_fingers(canvas: Canvas, fingers: list[Points], skin: Colour, outline: 
 
 
 def _spread(side: float, x: float, y: float) -> list[Points]:
-    """Four open fingers and the thumb."""
+    """Return the lines of four open fingers and the thumb."""
     root_y = y + 0.055
     fingers = []
     for angle, length in ((-0.75, 0.1), (-0.25, 0.12), (0.2, 0.118), (0.62, 0.1), (-1.45, 0.085)):
@@ -166,13 +166,13 @@ def _spread(side: float, x: float, y: float) -> list[Points]:
 
 
 def _curled(side: float, x: float, y: float) -> list[Points]:
-    """Finger tips over the lower edge of what is held, and the thumb at its side."""
+    """Return the lines of finger tips over the lower edge of the held part, and of the thumb at its side."""
     fingers = [_line(x + dx * side, y + 0.07, x + dx * side, y + 0.045) for dx in (0.042, 0.014, -0.014)]
     return [*fingers, _line(x - 0.035 * side, y + 0.075, x - 0.055 * side, y + 0.04)]
 
 
 def _expose(scene: Scene, time_s: float, image: Image) -> Image:
-    """Apply brightness and noise of this instant."""
+    """Apply the brightness and noise at ``time_s``."""
     look, dim, grain = scene.look, 0.0, scene.look.noise
     for spell in scene.spells:
         edge_s = min(time_s - spell.start_s, spell.end_s - time_s, _FADE_S)

@@ -1,7 +1,7 @@
-"""What the vision pre-training is asked about one frame: hands, parts, and a grid of patches.
+"""Labels of one frame for the vision pre-training: hands, parts, and a grid of patches.
 
-Positions are those of the picture, x and y in [0, 1] whatever its size, camera included. Nouns are numbered from 1
-in the order of ``assets.recipes.NOUNS``; 0 is none. ``G`` is the grid: patch [row, column] of the squeezed square.
+Positions are normalised image coordinates, x and y in [0, 1], with the camera applied. Nouns are numbered from 1 in the
+order of ``assets.recipes.NOUNS``; 0 is none. ``G`` is the grid size: patch [row, column] of the squeezed square.
 """
 
 from dataclasses import dataclass
@@ -17,37 +17,37 @@ from assets.script import Place
 from assets.shapes import WORLD_WIDTH
 
 PART_STATES: Final = ("none", "tray", "held", "loose", "placed")
-"""Meaning of ``FrameLabels.patch_state``."""
+"""Classes of ``FrameLabels.patch_state``."""
 HAND_STATES: Final = ("none", "open", "closed")
-"""Meaning of ``FrameLabels.patch_hand``."""
+"""Classes of ``FrameLabels.patch_hand``."""
 _HEIGHTS: Final = ("tray", "placed", "loose", "held")
-"""States from the lowest drawn to the uppermost."""
+"""States in drawing order, from bottom to top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameLabels:
-    """The truth about one frame. Hand 0 is the right one, hand 1 the left one."""
+    """Ground truth of one frame. Hand 0 is the right hand, hand 1 the left hand."""
 
     hand_present: npt.NDArray[np.float32]
-    """[2], 1 when the scene has the hand."""
+    """[2], 1 if the scene has the hand."""
     hand_xy: npt.NDArray[np.float32]
     """[2, 2], x and y of the grip in [0, 1]; 0 for an absent hand."""
     hand_closed: npt.NDArray[np.float32]
-    """[2], 1 when closed."""
+    """[2], 1 if closed."""
     hand_noun: npt.NDArray[np.int64]
     """[2], number of the noun held, 0 for none."""
     is_loose: bool
-    """Whether a dropped part lies about."""
+    """Whether a dropped part is on the bench."""
     num_placed: int
     """Parts in place."""
     placed: npt.NDArray[np.float32]
     """[len(NOUNS)], 1 for nouns in place."""
     patch_noun: npt.NDArray[np.uint8]
-    """[G, G], number of the noun whose middle lies in the patch; what is drawn on top wins."""
+    """[G, G], number of the noun whose centre is in the patch; of several, the one drawn on top."""
     patch_state: npt.NDArray[np.uint8]
     """[G, G], index in ``PART_STATES`` of that part."""
     patch_hand: npt.NDArray[np.uint8]
-    """[G, G], index in ``HAND_STATES`` of the hand whose grip lies in the patch."""
+    """[G, G], index in ``HAND_STATES`` of the hand whose grip is in the patch."""
 
 
 def frame_labels(scene: Scene, time_s: float, *, grid: int = 8) -> FrameLabels:
@@ -84,7 +84,7 @@ def frame_labels(scene: Scene, time_s: float, *, grid: int = 8) -> FrameLabels:
 
 
 def _on_picture(scene: Scene, at: Place) -> npt.NDArray[np.float64]:
-    """Return x and y in [0, 1] of a point of the world, as ``shapes.Canvas`` lays it."""
+    """Return the normalised image coordinates of a world point, consistent with ``shapes.Canvas``."""
     look = scene.look
     x = 0.5 + (at.x * look.zoom + look.shift.x) / WORLD_WIDTH
     y = 0.5 + (at.y - 0.5) * look.zoom + look.shift.y
@@ -92,6 +92,9 @@ def _on_picture(scene: Scene, at: Place) -> npt.NDArray[np.float64]:
 
 
 def _find_patch(scene: Scene, at: Place, grid: int) -> tuple[int, int] | None:
-    """Return row and column, the way arrays are indexed; None outside the picture."""
+    """Return the (row, column) of a patch; None outside the image.
+
+    With ``grid`` 8, the image point x 0.3, y 0.9 is in row 7, column 2.
+    """
     column, row = (int(value) for value in np.floor(_on_picture(scene, at) * grid))
     return (row, column) if 0 <= row < grid and 0 <= column < grid else None

@@ -1,9 +1,10 @@
-"""Teaches the text model to look a part up in its prompt: which step is the one with this noun?
+"""Train the text model to look up a part in its prompt: find the id of the step with a given noun.
 
-Training on whole videos teaches counting instead: with step ids in recipe order the next digit is always one more. A
-lookup takes two things at once, that a noun knows the id of its line and that a frame finds its noun, and among a
-hundred words neither gets a hold on the other. So prompts begin as bare ids and nouns and fill up with their other
-words as the task is mastered. A frame is the noun in the hand here, as the embedding of its word.
+Training on whole videos teaches counting instead: with step ids in recipe order, the next id is always one higher. A
+lookup needs two circuits at once: the noun token must attend to the id of its line, and the frame must attend to its
+noun. In a prompt of a hundred words neither forms without the other. Therefore this curriculum starts with prompts of
+bare ids and nouns, and adds the remaining words as the task is mastered. A frame is represented by the embedding of
+the noun in the hand.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,14 +24,14 @@ LEVELS: Final = (
     *((2, 0.0), (3, 0.0), (3, 0.1), (3, 0.25), (3, 0.5), (4, 0.75)),
     *((5, 0.9), (5, 1.0), (6, 1.0), (7, 1.0)),
 )
-"""Most steps of a procedure, and the share of the prompt's other words that is kept."""
+"""Curriculum: maximum number of steps, and the fraction of kept words that are neither nouns nor ids."""
 MASTERED_LOSS: Final = 0.2
-"""Mean loss of an id, in nats, below which the next level begins."""
+"""Mean loss per id, in nats, below which the next level starts."""
 _STEP_NAMES = {noun: sorted({p.step_name for r in RECIPES for p in r.parts if p.noun == noun}) for noun in NOUNS}
 
 
 class Lookups:
-    """Batches of lookups that get harder as they are mastered. Iterate it; tell it the losses."""
+    """An iterable of lookup batches with a curriculum; pass the losses to ``observe``."""
 
     def __init__(self, prompt: Prompt, *, batch_size: int, seed: int) -> None:
         self.prompt = prompt
@@ -48,14 +49,14 @@ class Lookups:
             yield [sequence for sequence, _ in drawn], torch.tensor([noun for _, held in drawn for noun in held])
 
     def observe(self, losses: Losses) -> None:
-        """Take note of a step's losses; go on to the next level once this one is mastered."""
+        """Update the running loss; advance to the next level once the current one is mastered."""
         self.recent_loss = 0.9 * self.recent_loss + 0.1 * float(losses.text)
         if self.recent_loss < MASTERED_LOSS and self.level < len(LEVELS) - 1:
             self.level += 1
             self.recent_loss = 1.0
 
     def draw(self) -> tuple[TrainingSequence, list[int]]:
-        """Make up a procedure of which each part is taken once; the ids alone are to be predicted."""
+        """Generate a procedure in which each part is taken once; only the ids are targets."""
         most_steps, kept = LEVELS[self.level]
         steps, nouns = random_steps(self._rng, int(self._rng.integers(max(2, most_steps - 2), most_steps + 1)))
         order = [int(index) for index in self._rng.permutation(len(steps))]
@@ -72,7 +73,7 @@ class Lookups:
         return self._thinned(build_sequence(clip, self.prompt), held, kept), held
 
     def _thinned(self, sequence: TrainingSequence, held: list[int], kept: float) -> TrainingSequence:
-        """Drop words of the prompt other than nouns and the ids before them; ask each frame, too, for the id."""
+        """Drop prompt words other than nouns and the ids before them, and make the id the target of each frame."""
         first_frame = next(place for place, frame in enumerate(sequence.frames) if frame != IGNORED)
         id_places = self._places_of_ids(sequence.ids[:first_frame])
         wanted = {*id_places, *id_places.values()}
@@ -95,7 +96,10 @@ class Lookups:
         )
 
     def _places_of_ids(self, prompt: list[int]) -> Mapping[int, int]:
-        """Return, for the place of each step's noun in the prompt, the place of its id."""
+        """Map the position of each step's noun in the prompt to the position of its id.
+
+        The prompt ``S2 attach the wheel S1 load the block``, one token per word, gives ``{3: 0, 7: 4}``.
+        """
         places, last_id = {}, None
         for place, token in enumerate(prompt):
             if token in self._ids:
@@ -106,7 +110,7 @@ class Lookups:
 
 
 def random_steps(rng: np.random.Generator, num_steps: int) -> tuple[tuple[Step, ...], list[int]]:
-    """Make up steps, each with a noun of its own, and return them with their nouns' indices; ids mostly permuted."""
+    """Return random steps with distinct nouns, and the indices of the nouns; the ids are mostly permuted."""
     nouns = [int(noun) for noun in rng.choice(len(NOUNS), num_steps, replace=False)]
     ids = rng.permutation(num_steps) + 1 if rng.random() < 0.85 else np.arange(num_steps) + 1
     steps = tuple(
@@ -117,7 +121,7 @@ def random_steps(rng: np.random.Generator, num_steps: int) -> tuple[tuple[Step, 
 
 
 def embed_nouns(model: StreamingModel, prompt: Prompt, held: Tensor) -> Tensor:
-    """Embed nouns ``[N]``, by index, as frames ``[N, D]``: the image token plus the noun's word."""
+    """Return frame embeddings ``[N, D]`` of noun indices ``[N]``: the image token plus the noun's token."""
     words = [prompt.words(f" {noun}") for noun in NOUNS]
     assert all(len(word) == 1 for word in words), "the tokenizer was trained on these words"
     table = torch.tensor([word[0] for word in words])

@@ -1,4 +1,4 @@
-"""What the assistant of the demo says: every sentence follows from the steps and their states.
+"""Sentences of the demo assistant: each is determined by the steps and their states.
 
 ``steps`` are in recipe order and ``nouns`` name their parts; ``state`` maps step ids to states, as in
 ``engine.dialogue``.
@@ -11,16 +11,16 @@ from typing import Final
 from engine.records import Step
 
 QUESTIONS: Final = ("What is next?", "Did I do that right?", "How many steps are left?")
-"""What the user may ask."""
+"""Questions of the user."""
 _COUNTS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a task has come."""
+    """The progress of a task."""
 
     goal: str
-    """What is built, such as ``toy truck``."""
+    """Name of the product, such as ``toy truck``."""
     steps: Sequence[Step]
     """All steps, in recipe order."""
     nouns: Sequence[str]
@@ -29,17 +29,17 @@ class Progress:
     """The state of each step."""
 
     def indices(self, state: str) -> list[int]:
-        """Return the indices of the steps in a state."""
+        """Return the indices of the steps with a state."""
         return [index for index, step in enumerate(self.steps) if self.state[step.id] == state]
 
 
 def introduce(progress: Progress) -> str:
-    """Say what will be built and what comes first."""
+    """Return the introduction, with the goal and the first step."""
     return f"Let's build the {progress.goal}. First, {progress.steps[0].name}."
 
 
 def praise(progress: Progress) -> str:
-    """Say what comes after a step was completed."""
+    """Return the sentence after a completed step, with the next step."""
     held, waiting = progress.indices("in_progress"), progress.indices("not_started")
     if held:
         return f"Good. You already have the {progress.nouns[held[0]]}."
@@ -49,17 +49,17 @@ def praise(progress: Progress) -> str:
 
 
 def warn_dropped(noun: str) -> str:
-    """Say what to do with a part that fell."""
+    """Return the instruction for a dropped part."""
     return f"Careful, pick up the {noun} again."
 
 
 def warn_unneeded(noun: str) -> str:
-    """Say what to do with a part that no step needs."""
+    """Return the instruction for a part that no step needs."""
     return f"Put the {noun} back, it is not needed."
 
 
 def answer(question: str, progress: Progress) -> str:
-    """Answer one of ``QUESTIONS``."""
+    """Return the answer to one of ``QUESTIONS``."""
     match question:
         case "What is next?":
             return _answer_next(progress)

@@ -1,9 +1,9 @@
-"""Stage 1: teaches the vision tower what is in the hand, by asking about drawn frames.
+"""Stage 1: pre-train the vision tower to recognise the part in the hand, with two auxiliary probes.
 
-Two probes are trained with the tower and the connector and thrown away afterwards: one reads the pooled embedding
-(hands, what they hold, what lies loose, what is placed), one reads each patch (which part, its state, a hand).
-Every frame is drawn afresh and seen once, so there is nothing to over-fit. Without the patch probe the tower learns
-far slower. Sizes: ``B`` frames, ``G`` patches a side, ``C`` nouns.
+The probes are trained together with the tower and the connector, and discarded afterwards. One reads the pooled
+embedding (hands, held parts, loose parts, placed parts); the other reads each patch (part, its state, hand). Every
+frame is generated once, so overfitting is impossible. Without the patch probe the tower learns much more slowly.
+Sizes: ``B`` frames, ``G`` patches per side, ``C`` nouns.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +26,7 @@ from engine.model.preprocessing import Normalization, normalize_images
 from engine.model.smolvlm import StreamingModel
 
 GRID = IMAGE_SIZE // PATCH_SIZE
-DRAWN_SIZE = (90, 120)  # height and width: 4:3 like the videos, and squeezed to the tower's square like them
+DRAWN_SIZE = (90, 120)  # height, width: 4:3 like the videos, then squeezed to the square input of the tower
 FRAMES_PER_SCENE = 16
 BATCH_SIZE = 128
 
@@ -35,21 +35,21 @@ Examples = dict[str, NDArray[Any]]
 
 
 def tower_image(scene: Scene, time_s: float) -> NDArray[np.uint8]:
-    """Draw a frame as the vision tower will see it: small, and squeezed to a square."""
+    """Return a frame at the input size of the vision tower, squeezed to a square."""
     drawn = draw_frame(scene, time_s, height=DRAWN_SIZE[0], width=DRAWN_SIZE[1])
     return cv2.resize(drawn, (IMAGE_SIZE, IMAGE_SIZE), interpolation=cv2.INTER_AREA).astype(np.uint8)
 
 
 def compressed(image: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """Return an image as JPEG of that quality leaves it."""
+    """Return an image after a JPEG round trip with the given quality."""
     _, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])
     decoded = cv2.imdecode(data, cv2.IMREAD_COLOR)
-    assert decoded is not None, "it was encoded just now"
+    assert decoded is not None, "it was just encoded"
     return decoded.astype(np.uint8)
 
 
 def draw_examples(seed: int) -> Examples:
-    """Draw frames of one scene: half at random times, half around events; a third JPEG-compressed."""
+    """Draw frames of one scene: half at random times, half around events; 30 % are JPEG-compressed."""
     rng = np.random.default_rng([seed, 11])
     difficulty = Difficulty.hard() if rng.random() < 0.5 else Difficulty.easy()
     scene = make_scene(seed, difficulty=difficulty)
@@ -68,19 +68,19 @@ def draw_examples(seed: int) -> Examples:
 
 
 class Probes(nn.Module):
-    """The two readers that are thrown away."""
+    """The two auxiliary probes."""
 
     def __init__(self) -> None:
         super().__init__()
         classes = len(NOUNS) + 1
-        self.hand_parts = (1, 2, 1, classes)  # present, x and y, closed, noun held
+        self.hand_parts = (1, 2, 1, classes)  # presence, x and y, closed, held noun
         self.patch_parts = (classes, len(PART_STATES), len(HAND_STATES))
         self.norm = nn.LayerNorm(TEXT_WIDTH)
         self.pooled = nn.Linear(TEXT_WIDTH, 2 * sum(self.hand_parts) + 2 + len(NOUNS))
         self.patch = nn.Linear(VISION_WIDTH, sum(self.patch_parts))
 
     def forward(self, pooled: Tensor, patches: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
-        """Return the loss of reading ``labels`` from pooled ``[B, D]`` and patches ``[B, G * G, V]``."""
+        """Return the loss of predicting ``labels`` from pooled ``[B, D]`` and patches ``[B, G * G, V]``."""
         answers = self.pooled(self.norm(pooled))
         per_hand = sum(self.hand_parts)
         hands = [self._hand_loss(answers[:, hand * per_hand : (hand + 1) * per_hand], labels, hand) for hand in (0, 1)]
@@ -110,12 +110,12 @@ class Probes(nn.Module):
         loss = answers.new_zeros(())
         for name, logits in zip(names, answers.split(self.patch_parts, dim=2), strict=True):
             weight = torch.ones(logits.shape[2])
-            weight[0] = 0.1  # most patches show none
+            weight[0] = 0.1  # most patches are empty
             loss = loss + cross_entropy(logits.flatten(0, 1), labels[name].flatten().long(), weight=weight)
         return loss
 
     def held_noun(self, pooled: Tensor) -> Tensor:
-        """Return the noun read in the right hand, ``[B]``."""
+        """Return the predicted noun in the right hand ``[B]``."""
         present, place, closed, _ = self.hand_parts
         start = present + place + closed
         answers = self.pooled(self.norm(pooled))[:, start : sum(self.hand_parts)]
@@ -124,10 +124,10 @@ class Probes(nn.Module):
 
 
 def shuffled_mean(model: StreamingModel, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the connector's input, averaged over its tokens ``[B, V * S * S]``, and the patches ``[B, G * G, V]``.
+    """Return the connector's input averaged over its tokens ``[B, V * S * S]``, and the patches ``[B, G * G, V]``.
 
-    The connector is linear without bias, so projecting the mean is the mean of the projections: frames can be
-    cached before the connector, and the connector trained on the cache.
+    The connector is linear without bias, so the projection of the mean equals the mean of the projections. Frames can
+    therefore be cached before the connector, and the connector can be trained on the cache.
     """
     patches: Tensor = model.vlm.model.vision_model(pixel_values=images).last_hidden_state
     shuffled: Tensor = model.vlm.model.connector.pixel_shuffle(patches, SCALE_FACTOR)
@@ -135,7 +135,7 @@ def shuffled_mean(model: StreamingModel, images: Tensor) -> tuple[Tensor, Tensor
 
 
 def project(model: StreamingModel, means: Tensor) -> Tensor:
-    """Bring cached means ``[..., V * S * S]`` into text space ``[..., D]``."""
+    """Project cached means ``[..., V * S * S]`` to text embeddings ``[..., D]``."""
     projected: Tensor = model.vlm.model.connector.modality_projection(means)
     return projected
 
@@ -143,14 +143,14 @@ def project(model: StreamingModel, means: Tensor) -> Tensor:
 def pretrain_vision(
     model: StreamingModel, *, seed: int, num_scenes: int, processes: int, report: Callable[[int, float, float], None]
 ) -> None:
-    """Train tower and connector on ``num_scenes`` fresh scenes, each drawn and seen once.
+    """Train the tower and the connector on ``num_scenes`` generated scenes, each used once.
 
     Args:
         model: Trained in place.
-        seed: First seed of the scenes; they use ``num_scenes`` seeds from there.
-        num_scenes: Scenes, of ``FRAMES_PER_SCENE`` frames each.
-        processes: Processes that draw.
-        report: Called at each step with its number, the loss, and the share of held nouns that were read right.
+        seed: Seed of the first scene; the scenes use ``num_scenes`` consecutive seeds.
+        num_scenes: Number of scenes, with ``FRAMES_PER_SCENE`` frames each.
+        processes: Number of drawing processes.
+        report: Called at each step with its number, the loss, and the accuracy for held nouns.
     """
     torch.manual_seed(seed)
     probes = Probes()
@@ -176,7 +176,7 @@ def pretrain_vision(
 
 
 def _batches(seed: int, num_scenes: int, processes: int) -> Iterator[dict[str, NDArray[Any]]]:
-    """Draw scenes ahead in other processes and mix their frames: a batch holds frames of many scenes."""
+    """Yield shuffled batches of frames, drawn in ``processes`` processes; a batch has frames of many scenes."""
     rng = np.random.default_rng(seed)
     scenes_per_round = 32 * BATCH_SIZE // FRAMES_PER_SCENE
     with get_context("spawn").Pool(processes, initializer=cv2.setNumThreads, initargs=(1,)) as pool:
@@ -190,7 +190,7 @@ def _batches(seed: int, num_scenes: int, processes: int) -> Iterator[dict[str, N
 
 
 def _jitter(images: Tensor) -> Tensor:
-    """Change brightness by up to a quarter and tint by up to a twentieth, per image ``[B, 3, H, W]``."""
+    """Randomly change the brightness by up to 25 % and the tint by up to 5 % per image ``[B, 3, H, W]``."""
     gain = 0.75 + 0.5 * torch.rand(len(images), 1, 1, 1)
     tint = 1 + 0.1 * (torch.rand(len(images), 3, 1, 1) - 0.5)
     return ((images + 1) * gain - 1) * tint

@@ -1,9 +1,8 @@
-"""Eight things to build from loose parts, each a short recipe.
+"""Eight recipes for building an object from parts.
 
-A recipe is a list of parts in order. A part is a noun that occurs once in its recipe, so that verb and noun
-alone name the step; nouns are shared between recipes, so that no noun gives the recipe away. The world is 4:3:
-``x`` is counted from the middle, in [-2/3, 2/3], ``y`` from the top, in [0, 1]. Colours are drawn at random
-by the scene, except those of food, and no text ever names one.
+A recipe is an ordered list of parts. A noun occurs once per recipe, so that verb and noun identify the step. Nouns are
+shared between recipes, so that no noun identifies its recipe. The world is 4:3: ``x`` is in [-2/3, 2/3] from the
+centre, ``y`` in [0, 1] from the top. Colours are random, except those of food, and are never mentioned in texts.
 """
 
 from dataclasses import dataclass, replace
@@ -25,32 +24,32 @@ class PartSpec:
     """One part of a recipe and the step that puts it in place."""
 
     noun: str
-    """What it is called, once in its recipe."""
+    """Name, unique within the recipe."""
     verb: str
-    """What is done with it."""
+    """Action of the step."""
     x: float
-    """Where its middle belongs, from the middle of the world."""
+    """Target of its centre, from the centre of the world."""
     y: float
-    """Where its middle belongs, from the top of the world."""
+    """Target of its centre, from the top of the world."""
     scale: float
-    """Size, as a multiple of the usual one."""
+    """Size relative to the default."""
 
     @property
     def step_name(self) -> str:
-        """The words of the step, such as ``attach the cabin``."""
+        """Name of the step, such as ``attach the cabin``."""
         return f"{self.verb} the {self.noun}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """One thing to build."""
+    """An object to build."""
 
     name: str
-    """What is built, such as ``toy truck``."""
+    """Name of the object, such as ``toy truck``."""
     parts: tuple[PartSpec, ...]
     """The parts in order."""
     num_required: int
-    """The first so many parts are in every scene; the rest may be left out, last one first."""
+    """Number of parts that every scene has; a scene may leave out the remaining ones, from the end."""
 
 
 def _part(noun: str, verb: str, x: float, y: float, scale: float = 1.0) -> PartSpec:
@@ -177,12 +176,12 @@ RECIPES: Final = (
 NOUNS: Final = tuple(sorted({part.noun for recipe in RECIPES for part in recipe.parts}))
 FAMILIES: Final = tuple(recipe.name for recipe in RECIPES)
 HELD_OUT_FAMILY: Final = "tower"
-"""Never in a training video; each of its parts is in another recipe too."""
+"""Excluded from training videos; each of its parts also occurs in a different recipe."""
 TRAINED_FAMILIES: Final = tuple(name for name in FAMILIES if name != HELD_OUT_FAMILY)
 
 
 def find_recipe(name: str) -> Recipe:
-    """Return the recipe called ``name``. Raises ``ValueError`` with the names there are."""
+    """Return the recipe with a name. Raises ``ValueError`` with the known names."""
     for recipe in RECIPES:
         if recipe.name == name:
             return recipe
@@ -190,7 +189,7 @@ def find_recipe(name: str) -> Recipe:
 
 
 def mix_parts(recipe: Recipe, rng: np.random.Generator) -> Recipe:
-    """Return the recipe with other parts in its places: any that are trained on, in any order, each noun once."""
+    """Return the recipe with its parts replaced by random parts of the trained families, each noun at most once."""
     known = {part.noun: part for name in TRAINED_FAMILIES for part in find_recipe(name).parts}
     nouns = rng.choice(sorted(known), len(recipe.parts), replace=False)
     parts = (replace(known[str(noun)], x=old.x, y=old.y) for noun, old in zip(nouns, recipe.parts, strict=True))

@@ -1,9 +1,8 @@
-"""One drawn video before it is drawn: parts, steps, hands in time, and how the picture looks.
+"""Scenes: the content of a video before rendering, with parts, steps, hand movements and appearance.
 
-``make_scene`` is deterministic in its arguments on any machine. Difficulty has one knob per cause that can be
-named; what a knob spoils carries its name. Lengths lie between 40 and 60 s: the pauses are scaled until they do.
-Positions are those of ``assets.recipes``. Where things are at an instant says
-``assets.poses``; ``draw`` draws, ``annotate`` writes.
+``make_scene`` depends only on its arguments, on any machine. ``Difficulty`` has one probability per named cause, and
+affected events carry the name of their cause. Durations are between 40 and 60 s; pauses are scaled to fit. Coordinates
+are those of ``assets.recipes``. ``assets.poses`` computes positions over time, ``draw`` renders, ``annotate`` labels.
 """
 
 import math
@@ -26,26 +25,26 @@ _MATS: Final = (Colour(86, 126, 118), Colour(96, 112, 142), Colour(222, 218, 206
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difficulty:
-    """How often things go wrong, each in [0, 1]: 0 never, 1 at least once in every scene."""
+    """Probabilities of difficulties, each in [0, 1]: 0 never, 1 at least once per scene."""
 
     drop: float
-    """A part falls and is picked up again."""
+    """A part is dropped and picked up again."""
     decoy: float
     """A part that is not needed is taken and put back."""
     hover: float
-    """A hand stays over a part and takes nothing."""
+    """A hand hovers over a part without taking it."""
     swap: float
-    """Two neighbouring steps are done in the other order."""
+    """Two adjacent steps are done in reverse order."""
     light: float
-    """The light is dim, and fails for seconds."""
+    """The light is dim, and much dimmer for some seconds."""
     noise: float
-    """The sensor is noisy, and worse for seconds."""
+    """The image is noisy, and much noisier for some seconds."""
 
     def __post_init__(self) -> None:
         for knob in fields(self):
             value = getattr(self, knob.name)
             if not 0 <= value <= 1:
-                raise ValueError(f"difficulty {knob.name} is {value}; it must lie in [0, 1]")
+                raise ValueError(f"difficulty {knob.name} is {value}; it must be in [0, 1]")
 
     @classmethod
     def easy(cls) -> "Difficulty":
@@ -54,13 +53,13 @@ class Difficulty:
 
     @classmethod
     def hard(cls) -> "Difficulty":
-        """Every cause is likely."""
+        """All causes are likely."""
         return cls(drop=0.5, decoy=0.4, hover=0.5, swap=0.3, light=0.4, noise=0.4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of a scene and its whole way."""
+    """A part of a scene and its states over time."""
 
     noun: str
     colour: Colour
@@ -68,12 +67,12 @@ class Part:
     step: int | None
     """Index of its step; None for a part that is not needed."""
     spans: tuple[Span, ...]
-    """Its states in time, the first from 0 s."""
+    """Its states over time; the first starts at 0 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What the picture looks like, and no label depends on."""
+    """Appearance of the video; no label depends on it."""
 
     bench: Colour
     mat: Colour
@@ -83,7 +82,7 @@ class Look:
     shift: Place
     """Camera shift in world units."""
     gain: float
-    """Brightness, 1 is neutral."""
+    """Brightness factor; 1 is neutral."""
     noise: float
     """Standard deviation of the noise, in grey levels."""
     flicker_hz: float
@@ -91,18 +90,18 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A whole video, undrawn."""
+    """The content of a video."""
 
     seed: int
     family: str
     parts: tuple[Part, ...]
-    """The parts of the steps in recipe order, then those not needed."""
+    """The parts of the steps in recipe order, then a part that is not needed."""
     steps: tuple[Step, ...]
     """In recipe order; ids may be permuted."""
     duration_s: float
-    """A multiple of 0.5; sampled frames lie at 0, 0.5, .. duration_s - 0.5."""
+    """A multiple of 0.5 s; the sampled frames are at 0, 0.5, .., duration_s - 0.5."""
     hands: tuple[tuple[HandKey, ...], ...]
-    """Keys of the right hand and of the left one, which may have none."""
+    """Keyframes of the right and the left hand; empty for an absent left hand."""
     events: tuple[Event, ...]
     """In order of time."""
     spells: tuple[Spell, ...]
@@ -122,11 +121,11 @@ def make_scene(
     permute_ids: bool = False,
     has_mixed_parts: bool = False,
 ) -> Scene:
-    """Make up a scene of a family, or of one of the trained families at random.
+    """Return a random scene of a family, by default of a random trained family.
 
-    Ids are S1..Sn, shuffled over the steps on request; nothing else of the scene depends on that. With mixed parts
-    the steps are of no recipe: what comes next stands in the prompt alone. Raises ``ValueError`` for a family that
-    does not exist.
+    Ids are S1..Sn; ``permute_ids`` shuffles them over the steps and changes nothing else. With ``has_mixed_parts`` the
+    steps follow no recipe, so that the next step can be read only from the prompt. Raises ``ValueError`` for an unknown
+    family.
     """
     rng = np.random.default_rng([seed, 1])
     drawn = TRAINED_FAMILIES[int(rng.integers(len(TRAINED_FAMILIES)))]
@@ -184,7 +183,7 @@ def _make_plan(
 
 
 def _choose(rng: np.random.Generator, count: int, knob: float) -> tuple[bool, ...]:
-    """Choose steps, each rarely, but at least one with probability ``knob``."""
+    """Mark each step with probability 0.4 ``knob``, but at least one with probability ``knob``."""
     chosen = rng.random(count) < 0.4 * knob
     if not chosen.any() and rng.random() < knob:
         chosen[int(rng.integers(count))] = True
@@ -192,7 +191,10 @@ def _choose(rng: np.random.Generator, count: int, knob: float) -> tuple[bool, ..
 
 
 def _fit(plan: Plan, rng: np.random.Generator) -> Script:
-    """Play the plan with pauses, and if need be movements, scaled to a length of 40 to 60 s."""
+    """Play the plan with pauses, and movements if necessary, scaled to a duration of 40 to 60 s.
+
+    Rounding events to instants between frames changes the duration, so the scale is corrected in three rounds.
+    """
     script = play(plan, pause=1.0, pace=1.0)
     wanted_s = min(max(script.clock * float(rng.uniform(0.95, 1.2)), 41.0), 54.0)
     pause = pace = 1.0

@@ -1,7 +1,7 @@
-"""Scores a checkpoint on fresh drawn scenes, free-running through the engine.
+"""Score a checkpoint on newly generated scenes, free-running through the engine.
 
-A frame that wrote is matched with a reference frame at most one frame away, nearest first, one to one. F1 is over
-frames; exact text is the share of matched frames whose texts are all those of the reference.
+Frames with output are matched one to one with reference frames at most one frame away, nearest first. F1 is over
+frames; the text score is the fraction of matched frames whose texts equal those of the reference.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,19 +33,19 @@ TOLERANCE_FRAMES = 1
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Counts over videos of one sort of turn."""
+    """Counts of one kind of turn over videos."""
 
     predicted: int = 0
-    """Frames that wrote."""
+    """Frames with output."""
     expected: int = 0
     """Reference frames."""
     matched: int = 0
-    """Pairs of them."""
+    """Matched pairs of the two."""
     exact: int = 0
-    """Pairs with the same texts."""
+    """Pairs with equal texts."""
 
     def add(self, predicted: Mapping[int, Sequence[str]], expected: Mapping[int, Sequence[str]]) -> None:
-        """Count one video; both map frames to texts."""
+        """Add one video; both arguments map frame indices to texts."""
         pairs = match_frames(predicted, expected)
         self.predicted += len(predicted)
         self.expected += len(expected)
@@ -54,13 +54,13 @@ class Tally:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall of frames; nan without any."""
+        """Harmonic mean of precision and recall over frames; nan without frames."""
         total = self.predicted + self.expected
         return 2 * self.matched / total if total else float("nan")
 
     @property
     def exact_rate(self) -> float:
-        """Share of matched frames with the same texts; nan without any."""
+        """Fraction of matched frames with equal texts; nan without matches."""
         return self.exact / self.matched if self.matched else float("nan")
 
 
@@ -69,20 +69,18 @@ class Score:
     """Counts over the videos of one kind."""
 
     num_videos: int = 0
-    """Videos scored."""
     updates: Tally = field(default_factory=Tally)
     """State updates."""
     responses: Tally = field(default_factory=Tally)
-    """Sentences, answers to the user aside."""
+    """Sentences, without answers to the user."""
     answers: Tally = field(default_factory=Tally)
     """Answers to user turns."""
     right_states: int = 0
-    """Frames whose whole state is the reference's."""
+    """Frames whose complete state equals the reference."""
     num_frames: int = 0
-    """Frames scored."""
 
     def row(self) -> str:
-        """Return the figures as one line."""
+        """Return the scores as one line of the table; see ``HEADER``."""
         return (
             f"{self.num_videos:6} {self.updates.f1:9.3f} {self.updates.exact_rate:11.3f} {self.responses.f1:9.3f} "
             f"{self.responses.exact_rate:11.3f} {self.answers.exact_rate:12.3f} "
@@ -94,7 +92,10 @@ HEADER = "videos update-F1 update-text speak-F1  speak-text  answer-text state-r
 
 
 def match_frames(predicted: Iterable[int], expected: Iterable[int]) -> list[tuple[int, int]]:
-    """Pair frames at most ``TOLERANCE_FRAMES`` apart, nearest first, each once."""
+    """Pair frames at most ``TOLERANCE_FRAMES`` apart, nearest first, each at most once.
+
+    Predicted 3, 6 and expected 4, 6 with tolerance 1 give ``[(6, 6), (3, 4)]``.
+    """
     wanted = list(expected)
     near = sorted((abs(p - e), p, e) for p in predicted for e in wanted if abs(p - e) <= TOLERANCE_FRAMES)
     pairs: list[tuple[int, int]] = []
@@ -107,19 +108,19 @@ def match_frames(predicted: Iterable[int], expected: Iterable[int]) -> list[tupl
 def score_kind(
     checkpoint: Checkpoint, kind: Kind, *, num_videos: int, family: str | None = None, seed: int = SCORE_SEED
 ) -> Score:
-    """Draw, stream and score fresh scenes of one kind, of the trained families or of the one that is given."""
+    """Generate, stream and score scenes of one kind, of all trained families or of ``family``."""
     scenes = (make_kind(kind, seed + number, family=family) for number in range(num_videos))
     return _score(checkpoint, ((scene, drawn_frames(scene)) for scene in scenes))
 
 
 def make_kind(kind: Kind, seed: int, *, family: str | None = None) -> Scene:
-    """Make up a scene of one kind."""
+    """Return a random scene of one kind."""
     difficulty = Difficulty.hard() if kind.startswith("hard") else Difficulty.easy()
     return make_scene(seed, difficulty=difficulty, family=family, permute_ids=kind.endswith("permuted"))
 
 
 def score_baseline(name: Baseline, kind: Kind, *, num_videos: int, seed: int = SCORE_SEED) -> Score:
-    """Score an assistant that sees nothing: one that is silent, or one that acts at random as often as is right."""
+    """Score a baseline without vision: always silent, or random actions at the rate of the reference."""
     score = Score()
     for number in range(num_videos):
         scene = make_kind(kind, seed + number)
@@ -134,7 +135,7 @@ def _silent(scene: Scene) -> list[FrameOutput]:
 
 
 def _random(scene: Scene, random: np.random.Generator) -> list[FrameOutput]:
-    """Update and speak at the reference's rate: a random legal update, a random sentence of the reference."""
+    """Return random legal updates and random sentences of the reference, at the rate of the reference."""
     turns = annotate(scene)
     sentences = [turn.text for turn in turns if turn.role == "assistant"]
     update_rate = len({turn.time_s for turn in turns if turn.role == "update"}) / scene.num_frames
@@ -187,13 +188,13 @@ def drawn_frames(scene: Scene) -> Iterable[Frame]:
 
 
 def task_of(scene: Scene) -> Task:
-    """Return what the stream is told about a scene."""
+    """Return the task of a scene."""
     turns = tuple(UserTurn(time_s=t.time_s, text=t.text) for t in annotate(scene) if t.role == "user")
     return Task(goal=goal(scene), steps=scene.steps, user_turns=turns)
 
 
 def add_video(score: Score, scene: Scene, outputs: Sequence[FrameOutput]) -> None:
-    """Count one streamed scene."""
+    """Add one streamed scene to a score."""
     references: dict[str, dict[int, list[str]]] = {"update": {}, "user": {}, "assistant": {}}
     for turn in annotate(scene):
         references[turn.role].setdefault(round(turn.time_s * FPS), []).append(turn.text)

@@ -1,8 +1,8 @@
-"""The timed script of a scene: when which hand is where, and what lies where.
+"""The timed script of a scene: keyframes of the hands and states of the parts.
 
-``play`` turns a ``Plan`` (who does what, in which order, with which mishaps) into keyframes of hands, spans of
-parts and events, in seconds. Pauses and movements have their own scale, so that the caller can fit a script to a
-length. Every event falls well inside a half second, so that a sampler at 2 fps never meets one in the act.
+``play`` turns a ``Plan`` (the order of steps, and difficulties) into keyframes, spans and events with times in seconds.
+Pauses and movements have separate scales, so that the caller can fit a script to a duration. Every event is between two
+multiples of 0.5 s, with a margin, so that sampling at 2 fps never shows a change in progress.
 """
 
 import math
@@ -16,27 +16,27 @@ Kind = Literal["start", "complete", "drop", "retake", "decoy", "return", "hover"
 Cause = Literal["drop", "decoy", "hover", "swap", "light", "noise"]
 
 FALL_S: Final = 0.3
-"""Time a dropped part takes to reach the bench."""
+"""Time in which a dropped part falls to the bench."""
 FLOOR_Y: Final = 0.66
-"""Where dropped parts come to lie."""
+"""Height at which dropped parts lie."""
 _RESTS: Final = ((0.57, 0.53), (-0.57, 0.53))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A point of the world: x from the middle, y from the top."""
+    """A point of the world: x from the centre, y from the top."""
 
     x: float
     y: float
 
     def toward(self, other: "Place", share: float) -> "Place":
-        """Return the point that lies ``share`` of the way to another."""
+        """Interpolate linearly: ``share`` 0 is this point, 1 is ``other``."""
         return Place(x=self.x + (other.x - self.x) * share, y=self.y + (other.y - self.y) * share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandKey:
-    """Where a hand is at one instant; it moves smoothly from key to key and grips until the next one."""
+    """A keyframe of a hand; positions between keyframes are interpolated, and ``is_closed`` holds until the next."""
 
     time_s: float
     at: Place
@@ -45,33 +45,33 @@ class HandKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """What becomes of a part from ``start_s`` until its next span."""
+    """The state of a part from ``start_s`` until its next span."""
 
     start_s: float
     state: State
     at: Place
-    """Where it lies; while held, where it was taken."""
+    """Its position; while held, the position where it was taken."""
     hand: int | None = None
     """The hand that holds it; None unless held."""
     fell_from: Place | None = None
-    """Where it was let go; None unless it fell."""
+    """Position where it was dropped; None unless it fell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happens at one instant."""
+    """An event at one time."""
 
     time_s: float
     kind: Kind
     part: int
     """Index of the part; parts of steps come first, in recipe order."""
     cause: Cause | None
-    """The difficulty that makes this event hard to judge; None for a plain one."""
+    """The difficulty that makes this event hard to predict; None for an easy event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spell:
-    """Some seconds of failing light or of heavy noise."""
+    """A few seconds of dim light or heavy noise."""
 
     cause: Cause
     start_s: float
@@ -82,74 +82,77 @@ class Spell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Who does what, before any time is known. Lists run over steps in the order of doing."""
+    """The untimed plan of a scene. ``has_drop`` and ``has_hover`` are in the order of ``order``."""
 
     seed: int
     trays: tuple[Place, ...]
-    """Where every part lies at first."""
+    """Initial positions of all parts."""
     targets: tuple[Place, ...]
-    """Where the parts of the steps belong."""
+    """Target positions of the parts of the steps."""
     order: tuple[int, ...]
-    """Steps in the order of doing."""
+    """Step indices in the order in which they are done."""
     has_drop: tuple[bool, ...]
     has_hover: tuple[bool, ...]
     decoy_at: int | None
-    """Position in ``order`` before which an unneeded part, the last one, is taken; None for never."""
+    """Index in ``order`` before which the unneeded part, which is the last one, is taken; None for never."""
     has_two_hands: bool
 
 
 @dataclass(slots=True, kw_only=True)
 class Script:
-    """A script while it is written: a clock, and what has been written so far."""
+    """A script under construction: the current time, and the keyframes, spans and events so far."""
 
     plan: Plan
     pause: float
-    """Scale of the waiting times."""
+    """Scale of the pauses."""
     pace: float
-    """Scale of the movements' times."""
+    """Scale of the durations of movements."""
     rng: np.random.Generator
     clock: float = 0.0
     paused_s: float = 0.0
-    """Waiting time so far, before scaling."""
+    """Sum of the pauses so far, before scaling."""
     keys: tuple[list[HandKey], list[HandKey]] = field(default_factory=lambda: ([], []))
     spans: list[list[Span]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
     def wait(self, low: float, high: float) -> None:
-        """Let time pass with nothing to see."""
+        """Advance the time by a random pause."""
         wait_s = float(self.rng.uniform(low, high))
         self.paused_s += wait_s
         self.clock += wait_s * self.pause
 
     def settle(self) -> None:
-        """Move the clock on to an instant well inside a half second."""
+        """Advance the time to an instant 0.06 to 0.3 s after a multiple of 0.5 s.
+
+        At 3.1 s with offset 0.2 s the next instant is 3.2 s: ``ceil((3.1 - 0.2) * 2) / 2 + 0.2``.
+        """
         offset = float(self.rng.uniform(0.06, 0.3))
         self.clock = math.ceil((self.clock - offset) * 2) / 2 + offset
 
     def move(self, hand: int, at: Place, low: float, high: float, *, is_closed: bool = False) -> None:
-        """Move a hand from where it is now."""
+        """Move a hand from its current position within a random duration."""
         last = self.keys[hand][-1]
         self.key(hand, last.at, is_closed=is_closed)
         self.clock += float(self.rng.uniform(low, high)) * self.pace
         self.key(hand, at, is_closed=is_closed)
 
     def key(self, hand: int, at: Place, *, is_closed: bool) -> None:
-        """Write where a hand is now."""
+        """Add a keyframe of a hand at the current time."""
         self.keys[hand].append(HandKey(time_s=self.clock, at=at, is_closed=is_closed))
 
     def log(self, kind: Kind, part: int, cause: Cause | None) -> None:
-        """Write an event now."""
+        """Add an event at the current time."""
         self.events.append(Event(time_s=self.clock, kind=kind, part=part, cause=cause))
 
     def grasp(self, hand: int, part: int, at: Place) -> None:
-        """Close a hand over a part now, and lift it a little."""
+        """Close a hand over a part at the current time, and lift it slightly."""
         self.key(hand, at, is_closed=False)
         self.key(hand, at, is_closed=True)
         self.spans[part].append(Span(start_s=self.clock, state="held", at=at, hand=hand))
         self.move(hand, Place(x=at.x, y=at.y - 0.05), 0.3, 0.4, is_closed=True)
 
     def release(self, hand: int, part: int, state: State, at: Place, fell_from: Place | None = None) -> None:
-        """Open a hand after settling; its part lies at ``at`` from now on."""
+        """Open a hand after ``settle``, which leaves its part at ``at``."""
         here = self.keys[hand][-1].at
         self.settle()
         self.key(hand, here, is_closed=True)
@@ -157,13 +160,13 @@ class Script:
         self.spans[part].append(Span(start_s=self.clock, state=state, at=at, fell_from=fell_from))
 
     def near(self, place: Place, across: float, along: float) -> Place:
-        """Return a random place near another."""
+        """Return a random point near ``place``."""
         x, y = self.rng.uniform(-across, across), self.rng.uniform(-along, along)
         return Place(x=place.x + float(x), y=place.y + float(y))
 
 
 def play(plan: Plan, *, pause: float, pace: float) -> Script:
-    """Write the whole script. Equal arguments give equal scripts on any machine."""
+    """Return the complete script; it depends only on the arguments, on any machine."""
     script = Script(plan=plan, pause=pause, pace=pace, rng=np.random.default_rng([plan.seed, 2]))
     script.spans = [[Span(start_s=0.0, state="tray", at=tray)] for tray in plan.trays]
     for hand in (0, 1) if plan.has_two_hands else (0,):
@@ -228,7 +231,7 @@ def _try_decoy(script: Script, hand: int) -> None:
 
 
 def _carry(script: Script, turn: int, hand: int) -> None:
-    """Bring the part in hand to its target, perhaps dropping it on the way."""
+    """Carry the held part to its target, and drop it on the way if planned."""
     step = script.plan.order[turn]
     target, tray = script.plan.targets[step], script.plan.trays[step]
     cause = _cause_of_order(script.plan, step)
@@ -261,7 +264,7 @@ def _drop(script: Script, step: int, hand: int) -> None:
 
 
 def _hand_over(script: Script, turn: int, hand: int) -> bool:
-    """Send the hand home; perhaps the other one takes the next part on this very instant."""
+    """Return the hand to its rest position; return whether the other hand took the next part at the same instant."""
     plan, other, after = script.plan, 1 - hand, turn + 1
     is_plain = after < len(plan.order) and not plan.has_hover[after] and plan.decoy_at != after
     is_taken = plan.has_two_hands and is_plain and bool(script.rng.random() < 0.5)

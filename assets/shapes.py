@@ -1,8 +1,8 @@
-"""What every noun looks like: flat rounded shapes with an outline and a highlight.
+"""Drawings of all nouns: flat rounded shapes with an outline and a highlight.
 
-A drawing is a list of layers, polygons in units of half a part (x right, y down, mostly in [-1.5, 1.5]). Nouns
-differ in silhouette, not only in colour, and stay apart when a part is ten pixels wide. ``Canvas`` maps the world
-of ``assets.recipes`` on an image of any size and shape with sub-pixel precision.
+A drawing is a list of polygons in units of half a part (x right, y down, mostly in [-1.5, 1.5]). Nouns differ in
+silhouette, not only in colour, and remain distinguishable at a width of ten pixels. ``Canvas`` maps the world of
+``assets.recipes`` to an image of any size and aspect ratio with sub-pixel precision.
 """
 
 from collections.abc import Sequence
@@ -41,24 +41,24 @@ class Layer:
     tone: Tone | Colour
     """A shade of the part's colour, or a colour of its own."""
     is_silhouette: bool
-    """Whether it belongs to the outline and to the shadow."""
+    """Whether it is part of the outline and the shadow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canvas:
-    """An image, and how the world is laid on it. Made by ``lay_canvas``."""
+    """An image with its mapping from world coordinates; see ``lay_canvas``."""
 
     image: npt.NDArray[Any]
     """[H, W, 3], or a mask [H, W]."""
     scale: Points
-    """[2], from world units to pixels, in fixed-point numbers of 4 binary places."""
+    """[2], pixels per world unit as fixed-point numbers with 4 fractional bits: 16 is one pixel."""
     origin: Points
-    """[2], where the world's origin lies, in the same numbers."""
+    """[2], position of the world's origin as the same fixed-point numbers."""
     pixels_per_unit: float
-    """Mean of the two directions, for widths of lines."""
+    """Geometric mean over both axes, for line widths."""
 
     def pixels(self, points: Points, *, unit: float = 1.0, x: float = 0.0, y: float = 0.0) -> Fixed:
-        """Map points [N, 2], scaled by ``unit`` and moved to a place in the world, to fixed-point pixels."""
+        """Map points [N, 2], scaled by ``unit`` and moved to ``x``, ``y`` in the world, to fixed-point pixels."""
         scale, origin = self.scale, self.origin
         fixed: Fixed = (points * (scale * unit) + (origin + scale * (x, y))).astype(np.int32)
         return fixed
@@ -68,7 +68,7 @@ class Canvas:
         self.fill_pixels([self.pixels(points)], colour)
 
     def fill_pixels(self, polygons: list[Fixed], colour: Sequence[int]) -> None:
-        """Fill polygons that are mapped already."""
+        """Fill polygons in fixed-point pixels."""
         for polygon in polygons:
             cv2.fillPoly(self.image, [polygon], colour, cv2.LINE_AA, _SHIFT)
 
@@ -77,13 +77,13 @@ class Canvas:
         self.stroke_pixels([self.pixels(points)], colour, size, is_closed=is_closed)
 
     def stroke_pixels(self, lines: list[Fixed], colour: Sequence[int], size: float, *, is_closed: bool = False) -> None:
-        """Draw lines that are mapped already, at least one pixel wide."""
+        """Draw lines in fixed-point pixels, at least one pixel wide."""
         width = max(1, round(size * self.pixels_per_unit))
         cv2.polylines(self.image, lines, is_closed, colour, width, cv2.LINE_AA, _SHIFT)
 
 
 def lay_canvas(image: npt.NDArray[Any], *, zoom: float, shift: Place) -> Canvas:
-    """Lay the world on an image of any size: magnified about its middle, then shifted by world units."""
+    """Map the world to an image of any size, magnified about its centre, then shifted by world units."""
     height, width = image.shape[:2]
     scale = np.array((width / WORLD_WIDTH, height)) * zoom * (1 << _SHIFT)
     middle = np.array(((0.5 + shift.x / WORLD_WIDTH) * width - 0.5, (0.5 + shift.y) * height - 0.5))
@@ -97,7 +97,7 @@ def darken(colour: Sequence[int], factor: float = 0.58) -> Colour:
 
 
 def lighten(colour: Sequence[int], share: float = 0.45) -> Colour:
-    """Return a shade nearer to white."""
+    """Return a lighter shade."""
     return Colour(*(round(channel + (255 - channel) * share) for channel in colour))
 
 
@@ -113,20 +113,20 @@ def draw_part(canvas: Canvas, noun: str, *, colour: Colour, at: Place, scale: fl
 
 
 def draw_silhouette(canvas: Canvas, noun: str, *, at: Place, scale: float) -> None:
-    """Fill a part's outline on a mask with 255."""
+    """Fill the silhouette of a part in a mask with 255."""
     unit = UNIT * scale
     outline = [layer.points for layer in DRAWINGS[noun] if layer.is_silhouette]
     canvas.fill_pixels([canvas.pixels(points, unit=unit, x=at.x, y=at.y) for points in outline], (255,))
 
 
 def oval(rx: float, ry: float, x: float = 0.0, y: float = 0.0, *, corners: int = 20) -> Points:
-    """Return an ellipse, or with few ``corners`` a regular polygon, [corners, 2]."""
+    """Return an ellipse as a polygon ``[corners, 2]``."""
     angle = np.arange(corners) * (2 * np.pi / corners) - np.pi / 2
     return np.stack((x + rx * np.cos(angle), y + ry * np.sin(angle)), axis=1)
 
 
 def box(rx: float, ry: float, x: float = 0.0, y: float = 0.0, *, round_by: float = 0.15) -> Points:
-    """Return a rectangle with rounded corners, half sizes ``rx`` and ``ry``, [16, 2]."""
+    """Return a rectangle with rounded corners and half sizes ``rx`` and ``ry``, ``[16, 2]``."""
     angle = np.arange(4) * (np.pi / 6)
     quarter = np.stack((np.cos(angle), np.sin(angle)), axis=1) * round_by
     parts = []

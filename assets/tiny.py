@@ -1,8 +1,8 @@
-"""The small model of the bundled checkpoint: SmolVLM's architecture from scratch, and its tokenizer.
+"""The small model of the bundled checkpoint: a randomly initialised SmolVLM, and its tokenizer.
 
-About 4.5 M parameters: a vision tower for 96 x 96 images (64 patches), a connector to 4 tokens per image, a
-four-layer Llama. The tokenizer is a byte-level BPE over the texts it will meet, digits apart, so every word is one
-token and any other text can still be written.
+About 4.5 M parameters: a vision tower for 96 x 96 images (64 patches), a connector to 4 tokens per image, and a
+four-layer Llama. The tokenizer is a byte-level BPE trained on the demo's texts, with separate digits. Every word of the
+demo is one token, and any text can be encoded.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ _CHAT_TEMPLATE = (
 
 
 def train_tokenizer(texts: Iterable[str], *, vocab_size: int = 1024) -> PreTrainedTokenizerFast:
-    """Train the tokenizer on the texts; at most ``vocab_size`` tokens."""
+    """Return a tokenizer trained on the texts, with at most ``vocab_size`` tokens."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -90,11 +90,11 @@ def tiny_config(tokenizer: PreTrainedTokenizerFast, *, max_position_embeddings: 
 
 
 def build_tiny(tokenizer: PreTrainedTokenizerFast, *, seed: int) -> StreamingModel:
-    """Build the small model with random weights.
+    """Return the small model with random weights.
 
-    They start larger than transformers' 0.02, which is meant for wider models. In each layer the heads of the first
-    key begin with queries equal to keys, so that a token looks for its like: only so does the model learn within
-    minutes to look a part up in its prompt. **Source**: Trockman and Kolter 2023, mimetic initialization.
+    Standard deviations are larger than transformers' 0.02, which suits wider models. In each layer the query heads of
+    the first key head start with weights equal to its key, so that a token attends to similar tokens. Without this the
+    model does not learn lookups within minutes. **Source**: Trockman and Kolter 2023, mimetic initialization.
     """
     torch.manual_seed(seed)
     model = StreamingModel(SmolVLMForConditionalGeneration(tiny_config(tokenizer)))

@@ -64,7 +64,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.failed:
         running = [program for program in STARTED if program.is_running]
-        report.sections += [(f"program {program.pid}", program.tell_stacks()) for program in running]
+        report.sections += [(f"program {program.pid}", program.dump_stacks()) for program in running]
     return report
 
 

@@ -7,8 +7,8 @@ import gradio as gr
 
 from app.batch.context import OWN_SPLITS, Batches
 from app.batch.own_splits import add_by_path, add_upload, describe_split
-from app.formatting import sentence
-from app.player.views import say
+from app.formatting import as_sentence
+from app.player.views import status_line
 
 
 def add_path(batches: Batches, path: str | None) -> tuple[Any, Any]:
@@ -20,7 +20,7 @@ def add_path(batches: Batches, path: str | None) -> tuple[Any, Any]:
             raise ValueError("there is no path; type that of a manifest, DST training JSON or ProAssist JSONL")
         return _show(batches, add_by_path(batches.splits, Path(str(path).strip())))
     except (ValueError, OSError) as error:
-        return say(sentence(error), is_problem=True), gr.skip()
+        return status_line(as_sentence(error), is_problem=True), gr.skip()
 
 
 def add_file(batches: Batches, upload: str | None) -> tuple[Any, Any]:
@@ -30,7 +30,7 @@ def add_file(batches: Batches, upload: str | None) -> tuple[Any, Any]:
     try:
         return _show(batches, add_upload(batches.splits, Path(upload), folder=batches.runs / OWN_SPLITS))
     except (ValueError, OSError) as error:
-        return say(sentence(error), is_problem=True), gr.skip()
+        return status_line(as_sentence(error), is_problem=True), gr.skip()
 
 
 def list_splits(batches: Batches) -> Any:
@@ -40,4 +40,4 @@ def list_splits(batches: Batches) -> Any:
 
 def _show(batches: Batches, name: str) -> tuple[Any, Any]:
     said, is_problem = describe_split(name, batches.splits[name])
-    return say(said, is_problem=is_problem), gr.Dropdown(choices=list(batches.splits), value=name)
+    return status_line(said, is_problem=is_problem), gr.Dropdown(choices=list(batches.splits), value=name)

@@ -6,15 +6,15 @@ from typing import Any, Final
 import pandas as pd
 
 from app.formatting import STATE_DIFFERENCES
-from app.theme import CHARTS
+from app.theme import CHART_COLOURS
 
 PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 340}
 """How all plots are laid out."""
 Charts = Mapping[str, Any]
-HEAD_COLOURS: Final = {name: CHARTS[name] for name in ("speak", "update")}
+HEAD_COLOURS: Final = {name: CHART_COLOURS[name] for name in ("speak", "update")}
 DIFFERENCE_COLOURS: Final = {
-    STATE_DIFFERENCES["behind"]: CHARTS["missed"],
-    STATE_DIFFERENCES["ahead"]: CHARTS["redundant"],
+    STATE_DIFFERENCES["behind"]: CHART_COLOURS["missed"],
+    STATE_DIFFERENCES["ahead"]: CHART_COLOURS["redundant"],
 }
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from app.batch.context import Batches
 from app.batch.results import figure, interval_words, rounded
-from app.formatting import sentence
-from app.player.context import Bench
+from app.formatting import as_sentence
+from app.player.context import AppContext
 from eval.data.samples import Sample
 from eval.metrics.definitions import METRICS, Metric, find_metric
 from eval.reports.compare_runs import FAILURE_SCORES, ComparedVideo
@@ -138,14 +138,16 @@ class CompareView(NamedTuple):
     turns: Any
 
 
-def compare(bench: Bench, batches: Batches, name: str | None, other: str | None, who: str, metric: str) -> CompareView:
+def compare(
+    context: AppContext, batches: Batches, name: str | None, other: str | None, who: str, metric: str
+) -> CompareView:
     """Hold the run that is shown (A) against another (B)."""
     try:
         if not name or not other or name == other:
             raise ValueError("choose two runs: A above, B here")
-        found = batches.compare(name, other, encode=bench.encode)
+        found = batches.compare(name, other, encode=context.encode)
     except (ValueError, OSError) as error:
-        said, videos = sentence(error), compared_videos([], metric)
+        said, videos = as_sentence(error), compared_videos([], metric)
         return CompareView(compared=None, said=said, failures="", scores="", videos=videos, turns=[])
     left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
     otherwise = _scored_otherwise(batches, name, other)

@@ -14,9 +14,9 @@ from typing import Any, Final
 import gradio as gr
 
 from app.batch.context import Batches
-from app.formatting import sentence
+from app.formatting import as_sentence
 from app.player.downloads import file_name
-from app.transcode import find_table
+from app.transcode import find_downloadable
 from engine.errors import EngineError
 from engine.io import load_json, plain, to_cell, write_json, write_rows
 from eval.runs.folder import RunFolder
@@ -32,7 +32,7 @@ def has_table(batches: Batches, name: str | None, table: str) -> bool:
     if name is None:
         return False
     source = "run.json" if table in ("traces.csv", "provenance.json") else table
-    return find_table(batches.runs / name / source, private=batches.private) is not None
+    return find_downloadable(batches.runs / name / source, private=batches.private) is not None
 
 
 def draw_provenance(batches: Batches, name: str | None) -> str:
@@ -42,7 +42,7 @@ def draw_provenance(batches: Batches, name: str | None) -> str:
     try:
         source = _provenance(batches, str(name))
     except ValueError as error:
-        return f'<p class="dim">{escape(sentence(error))}</p>'
+        return f'<p class="dim">{escape(as_sentence(error))}</p>'
     rows = "".join(f"<tr><th>{escape(label)}</th><td>{escape(text)}</td></tr>" for label, text in source.rows())
     return plain(f'<details class="origin"><summary>{escape(source.summary)}</summary><table>{rows}</table></details>')
 
@@ -55,7 +55,7 @@ def download(batches: Batches, name: str | None, table: str) -> Generator[Any]:
                 raise ValueError(f"{name} has no {table}; wait for the end of the run, or start it again")
             yield str(write_table(Path(folder), batches, str(name), table))
         except (EngineError, ValueError, OSError) as error:
-            gr.Warning(escape(sentence(error)))
+            gr.Warning(escape(as_sentence(error)))
             yield None
 
 
@@ -63,7 +63,7 @@ def write_table(folder: Path, batches: Batches, name: str, table: str) -> Path:
     """Write one of ``TABLES`` of a run into a folder and return its path. Raises ``ValueError`` where it cannot be."""
     path, run = folder / file_name(name, table), RunFolder(batches.runs / name)
     source = _provenance(batches, name)
-    found = find_table(run.path / table, private=batches.private)
+    found = find_downloadable(run.path / table, private=batches.private)
     if table == "traces.csv":
         split = batches.split_of(run.settings() or {})
         if split is None:

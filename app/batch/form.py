@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.batch.context import FEATURES, Batches
-from app.formatting import sentence
-from app.player.views import say
+from app.formatting import as_sentence
+from app.player.views import status_line
 from engine.config import read_threshold
 from engine.errors import EngineError
 from eval.data.samples import Split
@@ -72,7 +72,7 @@ def use_settings(batches: Batches, name: str | None, devices: str) -> FilledForm
             raise ValueError("there is no run; choose one")
         return _fill(batches, str(name), settings, devices)
     except (EngineError, ValueError, OSError) as error:
-        return UNFILLED._replace(status=say(sentence(error), is_problem=True))
+        return UNFILLED._replace(status=status_line(as_sentence(error), is_problem=True))
 
 
 def _fill(batches: Batches, name: str, settings: Mapping[str, Any], devices: str) -> FilledForm:
@@ -85,7 +85,7 @@ def _fill(batches: Batches, name: str, settings: Mapping[str, Any], devices: str
     work = make_work(batches, checkpoint, speak, update, live=live)
     differences = _tell(split, work, settings, devices)
     return FilledForm(
-        status=say(f"The form has the settings of {name}{differences}.", is_problem=bool(differences)),
+        status=status_line(f"The form has the settings of {name}{differences}.", is_problem=bool(differences)),
         split=next((called for called, known in batches.splits.items() if known is split), gr.skip()),
         checkpoint=checkpoint,
         speak=speak,

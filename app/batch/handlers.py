@@ -17,8 +17,8 @@ from app.batch.form import DEVICES, make_work
 from app.batch.job_queue import Job
 from app.batch.results import Choice, Results, draw_corpus, read_results, video_table
 from app.batch.status import draw_job, tell_status
-from app.formatting import sentence
-from app.player.views import Page, say
+from app.formatting import as_sentence
+from app.player.views import Page, status_line
 from engine.errors import EngineError
 from eval.runs.batch import describe, find_places
 from eval.runs.folder import FolderRefusedError, check_run, other_settings
@@ -84,7 +84,7 @@ def start(
         job = _make_job(batches, split, checkpoint, speak, update, devices, live, (name or "").strip())
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
-        return SAME._replace(status=say(sentence(error), is_problem=True))
+        return SAME._replace(status=status_line(as_sentence(error), is_problem=True))
     return show(batches, job.name, order)
 
 
@@ -156,7 +156,9 @@ def show(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
     if name not in names:
         return _view(Results(), order, {})._replace(
             seen=Seen(order=order),
-            status=say("Choose a split and press Start, or choose a run." if names else "Choose a split, press Start."),
+            status=status_line(
+                "Choose a split and press Start, or choose a run." if names else "Choose a split, press Start."
+            ),
             progress="",
             runs=runs,
             cancel=gr.Button(interactive=False),
@@ -168,7 +170,7 @@ def show(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
     words, is_problem = tell_status(batches, name, job, results)
     return _view(results, order, batches.video_names(name))._replace(
         seen=_seen(name, last, order),
-        status=say(words, is_problem=is_problem),
+        status=status_line(words, is_problem=is_problem),
         progress="" if job is None else draw_job(job),
         runs=runs,
         cancel=gr.Button(interactive=job is not None and not job.is_over),
@@ -192,7 +194,7 @@ def tick(batches: Batches, seen: Seen, name: str | None, order: str | Choice) ->
         return SAME._replace(seen=seen, **_moving(batches, job))  # which a click may overtake as well
     view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.names()))
     if job is not None and job.state == "refused" and seen.name == name and seen.state in ("waiting", "running"):
-        return view._replace(status=say(sentence(job.problem), is_problem=True))  # to those who saw it begin
+        return view._replace(status=status_line(as_sentence(job.problem), is_problem=True))  # to those who saw it begin
     return view
 
 
@@ -205,7 +207,7 @@ def _downloads(batches: Batches, name: str | None) -> dict[str, Any]:
 
 def _moving(batches: Batches, job: Job) -> dict[str, Any]:
     words, is_problem = tell_status(batches, job.name, job, Results())
-    return {"status": say(words, is_problem=is_problem), "progress": draw_job(job)}
+    return {"status": status_line(words, is_problem=is_problem), "progress": draw_job(job)}
 
 
 def _seen(name: str | None, job: Job | None, order: str | Choice) -> Seen:

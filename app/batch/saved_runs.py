@@ -11,13 +11,13 @@ import gradio as gr
 
 from app.batch.compare import Compared
 from app.batch.context import Batches
-from app.formatting import clock, sentence
-from app.player.context import Bench
-from app.player.handlers import open_instead
+from app.formatting import as_sentence, format_clock
+from app.player.context import AppContext
+from app.player.handlers import show_link_error
 from app.player.session.live_run import LiveRun
 from app.player.session.run import PAGE_SCORING, Run
 from app.player.views import Buttons, ClipView, Page, RunView, Thresholds, show_clip, show_run
-from app.videos import clip_of
+from app.videos import sample_clip
 from engine.config import StreamConfig
 from engine.errors import EngineError
 from eval.data.samples import Sample
@@ -26,17 +26,19 @@ from eval.runs.folder import RunFolder, why_missing
 from eval.runs.worker import task_of
 
 
-def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, event: gr.SelectData) -> Page:
+def open_video(
+    context: AppContext, batches: Batches, live: LiveRun | None, name: str | None, event: gr.SelectData
+) -> Page:
     """Show a video of a run in the player at its worst moment.
 
     Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and which tab is open.
     """
     video_id = batches.find_video(name, str(event.row_value[0]))
-    return open_moment(bench, batches, live, video_id, names=(name,), open_at="worst")
+    return open_moment(context, batches, live, video_id, names=(name,), open_at="worst")
 
 
 def open_both(
-    bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+    context: AppContext, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
 ) -> Page:
     """Show a video in two runs at its worst moment, the one with more failures above; returns as ``open_video``."""
     if compared is None:
@@ -44,11 +46,11 @@ def open_both(
     video_id = batches.find_video(compared.a, str(event.row_value[0]))
     of_a, of_b = next(video.scores for video in compared.videos if video.video_id == video_id)
     names = _order(batches, compared, is_b_first=of_b.get(NUM_FAILURES, 0) > of_a.get(NUM_FAILURES, 0))
-    return open_moment(bench, batches, live, video_id, names=names, open_at="worst")
+    return open_moment(context, batches, live, video_id, names=names, open_at="worst")
 
 
 def open_turn(
-    bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+    context: AppContext, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
 ) -> Page:
     """Show a turn in two runs, B above if the turn is wrong only there; returns what ``open_video`` does."""
     if compared is None:
@@ -56,7 +58,7 @@ def open_turn(
     called, time_s, wrong_in, *_ = event.row_value
     video_id = batches.find_video(compared.a, str(called))
     names = _order(batches, compared, is_b_first=wrong_in == "only B")
-    return open_moment(bench, batches, live, video_id, names=names, open_at=float(time_s))
+    return open_moment(context, batches, live, video_id, names=names, open_at=float(time_s))
 
 
 def _order(batches: Batches, compared: Compared, *, is_b_first: bool) -> tuple[str, str]:
@@ -66,7 +68,7 @@ def _order(batches: Batches, compared: Compared, *, is_b_first: bool) -> tuple[s
 
 
 def open_moment(
-    bench: Bench,
+    context: AppContext,
     batches: Batches,
     live: LiveRun | None,
     video_id: str,
@@ -80,20 +82,20 @@ def open_moment(
     With the key ``open_event`` it is that event which is shown there.
     """
     try:
-        saved, *rest = [read_saved(bench, batches, name or "", video_id) for name in names]
-        video = bench.copies.find_or_convert(
+        saved, *rest = [read_saved(context, batches, name or "", video_id) for name in names]
+        video = context.copies.find_or_convert(
             saved.clip.path, start_s=saved.clip.start_s, duration_s=saved.clip.duration_s
         )
     except (EngineError, ValueError, OSError) as error:
         return _refuse(error)
     below = f"; the lanes of the run {rest[0].name} are below" if rest else ""
-    where = "" if open_at == "worst" else f", at {clock(open_at, digits=1)}. Press N for the next failure"
+    where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next failure"
     status = (
-        f"{saved.clip.name} in the run {saved.name}, {clock(saved.clip.duration_s)}{where}{below}."
+        f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
         f"{_judged_words(batches, saved)}"
     )
-    now = LiveRun.over(saved, other=rest[0] if rest else None)
-    run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, open_event=open_event, other=now.other)
+    now = LiveRun.finished(saved, other=rest[0] if rest else None)
+    run_view = show_run(saved, status, encode=context.encode, open_at=open_at, open_event=open_event, other=now.other)
     return _show(live, saved, video, run_view, now=now)
 
 
@@ -110,7 +112,7 @@ def _judged_words(batches: Batches, run: Run) -> str:
 
 
 def open_linked(
-    bench: Bench, batches: Batches, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+    context: AppContext, batches: Batches, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
 ) -> Page:
     """Show a moment of a saved run, or of two, that an address names; returns what ``open_video`` does."""
     names = [link[key] for key in ("saved", "other") if link.get(key)]
@@ -119,31 +121,33 @@ def open_linked(
         if not 0 <= time_s < math.inf:
             raise ValueError(f"t must be a time in seconds; got {link['t']}")
         for name in names:
-            read_saved(bench, batches, name, link.get("video", ""))
+            read_saved(context, batches, name, link.get("video", ""))
     except (EngineError, ValueError, OSError) as error:
-        return (*open_instead(bench, live, chosen, error), *(gr.skip() for _ in range(3)))
-    return open_moment(bench, batches, live, link.get("video", ""), names=tuple(names), open_at=time_s)
+        return (*show_link_error(context, live, chosen, error), *(gr.skip() for _ in range(3)))
+    return open_moment(context, batches, live, link.get("video", ""), names=tuple(names), open_at=time_s)
 
 
 def open_reference(
-    bench: Bench, live: LiveRun | None, sample: Sample | None, *, open_at: float, open_event: str | None = None
+    context: AppContext, live: LiveRun | None, sample: Sample | None, *, open_at: float, open_event: str | None = None
 ) -> Page:
     """Show a moment of a video's reference, without a run, in the player; as ``open_moment`` otherwise."""
     try:
         if sample is None or sample.video_path is None:
             raise ValueError(f"{sample.video_id if sample else 'what was clicked'} has no video in its split")
-        run = _plan(bench, sample, sample.video_path, StreamConfig(fps=sample.fps))
-        video = bench.copies.find_or_convert(run.clip.path, start_s=run.clip.start_s, duration_s=run.clip.duration_s)
+        run = _plan(context, sample, sample.video_path, StreamConfig(fps=sample.fps))
+        video = context.copies.find_or_convert(run.clip.path, start_s=run.clip.start_s, duration_s=run.clip.duration_s)
     except (EngineError, ValueError, OSError) as error:
         return _refuse(error)
-    length = clock(run.clip.duration_s)
-    status = f"{run.clip.name}, {length}, its reference alone at {clock(open_at, digits=1)}. Press Run for a run."
-    run_view = show_run(run, status, encode=bench.encode, open_at=open_at, open_event=open_event)
+    length = format_clock(run.clip.duration_s)
+    status = (
+        f"{run.clip.name}, {length}, its reference alone at {format_clock(open_at, digits=1)}. Press Run for a run."
+    )
+    run_view = show_run(run, status, encode=context.encode, open_at=open_at, open_event=open_event)
     return _show(live, run, video, run_view, now=None)
 
 
 def _refuse(error: Exception) -> Page:
-    gr.Warning(escape(sentence(error)))
+    gr.Warning(escape(as_sentence(error)))
     return (gr.skip(),) * (len(ClipView._fields) + 4 + len(Buttons._fields) + 2 + 1)
 
 
@@ -156,7 +160,7 @@ def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now
     return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
 
 
-def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
+def read_saved(context: AppContext, batches: Batches, name: str, video_id: str) -> Run:
     """Read one video of a run folder. Raises ``ValueError`` saying why it cannot be shown."""
     if name not in batches.names():
         raise ValueError(f"there is no run {name!r}; choose one from the list")
@@ -170,7 +174,7 @@ def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
         raise ValueError(f"{video_id} has no video in {split.path.name}")
     if missing := why_missing(sample, folder.record(video_id)):
         raise ValueError(f"{video_id} has no outputs: {missing}")
-    planned = _plan(bench, sample, sample.video_path, _config(settings, sample))
+    planned = _plan(context, sample, sample.video_path, _config(settings, sample))
     model_digest = str(settings.get("model_digest", ""))
     record = folder.record(video_id)
     return replace(
@@ -181,18 +185,18 @@ def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
         live=None if record is None else record.live,
         name=name,
         is_finished=True,
-        settings={**settings, **bench.encoder},
+        settings={**settings, **context.encoder},
     )
 
 
-def _plan(bench: Bench, sample: Sample, path: Path, config: StreamConfig) -> Run:
+def _plan(context: AppContext, sample: Sample, path: Path, config: StreamConfig) -> Run:
     """Return the run of a sample before its first frame."""
-    clip = clip_of(sample, path, is_bundled=_is_bundled(bench, sample))
+    clip = sample_clip(sample, path, is_bundled=_is_bundled(context, sample))
     return Run(clip=clip, task=task_of(sample), config=config)
 
 
-def _is_bundled(bench: Bench, sample: Sample) -> bool:
-    return any(clip.sample == sample for clip in bench.demos.clips)
+def _is_bundled(context: AppContext, sample: Sample) -> bool:
+    return any(clip.sample == sample for clip in context.bundled_videos.clips)
 
 
 def _config(settings: Mapping[str, Any], sample: Sample) -> StreamConfig:

@@ -5,7 +5,7 @@ from html import escape
 from app.batch.context import Batches
 from app.batch.job_queue import Job
 from app.batch.results import Results
-from app.formatting import clock, sentence
+from app.formatting import as_sentence, format_clock
 from eval.runs.progress import Progress
 
 
@@ -31,7 +31,7 @@ def tell_status(batches: Batches, name: str, job: Job | None, results: Results) 
         case "waiting":
             place = batches.jobs.under_way().index(job) if job in batches.jobs.under_way() else 0
             wait_s = batches.jobs.wait_s(job)
-            eta = f", about {clock(wait_s)} until its turn" if wait_s else ""
+            eta = f", about {format_clock(wait_s)} until its turn" if wait_s else ""
             return f"{name} waits: {place} before it{eta}." if place else f"{name} begins.", False
         case "running" if job.progress is None or not job.progress.elapsed_s:
             return f"{name}: loading the checkpoint.", False
@@ -41,16 +41,16 @@ def tell_status(batches: Batches, name: str, job: Job | None, results: Results) 
             return f"{name}: all {len(job.rows)} videos are run{failures}; scoring.", bool(failed)
         case "done":
             missing = f"; {job.problem}" if job.problem else ""
-            return sentence(f"{name}: {len(job.rows)} videos{failures}{missing}"), bool(failed or job.problem)
+            return as_sentence(f"{name}: {len(job.rows)} videos{failures}{missing}"), bool(failed or job.problem)
         case "cancelled":
             return f"{name} was cancelled; {len(job.rows)} finished videos are kept. Start it again to go on.", False
         case _:
-            return f"{name} ended: {sentence(job.problem)}", True
+            return f"{name} ended: {as_sentence(job.problem)}", True
 
 
 def _rate_words(progress: Progress | None) -> str:
     assert progress is not None
-    rest = "" if progress.remaining_s is None else f", {clock(progress.remaining_s)} left"
+    rest = "" if progress.remaining_s is None else f", {format_clock(progress.remaining_s)} left"
     return f"{progress.num_finished} of {progress.num_videos} videos, {progress.frames_per_s:.0f} frames/s{rest}"
 
 
@@ -61,7 +61,7 @@ def draw_progress(progress: Progress) -> str:
         rate = station.total_done / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
         at = f"{station.video_id}, frame {station.num_done} of {station.num_frames}" if station.video_id else "waits"
         rest_s = (station.num_frames - station.num_done) / rate if rate and station.video_id else None
-        left = "" if rest_s is None else f", {clock(rest_s)} left"
+        left = "" if rest_s is None else f", {format_clock(rest_s)} left"
         lines.append(f"<li><b>{escape(station.name)}</b> {escape(at)}{left} <span>{rate:.0f} frames/s</span></li>")
     return (
         f'<progress value="{progress.num_done}" max="{max(1, progress.num_frames)}" aria-label="frames done">'

@@ -20,9 +20,9 @@ from app.batch.results import HEADERS, ORDERS
 from app.batch.selection.panel import make_choice_panel, wire_choice_panel, with_choice
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.panel import make_sweep_panel
-from app.player.context import Bench
-from app.player.downloads import SAVE, make_download
-from app.widgets import AT_ONCE, MOVE, THRESHOLD, make_line
+from app.player.context import AppContext
+from app.player.downloads import SAVE_JS, make_download
+from app.widgets import AT_ONCE, PREVIEW_THRESHOLDS_JS, THRESHOLD_SLIDER, make_status_line
 from eval.metrics.definitions import NUM_FAILURES
 
 EVERY_S: Final = 1.0
@@ -30,7 +30,7 @@ EVERY_S: Final = 1.0
 
 
 def make_batch_tab(
-    bench: Bench,
+    context: AppContext,
     batches: Batches,
     *,
     live: Any,
@@ -43,7 +43,7 @@ def make_batch_tab(
     """Lay out the tab, inside ``here``, and wire it.
 
     Args:
-        bench: The page's model and videos.
+        context: The page's model and videos.
         batches: Runs, splits and jobs.
         live: The window's own run, in the player.
         player: Outputs of the player, in the order of ``saved.open_video``.
@@ -72,8 +72,8 @@ def make_batch_tab(
                 interactive=batches.takes_paths,
                 elem_id="batch_checkpoint",
             )
-            speak = gr.Slider(label="Speak threshold", elem_id="batch_speak", **THRESHOLD)
-            update = gr.Slider(label="Update threshold", elem_id="batch_update", **THRESHOLD)
+            speak = gr.Slider(label="Speak threshold", elem_id="batch_speak", **THRESHOLD_SLIDER)
+            update = gr.Slider(label="Update threshold", elem_id="batch_update", **THRESHOLD_SLIDER)
             devices = gr.Dropdown(
                 DEVICES,
                 value="auto",
@@ -92,7 +92,7 @@ def make_batch_tab(
             )
             start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
-            status = make_line("batch_status")
+            status = make_status_line("batch_status")
             progress = gr.HTML(elem_id="batch_progress", padding=False)
             with gr.Row():
                 runs = gr.Dropdown([], label="Run shown", interactive=True, scale=3, elem_id="batch_runs")
@@ -154,7 +154,7 @@ def make_batch_tab(
                         **PLOT,
                     )  # fmt: skip
                 with gr.Tab("Thresholds") as sweep_tab:
-                    sweep = make_sweep_panel(bench, batches, runs=runs, seen=seen, devices=devices, here=sweep_tab)
+                    sweep = make_sweep_panel(context, batches, runs=runs, seen=seen, devices=devices, here=sweep_tab)
                 with gr.Tab("Compare") as compare_tab:
                     with gr.Row():
                         other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
@@ -162,7 +162,7 @@ def make_batch_tab(
                         by = gr.Dropdown(
                             comparing.metric_choices(), value=NUM_FAILURES, label="Videos by", elem_id="compare_by"
                         )
-                    said = make_line("compared")
+                    said = make_status_line("compared")
                     held = gr.State(None)
                     failed = gr.HTML(elem_id="compared_failures", padding=False)
                     turns = gr.Dataframe(
@@ -203,7 +203,7 @@ def make_batch_tab(
     cancel.click(chosen(handlers.cancel), [runs, *choice], outputs, **AT_ONCE)
     changes = [runs.select, order.select, panel.only.input, panel.part.input]
     gr.on(changes, chosen(handlers.show), [runs, *choice], outputs, **AT_ONCE)
-    offered = wire_choice_panel(bench, batches, panel, runs=runs, said=slice_scores)
+    offered = wire_choice_panel(context, batches, panel, runs=runs, said=slice_scores)
 
     def show_all(*inputs: Any) -> Any:
         return chosen(handlers.show)(*inputs)._replace(runs=gr.skip())
@@ -216,22 +216,22 @@ def make_batch_tab(
             yield from download(batches, name, table)
 
         asked = downloads[table.replace(".", "_")].click(write, runs, file, **AT_ONCE)
-        asked.then(None, file, None, js=SAVE, api_visibility="private")
+        asked.then(None, file, None, js=SAVE_JS, api_visibility="private")
     timer.tick(chosen(handlers.tick), [seen, runs, *choice], outputs, **AT_ONCE)
 
     def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
-        return saved.open_video(bench, batches, live, name, event)
+        return saved.open_video(context, batches, live, name, event)
 
     def open_both(live: Any, held: Any, event: gr.SelectData) -> Any:
-        return saved.open_both(bench, batches, live, held, event)
+        return saved.open_both(context, batches, live, held, event)
 
     def open_turn(live: Any, held: Any, event: gr.SelectData) -> Any:
-        return saved.open_turn(bench, batches, live, held, event)
+        return saved.open_turn(context, batches, live, held, event)
 
     sliders = list(player[-2:])
     used = [speak, update, *sliders, sweep.said]
     applying = sweep.apply.click(sweeping.apply_best, [sweep.best, sweep.said], used, **AT_ONCE)
-    applying.then(None, sliders, None, js=MOVE, api_visibility="private")
+    applying.then(None, sliders, None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
     comparison = CompareView(
         compared=held, said=said, failures=failed, scores=differences, videos=compared, turns=turns
     )
@@ -241,7 +241,7 @@ def make_batch_tab(
     gr.on([compare_tab.select, runs.select], partial(comparing.others, batches), [runs, other], other, **AT_ONCE)
     gr.on(
         [other.select, runs.select],
-        partial(comparing.compare, bench, batches),
+        partial(comparing.compare, context, batches),
         [runs, other, who, by],
         list(comparison),
         concurrency_limit=None,

@@ -20,7 +20,7 @@ from pathlib import Path
 from app.exports.corrected_split import PATH_BASES, SplitSource, write_corrected_split
 from app.exports.elan_edits import MissingTierError
 from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, import_eaf, write_export
-from app.formatting import tell_wishes
+from app.formatting import format_wishes
 from app.reviews.history import read_review
 from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from app.reviews.store import check_place, open_store
@@ -170,7 +170,7 @@ def _tell(corrected: Sequence[CorrectedSample], problems: Sequence[str] = ()) ->
     for found in corrected:
         video_id = found.sample.video_id
         for conflict in found.conflicts:
-            wishes = tell_wishes(conflict.wishes)
+            wishes = format_wishes(conflict.wishes)
             lines.append(f"conflict: {video_id}, {_turn(conflict.turn)}, its {conflict.aspect}: {wishes}")
         for unusable in found.unusable:
             reviewer, turn = unusable.correction.reviewer, unusable.correction.turn

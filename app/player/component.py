@@ -1,7 +1,7 @@
-"""The player as a Gradio component: one ``gr.HTML`` beside a ``gr.Video`` draws what ``app.player.payload`` packed.
+"""The player as a Gradio component: one ``gr.HTML`` next to a ``gr.Video`` renders the data of ``app.player.payload``.
 
-The scaffold is constant and the value a string that only the script reads: texts of the model, of dialogues and of file
-names are never part of a template. The scripts share one scope and are joined in the order of ``SCRIPTS``.
+The template is constant, and the value is a JSON string that only the script reads. Texts of the model, of dialogues
+and of file names are never part of a template. The scripts share one scope and are joined in the order of ``SCRIPTS``.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.player.increments import Streams
+from app.player.increments import ActiveStreams
 from app.reviews.actions import VERDICTS
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -40,38 +40,41 @@ SCRIPTS: Final = (
     "hands.js",
 )
 CSS: Final = (STATIC / "player.css").read_text(encoding="utf-8")
-"""Style of the player; colours are variables of ``app.theme``."""
+"""Style sheet of the player; its colours are the variables of ``app.theme``."""
 
 
 def make_player(
     *,
     video_id: str,
     elem_id: str,
-    streams: Streams,
+    streams: ActiveStreams,
     review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None,
 ) -> Any:
     """Return the player of the ``gr.Video`` with the element id ``video_id``.
 
     Args:
         video_id: Element id of the video.
-        elem_id: Its own.
-        streams: The runs that stream; the script asks for the frames that it does not have yet.
-        review: Answers what the script asks of the reviews (``app.review_tab.api``); None leaves reviewing out.
+        elem_id: Element id of the player.
+        streams: The active streams, from which the script fetches new frames.
+        review: Handles review requests of the script (``app.review_tab.api``); None disables reviewing.
 
-    It has five events: ``thresholds``, both thresholds (``speak``, ``update``) once the hand that moved one lets go,
-    with the ``ticket`` that numbers these requests and whether a run is shown (``has_run``); ``shown``, that the
-    element's ``thresholds()`` have changed; ``against``, whether to judge by the corrected reference (``corrected``),
-    and who asks (``reviewer``, ``is_blind``); ``export_run``, which file of the run is wanted (``content``); and
-    ``inspect_frame``, of which frame prompt and tokens are wanted (``frame``), answered by the event
-    ``stepscope:inspection`` of the document.
+    Events and their data:
+
+    - ``thresholds``: both sliders on release (``speak``, ``update``), the request's number (``ticket``), and whether a
+      run is shown (``has_run``).
+    - ``shown``: the element's ``thresholds()`` have changed.
+    - ``against``: whether to score against the corrected reference (``corrected``), for whom (``reviewer``,
+      ``is_blind``).
+    - ``export_run``: the requested file of the run (``content``).
+    - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
     """
 
-    def ask(asked: dict[str, Any], request: gr.Request) -> dict[str, Any]:
+    def ask(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
         assert review is not None
-        return review(asked, request)
+        return review(request_data, request)
 
-    def follow(asked: dict[str, Any]) -> str | None:
-        return streams.since(asked.get("stream"), asked.get("first"))
+    def follow(position: dict[str, Any]) -> str | None:
+        return streams.since(position.get("stream"), position.get("first"))
 
     return gr.HTML(
         value="",

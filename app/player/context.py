@@ -1,46 +1,44 @@
-"""What all windows of the page share: the model, the bundled videos, caches and the text encoder."""
+"""Shared state of the page: the model, the bundled videos, caches and the text encoder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.player.increments import Streams
-from app.player.session.places import Recent
-from app.player.session.recordings import KeptRecordings
+from app.player.increments import ActiveStreams
+from app.player.session.places import RecentSessions
+from app.player.session.recordings import RecordingCache
 from app.transcode import DisplayCopies
-from app.videos import Demos
+from app.videos import BundledVideos
 from engine.model.checkpoint import Checkpoint
 from eval.matching.turns import Encode
 from eval.runs.folder import versions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
-    """What all windows share."""
+class AppContext:
+    """Objects that all windows of the page share."""
 
     checkpoint: Checkpoint
-    """The model."""
-    demos: Demos
-    """The bundled videos."""
+    bundled_videos: BundledVideos
     copies: DisplayCopies
-    """Converted videos for display."""
+    """Browser-playable copies of videos."""
     encode: Encode
-    """Encoder that compares what was said with the reference."""
+    """Sentence encoder that compares generated texts with the reference."""
     max_duration_s: float
-    """Longest upload, in seconds."""
-    limits: str = ""
-    """What the page says of its model wherever a video of a user is shown; empty for a model of the user."""
+    """Maximum duration of an upload, in seconds."""
+    model_warning: str = ""
+    """Warning about the model, shown with every upload; empty for a checkpoint other than the bundled one."""
     encoder: Mapping[str, str] = field(default_factory=dict)
-    """Name, version and digest of ``encode``, named as in ``metrics.json``."""
-    recent: Recent = field(default_factory=Recent)
-    """Uploads and runs that an address can come back to."""
-    recordings: KeptRecordings = field(default_factory=KeptRecordings)
-    """What windows keep of their runs, under one budget."""
-    streams: Streams = field(default_factory=Streams)
-    """The runs that stream now, from which a player gets the frames that it missed."""
+    """Name, version and digest of ``encode``, with the keys of ``metrics.json``."""
+    recent: RecentSessions = field(default_factory=RecentSessions)
+    """Uploads and runs that a link can reopen."""
+    recordings: RecordingCache = field(default_factory=RecordingCache)
+    """Recordings of all windows, with one memory budget."""
+    streams: ActiveStreams = field(default_factory=ActiveStreams)
+    """Active streams, from which players fetch frames."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Checkpoint, device, versions and text encoder of the page's own runs, named as in ``run.json``."""
+        """Checkpoint, device, versions and text encoder of the page's runs, with the keys of ``run.json``."""
         device = self.checkpoint.model.device.type
         return {"checkpoint": self.checkpoint.name, "device": device, "versions": versions(), **self.encoder}

@@ -1,8 +1,8 @@
-"""What happens on a click: free functions from what is on the page to what shall be on it.
+"""Event handlers of the player: functions from component values to component updates.
 
-Each returns views, named tuples whose fields are the outputs that ``app.page`` wires, in that order. Whatever is
-wrong with a video or an entry becomes a sentence in the status line. What a window has under way is its own
-``LiveRun``; nothing is global, so two windows never mix.
+Each handler returns views, named tuples whose fields are wired to outputs by ``app.page``, in that order. Problems with
+a video or an input are shown in the status line. Each window has its own ``LiveRun``, and nothing is global, so that
+windows do not interfere.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.formatting import clock, sentence
-from app.player.context import Bench
+from app.formatting import as_sentence, format_clock
+from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from app.player.session.references import add_reference, describe_reference
 from app.player.views import (
@@ -22,11 +22,11 @@ from app.player.views import (
     ClipView,
     Page,
     Thresholds,
-    say,
-    say_only,
     show_clip,
     show_nothing,
     show_run,
+    show_status,
+    status_line,
     task_boxes,
 )
 from app.videos import Clip
@@ -39,64 +39,67 @@ from engine.io import plain
 CHOOSE = "Choose a bundled video or upload one."
 
 
-def choose_demo(bench: Bench, live: LiveRun | None, name: str | None) -> Page:
-    """Show a bundled video and fill in its task: ``ClipView``, ``RunView``, ``Buttons``."""
+def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> Page:
+    """Show a bundled video and its task: ``ClipView``, ``RunView``, ``Buttons``."""
     if name is None:
-        return _without_clip(live, bench.demos.notice or CHOOSE, task=gr.skip())
+        return _without_clip(live, context.bundled_videos.notice or CHOOSE, task=gr.skip())
     try:
-        clip = bench.demos.find(name)
-        video = bench.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
+        clip = context.bundled_videos.find(name)
+        video = context.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:
-        return _without_clip(live, sentence(error), is_problem=True, task="")
-    status = f"{clip.name}, {clock(clip.duration_s)}. Press Run. {bench.demos.notice}".strip()
-    return (*show_clip(clip, video, chosen=gr.skip()), *show_nothing(status, clip=clip), *end_run(live))
+        return _without_clip(live, as_sentence(error), is_problem=True, task="")
+    status = f"{clip.name}, {format_clock(clip.duration_s)}. Press Run. {context.bundled_videos.notice}".strip()
+    return (*show_clip(clip, video, chosen=gr.skip()), *show_nothing(status, clip=clip), *cancel_run(live))
 
 
-def take_reference(bench: Bench, live: LiveRun | None, clip: Clip | None, reference: str | None) -> Page:
-    """Add a reference to the upload that is shown, or take it away: ``ClipView``, ``RunView``, ``Buttons``.
+def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, reference: str | None) -> Page:
+    """Set or remove the reference of the displayed upload: ``ClipView``, ``RunView``, ``Buttons``.
 
-    A file that cannot be used leaves everything as it is, and a sentence says why.
+    An unusable file changes nothing but the status line.
     """
     unchanged = ClipView(*(gr.skip() for _ in ClipView._fields))
     kept = Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
     if clip is None or not clip.content_digest:
-        said = "A reference belongs to an upload: upload a video first." if reference else ""
-        return (*unchanged, *(say_only(said, is_problem=True) if said else UNCHANGED), *kept)
+        problem = "A reference belongs to an upload: upload a video first." if reference else ""
+        return (*unchanged, *(show_status(problem, is_problem=True) if problem else UNCHANGED), *kept)
     if reference is None:
         clip = replace(clip, sample=None)
-        bench.recent.keep_clip(clip)
-        status = f"{clip.name}, {clock(clip.duration_s)}, without a reference."
-        return (*unchanged._replace(clip=clip), *show_nothing(status, clip=clip), *end_run(live))
+        context.recent.keep_clip(clip)
+        status = f"{clip.name}, {format_clock(clip.duration_s)}, without a reference."
+        return (*unchanged._replace(clip=clip), *show_nothing(status, clip=clip), *cancel_run(live))
     path = Path(reference)
     try:
         clip, sample = add_reference(clip, path)
     except (ValueError, OSError) as error:
-        return (*unchanged, *say_only(sentence(error), is_problem=True), *kept)
-    said, is_odd = describe_reference(clip, sample, path)
-    bench.recent.keep_clip(clip)
+        return (*unchanged, *show_status(as_sentence(error), is_problem=True), *kept)
+    status, is_mismatch = describe_reference(clip, sample, path)
+    context.recent.keep_clip(clip)
     view = unchanged._replace(**task_boxes(sample), clip=clip)
-    return (*view, *show_nothing(said, clip=clip, is_problem=is_odd), *end_run(live))
+    return (*view, *show_nothing(status, clip=clip, is_problem=is_mismatch), *cancel_run(live))
 
 
-def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> Page:
-    """Show the hardest bundled video, or what a link names: ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``.
+def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> Page:
+    """Show the hardest bundled video, or open a link: ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``.
 
-    A link (see ``linkedMoment`` in the player, and ``app.player.session.places``) names a bundled video or an upload,
-    thresholds, a moment, which the player goes to, and a run, which is run again unless this server alone can have it.
+    A link (see ``linkedMoment`` in the player, and ``app.player.session.places``) has a bundled video or an upload,
+    thresholds, a time to which the player seeks, and a run. The run is restored if this server has kept it, and run
+    again otherwise.
     """
     unchanged = Thresholds(speak=gr.skip(), update=gr.skip())
     if not {"video", "upload"} & set(link):
-        return (*choose_demo(bench, live, chosen), *unchanged)
+        return (*choose_bundled(context, live, chosen), *unchanged)
     try:
-        clip = bench.recent.find_clip(link["upload"]) if "upload" in link else bench.demos.find(link["video"])
+        clip = (
+            context.recent.find_clip(link["upload"]) if "upload" in link else context.bundled_videos.find(link["video"])
+        )
         thresholds = Thresholds(
             speak=read_threshold(link.get("speak", 0.5), "speak"),
             update=read_threshold(link.get("update", 0.5), "update"),
         )
-        video = bench.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
+        video = context.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:
-        return (*open_instead(bench, live, chosen, error), *unchanged)
-    run = bench.recent.find_run(link.get("run"), clip)
+        return (*show_link_error(context, live, chosen, error), *unchanged)
+    run = context.recent.find_run(link.get("run"), clip)
     clip_view = ClipView(
         clip=clip,
         video=str(video),
@@ -105,31 +108,31 @@ def open_page(bench: Bench, live: LiveRun | None, chosen: str | None, link: Mapp
         **(task_boxes(run or clip.sample or Task())),
     )
     if run is not None:
-        said = f"{clip.name}, {clock(clip.duration_s)}, the run as it was. Press N for the next failure."
-        buttons = end_run(live)._replace(live=LiveRun.over(run))
+        status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure."
+        buttons = cancel_run(live)._replace(live=LiveRun.finished(run))
         of_run = Thresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
-        return (*clip_view, *show_run(run, said, encode=bench.encode), *buttons, *of_run)
+        return (*clip_view, *show_run(run, status, encode=context.encode), *buttons, *of_run)
     if "run" not in link or clip.content_digest:
-        gone = " Its run is not kept any more." if "run" in link else ""
-        said = f"{clip.name}, {clock(clip.duration_s)}.{gone} Press Run."
-        return (*clip_view, *show_nothing(said, clip=clip), *end_run(live), *thresholds)
-    buttons = _begin(LiveRun(linked_digest=link["run"]))
+        notice = " Its run is no longer available." if "run" in link else ""
+        status = f"{clip.name}, {format_clock(clip.duration_s)}.{notice} Press Run."
+        return (*clip_view, *show_nothing(status, clip=clip), *cancel_run(live), *thresholds)
+    buttons = _running_buttons(LiveRun(linked_digest=link["run"]))
     return (*clip_view, *show_nothing("Waiting to start.", clip=clip), *buttons, *thresholds)
 
 
-def open_instead(bench: Bench, live: LiveRun | None, chosen: str | None, error: Exception) -> Page:
-    """Show the hardest bundled video and say why a link cannot be followed: ``ClipView``, ``RunView``, ``Buttons``."""
-    shown = choose_demo(bench, live, chosen)
-    status = say(sentence(f"the link leads nowhere: {error}"), is_problem=True)
+def show_link_error(context: AppContext, live: LiveRun | None, chosen: str | None, error: Exception) -> Page:
+    """Show the hardest bundled video, and why a link failed: ``ClipView``, ``RunView``, ``Buttons``."""
+    shown = choose_bundled(context, live, chosen)
+    status = status_line(as_sentence(f"the link cannot be opened: {error}"), is_problem=True)
     return (*shown[: len(ClipView._fields)], status, *shown[len(ClipView._fields) + 1 :])
 
 
-def begin(
+def queue_run(
     live: LiveRun | None, clip: Clip | None, goal: str, steps: str, user_turns: str, speak: object, update: object
 ) -> Page:
-    """Make the page ready for a run that may have to wait for another window's: ``RunView``, ``Buttons``.
+    """Prepare the page for a run, which may wait for the runs of other windows: ``RunView``, ``Buttons``.
 
-    What is shown stays until there is something new. A wrong entry is refused, and nothing ends.
+    The display stays until the run has output. An invalid input is refused and cancels nothing.
     """
     try:
         if clip is None:
@@ -138,53 +141,53 @@ def begin(
         read_threshold(speak, "speak")
         read_threshold(update, "update")
     except ValueError as error:
-        return (*say_only(sentence(error), is_problem=True), gr.skip(), gr.skip(), gr.skip())
+        return (*show_status(as_sentence(error), is_problem=True), gr.skip(), gr.skip(), gr.skip())
     if live is not None:
-        live.is_wanted = False
-    return (*say_only("Waiting to start."), *_begin(LiveRun()))
+        live.is_cancelled = True
+    return (*show_status("Waiting to start."), *_running_buttons(LiveRun()))
 
 
-def _begin(live: LiveRun) -> Buttons:
+def _running_buttons(live: LiveRun) -> Buttons:
     return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True))
 
 
-def halt(live: LiveRun | None) -> None:
-    """Ask a run to end at its next frame, and wait for it: no update of it comes after what ``stop`` shows."""
+def stop_run(live: LiveRun | None) -> None:
+    """Cancel a run and wait for its end, so that no update of it arrives after that of ``show_stopped``."""
     if live is not None:
         live.stop()
 
 
-def stop(bench: Bench, live: LiveRun | None) -> Page:
-    """End a run and show what there is of it, which can be run again: ``RunView``, ``Buttons``.
+def show_stopped(context: AppContext, live: LiveRun | None) -> Page:
+    """Show the outputs of a cancelled run so far: ``RunView``, ``Buttons``.
 
-    It stays the window's run: thresholds that are asked for meanwhile are asked of it.
+    It remains the window's run and can be re-run: thresholds that are requested meanwhile apply to it.
     """
-    buttons = end_run(live)
+    buttons = cancel_run(live)
     if live is None or live.run is None or not live.run.outputs:
         return (*show_nothing("Stopped before the first frame."), *buttons)
     run = live.run
-    bench.recent.keep_run(run)
-    bench.recordings.keep(live)
-    live.is_wanted = live.ended.is_set()
-    said = f"Stopped at {clock(run.reached_s)} of {clock(run.clip.duration_s)}."
-    return (*show_run(run, said, encode=bench.encode), *buttons._replace(live=live))
+    context.recent.keep_run(run)
+    context.recordings.keep(live)
+    live.is_cancelled = not live.ended.is_set()
+    status = f"Stopped at {format_clock(run.reached_s)} of {format_clock(run.clip.duration_s)}."
+    return (*show_run(run, status, encode=context.encode), *buttons._replace(live=live))
 
 
-def end(live: LiveRun | None) -> Buttons:
-    """Make the page ready for the next run, unless another has begun meanwhile; what ended can be run again."""
+def finish_run(live: LiveRun | None) -> Buttons:
+    """Enable Run after a run has ended, unless the next run has started; the ended run can be re-run."""
     if live is None or not live.ended.is_set():
         return Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
-    return end_run(None)._replace(live=gr.skip())
+    return cancel_run(None)._replace(live=gr.skip())
 
 
 def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: str | None) -> Task:
-    """Read the task from the page's boxes; None is empty. Raises ``ValueError`` naming the line that is wrong."""
+    """Return the task in the boxes; None counts as empty. Raises ``ValueError`` with the invalid line."""
     goal, steps, user_turns = (plain(text or "") for text in (goal, steps, user_turns))
     parsed = parse_steps(steps)
     turns = tuple(parse_user_turn(line.strip()) for line in user_turns.splitlines() if line.strip())
     for turn in turns:
         if turn.time_s >= clip.duration_s:
-            at, end_s = clock(turn.time_s), clock(clip.duration_s)
+            at, end_s = format_clock(turn.time_s), format_clock(clip.duration_s)
             raise ValueError(f"the user turn at {at} comes after the end of the video ({end_s}): {turn.text!r}")
     known = {step.id for step in parsed}
     states = clip.sample.initial_state if clip.sample else {}
@@ -198,11 +201,11 @@ def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: st
 
 def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> Page:
     view = ClipView(clip=None, video=None, chosen=None, upload=None, goal=task, steps=task, user_turns=task)
-    return (*view, *show_nothing(status, is_problem=is_problem), *end_run(live))
+    return (*view, *show_nothing(status, is_problem=is_problem), *cancel_run(live))
 
 
-def end_run(live: LiveRun | None) -> Buttons:
-    """End what is under way; then the next run can begin."""
+def cancel_run(live: LiveRun | None) -> Buttons:
+    """Cancel the current run, wait for its end, and enable Run."""
     if live is not None:
         live.stop()
     return Buttons(live=None, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))

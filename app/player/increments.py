@@ -1,8 +1,8 @@
-"""Packs a run that is still streaming: the player asks for the frames that it does not have yet.
+"""Incremental payloads of a run that is still streaming: the player fetches the frames that it does not have yet.
 
-It asks outside of Gradio's events, each of which makes the browser work on the whole page. An increment names its
-stream. The one from frame 0 on also holds the head: the run without outputs, as ``app.player.payload`` packs it. The
-work for an increment follows from the number of its frames alone.
+It fetches them through a server function, because every Gradio event makes the browser update the whole page. An
+increment contains the id of its stream. An increment from frame 0 also contains the head: the run without outputs, as
+packed by ``app.player.payload``. The cost of an increment depends only on its number of frames.
 """
 
 import json
@@ -17,13 +17,13 @@ from engine.io import to_json
 from engine.records import FrameOutput
 
 
-class Increments:
-    """A run that streams. One thread adds outputs; any thread may ask for the frames since one."""
+class StreamIncrements:
+    """The outputs of a streaming run. One thread adds outputs; any thread may read increments."""
 
     def __init__(self, run: Run) -> None:
-        """Begin with ``run``, which has no outputs."""
+        """Start with ``run``, which has no outputs."""
         self.stream = secrets.token_urlsafe(16)
-        """Name of the stream; only the window that it is sent to knows it."""
+        """Unguessable id of the stream, sent only to its window."""
         self.outputs = list[FrameOutput]()
         """The outputs so far, one per frame."""
         self._verdicts = list[tuple[Verdict, ...]]()
@@ -39,7 +39,7 @@ class Increments:
         self.outputs.append(output)
 
     def since(self, first: int) -> str:
-        """Return the increment of all frames from ``first`` on as JSON text; from 0 on it has the head."""
+        """Return the increment of all frames from ``first`` on as JSON; it has the head if ``first`` is 0."""
         num_frames = len(self.outputs)
         return self._pack(min(max(0, first), num_frames), num_frames)
 
@@ -57,7 +57,10 @@ class Increments:
         return to_json(packed)
 
     def _changes(self, first: int, end: int) -> list[tuple[int, int, int]]:
-        """Return the changes of state: position of the step, frame, and index of its new state into ``STATES``."""
+        """Return state changes as (index of the step, frame, index of the new state in ``STATES``).
+
+        If the third step becomes ``in_progress`` at frame 7, the result contains ``(2, 7, 1)``.
+        """
         changes = []
         before = self.outputs[first - 1].dst_state if first else self._initial
         for output in self.outputs[first:end]:
@@ -76,20 +79,20 @@ class Increments:
         }
 
 
-class Streams:
-    """The runs that stream now, by name. A run is forgotten with the window that it belongs to."""
+class ActiveStreams:
+    """Streams by id, held by weak references: a stream disappears with the window that owns it."""
 
     def __init__(self) -> None:
-        """Begin with none."""
-        self._streams = WeakValueDictionary[str, Increments]()
+        """Start without streams."""
+        self._streams = WeakValueDictionary[str, StreamIncrements]()
 
-    def begin(self, run: Run) -> Increments:
-        """Return the increments of a run that begins."""
-        increments = Increments(run)
+    def begin(self, run: Run) -> StreamIncrements:
+        """Register and return the increments of a new run."""
+        increments = StreamIncrements(run)
         self._streams[increments.stream] = increments
         return increments
 
     def since(self, stream: object, first: object) -> str | None:
-        """Return the increment of a stream from a frame on, as JSON text; None for a stream that is no more."""
+        """Return the increment of a stream from a frame on, as JSON; None for an unknown or closed stream."""
         increments = self._streams.get(stream) if isinstance(stream, str) else None
         return increments.since(first) if increments is not None and isinstance(first, int) else None

@@ -1,12 +1,12 @@
-"""What the model read at one frame of the run that is shown: the prompt, and tokens with log-probabilities."""
+"""Inspection of one frame of the displayed run: the prompt, and the tokens with their log-probabilities."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
 
-from app.formatting import sentence
-from app.player.context import Bench
+from app.formatting import as_sentence
+from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from app.widgets import read_event
@@ -17,27 +17,27 @@ from engine.model.frame_encoder import FrameFeatures, encode
 from engine.video.reader import read_frames
 
 
-def inspect_run(bench: Bench, live: LiveRun | None, event: gr.EventData) -> str:
-    """Return the inspection of the frame ``frame`` of the run that is shown, as JSON text; or why there is none.
+def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) -> str:
+    """Return the inspection of the event's ``frame`` as JSON, or the reason of a failure.
 
-    The fields are ``run`` and ``frame``, then ``error`` or those of ``pack_inspection``.
+    The fields are ``run``, ``frame``, and either ``error`` or the fields of ``pack_inspection``.
     """
     run = live.run if live is not None else None
     frame = read_event(event, "frame")
-    asked = {"run": run.digest if run is not None else "", "frame": frame if isinstance(frame, int) else None}
+    key = {"run": run.digest if run is not None else "", "frame": frame if isinstance(frame, int) else None}
     try:
         if live is None or run is None or not run.outputs or live.increments is not None:
-            raise ValueError("there is no finished run to inspect; press Run, and wait for its end")
+            raise ValueError("there is no finished run to inspect; press Run and wait until it ends")
         if not isinstance(frame, int) or not 0 <= frame < len(run.outputs):
-            raise ValueError(f"there is no such frame; the run has {len(run.outputs)}")
-        found = _inspect(bench, live, run, frame)
+            raise ValueError(f"there is no such frame; the run has {len(run.outputs)} frames")
+        found = _inspect(context, live, run, frame)
     except (EngineError, ValueError) as error:
-        return to_json({**asked, "error": sentence(error)})
-    return to_json({**asked, **pack_inspection(found)})
+        return to_json({**key, "error": as_sentence(error)})
+    return to_json({**key, **pack_inspection(found)})
 
 
 def pack_inspection(found: FrameInspection) -> dict[str, Any]:
-    """Return plain values for the player's script; half a surrogate pair becomes ``?``."""
+    """Return an inspection as JSON values; unpaired surrogates become ``?``."""
     return {
         "prompt": plain(found.prompt),
         "prompt_tokens": found.prompt_tokens,
@@ -60,22 +60,22 @@ def pack_inspection(found: FrameInspection) -> dict[str, Any]:
     }
 
 
-def _inspect(bench: Bench, live: LiveRun, run: Run, frame: int) -> FrameInspection:
-    """Inspect with what the window keeps of the run, or follow the stream up to the frame again."""
+def _inspect(context: AppContext, live: LiveRun, run: Run, frame: int) -> FrameInspection:
+    """Inspect the window's recording, or else replay the stream up to the frame."""
     if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
         return live.recording.inspect(frame)
-    checkpoint = bench.checkpoint
+    checkpoint = context.checkpoint
     if run.model_digest != checkpoint.digest:
-        raise ValueError("this run is of another checkpoint than the page's: its tokens cannot be followed here")
-    frames = _first_frames(bench, run, frame + 1)
+        raise ValueError("this run was made with a different checkpoint: its tokens cannot be inspected here")
+    frames = _first_frames(context, run, frame + 1)
     trace = trace_frames(checkpoint, frames, task=run.task, config=run.config, outputs=run.outputs)
     return inspect_frame(checkpoint, frames, trace, frame_index=frame, config=run.config)
 
 
-def _first_frames(bench: Bench, run: Run, number: int) -> Sequence[FrameFeatures]:
+def _first_frames(context: AppContext, run: Run, number: int) -> Sequence[FrameFeatures]:
     frames = list[FrameFeatures]()
     read = read_frames(run.clip.path, fps=run.config.fps, excerpt=run.clip.excerpt)
-    for embedded in encode(bench.checkpoint, read):
+    for embedded in encode(context.checkpoint, read):
         frames.append(embedded)
         if len(frames) == number:
             return frames

@@ -1,8 +1,8 @@
-"""Packs a run into the string that the player's script unpacks.
+"""Serialise a run as JSON for the player's script.
 
-Series are base64 of little-endian float64, one value per frame, so that a probability meets a threshold in the browser
-exactly as it does in the engine. States are bands: per step the frames at which the state changes, as an index into
-``STATES``. Nothing is computed here that has a name in ``eval``.
+Series are base64-encoded little-endian float64, one value per frame, so that threshold comparisons in the browser agree
+exactly with the engine. Dialogue states are bands: per step, the frames at which the state changes, with an index into
+``STATES``. All metrics come from ``eval``.
 """
 
 import base64
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from app.formatting import STATE_WORDS
-from app.player.session.places import has_own_task, place_of, place_of_run
+from app.player.session.places import has_own_task, run_url_params, url_params
 from app.player.session.references import digest_reference
 from app.player.session.run import Run, judge_updates, write_task
 from app.reviews.events import VideoEvents
@@ -41,17 +41,17 @@ def pack_run(
     other: tuple[Run, JudgedVideo | None] | None = None,
     answers: int | None = None,
 ) -> str:
-    """Return a run as JSON text for the player.
+    """Return a run as JSON for the player.
 
     Args:
-        run: With any number of outputs.
-        judged: Verdicts and failures; None for a run that goes on, or that has no reference.
-        events: What reviewers can judge; None for a run that goes on.
-        is_corrected: Whether the reference is the corrected one.
-        open_at_s: Where the player goes, in seconds; None leaves it where it is.
-        open_event: Key of the event that is shown there; None for the one under the playhead.
-        other: A second run of the video, whose lanes stand below, with its verdicts.
-        answers: Number of the player's request for thresholds that this run settles; None if it settles none.
+        run: A run with any number of outputs.
+        judged: Verdicts and failures; None for a run that still streams or has no reference.
+        events: Events to review; None for a run that still streams.
+        is_corrected: Whether the reference contains corrections.
+        open_at_s: Time in seconds to which the player seeks; None to stay.
+        open_event: Key of the event to select there; None for the event at the playhead.
+        other: A second run of the video with its verdicts, whose lanes are shown below.
+        answers: Number of the threshold request that this run answers; None without one.
     """
     packed = _pack(run, judged, other=other[0].name if other is not None else "") | {
         "events": _events(events) if events else [],
@@ -65,12 +65,12 @@ def pack_run(
 
 
 def pack_nothing(clip: Clip | None) -> str:
-    """Return a video without a run as JSON text for the player; nothing without a video."""
-    return to_json({"nothing": True, "place": place_of(clip)}) if clip is not None else ""
+    """Return a video without a run as JSON for the player; an empty string without a video."""
+    return to_json({"nothing": True, "place": url_params(clip)}) if clip is not None else ""
 
 
 def _events(events: VideoEvents) -> list[Packed]:
-    """Return the events in their order, each with its place among the turns or the reference's turns."""
+    """Return the events in order, each with its index among the generated or the reference turns."""
     turns = {event.key: number for number, event in enumerate(events.written)}
     references = {event.key: number for number, event in enumerate(events.references)}
     return [
@@ -99,8 +99,8 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
         "model": run.model_digest,
         "run_name": run.name,
         "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
-        "link": place_of(run.clip) if has_own_task(run) or run.clip.content_digest else None,
-        "place": {**place_of_run(run), **({"other": other} if other else {})},
+        "link": url_params(run.clip) if has_own_task(run) or run.clip.content_digest else None,
+        "place": {**run_url_params(run), **({"other": other} if other else {})},
         "is_finished": run.is_finished,
         "duration_s": max(run.clip.duration_s, run.reached_s),
         "fps": run.config.fps,
@@ -108,7 +108,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
         "policy": run.config.decision_policy,
         "refresh_at": run.config.refresh_at,
         "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
-        "task": asdict(run.written or write_task(run.task)),
+        "task": asdict(run.typed_task or write_task(run.task)),
         "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
         "state_words": list(STATE_WORDS.values()),
         **pack_outputs(outputs),
@@ -128,7 +128,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
 
 
 def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
-    """Return the series of successive outputs, and the frames at which something was decided or refreshed."""
+    """Return the series of successive outputs, and the frames of decisions and cache refreshes."""
     return {
         "times": _series(outputs, lambda output: output.time_s),
         "speak": _series(outputs, lambda output: output.speak_prob),
@@ -149,7 +149,7 @@ def _series(outputs: Sequence[FrameOutput], read: Callable[[FrameOutput], float]
 
 
 def expected_frames(sample: Sample) -> dict[str, list[int]]:
-    """Return the frames at which the reference decides to speak and to update, in order."""
+    """Return the sorted frames at which the reference speaks and updates."""
     return {
         name: sorted({turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
         for name, role in (("speak", "assistant"), ("update", "update"))
@@ -177,7 +177,7 @@ def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) ->
 
 
 def pack_turns(outputs: Iterable[tuple[FrameOutput, tuple[Verdict, ...]]]) -> list[Packed]:
-    """Return the unjudged turns of successive outputs, each given with the legality of its updates."""
+    """Return the unscored turns of outputs, given as pairs of an output and the legality of its updates."""
     return [
         _turn(
             JudgedTurn(role=role, frame_index=output.frame_index, text=text, verdict="matched"),
@@ -185,11 +185,11 @@ def pack_turns(outputs: Iterable[tuple[FrameOutput, tuple[Verdict, ...]]]) -> li
             verdict=None,
         )
         for output, verdicts in outputs
-        for role, text, legality in _written(output, verdicts)
+        for role, text, legality in _output_turns(output, verdicts)
     ]
 
 
-def _written(output: FrameOutput, verdicts: tuple[Verdict, ...]) -> Iterator[tuple[TurnRole, str, Verdict]]:
+def _output_turns(output: FrameOutput, verdicts: tuple[Verdict, ...]) -> Iterator[tuple[TurnRole, str, Verdict]]:
     for text, legality in zip(output.updates, verdicts, strict=True):
         yield "update", text, legality
     if output.response:
@@ -212,7 +212,7 @@ def _turn(turn: JudgedTurn, *, legality: Verdict, verdict: str | None, failure: 
 
 
 def _references(run: Run, missed: set[int | None]) -> list[Packed]:
-    """Return the reference's turns in the order of the sample, then what the user of the page added."""
+    """Return the reference turns in the order of the sample, followed by user turns that were added on the page."""
     fps, sample = run.config.fps, run.clip.sample
     turns = [] if sample is None else list(sample.turns)
     given = () if sample is None else sample.user_turns
@@ -246,7 +246,10 @@ def _reference_bands(sample: Sample) -> list[list[tuple[int, int]]]:
 
 
 def _band(states: Sequence[tuple[int, Mapping[str, str]]], step_id: str) -> list[tuple[int, int]]:
-    """Return the frames at which a step's state changes, each with its new state."""
+    """Return (frame, index of the new state) for each change of a step's state; frame -1 is the initial state.
+
+    A step that starts at frame 2 and is completed at frame 7 gives ``[(-1, 0), (2, 1), (7, 2)]``.
+    """
     band: list[tuple[int, int]] = []
     for frame, state in states:
         number = STATES.index(state[step_id])
@@ -264,13 +267,13 @@ def _failure(failure: Failure, judged: JudgedVideo, sample: Sample) -> Packed:
         "reference": failure.reference,
         "frame": failure.frame_index,
         "end": failure.end_frame,
-        "words": _words(failure, turn, None if reference is None else reference.text),
+        "words": _describe_failure(failure, turn, None if reference is None else reference.text),
         "cause": None if reference is None else reference.cause,
     }
 
 
-def _words(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
-    """Say in a few words what was expected and what came."""
+def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
+    """Return a short description of the expected and the actual turn."""
     if failure.kind == "wrong state":
         return f"of {', '.join(failure.step_ids)}"
     if turn is None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from app.player.session.places import Recent
+from app.player.session.places import RecentSessions
 from app.reviews.review import Review
 from app.reviews.store import ReviewStore
 from eval.data.samples import Sample, Split
@@ -17,7 +17,7 @@ class Desk:
     """Where actions are kept."""
     splits: Mapping[str, Split]
     """What is reviewed, by name."""
-    recent: Recent = field(default_factory=Recent)
+    recent: RecentSessions = field(default_factory=RecentSessions)
     """Uploads, with the references that they were given."""
     is_blind: bool = False
     """Whether nobody sees what others say; otherwise each reviewer chooses."""

@@ -1,11 +1,14 @@
-"""The scores of one run as figures with their definitions: point at one, or tab to it, to read what it means.
+"""The scores of one run as tiles, each with the definition of its metric as a tooltip.
 
-The markup holds numbers and texts of ``eval.metrics.definitions`` alone.
+The template receives only numbers and texts of ``eval.metrics.definitions``.
 """
 
 import math
-from html import escape
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+from jinja2 import Environment, StrictUndefined
 
 from eval.metrics.definitions import Metric, find_metric
 from eval.metrics.score import ScoredVideo, summarize
@@ -22,26 +25,33 @@ HEADLINES: Final = (
     "dst_joint_goal_accuracy",
     "dst_timeline_score",
 )
-"""Scores that are shown."""
-TAUGHT: Final = tuple(f"live_{name}" for name in SCORES if name != "frame_diff")
-"""Scores of the teacher-forced pass, shown where there was one."""
+"""Metrics that are always shown."""
+TEACHER_FORCED: Final = tuple(f"live_{name}" for name in SCORES if name != "frame_diff")
+"""Metrics of the teacher-forced pass, shown for runs that have one."""
+_TEMPLATE: Final = Environment(autoescape=True, undefined=StrictUndefined).from_string(
+    (Path(__file__).parent / "static" / "score_tiles.html").read_text(encoding="utf-8")
+)
 
 
-def draw_scores(scored: ScoredVideo | None) -> str:
-    """Return the scores of a run as markup; nothing without a reference."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tile:
+    label: str
+    figure: str
+    hint: str
+
+
+def render_scores(scored: ScoredVideo | None) -> str:
+    """Return the scores of a run as HTML; an empty string without a reference."""
     if scored is None:
         return ""
     scores = summarize([scored.counts])
-    taught = [name for name in TAUGHT if not math.isnan(scores[name])]
-    tiles = [_tile(find_metric(name), scores[name]) for name in (*HEADLINES, *taught)]
-    return f'<div class="scores" role="group" aria-label="Scores of this run">{"".join(tiles)}</div>'
+    teacher_forced = [name for name in TEACHER_FORCED if not math.isnan(scores[name])]
+    return _TEMPLATE.render(
+        tiles=[_make_tile(find_metric(name), scores[name]) for name in (*HEADLINES, *teacher_forced)]
+    )
 
 
-def _tile(metric: Metric, value: float) -> str:
+def _make_tile(metric: Metric, value: float) -> _Tile:
     digits = 0 if metric.is_count else 2
     figure = "undefined" if math.isnan(value) else f"{value:.{digits}f}"
-    about = escape(f"{metric.label}: {figure}. {metric.hint}")
-    return (
-        f'<div class="score" tabindex="0" role="img" aria-label="{about}" '
-        f'data-hint="{escape(metric.hint)}"><b>{figure}</b><span>{escape(metric.label)}</span></div>'
-    )
+    return _Tile(label=metric.label, figure=figure, hint=metric.hint)

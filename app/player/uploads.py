@@ -1,4 +1,4 @@
-"""Uploads, videos and references: checked first, and shown in place of what is open once they have passed."""
+"""Uploads of videos and references: they are checked first, and replace the open video only if they are valid."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,28 +6,27 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.formatting import clock, sentence
-from app.player.context import Bench
-from app.player.handlers import end_run, take_reference
+from app.formatting import as_sentence, format_clock
+from app.player.context import AppContext
+from app.player.handlers import cancel_run, set_reference
 from app.player.session.live_run import LiveRun
 from app.player.session.references import add_reference
-from app.player.views import ClipView, Page, say, show_nothing
+from app.player.views import ClipView, Page, show_nothing, status_line
 from app.videos import Clip, read_upload
 from engine.errors import EngineError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Accepted:
-    """An upload that passed the check; each check makes another one, also of the same file."""
+    """A valid upload. Every check creates a new object, also for the same file, so that Gradio reports a change."""
 
     clip: Clip
-    """The video."""
     video: Path
-    """The file that a browser plays."""
+    """The browser-playable file."""
 
 
 class UploadCheck(NamedTuple):
-    """What the check of an upload shows."""
+    """Outputs of the check of an upload."""
 
     accepted: Any
     status: Any
@@ -37,57 +36,57 @@ class UploadCheck(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedReference:
-    """A reference that can be used; each check makes another one, also of the same file."""
+    """A valid reference. Every check creates a new object, also for the same file."""
 
     path: str | None
-    """The file; None to go without a reference."""
+    """The file; None to remove the reference."""
 
 
 class ReferenceCheck(NamedTuple):
-    """What the check of a reference shows."""
+    """Outputs of the check of a reference."""
 
     checked: Any
     status: Any
     problem: Any
 
 
-def check_upload(bench: Bench, live: LiveRun | None, before: Clip | None, upload: str | None) -> UploadCheck:
-    """Check an upload. What is open stays open, and a run goes on: only an accepted upload takes their place.
+def check_upload(context: AppContext, live: LiveRun | None, before: Clip | None, upload: str | None) -> UploadCheck:
+    """Check an upload. Until it is accepted, the open video stays open and its run continues.
 
-    A refusal is a sentence in the status line; while a run writes there, below the upload.
+    A refusal is shown in the status line, or below the upload box while a run uses the status line.
     """
     try:
         if upload is None:
             raise ValueError("there is no file; choose one")
-        clip = read_upload(Path(upload), max_duration_s=bench.max_duration_s)
-        video = bench.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
+        clip = read_upload(Path(upload), max_duration_s=context.max_duration_s)
+        video = context.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:
         kept = f" {before.name} stays open." if before is not None else ""
-        said = f"{sentence(error)}{kept}"
+        problem = f"{as_sentence(error)}{kept}"
         is_running = _is_running(live)
         box = str(before.path) if before is not None and before.content_digest else None
-        status = gr.skip() if is_running else say(said, is_problem=True)
-        return UploadCheck(accepted=gr.skip(), status=status, upload=box, problem=f"⚠ {said}" if is_running else "")
+        status = gr.skip() if is_running else status_line(problem, is_problem=True)
+        return UploadCheck(accepted=gr.skip(), status=status, upload=box, problem=f"⚠ {problem}" if is_running else "")
     return UploadCheck(accepted=Accepted(clip=clip, video=video), status=gr.skip(), upload=gr.skip(), problem="")
 
 
-def show_upload(bench: Bench, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> Page:
-    """Show an upload that was accepted: ``ClipView``, ``RunView``, ``Buttons``.
+def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> Page:
+    """Show an accepted upload: ``ClipView``, ``RunView``, ``Buttons``.
 
-    The task of a bundled video that was there ``before`` is cleared; one that the user wrote is kept.
+    The task of the previous bundled video is cleared; a task that the user typed is kept.
     """
     task, clip = _task_after(before), accepted.clip
     view = ClipView(
         clip=clip, video=str(accepted.video), chosen=None, upload=gr.skip(), goal=task, steps=task, user_turns=task
     )
     converted = "" if clip.is_browser_playable else " Shown as a converted copy, because browsers cannot play the file."
-    status = f"{clip.name}, {clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
-    bench.recent.keep_clip(clip)
-    return (*view, *show_nothing(f"{status} {bench.limits}".strip(), clip=clip), *end_run(live))
+    status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
+    context.recent.keep_clip(clip)
+    return (*view, *show_nothing(f"{status} {context.model_warning}".strip(), clip=clip), *cancel_run(live))
 
 
 def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | None) -> ReferenceCheck:
-    """Check a reference for the upload that is open: a refused one ends no run, and what is open stays as it is."""
+    """Check a reference for the open upload. A refused reference cancels no run and changes nothing else."""
     is_upload = clip is not None and bool(clip.content_digest)
     if reference is None and not is_upload:
         return ReferenceCheck(checked=gr.skip(), status=gr.skip(), problem="")
@@ -97,22 +96,22 @@ def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | No
         if reference is not None:
             add_reference(clip, Path(reference))
     except (ValueError, OSError) as error:
-        said, is_running = sentence(error), _is_running(live)
-        status = gr.skip() if is_running else say(said, is_problem=True)
-        return ReferenceCheck(checked=gr.skip(), status=status, problem=f"⚠ {said}" if is_running else "")
+        problem, is_running = as_sentence(error), _is_running(live)
+        status = gr.skip() if is_running else status_line(problem, is_problem=True)
+        return ReferenceCheck(checked=gr.skip(), status=status, problem=f"⚠ {problem}" if is_running else "")
     return ReferenceCheck(checked=CheckedReference(path=reference), status=gr.skip(), problem="")
 
 
-def show_reference(bench: Bench, live: LiveRun | None, clip: Clip | None, checked: CheckedReference) -> Page:
-    """Show the upload with a reference that passed the check, as ``handlers.take_reference`` does."""
-    return take_reference(bench, live, clip, checked.path)
+def show_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedReference) -> Page:
+    """Show the upload with an accepted reference; see ``handlers.set_reference``."""
+    return set_reference(context, live, clip, checked.path)
 
 
 def clear_box(live: LiveRun | None, before: Clip | None) -> Any:
-    """Return the status line once the upload's box is emptied: what is open stays until another video comes."""
+    """Return the status line after the upload box was cleared; the open video stays open."""
     if before is None or not before.content_digest or _is_running(live):
         return gr.skip()
-    return say(f"{before.name} stays open until another video is chosen or uploaded.")
+    return status_line(f"{before.name} stays open until another video is chosen or uploaded.")
 
 
 def _is_running(live: LiveRun | None) -> bool:

@@ -1,6 +1,6 @@
-"""What handlers return: views of the parts of the page, named tuples that ``app.page`` wires field by field.
+"""Views: named tuples of component updates, wired field by field in ``app.page``.
 
-Here records become component updates. Texts go into text boxes and the player; markup is made of numbers alone.
+Texts are only passed to text boxes and the player; HTML is built from numbers alone.
 """
 
 from dataclasses import asdict, replace
@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 import gradio as gr
 
-from app.formatting import clock
-from app.player.increments import Increments
+from app.formatting import format_clock
+from app.player.increments import StreamIncrements
 from app.player.payload import pack_nothing, pack_run
-from app.player.score_tiles import draw_scores
+from app.player.score_tiles import render_scores
 from app.player.session.run import Run, score_outputs, write_task
 from app.reviews.events import name_events
 from app.videos import Clip
@@ -27,7 +27,7 @@ from eval.runs.worker import task_of
 
 
 class ClipView(NamedTuple):
-    """The boxes of the video and its task."""
+    """Updates of the video and its task boxes."""
 
     clip: Clip | None
     video: Any
@@ -39,7 +39,7 @@ class ClipView(NamedTuple):
 
 
 class RunView(NamedTuple):
-    """What a run shows, while it goes on and after."""
+    """Updates of the status line, progress bar, player and scores of a run."""
 
     status: Any
     progress: Any
@@ -48,11 +48,11 @@ class RunView(NamedTuple):
 
 
 UNCHANGED = RunView(status=gr.skip(), progress=gr.skip(), player=gr.skip(), scores=gr.skip())
-"""What is shown stays."""
+"""Leaves the display as it is."""
 
 
 class Buttons(NamedTuple):
-    """What a window has under way, and which of the two buttons can be pressed."""
+    """The window's run, and the state of the Run and Stop buttons."""
 
     live: Any
     run: Any
@@ -60,18 +60,18 @@ class Buttons(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """The two sliders."""
+    """Updates of the two threshold sliders."""
 
     speak: Any
     update: Any
 
 
 Page = tuple[Any, ...]
-"""Several views one after another."""
+"""Concatenated views."""
 
 
 def show_clip(clip: Clip, video: Path, *, chosen: Any) -> ClipView:
-    """Show a video of a split as the file ``video``, with the task of its reference, which must be there."""
+    """Return the view of a clip with a reference, played from the file ``video``."""
     sample = clip.sample
     assert sample is not None
     return ClipView(
@@ -83,22 +83,22 @@ def show_clip(clip: Clip, video: Path, *, chosen: Any) -> ClipView:
     )
 
 
-def task_boxes(of: Run | Sample | Task) -> dict[str, str]:
-    """Return what the boxes of the task hold for a run or a sample: ``goal``, ``steps``, ``user_turns``."""
-    if isinstance(of, Run):
-        return asdict(of.written or write_task(of.task))
-    return asdict(write_task(task_of(of) if isinstance(of, Sample) else of))
+def task_boxes(source: Run | Sample | Task) -> dict[str, str]:
+    """Return the texts of the task boxes: ``goal``, ``steps``, ``user_turns``."""
+    if isinstance(source, Run):
+        return asdict(source.typed_task or write_task(source.task))
+    return asdict(write_task(task_of(source) if isinstance(source, Sample) else source))
 
 
-def say(text: str, *, is_problem: bool = False) -> Any:
-    """Return the status line with a sentence in it."""
+def status_line(text: str, *, is_problem: bool = False) -> Any:
+    """Return the update of a status line; a problem is marked with ⚠ and a border."""
     text = plain(text)
     return gr.HTML(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 
-def say_only(status: str, *, is_problem: bool = False) -> RunView:
-    """Show a sentence; all else of the run stays."""
-    return UNCHANGED._replace(status=say(status, is_problem=is_problem))
+def show_status(status: str, *, is_problem: bool = False) -> RunView:
+    """Return a view that changes the status line only."""
+    return UNCHANGED._replace(status=status_line(status, is_problem=is_problem))
 
 
 def show_run(
@@ -113,13 +113,19 @@ def show_run(
     corrected: CorrectedSample | None = None,
     answers: int | None = None,
 ) -> RunView:
-    """Show everything of a run that goes on no more; ``encode`` compares its texts with the reference's.
+    """Return the complete view of a run that has ended.
 
-    The player goes to ``open_at``, in seconds or to the start of the seconds that hold most failures (the status says
-    whether there are any), there to the event of the key ``open_event``. It has the lanes of the ``other`` run of the
-    video, whose failures count as well, below those of this one; both are judged by the settings of this one, and with
-    ``corrected`` against that reference.
-    ``answers`` is the request for thresholds that is settled by it.
+    Args:
+        run: The run, scored by its own settings.
+        status: Text of the status line.
+        encode: Sentence encoder that compares generated texts with the reference.
+        is_problem: Whether the status is a problem.
+        other: A second run of the video, whose lanes are shown below and scored by the settings of ``run``.
+        open_at: Time in seconds to which the player seeks, or ``worst`` for the window with the most failures of both
+            runs, which the status then mentions.
+        open_event: Key of the event to select there.
+        corrected: The corrected reference to score against; None for the source reference.
+        answers: Number of the threshold request that this view answers.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
@@ -131,11 +137,13 @@ def show_run(
     beside = (other, _judge(replace(other, scoring=run.scoring), encode)) if other is not None else None
     if open_at == "worst":
         worst = worst_frame([of_run for of_run in (judged, beside and beside[1]) if of_run], fps=run.config.fps)
-        status += " It has no failure." if worst is None else " This is its worst moment; press N for the next failure."
+        status += (
+            " It has no failures." if worst is None else " This is its worst moment; press N for the next failure."
+        )
         longest = max(run.outputs, other.outputs if other is not None else (), key=len)
         open_at = None if worst is None else longest[worst].time_s
     return RunView(
-        status=say(status, is_problem=is_problem),
+        status=status_line(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
         player=pack_run(
             run,
@@ -147,7 +155,7 @@ def show_run(
             other=beside,
             answers=answers,
         ),
-        scores=draw_scores(scored),
+        scores=render_scores(scored),
     )
 
 
@@ -156,29 +164,31 @@ def _judge(run: Run, encode: Encode) -> JudgedVideo | None:
     return None if scored is None else scored.judged
 
 
-def show_running(clip: Clip, increments: Increments, *, rate: float | None) -> RunView:
-    """Show how far a streaming run is, with its ``rate`` in frames per second.
+def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None) -> RunView:
+    """Return the progress of a streaming run, with its ``rate`` in frames per second.
 
-    Without a rate it has just begun: the player is given its stream and fetches the frames that follow.
+    Without a rate the run has just started: the player receives the stream id, and fetches all further frames itself.
     """
-    at, end_s = clock(increments.outputs[-1].time_s), clock(clip.duration_s)
+    at, end_s = format_clock(increments.outputs[-1].time_s), format_clock(clip.duration_s)
     done, total = len(increments.outputs), clip.num_frames
     pace = "" if rate is None else f"{rate:.0f} frames/s, "
-    view = say_only(f"Running: {done} of {total} frames, {pace}at {at} of {end_s}.")._replace(
+    view = show_status(f"Running: {done} of {total} frames, {pace}at {at} of {end_s}.")._replace(
         progress=_bar(done, total)
     )
     return view if rate is not None else view._replace(player=increments.since(0), scores="")
 
 
-def show_rerunning(run: Run, done: int, doing: str) -> RunView:
-    """Show how far a run of the same frames is; all else stays until it is done."""
+def show_rerunning(run: Run, done: int, action: str) -> RunView:
+    """Return the progress of a re-run; the previous run stays visible until it is done."""
     total = len(run.outputs)
-    return say_only(f"{doing}: {done} of {total} frames.")._replace(progress=_bar(done, total))
+    return show_status(f"{action}: {done} of {total} frames.")._replace(progress=_bar(done, total))
 
 
 def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = False) -> RunView:
-    """Show a sentence alone, or with a video that has no run yet."""
-    return RunView(status=say(status, is_problem=is_problem), progress=_bar(0, 1), player=pack_nothing(clip), scores="")
+    """Return a view with the status line, and optionally a video that has no run yet."""
+    return RunView(
+        status=status_line(status, is_problem=is_problem), progress=_bar(0, 1), player=pack_nothing(clip), scores=""
+    )
 
 
 def _bar(done: int, total: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.formatting import tell_wishes
+from app.formatting import format_wishes
 from app.identity import needs_login, reviewer_of, signed_in, typed_name
 from app.player.review_context import Desk
 from app.reviews.actions import Action
@@ -173,7 +173,7 @@ def _layer(sample: Sample, corrected: CorrectedSample) -> Answer:
             {
                 "key": reference_event(video_id, found.turn).key,
                 "aspect": found.aspect,
-                "wishes": tell_wishes(found.wishes),
+                "wishes": format_wishes(found.wishes),
             }
             for found in corrected.conflicts
         ],

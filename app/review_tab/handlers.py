@@ -12,12 +12,12 @@ import gradio as gr
 
 from app.batch import saved_runs as saved
 from app.batch.context import Batches
-from app.formatting import sentence
+from app.formatting import as_sentence
 from app.identity import reviewer_of, signed_in
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.review_context import Desk
 from app.player.session.live_run import LiveRun
-from app.player.views import Page, say
+from app.player.views import Page, status_line
 from app.review_tab.import_export import Export, take_eaf, write_zip
 from app.review_tab.request import (
     NO_NAME,
@@ -74,7 +74,7 @@ def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
         is_blind, review = read_asked(desk, asked)
         found = summarize_asked(desk, asked, review, run=find_run(batches, asked), judge=batches.judge_of(asked.run))
     except (EngineError, ValueError) as error:
-        problem = say(sentence(error), is_problem=True)
+        problem = status_line(as_sentence(error), is_problem=True)
         return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[])
     settling = [unsettled.row for unsettled in list_unsettled(found)]
     others = sorted({wish.reviewer for wishes in found.review.corrections.values() for wish in wishes})
@@ -84,11 +84,11 @@ def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
         whose = f"only what {review.only} did is shown" if review.only else f"nothing is shown: {NO_NAME}"
         said = f"{said} Blind: {whose}."
     if found.problems:
-        said = f"{said} {sentence('; '.join(f'{name}: {problem}' for name, problem in found.problems.items()))}"
+        said = f"{said} {as_sentence('; '.join(f'{name}: {problem}' for name, problem in found.problems.items()))}"
     if review.unreadable:
-        said = f"{said} {len(review.unreadable)} left out: {sentence(review.unreadable[0])}"
+        said = f"{said} {len(review.unreadable)} left out: {as_sentence(review.unreadable[0])}"
     return view._replace(
-        status=say(said, is_problem=bool(found.problems or review.unreadable)),
+        status=status_line(said, is_problem=bool(found.problems or review.unreadable)),
         progress=draw_progress(progress),
         videos=video_rows(found),
         agreement=HIDDEN if is_blind else draw_agreement(found),
@@ -98,7 +98,7 @@ def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
 
 
 def open_video(
-    bench: Bench, batches: Batches, desk: Desk, live: LiveRun | None, asked: Asked, event: gr.SelectData
+    context: AppContext, batches: Batches, desk: Desk, live: LiveRun | None, asked: Asked, event: gr.SelectData
 ) -> Page:
     """Show a video in the player: in the chosen run at its worst moment, or its reference alone.
 
@@ -106,12 +106,12 @@ def open_video(
     """
     video_id = str(event.row_value[0])
     if asked.run:
-        return saved.open_moment(bench, batches, live, video_id, names=(asked.run,), open_at="worst")
-    return saved.open_reference(bench, live, desk.sample(video_id), open_at=0.0)
+        return saved.open_moment(context, batches, live, video_id, names=(asked.run,), open_at="worst")
+    return saved.open_reference(context, live, desk.sample(video_id), open_at=0.0)
 
 
 def open_event(
-    bench: Bench, batches: Batches, desk: Desk, live: LiveRun | None, asked: Asked, event: gr.SelectData
+    context: AppContext, batches: Batches, desk: Desk, live: LiveRun | None, asked: Asked, event: gr.SelectData
 ) -> Page:
     """Show the event that is to be settled in the player, in the chosen run or in the one that was judged.
 
@@ -119,10 +119,10 @@ def open_event(
     """
     video_id, time_s = str(event.row_value[0]), float(event.row_value[1])
     key = _clicked_event(desk, asked, [video_id, time_s, *map(str, event.row_value[2:])])
-    name = asked.run or _judged_run(bench, batches, desk, asked, video_id, time_s, key=key)
+    name = asked.run or _judged_run(context, batches, desk, asked, video_id, time_s, key=key)
     if name:
-        return saved.open_moment(bench, batches, live, video_id, names=(name,), open_at=time_s, open_event=key)
-    return saved.open_reference(bench, live, desk.sample(video_id), open_at=time_s, open_event=key)
+        return saved.open_moment(context, batches, live, video_id, names=(name,), open_at=time_s, open_event=key)
+    return saved.open_reference(context, live, desk.sample(video_id), open_at=time_s, open_event=key)
 
 
 def export(
@@ -148,7 +148,10 @@ def export(
                 without=tuple(without),
             )
         except (EngineError, ValueError, OSError) as error:
-            yield say(_refusal(error), is_problem=True), gr.DownloadButton("Download", value=None, interactive=False)
+            yield (
+                status_line(_refusal(error), is_problem=True),
+                gr.DownloadButton("Download", value=None, interactive=False),
+            )
             return
         label = f"Download {written.path.name}"
         yield _export_words(written, review), gr.DownloadButton(label, value=written.path, interactive=True)
@@ -157,8 +160,10 @@ def export(
 def _refusal(error: Exception) -> str:
     """Say why nothing was written, and what to do in the page's words."""
     if isinstance(error, UnheldError):
-        return sentence(f"{error.problem}; tick “{DETAILS[error.detail]}” under “{LEAVE_OUT}”, or export the manifest")
-    return sentence(error)
+        return as_sentence(
+            f"{error.problem}; tick “{DETAILS[error.detail]}” under “{LEAVE_OUT}”, or export the manifest"
+        )
+    return as_sentence(error)
 
 
 def _export_words(written: Export, review: Review) -> Any:
@@ -172,9 +177,9 @@ def _export_words(written: Export, review: Review) -> Any:
         said.append(f"Corrections in conflict, where the source stands: {written.num_conflicts}.")
     if written.num_unusable:
         said.append(f"Corrections that do not fit any more and are left out: {written.num_unusable}.")
-    said += [sentence(f"Without the outputs of {name}: {problem}") for name, problem in written.problems.items()]
+    said += [as_sentence(f"Without the outputs of {name}: {problem}") for name, problem in written.problems.items()]
     is_problem = bool(written.num_conflicts or written.num_unusable or written.problems)
-    return say(" ".join(said), is_problem=is_problem)
+    return status_line(" ".join(said), is_problem=is_problem)
 
 
 def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, allow_deletions: bool = False) -> Any:
@@ -185,7 +190,7 @@ def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, all
             raise ValueError(f"corrections are kept in somebody's name: {NO_NAME}, then choose the files again")
         reviewer = reviewer_of(asked.request, asked.typed)
     except ValueError as error:
-        return say(sentence(error), is_problem=True)
+        return status_line(as_sentence(error), is_problem=True)
     outcomes = [
         take_eaf(
             Path(path),
@@ -198,7 +203,7 @@ def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, all
     ]
     refused = [outcome.said for outcome in outcomes if outcome.is_refused]
     kept = [outcome.said for outcome in outcomes if not outcome.is_refused]
-    return say("\n".join([*refused, *kept]), is_problem=bool(refused))
+    return status_line("\n".join([*refused, *kept]), is_problem=bool(refused))
 
 
 def _run_choices(batches: Batches, asked: Asked) -> Any:
@@ -225,7 +230,7 @@ def _clicked_event(desk: Desk, asked: Asked, cells: list[str | float]) -> str | 
 
 
 def _judged_run(
-    bench: Bench, batches: Batches, desk: Desk, asked: Asked, video_id: str, time_s: float, *, key: str | None
+    context: AppContext, batches: Batches, desk: Desk, asked: Asked, video_id: str, time_s: float, *, key: str | None
 ) -> str | None:
     """Return the run that was played when this event, or another of this time, was judged, if it is still there."""
     _, review = read_asked(desk, asked)
@@ -233,7 +238,7 @@ def _judged_run(
     digests = {opinion.action.moment.run_digest for opinion in said if opinion.action is not None} - {""}
     for name in batches.names() if digests else ():
         try:
-            run = saved.read_saved(bench, batches, name, video_id)
+            run = saved.read_saved(context, batches, name, video_id)
         except (EngineError, ValueError, OSError):
             continue
         if run.digest in digests:

@@ -13,7 +13,7 @@ from html import escape
 from typing import Final
 
 from app.exports.folder import correct_samples, read_known_outputs
-from app.formatting import tell_wishes
+from app.formatting import format_wishes
 from app.reviews.actions import Event
 from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
@@ -212,7 +212,7 @@ def list_unsettled(found: SplitReview) -> list[Unsettled]:
         video_id = corrected.sample.video_id
         for conflict in corrected.conflicts:
             event = reference_event(video_id, conflict.turn)
-            said = f"{conflict.aspect}: {tell_wishes(conflict.wishes)}"
+            said = f"{conflict.aspect}: {format_wishes(conflict.wishes)}"
             listed.append(Unsettled(event=event, what="corrections differ", said=said))
         for unusable in corrected.unusable:
             event = reference_event(video_id, unusable.correction.turn)

@@ -7,14 +7,14 @@ import gradio as gr
 
 from app.batch.context import Batches
 from app.identity import needs_login, signed_in, typed_name
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.review_context import Desk
 from app.review_tab import handlers
 from app.review_tab.handlers import LEAVE_OUT, DeskView
 from app.review_tab.import_export import ALLOW_DELETIONS, SPLITS, TABLES
 from app.review_tab.request import NO_RUN, UNSPLIT, Asked
 from app.review_tab.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
-from app.widgets import AT_ONCE, make_line
+from app.widgets import AT_ONCE, make_status_line
 from eval.data.writers import DETAILS
 
 REMEMBERED = """(split, run, who, blind) => {
@@ -36,7 +36,7 @@ def list_splits(desk: Desk) -> list[tuple[str, str]]:
 
 
 def make_desk_tab(
-    bench: Bench,
+    context: AppContext,
     batches: Batches,
     desk: Desk,
     *,
@@ -49,7 +49,7 @@ def make_desk_tab(
     """Lay out the tab, inside ``here``, and wire it.
 
     Args:
-        bench: The page's model and videos.
+        context: The page's model and videos.
         batches: Runs and splits.
         desk: The store and what is reviewed.
         live: The window's own run, in the player.
@@ -93,7 +93,7 @@ def make_desk_tab(
             )
             refresh = gr.Button("Refresh", elem_id="refresh")
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
-            status = make_line("desk_status")
+            status = make_status_line("desk_status")
             progress = gr.HTML(elem_id="desk_progress", padding=False)
             with gr.Tabs():
                 with gr.Tab("Progress"):
@@ -143,7 +143,7 @@ def make_desk_tab(
                             download = gr.DownloadButton(
                                 "Download", interactive=False, min_width=100, elem_id="download"
                             )
-                        exported = make_line("exported", value="The contents of the file are listed here.")
+                        exported = make_status_line("exported", value="The contents of the file are listed here.")
                     with gr.Column():
                         deletions = gr.Checkbox(
                             label=ALLOW_DELETIONS,
@@ -158,7 +158,7 @@ def make_desk_tab(
                             height=160,
                             elem_id="documents",
                         )
-                        imported = make_line("imported", value="The outcome of each file is listed here.")
+                        imported = make_status_line("imported", value="The outcome of each file is listed here.")
     view = DeskView(
         status=status,
         progress=progress,
@@ -185,12 +185,12 @@ def make_desk_tab(
     def open_video(
         live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
     ) -> Any:
-        return handlers.open_video(bench, batches, desk, live, ask(split, run, typed, is_blind, request), event)
+        return handlers.open_video(context, batches, desk, live, ask(split, run, typed, is_blind, request), event)
 
     def open_event(
         live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
     ) -> Any:
-        return handlers.open_event(bench, batches, desk, live, ask(split, run, typed, is_blind, request), event)
+        return handlers.open_event(context, batches, desk, live, ask(split, run, typed, is_blind, request), event)
 
     def export(
         split: Any,

@@ -28,7 +28,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def violations(page: Page) -> list[str]:
-    """Return a line per element that breaks a rule; colours are the final ones, nothing fades."""
+    """Return one line per violation, measured after all transitions."""
     page.wait_for_selector("#run:enabled", state="attached")
     page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
     found: list[dict[str, Any]] = Axe().run(page, options=RULES).response["violations"]

@@ -1,4 +1,4 @@
-"""What a foreign web page, a foreign host name and a program without end can do to the page: nothing."""
+"""Requests from foreign web pages, foreign host names and unbounded clients are refused."""
 
 import asyncio
 import json
@@ -13,8 +13,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from app.__main__ import MOST_WAITING
-from app.guard import MOST_BODY, MOST_FAILURES, HostRules, RequestGuard, find_refusal
+from app.__main__ import MAX_QUEUED_EVENTS
+from app.guard import MAX_BODY_BYTES, MAX_FAILURES, HostRules, RequestGuard, find_refusal
 from app.reviews.store import open_store
 from tests.support.batches import copies, write_split
 from tests.support.browser import serve
@@ -22,8 +22,8 @@ from tests.support.page_http import TASK, PageClient
 from tests.support.programs import STARTED
 
 JSON = "application/json"
-LOCAL = HostRules.read("127.0.0.1", [])
-PROXIED = HostRules.read("0.0.0.0", ["lab.example", ".corp.example"])
+LOCAL = HostRules.from_options("127.0.0.1", [])
+PROXIED = HostRules.from_options("0.0.0.0", ["lab.example", ".corp.example"])
 
 
 def status(rules: HostRules, host: str, *, method: str = "POST", path: str = "/run", **headers: str) -> int | None:
@@ -79,9 +79,9 @@ def test_only_the_page_itself_and_programs_change_anything(
 
 
 def test_on_a_space_its_own_address_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert status(HostRules.read("0.0.0.0", []), "lab-stepscope.hf.space", method="GET") == 421
+    assert status(HostRules.from_options("0.0.0.0", []), "lab-stepscope.hf.space", method="GET") == 421
     monkeypatch.setenv("SPACE_ID", "lab/stepscope")
-    assert status(HostRules.read("0.0.0.0", []), "lab-stepscope.hf.space", method="GET") is None
+    assert status(HostRules.from_options("0.0.0.0", []), "lab-stepscope.hf.space", method="GET") is None
 
 
 def test_the_page_fetches_nothing_from_other_hosts() -> None:
@@ -125,13 +125,13 @@ def guarded() -> RequestGuard:
 
 def test_passwords_cannot_be_tried_without_end() -> None:
     app, kind = guarded(), "application/x-www-form-urlencoded"
-    tried = [post(app, "/login", b"wrong", kind).status_code for _ in range(MOST_FAILURES)]
-    assert tried == [400] * MOST_FAILURES
+    tried = [post(app, "/login", b"wrong", kind).status_code for _ in range(MAX_FAILURES)]
+    assert tried == [400] * MAX_FAILURES
     refused = post(app, "/login", b"right", kind)
     assert refused.status_code == 429
-    assert "too many wrong passwords; try again in" in refused.json()["detail"]
+    assert "Too many wrong passwords; try again in" in refused.json()["detail"]
     other = guarded()
-    for body in [b"wrong", b"right"] * MOST_FAILURES:
+    for body in [b"wrong", b"right"] * MAX_FAILURES:
         assert post(other, "/login", body, kind).status_code in (200, 400)
 
 
@@ -141,22 +141,22 @@ def test_passwords_that_are_tried_at_once_are_all_counted() -> None:
     async def try_all() -> list[int]:
         transport, kind = httpx.ASGITransport(app=app), {"content-type": "application/x-www-form-urlencoded"}
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=kind) as client:
-            replies = await asyncio.gather(*(client.post("/login", content=b"wrong") for _ in range(5 * MOST_FAILURES)))
+            replies = await asyncio.gather(*(client.post("/login", content=b"wrong") for _ in range(5 * MAX_FAILURES)))
         return [reply.status_code for reply in replies]
 
     found = Counter(asyncio.run(try_all()))
-    assert found == {400: MOST_FAILURES, 429: 4 * MOST_FAILURES}
+    assert found == {400: MAX_FAILURES, 429: 4 * MAX_FAILURES}
 
 
 def test_right_passwords_do_not_count_as_tries() -> None:
     app, kind = guarded(), "application/x-www-form-urlencoded"
-    for _ in range(11 * MOST_FAILURES):  # more than the limit of all addresses
+    for _ in range(11 * MAX_FAILURES):  # more than the limit of all addresses
         assert post(app, "/login", b"right", kind).status_code == 200
 
 
 def test_a_body_that_is_no_upload_has_an_end() -> None:
     assert post(guarded(), "/run", b"x" * 100, JSON).text == "100"
-    assert post(guarded(), "/run", b"x" * (MOST_BODY + 1), JSON).status_code == 413
+    assert post(guarded(), "/run", b"x" * (MAX_BODY_BYTES + 1), JSON).status_code == 413
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +215,7 @@ def test_events_are_run_in_the_queue_alone(client: PageClient) -> None:
 
 
 def test_a_session_with_an_odd_name_disturbs_no_other(client: PageClient) -> None:
-    """Gradio would sum up all events after each, in a table that cannot hold half a surrogate pair."""
+    """Gradio would aggregate all events after each one, in a table that cannot hold unpaired surrogates."""
     event = client.find_event("chosen", "select")
     asked = {"fn_index": event["id"], "data": [None, "slow"], "session_hash": "\ud800"}
     reply = client.http.post("/gradio_api/queue/join", content=json.dumps(asked), headers={"content-type": JSON})
@@ -237,7 +237,7 @@ def test_a_queue_that_is_full_refuses_with_a_sentence(client: PageClient) -> Non
     inputs = client.inputs(streams, **TASK)
     client.run(client.find_event("chosen", "select")["id"], [None, "slow"])
     client.run(begun["id"], client.inputs(begun, **TASK))
-    replies = [client.join(streams["id"], inputs) for _ in range(MOST_WAITING + 20)]
+    replies = [client.join(streams["id"], inputs) for _ in range(MAX_QUEUED_EVENTS + 20)]
     full = [reply for reply in replies if reply.status_code != 200]
     assert len(full) >= 10
     assert {(reply.status_code, reply.json()["detail"][:13]) for reply in full} == {(503, "Queue is full")}

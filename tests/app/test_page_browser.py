@@ -27,7 +27,7 @@ def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.Tem
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """Open the page in a window of its own; nothing it loads may come from elsewhere."""
+    """Open the page in a new window; requests to foreign hosts fail the test."""
     window = browser.new_page(viewport={"width": 1440, "height": 900})
     asked: list[str] = []
     window.on("request", lambda request: asked.append(request.url))
@@ -168,7 +168,7 @@ def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -
     assert page.evaluate("window.hacked === undefined && !document.querySelector('img[src=x]')")
 
 
-def test_a_slider_that_is_let_go_runs_again_and_a_link_leads_back(page: Page, browser: Browser, address: str) -> None:
+def test_a_released_slider_runs_again_and_a_link_leads_back(page: Page, browser: Browser, address: str) -> None:
     run(page)
     page.fill("#update_threshold input[type=number]", "1")
     page.wait_for_function("document.querySelector('.ss').inspect().isPreview")

@@ -1,4 +1,4 @@
-"""Which files of this machine a launched page hands out: what it shows, and nothing else."""
+"""A launched page serves only the files that it displays."""
 
 import json
 import os
@@ -22,7 +22,7 @@ SECRET = "the password is tower"
 
 @pytest.fixture(scope="module")
 def world(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a split that names files of this machine as videos, and a run folder that holds more than a run."""
+    """Write a split with arbitrary local files as videos, and a run folder with unrelated files."""
     folder = tmp_path_factory.mktemp("world")
     (folder / "secret.txt").write_text(SECRET)
     (folder / "link.mp4").symlink_to(folder / "secret.txt")
@@ -83,7 +83,7 @@ def test_no_file_is_served_because_a_split_or_a_run_folder_names_it(
 
 
 def shown_video(client: PageClient, name: str) -> Any:
-    """Choose a bundled video; return what the page shows as video."""
+    """Choose a bundled video; return the value of the video component."""
     event = client.find_event("chosen", "select")
     data = client.run(event["id"], [None, name])["output"]["data"]
     return data[1]
@@ -142,7 +142,7 @@ def test_a_fifo_or_a_folder_is_refused_without_being_opened(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "pipe.mp4")
     cache = DisplayCopies(tmp_path)
     for path in (tmp_path / "pipe.mp4", tmp_path, Path("/dev/zero")):
-        with pytest.raises(VideoError, match="not a file"):
+        with pytest.raises(VideoError, match="not a regular file"):
             cache.find_or_convert(path)
     with pytest.raises(VideoError, match="No such file"):
         cache.find_or_convert(tmp_path / "none.mp4")

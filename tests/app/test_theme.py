@@ -1,13 +1,13 @@
 import pytest
 
-from app.theme import CHARTS, COLOURS, MARKS_ONLY
+from app.theme import CHART_COLOURS, COLOURS, NON_TEXT_COLOURS
 
 LIGHT, DARK = "#ffffff", "#27272a"
-"""The theme's blocks: white, and neutral 800."""
+"""Block backgrounds of the theme: white, and neutral 800."""
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance of WCAG 2.1."""
+    """Return the relative luminance of WCAG 2.1."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -26,11 +26,11 @@ def test_contrast_is_that_of_the_standard() -> None:
 
 @pytest.mark.parametrize("name", COLOURS)
 def test_colours_can_be_read_in_both_themes(name: str) -> None:
-    least = 3.0 if name in MARKS_ONLY else 4.5
+    least = 3.0 if name in NON_TEXT_COLOURS else 4.5
     assert contrast(COLOURS[name].light, LIGHT) >= least
     assert contrast(COLOURS[name].dark, DARK) >= least
 
 
-@pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.parametrize("name", CHART_COLOURS)
 def test_colours_of_charts_can_be_seen_in_both_themes(name: str) -> None:
-    assert min(contrast(CHARTS[name], LIGHT), contrast(CHARTS[name], DARK)) >= 3
+    assert min(contrast(CHART_COLOURS[name], LIGHT), contrast(CHART_COLOURS[name], DARK)) >= 3

@@ -1,4 +1,4 @@
-"""Clips of a long video on the page: what plays, and what the model reads again, is the clip and nothing else."""
+"""Clips of a long video: the page plays, streams and inspects the clip only."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +13,10 @@ from app.batch.context import Batches
 from app.batch.job_queue import Jobs
 from app.player import inspection as inspecting
 from app.player import streaming
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.views import ClipView
 from app.transcode import DisplayCopies
-from app.videos import clip_of, read_splits
+from app.videos import read_splits, sample_clip
 from engine.errors import VideoError
 from engine.video.reader import Frame, probe, read_frames
 from eval.data.loading import read_samples
@@ -26,7 +26,7 @@ from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.eval.data.test_clips import SHORT_CLIP
 from tests.eval.data.test_loading import write
 from tests.support.batches import SCORING, no_java, run_to_end, work_of
-from tests.support.benches import make_bench
+from tests.support.benches import make_context
 from tests.support.fakes import count_letters
 
 
@@ -69,9 +69,9 @@ def test_a_run_of_a_published_clip_plays_as_the_clip(long_video: Path, tiny_fold
         work=work_of(tiny_folder),
         takes_paths=True,
     )
-    bench = make_bench(tiny_folder, tmp_path / "none.json", tmp_path / "copies")
+    context = make_context(tiny_folder, tmp_path / "none.json", tmp_path / "copies")
     event: Any = SimpleNamespace(row_value=["v_clip3"])
-    page = saved.open_video(bench, batches, None, "a", event)
+    page = saved.open_video(context, batches, None, "a", event)
     clip_view = ClipView(*page[: len(ClipView._fields)])
     assert clip_view.clip is not None
     assert (clip_view.clip.duration_s, clip_view.clip.start_s) == (6.0, 10.0)
@@ -82,8 +82,8 @@ def test_what_streams_and_what_is_inspected_is_the_clip_alone(
     long_video: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (sample,) = samples
-    clip = clip_of(sample, long_video, is_bundled=False)
-    watched = streaming._watched(clip, [], max_duration_s=1e9)
+    clip = sample_clip(sample, long_video, is_bundled=False)
+    watched = streaming._checked_frames(clip, [], max_duration_s=1e9)
     assert [number_of(frame.image) for frame in watched] == list(range(100, 160, 5))
     seen: list[list[int]] = []
 
@@ -96,11 +96,11 @@ def test_what_streams_and_what_is_inspected_is_the_clip_alone(
         yield from frames
 
     config = SimpleNamespace(fps=2.0)
-    bench: Bench = SimpleNamespace(checkpoint=None)  # type: ignore[assignment]
+    context: AppContext = SimpleNamespace(checkpoint=None)  # type: ignore[assignment]
     run: Any = SimpleNamespace(clip=clip, config=config, outputs=(1, 2))
     monkeypatch.setattr(inspecting, "read_frames", read)
     monkeypatch.setattr(inspecting, "encode", encode)
-    inspecting._first_frames(bench, run, 2)
+    inspecting._first_frames(context, run, 2)
     assert seen == [list(range(100, 160, 5))]
 
 

@@ -1,4 +1,4 @@
-"""The programs that train and score the bundled checkpoint, in small."""
+"""Small-scale runs of the programs that train and score the bundled checkpoint."""
 
 from pathlib import Path
 

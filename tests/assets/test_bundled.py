@@ -1,4 +1,4 @@
-"""What is bundled: the videos are what the manifest says, and the checkpoint does on them what the README says."""
+"""The bundled videos agree with their manifest, and the checkpoint reaches the scores in the README."""
 
 import json
 from collections import Counter
@@ -119,7 +119,7 @@ def test_every_steps_state_outlives_two_refreshes(checkpoint: Checkpoint) -> Non
 
 
 def tally(outputs: Sequence[FrameOutput], sample: Sample) -> Tally:
-    """Count the updates of a run, a frame of tolerance."""
+    """Count the updates of a run, with a tolerance of one frame."""
     expected: dict[int, list[str]] = {}
     for turn in sample.turns:
         if turn.role == "update":

@@ -33,7 +33,7 @@ few = settings(max_examples=60)
 
 
 def causes_of(scene: Scene) -> set[str]:
-    """Every difficulty that shows in a scene, whether or not a turn falls on it."""
+    """Return all difficulties of a scene, with or without an affected turn."""
     named = {event.cause for event in scene.events} | {spell.cause for spell in scene.spells}
     return {cause for cause in named if cause is not None}
 

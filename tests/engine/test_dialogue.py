@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.formatting import clock
+from app.formatting import format_clock
 from engine.dialogue import (
     Update,
     apply_update,
@@ -121,7 +121,7 @@ def test_a_user_turn_that_is_written_is_read_again(time_s: float, words: str) ->
 
 @given(st.integers(0, 10**6))
 def test_a_time_as_the_page_shows_it_is_read(tenths: int) -> None:
-    assert parse_time(clock(tenths / 10, digits=1)) == tenths / 10
+    assert parse_time(format_clock(tenths / 10, digits=1)) == tenths / 10
 
 
 @pytest.mark.parametrize("text", ["", "1:", ":30", "1:2:3", "-1", "1e3", "inf", "1:30:", "1:60"])

@@ -1,4 +1,4 @@
-"""``python -m app``; a video named ``slow...`` arrives at 10 frames a second, so that a run can be met under way."""
+"""``python -m app``; videos named ``slow...`` stream at 10 frames per second, so that tests can act during a run."""
 
 import sys
 import time

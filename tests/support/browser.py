@@ -1,4 +1,4 @@
-"""The page in a browser: its process, and what a test does on it."""
+"""The page in a browser: its server process, and user actions."""
 
 import signal
 import socket
@@ -16,7 +16,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from tests.support.programs import Program, start
 
 CHROMIUM = next(filter(Path.exists, map(Path, ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium"))), None)
-"""The browser without windows starts pages in three quarters of the time."""
+"""The headless shell needs 25 % less time to load pages."""
 NEEDS_CHROMIUM = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium-headless-shell"),
@@ -47,7 +47,7 @@ def open_browser() -> Iterator[Browser]:
 
 @contextmanager
 def serve(*, data: Path, checkpoint: Path, runs: Path, more: Sequence[str] = ()) -> Iterator[str]:
-    """Serve ``tests.support.app_page`` on a free port and yield its address; ``more`` options follow the usual ones."""
+    """Serve ``tests.support.app_page`` on a free port and yield its address; ``more`` appends options."""
     options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu", *more]
     with _served("tests.support.app_page", *options, "--port") as address:
         yield address
@@ -83,7 +83,7 @@ def start_player(folder: Path, *, port: int) -> Program:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -91,7 +91,7 @@ def free_port() -> int:
 
 @contextmanager
 def _served(module: str, *options: str) -> Iterator[str]:
-    """Run a module that serves on the port that is its last argument."""
+    """Run a module whose last argument is the port on which it serves."""
     port = free_port()
     program = start(module, [*options, str(port)])
     address = f"http://127.0.0.1:{port}"
@@ -114,8 +114,8 @@ def wait_for_status(page: Page, pattern: str, *, timeout_s: float = 120, status:
     try:
         page.wait_for_function(matches, arg=[status, pattern], timeout=1000 * timeout_s)
     except PlaywrightTimeout as error:
-        said = page.evaluate("(selector) => document.querySelector(selector)?.textContent", status)
-        raise AssertionError(f"{status} says {said!r} instead of {pattern!r}") from error
+        text = page.evaluate("(selector) => document.querySelector(selector)?.textContent", status)
+        raise AssertionError(f"{status} is {text!r} instead of {pattern!r}") from error
     return page.locator(status).text_content() or ""
 
 
@@ -132,14 +132,14 @@ def run(page: Page) -> str:
 
 
 def rows(page: Page) -> list[str]:
-    """Return the texts of the player's transcript, a row each."""
+    """Return the texts of the rows of the player's transcript."""
     script = "[...document.querySelectorAll('.ss-row')].map((row) => row.textContent)"
     texts: list[str] = page.evaluate(script)
     return texts
 
 
 def inspect(page: Page) -> dict[str, Any]:
-    """Return what the player shows, as it says itself."""
+    """Return the player's state from its ``inspect()``."""
     seen: dict[str, Any] = page.evaluate("document.querySelector('.ss').inspect()")
     return seen
 

@@ -1,4 +1,4 @@
-"""A made-up run of any length with a reference, for tests and timing of long videos."""
+"""A synthetic run of any length with a reference, for tests and benchmarks of long videos."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ WORDS = ("now", "attach", "the", "wheel", "to", "board", "turn", "it", "until", 
 
 
 def make_long_run(video: Path, *, num_frames: int, num_turns: int, num_steps: int = NUM_STEPS) -> Run:
-    """Make up a finished run of ``num_frames`` at ``FPS`` whose reference has ``num_turns`` turns."""
+    """Return a finished synthetic run of ``num_frames`` at ``FPS`` whose reference has ``num_turns`` turns."""
     rng = np.random.default_rng(0)
     steps = tuple(Step(id=f"S{number}", name=f"attach the part {number}") for number in range(1, num_steps + 1))
     frames = np.sort(rng.choice(num_frames, num_turns, replace=False)).tolist()

@@ -1,4 +1,4 @@
-"""The page asked over HTTP without its script: what any program, or another page in the browser, could send."""
+"""An HTTP client of the page without its scripts: it sends requests as any program or foreign page could."""
 
 import json
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ TASK = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
 
 @dataclass(kw_only=True)
 class PageClient:
-    """One window of a served page, with a session of its own."""
+    """One window of a served page, with its own session."""
 
     address: str
     headers: dict[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class PageClient:
         self.http.close()
 
     def file(self, path: object, *, method: str = "GET", headers: dict[str, str] | None = None) -> httpx.Response:
-        """Ask Gradio's file route for a path of the server."""
+        """Request a path of the server from Gradio's file route."""
         return self.http.request(method, f"/gradio_api/file={path}", headers=headers)
 
     def config(self) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class PageClient:
         return config
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the events of the page, each with what triggers it and how many inputs it takes."""
+        """Return the event descriptions of the page, with triggers and inputs."""
         return list(self.config()["dependencies"])
 
     def find_event(self, name: str, trigger: str) -> dict[str, Any]:
@@ -52,28 +52,28 @@ class PageClient:
         raise AssertionError(f"the page has no event {trigger} of {name}")
 
     def inputs(self, event: dict[str, Any], **named: Any) -> list[Any]:
-        """Return the inputs of an event as a new window has them; ``named`` gives others by element id."""
+        """Return the inputs of an event in a new window; ``named`` overrides values by element id."""
         props = {component["id"]: component.get("props", {}) for component in self.config()["components"]}
         found = [props.get(target, {}) for target in event["inputs"]]
         return [named.get(prop.get("elem_id") or "", prop.get("value")) for prop in found]
 
     def join(self, fn_index: int, data: list[Any], *, event_data: Any = None) -> httpx.Response:
-        """Put an event into the queue."""
-        asked = {"fn_index": fn_index, "data": data, "session_hash": self.session, "event_data": event_data}
-        return self.http.post("/gradio_api/queue/join", json=asked)
+        """Add an event to the queue."""
+        body = {"fn_index": fn_index, "data": data, "session_hash": self.session, "event_data": event_data}
+        return self.http.post("/gradio_api/queue/join", json=body)
 
     def messages(self) -> list[dict[str, Any]]:
-        """Return what the queue says to this session until it closes the stream."""
-        said = []
+        """Return the queue's messages to this session until the stream is closed."""
+        messages = []
         with self.http.stream("GET", "/gradio_api/queue/data", params={"session_hash": self.session}) as stream:
             for line in stream.iter_lines():
                 if line.startswith("data:"):
-                    said.append(json.loads(line.removeprefix("data:")))
-                    if said[-1]["msg"] == "close_stream":
+                    messages.append(json.loads(line.removeprefix("data:")))
+                    if messages[-1]["msg"] == "close_stream":
                         break
-        return said
+        return messages
 
     def run(self, fn_index: int, data: list[Any], *, event_data: Any = None) -> dict[str, Any]:
         """Run an event to its end; return its last message."""
         self.join(fn_index, data, event_data=event_data).raise_for_status()
-        return next(said for said in reversed(self.messages()) if said["msg"] == "process_completed")
+        return next(message for message in reversed(self.messages()) if message["msg"] == "process_completed")

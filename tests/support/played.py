@@ -1,4 +1,4 @@
-"""A run of 10 s in which something of everything goes wrong, for the player and for reviewers."""
+"""A run of 10 s with one failure of every kind, for the player and for reviews."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the 
 
 
 def make_run(folder: Path, *, text: str = "", seed: int = 0) -> Run:
-    """Make a run of 10 s at 2 fps in which something of everything goes wrong; ``text`` goes into every lane."""
+    """Return a run of 10 s at 2 fps with one failure of every kind; ``text`` is appended in every lane."""
     rng = np.random.default_rng(seed)
     turns = (
         Turn(time_s=1.0, role="update", text="S1->start"),
@@ -87,7 +87,7 @@ def judge(run: Run) -> JudgedVideo:
 
 
 def write_reviewed(path: Path, run: Run, judged: JudgedVideo) -> None:
-    """Write a run as the player shows it to reviewers, and beside it the split that it is from."""
+    """Write the player payload of a run with its events, and its split in the folder ``reviews``."""
     sample = run.clip.sample
     assert sample is not None
     names = name_turns(sample.turns)

@@ -1,7 +1,7 @@
-"""A page with a video and the player alone, served from packed runs: starts in a few seconds, for tests and timing.
+"""A page with only a video and the player, served from packed runs: starts in a few seconds, for tests and timing.
 
-``python -m tests.support.player_page FOLDER PORT`` shows the first ``*.mp4`` and ``*.json`` of the folder; a button
-per file shows another. With a split ``reviews/split.json`` reviewers can judge it; the store is beside it.
+``python -m tests.support.player_page FOLDER PORT`` shows the first ``*.mp4`` and ``*.json`` of the folder; one
+button per file shows that file. A split ``reviews/split.json`` enables reviews, with the store next to it.
 """
 
 import sys
@@ -13,7 +13,7 @@ import gradio as gr
 
 from app.player.component import CSS as PLAYER_CSS
 from app.player.component import make_player
-from app.player.increments import Streams
+from app.player.increments import ActiveStreams
 from app.player.review_context import Desk
 from app.review_tab.api import answer
 from app.reviews.store import open_store
@@ -33,7 +33,10 @@ def main(folder: Path, port: int) -> None:
         with gr.Column(elem_id="stage"):
             video = gr.Video(str(videos[0]), show_label=False, interactive=False, buttons=[], elem_id="video")
             player = make_player(
-                video_id="video", elem_id="player", streams=Streams(), review=partial(_review, desk) if desk else None
+                video_id="video",
+                elem_id="player",
+                streams=ActiveStreams(),
+                review=partial(_review, desk) if desk else None,
             )
         page.load(partial(packs[0].read_text, encoding="utf-8"), None, player, show_progress="hidden")
         for button, path in zip(choices, (*packs, *videos), strict=True):

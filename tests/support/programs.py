@@ -1,6 +1,6 @@
-"""Programs of the tests that need the page's packages: one process loads them once and forks at each start.
+"""Test programs that need the page's packages: one process imports them once and forks for each start.
 
-``python -m tests.support.programs`` is that process. It reads one JSON line a start, ``{"module", "options", "log"}``,
+``python -m tests.support.programs`` is that process. It reads JSON lines from stdin, ``{"module", "options", "log"}``,
 and writes the process id. The program runs as ``python -m module options`` would, with its output in the log.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 STARTED: "list[Program]" = []
-"""All that were started, for those who want to know why a test failed."""
+"""All started programs, for reports of failed tests."""
 LAST_WORDS = 12_000
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -34,7 +34,7 @@ class Program:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process exists."""
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
@@ -42,7 +42,7 @@ class Program:
         return True
 
     def end(self, how: signal.Signals = signal.SIGTERM, *, timeout_s: float = 120.0) -> None:
-        """Send a signal and wait for the end. Raises ``TimeoutError`` if it does not come."""
+        """Send a signal and wait for the exit. Raises ``TimeoutError``."""
         if self.is_running:
             os.kill(self.pid, how)
         until = time.monotonic() + timeout_s
@@ -52,11 +52,11 @@ class Program:
             time.sleep(0.02)
 
     def output(self) -> str:
-        """Return all that it printed so far."""
+        """Return its output so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
-    def tell_stacks(self) -> str:
-        """Return the end of its output, with where each of its threads is now; what there is after two seconds."""
+    def dump_stacks(self) -> str:
+        """Make it print the stacks of its threads; return the end of its output, after at most two seconds."""
         before, until = len(self.output()), time.monotonic() + 2
         os.kill(self.pid, signal.SIGUSR1)
         while len(self.output()) == before and time.monotonic() < until:
@@ -82,9 +82,9 @@ def start(module: str, options: Sequence[str]) -> Program:
 
 @cache
 def _parent(environment: frozenset[tuple[str, str]]) -> "subprocess.Popen[str]":
-    """Return the process that forks; it ends with this one.
+    """Return the process that forks; it exits with this one.
 
-    There is one for each environment: packages read it while they are loaded.
+    There is one per environment, because packages read environment variables on import.
     """
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.programs"],
@@ -96,8 +96,8 @@ def _parent(environment: frozenset[tuple[str, str]]) -> "subprocess.Popen[str]":
 
 
 def _wait_for_start() -> dict[str, Any]:
-    """Fork at each line of stdin and return its request in the new process; the parent exits at the end of stdin."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # then those that end leave nothing behind
+    """Fork for each line of stdin and return its request in the child; the parent exits at the end of stdin."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # reap children automatically
     for line in iter(sys.stdin.readline, ""):
         pid = os.fork()
         if not pid:

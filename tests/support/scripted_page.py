@@ -1,6 +1,6 @@
-"""``python -m app`` whose model is a script: the outputs of ``make_long_run`` at an even pace, for timing the page.
+"""``python -m app`` with the outputs of ``make_long_run`` instead of a model, at a constant rate, for benchmarks.
 
-The environment has the numbers: ``SCRIPTED_FRAMES`` of the video, ``SCRIPTED_TURNS`` of its reference, and
+Environment variables: ``SCRIPTED_FRAMES`` of the video, ``SCRIPTED_TURNS`` of its reference, and
 ``SCRIPTED_RATE`` in frames per second. ``--data`` has the sample of that run.
 """
 
@@ -18,7 +18,7 @@ from tests.support.long_run import make_long_run
 
 
 class ScriptedStreamer:
-    """Gives the outputs of a made-up run at an even pace."""
+    """Yields the outputs of a synthetic run at a constant rate."""
 
     def __init__(self, *_: Any) -> None:
         self.rate = float(os.environ["SCRIPTED_RATE"])
@@ -41,6 +41,6 @@ if __name__ == "__main__":
     with (
         patch("app.player.streaming.Streamer", ScriptedStreamer),
         patch("app.player.streaming.encode", _leave_alone),
-        patch("app.player.streaming.MOST_KEPT_VALUES", 0),
+        patch("app.player.streaming.MAX_RECORDED_VALUES", 0),
     ):
         sys.exit(main(sys.argv[1:]))

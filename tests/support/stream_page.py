@@ -1,7 +1,7 @@
-"""A page whose player shows a streaming run, one click at a time: ``python -m tests.support.stream_page FOLDER PORT``.
+"""A page whose player shows a streaming run, advanced by clicks: ``python -m tests.support.stream_page FOLDER PORT``.
 
-The folder has ``a.mp4``. ``step`` adds frames, ``burst`` adds many, ``whole`` sends the run so far packed as a whole,
-``begin`` begins again.
+The folder has ``a.mp4``. ``step`` adds frames, ``burst`` adds many, ``whole`` sends the complete run so far,
+``begin`` restarts.
 """
 
 import sys
@@ -12,7 +12,7 @@ import gradio as gr
 
 from app.player.component import CSS as PLAYER_CSS
 from app.player.component import make_player
-from app.player.increments import Streams
+from app.player.increments import ActiveStreams
 from app.player.payload import pack_run
 from app.theme import CSS, make_theme
 from tests.support.long_run import make_long_run
@@ -21,11 +21,11 @@ NUM_FRAMES, NUM_TURNS, STEP = 2000, 900, 7
 
 
 class Scripted:
-    """A run that streams as the buttons say."""
+    """A streaming run that is advanced by the buttons."""
 
     def __init__(self, folder: Path) -> None:
         self.run = make_long_run(folder / "a.mp4", num_frames=NUM_FRAMES, num_turns=NUM_TURNS, num_steps=4)
-        self.streams = Streams()
+        self.streams = ActiveStreams()
         self.begin()
 
     def begin(self) -> str:

@@ -9,7 +9,7 @@ from av.video.stream import VideoStream
 
 
 def write_plain(path: Path, *, width: int, height: int, num_pictures: int, fps: int = 2) -> Path:
-    """Write an H.264 video of grey pictures, each brighter than the one before, in a small file."""
+    """Write a small H.264 video of grey frames of increasing brightness."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=fps, options={"preset": "ultrafast", "crf": "40"})
         assert isinstance(stream, VideoStream)

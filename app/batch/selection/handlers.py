@@ -16,8 +16,8 @@ import gradio as gr
 
 from app.batch.context import Batches
 from app.batch.results import Choice, draw_corpus, read_results
-from app.formatting import sentence
-from app.player.context import Bench
+from app.formatting import as_sentence
+from app.player.context import AppContext
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
@@ -115,13 +115,13 @@ def save_slice(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"slices": slices})
     except (ValueError, OSError) as error:
-        return gr.skip(), f'<p class="problem">⚠ {escape(sentence(error))}</p>'
+        return gr.skip(), f'<p class="problem">⚠ {escape(as_sentence(error))}</p>'
     said = f'<p class="dim">{escape(f"{called}: {len(chosen)} videos are kept.")}</p>'
     return gr.Dropdown(choices=[EVERY, *slices], value=called), said
 
 
 def score_chosen(
-    bench: Bench, batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None
+    context: AppContext, batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None
 ) -> Generator[str]:
     """Score the videos that are shown by themselves, as markup: scores of these videos with their intervals."""
     try:
@@ -139,11 +139,11 @@ def score_chosen(
                 batches.runs / name,
                 replace(split, entries=entries),
                 batches.scoring_of(settings),
-                encode=bench.encode,
+                encode=context.encode,
                 scorer=scorer,
             )
     except (EngineError, ValueError, OSError) as error:
-        yield f'<p class="problem">⚠ {escape(sentence(error))}</p>'
+        yield f'<p class="problem">⚠ {escape(as_sentence(error))}</p>'
         return
     of = f"{part}: " if part not in (None, EVERY) else ""
     heading = f"{of}{scored.report.num_videos} of {len(split.entries)} videos of {name}, scored by themselves"

@@ -8,7 +8,7 @@ import gradio as gr
 
 from app.batch.context import Batches
 from app.batch.selection import handlers as choosing
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.widgets import AT_ONCE
 
 
@@ -34,14 +34,14 @@ def make_choice_panel() -> ChoicePanel:
     return ChoicePanel(only=only, part=part, called=called, save=save, score=score)
 
 
-def wire_choice_panel(bench: Bench, batches: Batches, panel: ChoicePanel, *, runs: Any, said: Any) -> Any:
+def wire_choice_panel(context: AppContext, batches: Batches, panel: ChoicePanel, *, runs: Any, said: Any) -> Any:
     """Wire it; ``runs`` says which run is shown, ``said`` takes words and scores.
 
     Returns the event after which all videos of a run that was just chosen are to be shown.
     """
 
     def score(*inputs: Any) -> Iterator[Any]:
-        yield from choosing.score_chosen(bench, batches, *inputs)
+        yield from choosing.score_chosen(context, batches, *inputs)
 
     boxes = [panel.only, panel.part]
     chosen = [runs, *boxes]

@@ -17,7 +17,7 @@ import gradio as gr
 import numpy as np
 
 from app.batch.context import FEATURES, SWEEPS, Batches
-from app.formatting import sentence
+from app.formatting import as_sentence
 from app.player.downloads import file_name
 from engine.config import StreamConfig
 from eval.data.samples import Split
@@ -105,7 +105,7 @@ def download_sweep(batches: Batches, name: str | None, size: int, table: str) ->
             kind = "exact" if found.scores.is_exact else "preview"
             yield str((folder / table).rename(folder / file_name(found.run, f"{kind}-{size}", table)))
         except (ValueError, OSError) as error:
-            gr.Warning(escape(sentence(error)))
+            gr.Warning(escape(as_sentence(error)))
             yield None
 
 

@@ -14,9 +14,9 @@ import pandas as pd
 from app.batch.context import Batches
 from app.batch.results import figure
 from app.batch.sweeps.folders import FoundSweep, find_exact_sizes, find_sweep, plan_sweep
-from app.formatting import clock, sentence
-from app.player.context import Bench
-from app.player.session.live_run import Stoppable
+from app.formatting import as_sentence, format_clock
+from app.player.context import AppContext
+from app.player.session.live_run import Cancellable
 from engine.config import threshold_text
 from engine.errors import EngineError
 from eval.metrics.definitions import NUM_FAILURES, find_metric
@@ -194,7 +194,7 @@ def show_sweep(batches: Batches, name: str | None, metric: str, size: int) -> Sw
         job = batches.jobs.find(name) if name is not None else None
         if job is not None and not job.is_over:
             return NO_SWEEP._replace(said=f"{name} is under way; its points are shown when it has ended.")
-        return NO_SWEEP._replace(said=sentence(error))
+        return NO_SWEEP._replace(said=as_sentence(error))
     chosen = recommend(found.scores) if metric == RECOMMENDED else metric
     if chosen not in found.scores.metrics:
         needs = f"{find_metric(chosen).label} needs each point run: press Run each point, or choose another score."
@@ -202,7 +202,7 @@ def show_sweep(batches: Batches, name: str | None, metric: str, size: int) -> Sw
     try:
         best = find_best(found.scores, chosen)
     except ValueError as error:
-        return view._replace(said=f"{_kind(found)} {sentence(error)}")
+        return view._replace(said=f"{_kind(found)} {as_sentence(error)}")
     return view._replace(
         said=describe(found, best, is_recommended=metric == RECOMMENDED),
         heat=draw_heat_map(found.scores, best),
@@ -212,19 +212,19 @@ def show_sweep(batches: Batches, name: str | None, metric: str, size: int) -> Sw
     )
 
 
-def begin_sweep() -> tuple[Stoppable, *tuple[Any, ...]]:
+def begin_sweep() -> tuple[Cancellable, *tuple[Any, ...]]:
     """Make the page ready for a sweep that may have to wait for another window's: it, ``SweepButtons``."""
-    return Stoppable(), *_running('<p class="dim">Waiting: one sweep is run at a time.</p>')
+    return Cancellable(), *_running('<p class="dim">Waiting: one sweep is run at a time.</p>')
 
 
 def run_points(
-    bench: Bench, batches: Batches, live: Stoppable | None, name: str | None, size: int, devices: str
+    context: AppContext, batches: Batches, live: Cancellable | None, name: str | None, size: int, devices: str
 ) -> Generator[SweepButtons, None, None]:
     """Run the split of a run at every point of a grid, and say how far it is; what is finished is kept.
 
     Once it is not wanted any more, it says that it was cancelled and nothing else.
     """
-    live = live or Stoppable()  # a program may leave the click out
+    live = live or Cancellable()  # a program may leave the click out
     live.is_started = True
     try:
         planned = plan_sweep(batches, name, size, devices)
@@ -234,31 +234,31 @@ def run_points(
             planned.grid,
             out=planned.folder,
             scoring=planned.scoring,
-            encode=bench.encode,
+            encode=context.encode,
             device=planned.device,
             resume=True,
         )
         with closing(moments):
             for moment in moments:
-                if not live.is_wanted:
+                if live.is_cancelled:
                     break
                 yield _running(draw_sweep_progress(moment))
-        yield _ended("" if live.is_wanted else _CANCELLED)
+        yield _ended(_CANCELLED if live.is_cancelled else "")
     except (EngineError, ValueError, OSError) as error:
-        yield _ended(f'<p class="problem">⚠ {escape(sentence(error))}</p>')
+        yield _ended(f'<p class="problem">⚠ {escape(as_sentence(error))}</p>')
     finally:
         live.ended.set()
 
 
-def halt_sweep(live: Stoppable | None) -> SweepButtons:
+def halt_sweep(live: Cancellable | None) -> SweepButtons:
     """Ask a sweep to end after the video that is under way, and say so."""
     if live is not None:
-        live.is_wanted = False
+        live.is_cancelled = True
     said = '<p class="dim">Cancelling: it ends after the video that is under way.</p>'
     return _running(said)._replace(cancel=gr.Button(interactive=False))
 
 
-def cancel_sweep(live: Stoppable | None) -> SweepButtons:
+def cancel_sweep(live: Cancellable | None) -> SweepButtons:
     """Wait until a sweep that was halted has ended, unless it still waits for its turn; say that it was cancelled."""
     if live is not None:
         live.stop()
@@ -267,12 +267,12 @@ def cancel_sweep(live: Stoppable | None) -> SweepButtons:
 
 def draw_sweep_progress(moment: SweepProgress) -> str:
     """Draw a bar of the runs that are done, with a line of words."""
-    rest = "" if moment.remaining_s is None else f", {clock(moment.remaining_s)} left"
+    rest = "" if moment.remaining_s is None else f", {format_clock(moment.remaining_s)} left"
     words = (
         f"{moment.num_done} of {moment.num_runs} runs, {moment.num_finished} of {moment.num_videos} videos, "
         f"{moment.passes:,} model passes{rest}. It ends when this window is closed; finished videos are kept."
     )
-    failed = f" {moment.video_id} failed: {sentence(moment.error)}" if moment.error else ""
+    failed = f" {moment.video_id} failed: {as_sentence(moment.error)}" if moment.error else ""
     return (
         f'<progress value="{moment.num_done}" max="{max(1, moment.num_runs)}" aria-label="runs done"></progress>'
         f'<p class="dim">{escape(words + failed)}</p>'

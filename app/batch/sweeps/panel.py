@@ -11,16 +11,18 @@ from app.batch.context import Batches
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.folders import SIZES, download_sweep
 from app.batch.sweeps.handlers import RECOMMENDED, SweepButtons, SweepView, choices
-from app.player.context import Bench
-from app.player.downloads import SAVE, make_download
-from app.widgets import AT_ONCE, SWEEP, make_line
+from app.player.context import AppContext
+from app.player.downloads import SAVE_JS, make_download
+from app.widgets import AT_ONCE, SWEEP_QUEUE, make_status_line
 
 
-def make_sweep_panel(bench: Bench, batches: Batches, *, runs: Any, seen: Any, devices: Any, here: Any) -> SweepView:
+def make_sweep_panel(
+    context: AppContext, batches: Batches, *, runs: Any, seen: Any, devices: Any, here: Any
+) -> SweepView:
     """Lay out the tab, inside ``here``, and wire it.
 
     Args:
-        bench: The page's model and videos.
+        context: The page's model and videos.
         batches: Runs, splits and jobs.
         runs: Which run is shown.
         seen: What the window was told of that run; the points follow it, so that they come when the run has ended.
@@ -50,7 +52,7 @@ def make_sweep_panel(bench: Bench, batches: Batches, *, runs: Any, seen: Any, de
                     )
                     whole = gr.DownloadButton("sweep.json", size="sm", min_width=80, interactive=False)
     progress = gr.HTML(elem_id="sweep_progress", padding=False)
-    swept = make_line("swept")
+    swept = make_status_line("swept")
     best = gr.State(None)
     live = gr.State(None)
     with gr.Row():
@@ -66,20 +68,20 @@ def make_sweep_panel(bench: Bench, batches: Batches, *, runs: Any, seen: Any, de
     buttons = list(SweepButtons(exact=exact, cancel=cancel, progress=progress))
 
     def run_points(*inputs: Any) -> Iterator[Any]:
-        yield from sweeping.run_points(bench, batches, *inputs)
+        yield from sweeping.run_points(context, batches, *inputs)
 
     show = partial(sweeping.show_sweep, batches)
     enter = partial(sweeping.enter_sweep, batches)
     gr.on([here.select, seen.change], enter, chosen, [*outputs, size], **AT_ONCE)
     gr.on([metric.select, size.select], show, chosen, outputs, **AT_ONCE)
     running = exact.click(sweeping.begin_sweep, None, [live, *buttons], **AT_ONCE).then(
-        run_points, [live, runs, size, devices], buttons, **SWEEP, show_progress="hidden"
+        run_points, [live, runs, size, devices], buttons, **SWEEP_QUEUE, show_progress="hidden"
     )
     running.then(show, chosen, outputs, **AT_ONCE)
     file = make_download()
     for button, name in ((table, "sweep.csv"), (whole, "sweep.json")):
         asked = button.click(partial(_write, batches, name), [runs, size], file, **AT_ONCE)
-        asked.success(None, file, None, js=SAVE, api_visibility="private")
+        asked.success(None, file, None, js=SAVE_JS, api_visibility="private")
     halted = cancel.click(sweeping.halt_sweep, live, buttons, **AT_ONCE)
     cancelled = halted.then(sweeping.cancel_sweep, live, buttons, cancels=[running], **AT_ONCE)
     cancelled.then(show, chosen, outputs, **AT_ONCE)

@@ -1,1 +1,1 @@
-"""State of one browser window: its run, recordings, references and places."""
+"""State of one browser window: its run, recordings, references and link parameters."""

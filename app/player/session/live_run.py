@@ -1,4 +1,4 @@
-"""What a browser window has under way: one run, from a click on Run to its end."""
+"""The work in progress of a browser window: one run, from the click on Run to its end."""
 
 from dataclasses import dataclass, field
 from threading import Event
@@ -8,53 +8,53 @@ from app.player.session.run import Run
 from engine import replay
 
 if TYPE_CHECKING:
-    from app.player.increments import Increments
+    from app.player.increments import StreamIncrements
 
-LONGEST_FRAME_S = 60.0
-"""Longest wait for a run to end that was told to: one pass of a slow model."""
+MAX_FRAME_S = 60.0
+"""Maximum wait for a cancelled run to end, in seconds: one forward pass of a slow model."""
 
 
 @dataclass(slots=True, kw_only=True, weakref_slot=True)
-class Stoppable:
-    """Work that a window has begun and may stop, from the click to its end."""
+class Cancellable:
+    """Queued or running work of a window that can be cancelled."""
 
     is_started: bool = False
-    """Whether it has had its turn."""
-    is_wanted: bool = True
-    """False once it was told to end."""
+    """Whether it has left the queue."""
+    is_cancelled: bool = False
+    """Whether it must end at its next frame, or not start at all."""
     ended: Event = field(default_factory=Event)
-    """Set when nothing more will come."""
+    """Set after the last output."""
 
     def stop(self) -> None:
-        """Ask it to end, and wait until nothing more can come."""
-        self.is_wanted = False
+        """Cancel the work, and wait until it has ended if it was started."""
+        self.is_cancelled = True
         if self.is_started:
-            self.ended.wait(timeout=LONGEST_FRAME_S)
+            self.ended.wait(timeout=MAX_FRAME_S)
 
 
 @dataclass(slots=True, kw_only=True)
-class LiveRun(Stoppable):
-    """What a window has under way, from one click on Run to its end; the thread that streams writes into it."""
+class LiveRun(Cancellable):
+    """The run of a window, from the click on Run to its end. The streaming thread updates it."""
 
     run: Run | None = None
-    """The run; None before it begins, without outputs while it streams."""
-    increments: "Increments | None" = None
+    """The run; None before it starts, and without outputs while it streams."""
+    increments: "StreamIncrements | None" = None
     """The outputs so far, while it streams."""
     recording: replay.Recording | None = None
-    """The run as the engine keeps it, to try other thresholds on; None when it is too large, or was given up
-    for those of other windows (``app.player.session.recordings``)."""
+    """Cached features and KV cache for fast re-runs with new thresholds; None if it is too large or was evicted
+    (``app.player.session.recordings``)."""
     other: Run | None = None
-    """Another run of the video, whose lanes are shown below."""
+    """A second run of the video, whose lanes are shown below."""
     linked_digest: str | None = None
-    """Digest of the run that a link asks for."""
-    asked: replay.Thresholds | None = None
-    """Thresholds that the window asked for last, which ``run`` may not have yet; None before it asked for any."""
+    """Digest of the run in the link that was opened."""
+    requested: replay.Thresholds | None = None
+    """Thresholds of the window's latest request, which ``run`` may not have yet; None before the first request."""
     ticket: int = 0
-    """Number of that request; the window counts."""
+    """Number of the latest request, counted by the window."""
 
     @classmethod
-    def over(cls, run: Run, *, other: Run | None = None, recording: replay.Recording | None = None) -> Self:
-        """Return a run that has ended."""
+    def finished(cls, run: Run, *, other: Run | None = None, recording: replay.Recording | None = None) -> Self:
+        """Return a live run that has ended."""
         live = cls(run=run, other=other, recording=recording, is_started=True)
         live.ended.set()
         return live

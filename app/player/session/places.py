@@ -1,7 +1,7 @@
-"""Places that a reload, Back or a link comes back to: which video and run the page shows, as parameters of its address.
+"""URL parameters of the displayed video and run, for reload, Back and links.
 
-A bundled video and its run are made again from their parameters. An upload, and a run of another task than the video's
-own, exist on this server alone: they are kept in ``Recent`` as long as there is room.
+A bundled video and its run are reproduced from their parameters. An upload, and a run with a custom task, exist only on
+this server: ``RecentSessions`` keeps them up to a limit.
 """
 
 from collections import OrderedDict
@@ -17,24 +17,24 @@ from eval.data.samples import Sample
 
 MAX_CLIPS: Final = 100
 MAX_FRAMES: Final = 200_000
-"""Outputs that are kept over all runs, about 100 MB."""
-Place = Mapping[str, str]
+"""Maximum number of outputs over all kept runs, about 100 MB."""
+UrlParams = Mapping[str, str]
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
 
 
-def place_of(clip: Clip) -> Place:
-    """Return the parameters that name a video; nothing for one of a split that is not bundled."""
+def url_params(clip: Clip) -> UrlParams:
+    """Return the URL parameters of a video; empty for a video of a split that is not bundled."""
     if clip.content_digest:
         return {"upload": clip.video_id}
     return {"video": clip.name} if clip.is_bundled else {}
 
 
-def place_of_run(run: Run) -> Place:
-    """Return the parameters that name a run: of a run folder its name, of all others their digest and thresholds."""
+def run_url_params(run: Run) -> UrlParams:
+    """Return the URL parameters of a run: the name of its run folder, or its digest and thresholds."""
     if run.name:
         return {"video": run.clip.video_id, "saved": run.name}
-    clip = place_of(run.clip)
+    clip = url_params(run.clip)
     if not clip or (not run.outputs and run.is_finished):
         return clip
     return {
@@ -46,17 +46,17 @@ def place_of_run(run: Run) -> Place:
 
 
 def has_own_task(run: Run) -> bool:
-    """Return whether a run has the task that belongs to its bundled video, so that it can be made again anywhere."""
+    """Return whether a run has the original task of its bundled video, so that any server can reproduce it."""
     sample = run.clip.sample
     if sample is None or not run.clip.is_bundled:
         return False
     return (sample.goal, sample.steps, sample.user_turns) == (run.task.goal, run.task.steps, run.task.user_turns)
 
 
-class Recent:
-    """Uploads and runs that cannot be made again from an address; the ones used longest ago are forgotten first.
+class RecentSessions:
+    """Least-recently-used caches of uploads and runs that cannot be reproduced from URL parameters.
 
-    A reference of an upload is kept for itself: another window may show the upload with another one, or without.
+    References are kept separately from their uploads: two windows may show one upload with different references.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Recent:
         self._lock = Lock()
 
     def keep_clip(self, clip: Clip) -> None:
-        """Keep an upload, with the reference that it has now."""
+        """Keep an upload and its current reference."""
         if clip.content_digest:
             with self._lock:
                 _keep(self._clips, clip.video_id, clip)
@@ -78,7 +78,7 @@ class Recent:
                     self._references.popitem(last=False)
 
     def keep_run(self, run: Run) -> None:
-        """Keep a run, unless it can be made again."""
+        """Keep a run unless it can be reproduced."""
         if run.outputs and not has_own_task(run):
             with self._lock:
                 _keep(self._runs, run.digest, run)
@@ -86,24 +86,24 @@ class Recent:
                     self._runs.popitem(last=False)
 
     def find_clip(self, video_id: str) -> Clip:
-        """Return an upload. Raises ``ValueError`` when this server has it no more."""
+        """Return an upload. Raises ``ValueError`` if it is no longer on this server."""
         with self._lock:
             clip = self._clips.get(video_id)
             if clip is None or not clip.path.is_file():
-                raise ValueError(f"this server does not have the upload {video_id} any more; upload it again")
+                raise ValueError(f"the upload {video_id} is no longer on this server; upload it again")
             self._clips.move_to_end(video_id)
             return clip
 
     def find_reference(self, video_id: str, digest: str | None = None) -> Sample | None:
-        """Return the reference that an upload was given, by its digest or the last one; None without one."""
+        """Return the reference of an upload by digest, or its latest one; None if there is none."""
         with self._lock:
             if digest is not None:
                 return self._references.get((video_id, digest))
-            given = (sample for (name, _), sample in reversed(self._references.items()) if name == video_id)
-            return next(given, None)
+            latest = (sample for (name, _), sample in reversed(self._references.items()) if name == video_id)
+            return next(latest, None)
 
     def find_run(self, digest: str | None, clip: Clip) -> Run | None:
-        """Return the run of a digest and video; None when it is not kept."""
+        """Return the run with a digest and video; None if it is not kept."""
         with self._lock:
             run = self._runs.get(digest or "")
             return run if run is not None and run.clip.video_id == clip.video_id else None

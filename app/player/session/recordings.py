@@ -1,7 +1,7 @@
-"""The recordings of all windows under one budget of memory: the least recently used ones are given up first.
+"""An LRU cache with one memory budget for the recordings of all windows.
 
-A recording holds a run's frame embeddings and its KV cache, so that other thresholds run only what differs. Without
-one a run is made again from its video, with the same results.
+A recording holds the frame embeddings and the KV cache of a run, so that a re-run with new thresholds computes only the
+difference. Without a recording, the video is encoded again with identical results.
 """
 
 from collections import OrderedDict
@@ -10,30 +10,33 @@ from weakref import ref
 
 from app.player.session.live_run import LiveRun
 
-BUDGET_BYTES = 4 * 2**30
-"""Recordings of all windows together, unless the page is started with another budget."""
+DEFAULT_BUDGET_BYTES = 4 * 2**30
+"""Default budget for the recordings of all windows."""
 
 
-class KeptRecordings:
-    """Which windows keep a recording, the least recently used first. It keeps no window alive."""
+class RecordingCache:
+    """Evicts the least recently used recordings over a memory budget. Windows are held by weak references."""
 
-    def __init__(self, budget_bytes: int = BUDGET_BYTES) -> None:
+    def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._budget_bytes = budget_bytes
         self._kept: OrderedDict[int, tuple[ref[LiveRun], int]] = OrderedDict()
         self._lock = Lock()
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all recordings that are kept."""
+        """Bytes of all cached recordings."""
         with self._lock:
-            self._forget_gone()
+            self._drop_closed()
             return sum(size for _, size in self._kept.values())
 
     def keep(self, live: LiveRun) -> None:
-        """Count the recording of a window as used now; give up others, or this one, until the budget is met."""
+        """Mark the recording of a window as most recently used, and evict recordings until the budget is met.
+
+        A recording that alone exceeds the budget is evicted too.
+        """
         with self._lock:
             self._kept.pop(id(live), None)
-            self._forget_gone()
+            self._drop_closed()
             if live.recording is None:
                 return
             self._kept[id(live)] = ref(live), live.recording.num_bytes
@@ -43,10 +46,10 @@ class KeptRecordings:
                     window.recording = None
 
     def release(self, live: LiveRun) -> None:
-        """Give up the recording of a window that was closed."""
+        """Drop the recording of a window that was closed."""
         live.recording = None
         self.keep(live)
 
-    def _forget_gone(self) -> None:
+    def _drop_closed(self) -> None:
         for key in [key for key, (window, _) in self._kept.items() if window() is None]:
             del self._kept[key]

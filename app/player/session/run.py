@@ -1,4 +1,4 @@
-"""One run as the page shows it: the clip, the task, the settings, and the outputs so far."""
+"""The run record of the page: the clip, the task, the settings, and the outputs so far."""
 
 import hashlib
 import json
@@ -20,22 +20,22 @@ from eval.reports.scoring import ScoreSettings
 from eval.runs.provenance import Provenance
 
 PAGE_SCORING: Final = ScoreSettings(text_encoder=EMBEDDED)
-"""How runs are scored that begin on the page."""
+"""Score settings of runs that are started on the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskText:
-    """A task as it is written in the boxes of the page."""
+    """The text of the task boxes."""
 
     goal: str
     steps: str
-    """One a line."""
+    """One per line."""
     user_turns: str
-    """One a line."""
+    """One per line."""
 
 
 def write_task(task: Task) -> TaskText:
-    """Write a task so that reading it gives the same one."""
+    """Return a task as text that parses to the same task."""
     return TaskText(
         goal=task.goal,
         steps="\n".join(f"{step.id}: {step.name}" for step in task.steps),
@@ -48,31 +48,30 @@ class Run:
     """A run, finished or not."""
 
     clip: Clip
-    """The video."""
     task: Task
-    """Goal, steps and user turns as they were when it began."""
+    """Goal, steps and user turns at the start of the run."""
     config: StreamConfig
-    """Settings as they were when it began."""
-    written: TaskText | None = None
-    """The task as it was typed; None for one that was not."""
+    """Settings at the start of the run."""
+    typed_task: TaskText | None = None
+    """The task as typed; None if it was not typed on the page."""
     model_digest: str = ""
     """Digest of the checkpoint."""
     outputs: tuple[FrameOutput, ...] = ()
-    """One per frame so far."""
+    """One per processed frame."""
     name: str = ""
-    """The run folder that it was read from; empty for a run of this page."""
+    """Name of the run folder; empty for a run of this page."""
     scoring: ScoreSettings = PAGE_SCORING
-    """How it is judged."""
+    """Score settings."""
     live: LiveCounts | None = None
-    """Counts of the teacher-forced pass, if there was one."""
+    """Counts of the teacher-forced pass; None without one."""
     is_finished: bool = False
-    """Whether it came to the end of the video."""
+    """Whether it reached the end of the video."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Checkpoint, device, versions and text encoder, named as in ``run.json``."""
+    """Checkpoint, device, versions and text encoder, with the keys of ``run.json``."""
 
     @property
     def thresholds(self) -> Thresholds:
-        """The thresholds that it was made with."""
+        """The decision thresholds."""
         return Thresholds(speak=self.config.speak_threshold, update=self.config.update_threshold)
 
     @property
@@ -82,22 +81,22 @@ class Run:
 
     @property
     def provenance(self) -> Provenance:
-        """Where the outputs and scores come from."""
+        """Provenance of the outputs and scores."""
         settings = {**self.settings, "model_digest": self.model_digest, "config": asdict(self.config)}
         return Provenance.of_settings(self.name or self.digest, settings)
 
     @property
     def digest(self) -> str:
-        """What the outputs follow from, checkpoint, video, task and settings, as 12 characters.
+        """12 hex digits of everything that determines the outputs: checkpoint, video, task and settings.
 
-        How many frames are fed at once is no such setting: the outputs are the same.
+        The number of frames per forward pass is excluded, because it does not change the outputs.
         """
         source = [self.model_digest, self.clip.video_id, asdict(self.task), asdict(self.config.one_by_one())]
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def score_outputs(run: Run, encode: Encode) -> ScoredVideo | None:
-    """Judge and count the run by its own settings; None without a reference, or before its first frame."""
+    """Return the scored run under its own settings; None without a reference or before the first frame."""
     if run.clip.sample is None or not run.outputs:
         return None
     return score_video(
@@ -113,10 +112,10 @@ def score_outputs(run: Run, encode: Encode) -> ScoredVideo | None:
 
 
 class UpdateJudge:
-    """Judges the updates of a run output by output; it keeps the state in between."""
+    """Checks the updates of a run, output by output, against the state so far."""
 
     def __init__(self, run: Run) -> None:
-        """Begin at the initial state of the run's task."""
+        """Start at the initial state of the run's task."""
         self._state: Mapping[str, str] = initial_state(run.task.steps, run.task.initial_state)
         self._illegal = run.config.illegal_updates
 
@@ -131,6 +130,6 @@ class UpdateJudge:
 
 
 def judge_updates(run: Run) -> dict[int, tuple[Verdict, ...]]:
-    """Say of every update whether it was legal, illegal or malformed: verdicts by frame."""
+    """Return the verdicts (legal, illegal or malformed) of all updates, by frame."""
     judge = UpdateJudge(run)
     return {output.frame_index: judge.judge(output) for output in run.outputs if output.updates}

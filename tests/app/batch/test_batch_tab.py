@@ -29,17 +29,17 @@ from app.batch.selection.handlers import save_slice
 from app.batch.sweeps import folders as sweeps
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.handlers import RECOMMENDED
-from app.formatting import sentence
-from app.player.context import Bench
-from app.player.session.live_run import Stoppable
-from app.player.views import Buttons, ClipView, RunView, say, show_run
+from app.formatting import as_sentence
+from app.player.context import AppContext
+from app.player.session.live_run import Cancellable
+from app.player.views import Buttons, ClipView, RunView, show_run, status_line
 from app.videos import read_splits
 from eval.data.samples import Split
 from eval.metrics.definitions import NUM_FAILURES, find_metric
 from eval.runs.folder import RunFolder, lock
 from eval.runs.progress import Progress
 from tests.support.batches import SCORING, copies, no_java, work_of, write_split
-from tests.support.benches import make_bench
+from tests.support.benches import make_context
 from tests.support.fakes import count_letters
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
@@ -332,15 +332,15 @@ def test_a_table_with_more_or_fewer_columns_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def bench(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return make_bench(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+def context(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 @pytest.mark.slow
-def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, finished: Batches) -> None:
+def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, finished: Batches) -> None:
     batches = finished
     assert comparing.others(batches, "a", "a").choices == [("silent", "silent")]
-    view = comparing.compare(bench, batches, "a", "silent", "only B", "missing_rate")
+    view = comparing.compare(context, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")
     assert ("Responses missed" in view.scores, "Responses missed" in view.failures) == (True, False)
     assert ("Failures" in view.scores, "Failures: wrong state" in view.failures) == (False, True)
@@ -356,25 +356,25 @@ def test_two_runs_are_compared_and_each_row_opens_both(bench: Bench, finished: B
     assert all(row[3] <= 0 for row in fewer)  # a silent run has none
     assert {row[2] for row in view.turns} == {"only B"}
     chosen = comparing.choose_turns(batches, view.compared, "both")
-    assert chosen == comparing.compare(bench, batches, "a", "silent", "both", "F1").turns
+    assert chosen == comparing.compare(context, batches, "a", "silent", "both", "F1").turns
     assert (chosen != view.turns, comparing.choose_turns(batches, None, "both")) == (True, [])
     event: Any = SimpleNamespace(row_value=view.turns[0])
-    shown = json.loads(saved.open_turn(bench, batches, None, view.compared, event)[9])
+    shown = json.loads(saved.open_turn(context, batches, None, view.compared, event)[9])
     assert (shown["run_name"], shown["other"]["run_name"]) == ("silent", "a"), "it is wrong only in B"
     assert shown["open_at"] == view.turns[0][1]
     event = SimpleNamespace(row_value=["v1"])
     of_a, of_b = next(video.scores for video in view.compared.videos if video.video_id == "v1")
     above = ("silent", "a") if of_b[NUM_FAILURES] > of_a[NUM_FAILURES] else ("a", "silent")
-    shown = json.loads(saved.open_both(bench, batches, None, view.compared, event)[9])
+    shown = json.loads(saved.open_both(context, batches, None, view.compared, event)[9])
     assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
     swapped = view.compared._replace(
         a="silent", b="a", videos=[replace(v, scores=v.scores[::-1]) for v in view.compared.videos]
     )
-    shown = json.loads(saved.open_both(bench, batches, None, swapped, event)[9])
+    shown = json.loads(saved.open_both(context, batches, None, swapped, event)[9])
     assert (shown["run_name"], shown["other"]["run_name"]) == above, "the run with more failures is above"
     assert shown["open_at"] is not None
-    assert comparing.compare(bench, batches, "a", "a", "both", "F1").said.startswith("choose two runs")
-    assert "no such run" in comparing.compare(bench, batches, "a", "../x", "both", "F1").said
+    assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("choose two runs")
+    assert "no such run" in comparing.compare(context, batches, "a", "../x", "both", "F1").said
 
 
 def read_now(download: Iterator[Any]) -> tuple[Path, str]:
@@ -393,7 +393,7 @@ def one_video(batches: Batches, demo_manifest: Path, tmp_path: Path) -> Batches:
 
 
 def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
-    bench: Bench, batches: Batches, demo_manifest: Path, tmp_path: Path
+    context: AppContext, batches: Batches, demo_manifest: Path, tmp_path: Path
 ) -> None:
     batches = one_video(batches, demo_manifest, tmp_path)
     shown = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
@@ -408,7 +408,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert "Failures needs each point run: press Run each point" in unknown.said
     assert (unknown.heat, unknown.best, unknown.apply.interactive) == ("", None, False)
     assert ("Failures (needs each point run)", "num_failures") in unknown.metric.choices
-    moments = list(sweeping.run_points(bench, batches, Stoppable(), "a", 5, "cpu:2"))
+    moments = list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:2"))
     assert "0 of 25 runs, 0 of 1 videos" in moments[0].progress
     assert [(m.exact.interactive, m.cancel.interactive) for m in (moments[0], moments[-1])] == [
         (False, True), (True, False)
@@ -428,22 +428,22 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert said.startswith(exact.said)
     assert "In use: the next run here and the player have speak" in said
     assert sweeping.apply_best(exact.best, said)[-1] == said
-    again = list(sweeping.run_points(bench, batches, Stoppable(), "a", 5, "cpu:2"))
+    again = list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:2"))
     assert "0 of 0 runs, 1 of 1 videos" in again[0].progress
     foreign = replace(batches, takes_paths=False, work=replace(batches.work, checkpoint="other"))
-    (refused,) = sweeping.run_points(bench, foreign, Stoppable(), "a", 5, "auto")
+    (refused,) = sweeping.run_points(context, foreign, Cancellable(), "a", 5, "auto")
     assert "this page runs its own checkpoint only" in refused.progress
     assert sweeping.show_sweep(batches, "nothing", RECOMMENDED, 5).said.startswith("choose a run")
 
 
 def test_a_sweep_that_was_cancelled_says_nothing_after_it(
-    bench: Bench, batches: Batches, demo_manifest: Path, tmp_path: Path
+    context: AppContext, batches: Batches, demo_manifest: Path, tmp_path: Path
 ) -> None:
     batches = one_video(batches, demo_manifest, tmp_path)
     live, *buttons = sweeping.begin_sweep()
     assert "Waiting" in sweeping.SweepButtons(*buttons).progress
-    assert "Cancelled. " in sweeping.cancel_sweep(Stoppable()).progress  # not started: there is nothing to wait for
-    moments = sweeping.run_points(bench, batches, live, "a", 5, "cpu:1")
+    assert "Cancelled. " in sweeping.cancel_sweep(Cancellable()).progress  # not started: there is nothing to wait for
+    moments = sweeping.run_points(context, batches, live, "a", 5, "cpu:1")
     assert "0 of 25 runs" in next(moments).progress
     assert sweeping.halt_sweep(live).cancel.interactive is False
     with ThreadPoolExecutor(1) as threads:
@@ -456,10 +456,10 @@ def test_a_sweep_that_was_cancelled_says_nothing_after_it(
 
 @pytest.mark.slow
 def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_were_run(
-    bench: Bench, batches: Batches, demo_manifest: Path, tmp_path: Path
+    context: AppContext, batches: Batches, demo_manifest: Path, tmp_path: Path
 ) -> None:
     batches = one_video(batches, demo_manifest, tmp_path)
-    list(sweeping.run_points(bench, batches, Stoppable(), "a", 5, "cpu:1"))
+    list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:1"))
     for metric in ("F1", "dst_f1", "dst_joint_goal_accuracy", "failures_missed_update", "speaking_event_f1_1s"):
         view = sweeping.show_sweep(batches, "a", metric, 5)
         assert "Exact: each of 25 points was run" in view.said, metric
@@ -500,26 +500,26 @@ def test_half_a_surrogate_pair_in_a_run_folder_does_not_blank_the_tab(finished: 
     for shown in (view.origin, view.status.value, json.dumps(view.videos, ensure_ascii=False), view.corpus):
         shown.encode()
     assert read_results(tmp_path / "odd").metrics["errors"] == {"v0": "odd ?"}
-    assert say("odd \ud800").value == "odd ?"
-    assert sentence("odd \ud800") == "odd ?."
+    assert status_line("odd \ud800").value == "odd ?"
+    assert as_sentence("odd \ud800") == "odd ?."
 
 
-def test_what_a_program_leaves_out_is_refused_with_a_sentence(bench: Bench, finished: Batches) -> None:
+def test_what_a_program_leaves_out_is_refused_with_a_sentence(context: AppContext, finished: Batches) -> None:
     event: Any = SimpleNamespace(row_value=["v1", 0.5, "only B"])
     for opened in (saved.open_both, saved.open_turn):
         with pytest.warns(UserWarning, match="no runs are compared"):
-            assert opened(bench, finished, None, None, event)[0] == gr.skip()
+            assert opened(context, finished, None, None, event)[0] == gr.skip()
     view = handlers.start(finished, "split", None, 0.5, 0.5, "nothing", False, None, "as in the split")
     assert "nothing" in view.status.value
     assert "choose a run" in save_slice(finished, None, None, None, None)[1]
-    (ended,) = sweeping.run_points(bench, finished, None, "nothing", 5, "cpu:1")
+    (ended,) = sweeping.run_points(context, finished, None, "nothing", 5, "cpu:1")
     assert "choose a run" in ended.progress
 
 
-def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, finished: Batches) -> None:
+def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished: Batches) -> None:
     batches = finished
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
-    page = saved.open_video(bench, batches, None, "a", event)
+    page = saved.open_video(context, batches, None, "a", event)
     clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
     shown = json.loads(run_view.player)
     assert clip_view.clip is not None
@@ -534,12 +534,12 @@ def test_a_row_opens_its_video_at_the_worst_moment(bench: Bench, finished: Batch
     still = replace(outputs[0], response=None, updates=(), dst_state=dict.fromkeys(outputs[0].dst_state, "not_started"))
     bare = replace(clip_view.clip, sample=replace(buttons.live.run.clip.sample, turns=()))
     silent = replace(buttons.live.run, outputs=[still], clip=bare)
-    without = show_run(silent, "v1.", encode=bench.encode, open_at="worst")
-    assert without.status.value == "v1. It has no failure."
+    without = show_run(silent, "v1.", encode=context.encode, open_at="worst")
+    assert without.status.value == "v1. It has no failures."
     assert json.loads(without.player)["open_at"] is None
     with pytest.raises(ValueError, match="there is no run"):
-        saved.read_saved(bench, batches, "../a", "v1")
+        saved.read_saved(context, batches, "../a", "v1")
     with pytest.raises(ValueError, match="has no video"):
-        saved.read_saved(bench, batches, "a", HOSTILE)
+        saved.read_saved(context, batches, "a", HOSTILE)
     with pytest.raises(ValueError, match="start the page with --split"):
-        saved.read_saved(bench, replace(batches, splits={}), "a", "v1")
+        saved.read_saved(context, replace(batches, splits={}), "a", "v1")

@@ -12,7 +12,7 @@ from app.batch import compare as comparing
 from app.batch import saved_runs as saved
 from app.batch.context import Batches
 from app.batch.job_queue import Jobs
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.views import RunView
 from app.videos import read_splits
 from engine.dialogue import initial_state
@@ -22,7 +22,7 @@ from eval.metrics.failures import judge_video
 from eval.metrics.videollm_online import LiveTurn, count_live
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
 from tests.support.batches import SCORING, copies, no_java, work_of, write_split
-from tests.support.benches import make_bench
+from tests.support.benches import make_context
 from tests.support.fakes import count_letters
 
 
@@ -72,22 +72,22 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
 
 
 @pytest.fixture
-def bench(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Bench:
+def context(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> AppContext:
     (tmp_path / "copies").mkdir()
-    return make_bench(tiny_folder, demo_manifest, tmp_path / "copies")
+    return make_context(tiny_folder, demo_manifest, tmp_path / "copies")
 
 
-def open_run(bench: Bench, batches: Batches, name: str) -> RunView:
+def open_run(context: AppContext, batches: Batches, name: str) -> RunView:
     event: Any = SimpleNamespace(row_value=["v0"])
-    return RunView(*saved.open_video(bench, batches, None, name, event)[7:11])
+    return RunView(*saved.open_video(context, batches, None, name, event)[7:11])
 
 
 def failures(view: RunView) -> list[str]:
     return [failure["kind"] for failure in json.loads(view.player)["failures"]]
 
 
-def test_the_player_and_the_scores_below_it_judge_as_the_run_was_scored(bench: Bench, batches: Batches) -> None:
-    usual, published, late = (open_run(bench, batches, name) for name in ("usual", "published", "late"))
+def test_the_player_and_the_scores_below_it_judge_as_the_run_was_scored(context: AppContext, batches: Batches) -> None:
+    usual, published, late = (open_run(context, batches, name) for name in ("usual", "published", "late"))
     assert "missed" not in failures(usual)
     assert "redundant" not in failures(usual)
     assert "missed" in failures(published)  # perfect responses on the very frame, which zero_cost=drop loses
@@ -102,13 +102,13 @@ def test_the_player_and_the_scores_below_it_judge_as_the_run_was_scored(bench: B
     assert "Judged with" not in usual.status.value
 
 
-def test_teacher_forced_scores_are_shown_where_that_pass_was_made(bench: Bench, batches: Batches) -> None:
-    assert "LM-PPL: 1.00." in open_run(bench, batches, "published").scores
-    assert "LM-PPL" not in open_run(bench, batches, "usual").scores
+def test_teacher_forced_scores_are_shown_where_that_pass_was_made(context: AppContext, batches: Batches) -> None:
+    assert "LM-PPL: 1.00." in open_run(context, batches, "published").scores
+    assert "LM-PPL" not in open_run(context, batches, "usual").scores
 
 
-def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(bench: Bench, batches: Batches) -> None:
-    view = comparing.compare(bench, batches, "published", "usual", "both", "F1")
+def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(context: AppContext, batches: Batches) -> None:
+    view = comparing.compare(context, batches, "published", "usual", "both", "F1")
     assert "usual was scored otherwise; here both are scored with dataset none, zero_cost drop" in view.said
     (row,) = batches.compare("published", "usual", encode=count_letters).videos
     assert row.scores[0]["F1"] == row.scores[1]["F1"] < 1
@@ -116,9 +116,9 @@ def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(bench: B
     assert row.scores[0]["F1"] == row.scores[1]["F1"] == 1
 
 
-def test_another_text_encoder_than_the_page_has_is_named(bench: Bench, batches: Batches) -> None:
-    assert "text encoder" not in open_run(bench, batches, "usual").status.value
+def test_another_text_encoder_than_the_page_has_is_named(context: AppContext, batches: Batches) -> None:
+    assert "text encoder" not in open_run(context, batches, "usual").status.value
     path = batches.runs / "usual" / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "text_encoder": "words"}), encoding="utf-8")
-    said = open_run(bench, batches, "usual").status.value
+    said = open_run(context, batches, "usual").status.value
     assert "The run was scored by the text encoder words; here it is letters." in said

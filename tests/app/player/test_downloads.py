@@ -52,7 +52,7 @@ def test_each_file_says_where_the_run_comes_from(run: Run, tmp_path: Path) -> No
 
 
 def test_an_export_is_deleted_once_the_page_has_its_copy(run: Run) -> None:
-    exporting = export(LiveRun.over(run), "traces.csv")
+    exporting = export(LiveRun.finished(run), "traces.csv")
     path = Path(next(exporting))
     assert path.is_file()
     assert list(exporting) == []
@@ -65,5 +65,5 @@ def test_nothing_is_exported_without_a_run_or_of_another_kind(
 ) -> None:
     said = list[str]()
     monkeypatch.setattr("app.player.downloads.gr.Warning", said.append)
-    assert list(export(LiveRun.over(run) if live else None, content)) == [None]
+    assert list(export(LiveRun.finished(run) if live else None, content)) == [None]
     assert said[0].startswith("there is no ")

@@ -1,4 +1,4 @@
-"""Increments of a run that streams: constant work per update, and all that the whole pack has."""
+"""Increments of a streaming run: constant cost per update, and complete data."""
 
 import base64
 import gc
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.player.increments import Increments, Streams
+from app.player.increments import ActiveStreams, StreamIncrements
 from app.player.payload import pack_run
 from app.player.session.run import Run
 from engine.video.writer import write_h264
@@ -31,7 +31,7 @@ def begin(run: Run) -> Run:
 
 
 def stream(run: Run) -> Iterator[str]:
-    increments = Increments(begin(run))
+    increments = StreamIncrements(begin(run))
     for first in range(0, len(run.outputs), STEP):
         for output in run.outputs[first : first + STEP]:
             increments.add(output)
@@ -57,7 +57,7 @@ def test_only_new_outputs_are_read_for_an_update(run: Run) -> None:
         def __iter__(self) -> Iterator[Any]:
             raise AssertionError("all outputs are read")
 
-    increments = Increments(begin(run))
+    increments = StreamIncrements(begin(run))
     increments.outputs = Counted()
     reads = []
     for first, output in enumerate(run.outputs[:1000]):
@@ -87,7 +87,7 @@ def test_increments_together_hold_what_the_whole_pack_holds(run: Run) -> None:
 
 
 def test_frames_can_be_asked_for_as_long_as_the_run_streams(run: Run) -> None:
-    streams = Streams()
+    streams = ActiveStreams()
     increments = streams.begin(begin(run))
     for output in run.outputs[:50]:
         increments.add(output)

@@ -1,4 +1,4 @@
-"""A run that streams reaches the player in increments, and an answer that is lost is asked for again."""
+"""A streaming run reaches the player in increments, and a lost response is requested again."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -45,19 +45,19 @@ def wait_for_frames(page: Page, num_frames: int) -> None:
 
 
 def stream_of(request: Request) -> Any:
-    """Return of which stream a request asks for frames; None for another request."""
+    """Return the stream id of a request for frames; None for a different request."""
     return (request.post_data_json or {})["data"]["stream"] if "component_server" in request.url else None
 
 
 def wait_for_question(page: Page) -> Any:
-    """Wait until the player asks for frames; return of which stream."""
-    with page.expect_request(lambda request: stream_of(request) is not None) as asked:
+    """Wait until the player requests frames; return the stream id."""
+    with page.expect_request(lambda request: stream_of(request) is not None) as requested:
         pass
-    return stream_of(asked.value)
+    return stream_of(requested.value)
 
 
 def compare_with_the_whole(page: Page) -> dict[str, Any]:
-    """Compare the data that the player grew with what it unpacks of the whole run; return it."""
+    """Compare the player's incremental data with the unpacked whole run; return it."""
     grown: dict[str, Any] = page.evaluate(UNPACKED)
     counts = inspect(page)["counts"]
     page.evaluate("document.querySelector('.ss').unpacked().isGrown = true")

@@ -1,4 +1,4 @@
-"""What the model read at a frame of the run in the player, as one window asks for it."""
+"""Inspection of a frame of the displayed run in one window."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.inspection import inspect_run
 from app.player.payload import pack_run
 from app.player.session.live_run import LiveRun
@@ -19,45 +19,45 @@ from assets.script import Cause
 from engine.video.writer import write_h264
 from eval.metrics.failures import LATE_S
 from tests.conftest import moving_square
-from tests.support.benches import make_bench, run_views
+from tests.support.benches import make_context, run_views
 from tests.support.browser import NEEDS_CHROMIUM, serve_player
 from tests.support.played import HOSTILE, judge, make_run
 
 
 @pytest.fixture(scope="module")
-def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return make_bench(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
-def ask(bench: Bench, live: LiveRun | None, frame: object) -> dict[str, Any]:
+def ask(context: AppContext, live: LiveRun | None, frame: object) -> dict[str, Any]:
     event: Any = SimpleNamespace(frame=frame)
-    return dict(json.loads(inspect_run(bench, live, event)))
+    return dict(json.loads(inspect_run(context, live, event)))
 
 
-def test_a_frame_of_the_run_is_inspected_with_or_without_what_the_window_keeps(bench: Bench) -> None:
+def test_a_frame_of_the_run_is_inspected_with_or_without_what_the_window_keeps(context: AppContext) -> None:
     live = LiveRun()
-    list(run_views(bench, bench.demos.clips[0], live, speak_threshold=0.0))
+    list(run_views(context, context.bundled_videos.clips[0], live, speak_threshold=0.0))
     assert live.run is not None
-    found = ask(bench, live, 3)
+    found = ask(context, live, 3)
     assert (found["run"], found["frame"]) == (live.run.digest, 3)
     assert "Task: build the toy truck" in found["prompt"]
     assert [token["text"] for token in found["tokens"]].count("[ASST]") == 1
     assert found["speak_prob"] == pytest.approx(live.run.outputs[3].speak_prob, abs=1e-4)
-    again = ask(bench, LiveRun.over(live.run), 3)
+    again = ask(context, LiveRun.finished(live.run), 3)
     assert [token["id"] for token in again["tokens"]] == [token["id"] for token in found["tokens"]]
 
 
 @pytest.mark.parametrize("frame", [-1, 12, 1.5, "x", None])
-def test_a_frame_that_is_not_there_is_refused_in_a_sentence(bench: Bench, frame: object) -> None:
+def test_a_frame_that_is_not_there_is_refused_in_a_sentence(context: AppContext, frame: object) -> None:
     live = LiveRun()
-    list(run_views(bench, bench.demos.clips[0], live, speak_threshold=1.0, update_threshold=1.0))
-    assert ask(bench, live, frame)["error"] == "there is no such frame; the run has 12."
+    list(run_views(context, context.bundled_videos.clips[0], live, speak_threshold=1.0, update_threshold=1.0))
+    assert ask(context, live, frame)["error"] == "there is no such frame; the run has 12 frames."
 
 
-def test_a_run_that_cannot_be_followed_is_refused_in_a_sentence(bench: Bench, tmp_path: Path) -> None:
-    assert "there is no finished run" in ask(bench, None, 0)["error"]
-    other = LiveRun.over(replace(make_run(tmp_path), model_digest="other"))
-    assert "another checkpoint than the page's" in ask(bench, other, 0)["error"]
+def test_a_run_that_cannot_be_followed_is_refused_in_a_sentence(context: AppContext, tmp_path: Path) -> None:
+    assert "there is no finished run" in ask(context, None, 0)["error"]
+    other = LiveRun.finished(replace(make_run(tmp_path), model_digest="other"))
+    assert "made with a different checkpoint" in ask(context, other, 0)["error"]
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_a_miss_shows_the_highest_probability_near_it_and_tokens_stay_text(
 
 
 def give_inspection(page: Page, run: str, frame: int, *, tokens: int = 1) -> None:
-    """Answer what the page asks, with as many tokens that were chosen and one that was forced."""
+    """Answer the page's request with ``tokens`` chosen tokens and one forced token."""
     token = {
         "id": 7, "text": HOSTILE, "logprob": -0.25, "best": HOSTILE, "best_logprob": -0.25,
         "is_chosen": True, "is_fed": True,

@@ -45,17 +45,17 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """Open the player; nothing may be asked of another host, and no script may fail."""
+    """Open the player; requests to foreign hosts and script errors fail the test."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    asked, wrong = list[str](), list[str]()
-    page.on("request", lambda request: asked.append(request.url))
+    requested, wrong = list[str](), list[str]()
+    page.on("request", lambda request: requested.append(request.url))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(address)
     page.wait_for_selector(".ss-row")
     page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
     yield page
     page.close()
-    assert {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))} == {"127.0.0.1"}
+    assert {urlsplit(url).hostname for url in requested if not url.startswith(("data:", "blob:"))} == {"127.0.0.1"}
     assert wrong == []
 
 
@@ -65,9 +65,9 @@ def show(page: Page, name: str) -> None:
 
 
 def count_requests(page: Page) -> list[str]:
-    asked = list[str]()
-    page.on("request", lambda request: asked.append(request.url))
-    return asked
+    requested = list[str]()
+    page.on("request", lambda request: requested.append(request.url))
+    return requested
 
 
 def wait_for_time(page: Page, time_s: float) -> None:
@@ -75,7 +75,7 @@ def wait_for_time(page: Page, time_s: float) -> None:
 
 
 def cues(page: Page) -> list[list[Any]]:
-    """Return start, end and text of the captions that are over the video."""
+    """Return start, end and text of the captions on the video."""
     found: list[list[Any]] = page.evaluate("""
         [...document.querySelector('#video video').textTracks].filter((track) => track.mode === 'showing')
             .flatMap((track) => [...track.cues]).map((cue) => [cue.startTime, cue.endTime, cue.text.trim()])""")
@@ -85,7 +85,7 @@ def cues(page: Page) -> list[list[Any]]:
 def test_the_playhead_follows_the_video_without_a_request(page: Page) -> None:
     page.click("[data-do=play]")
     page.wait_for_function("document.querySelector('#video video').currentTime > 0.2")
-    asked = count_requests(page)
+    requested = count_requests(page)
     apart_s = page.evaluate("""new Promise((done) => {
         const apart = [], head = document.querySelector('.ss-head'), video = document.querySelector('#video video');
         const look = () => {
@@ -94,20 +94,20 @@ def test_the_playhead_follows_the_video_without_a_request(page: Page) -> None:
         };
         requestAnimationFrame(look);
     })""")
-    assert asked == []
+    assert requested == []
     assert max(apart_s) < 1 / 10  # one frame of the video, which has 10 in a second
     assert page.evaluate("document.querySelector('#video video').currentTime") > 1.5
 
 
 def test_a_click_at_the_middle_seeks_there_with_at_most_one_request(page: Page) -> None:
-    asked = count_requests(page)
+    requested = count_requests(page)
     box = page.locator(".ss-canvas").bounding_box()
     assert box is not None
     left, right = box["x"] + 150, box["x"] + box["width"] - 14  # the gutter of the labels, and the margin
     page.mouse.click((left + right) / 2, box["y"] + 60)
     wait_for_time(page, 5.0)
     page.wait_for_timeout(300)
-    assert len(asked) <= 1
+    assert len(requested) <= 1
     page.mouse.move(left + 10, box["y"] + 60)
     page.mouse.down()
     page.mouse.move(left + 0.8 * (right - left), box["y"] + 60, steps=8)
@@ -197,8 +197,8 @@ def test_next_failure_visits_every_failure_in_order(page: Page, folder: Path) ->
         assert page.locator(".ss-failure b").inner_text()[2:] == failure.kind
 
 
-def test_a_threshold_asks_the_server_once_when_it_is_let_go(page: Page) -> None:
-    asked = count_requests(page)
+def test_a_threshold_asks_the_server_once_on_release(page: Page) -> None:
+    requested = count_requests(page)
     row = next(row for row in inspect(page)["rows"] if row.get("name") == "speak")
     box = page.locator(".ss-canvas").bounding_box()
     assert box is not None
@@ -211,20 +211,20 @@ def test_a_threshold_asks_the_server_once_when_it_is_let_go(page: Page) -> None:
     assert seen["isPreview"]
     assert seen["thresholds"]["speak"] < 0.2
     assert page.locator(".ss-counts").inner_text().startswith("Preview from the trace")
-    assert asked == []
+    assert requested == []
     page.mouse.up()
     page.wait_for_function("document.querySelector('#let_go textarea').value")
     assert page.input_value("#let_go textarea") == f"{seen['thresholds']['speak']:g} 0.5;"
 
 
 @pytest.mark.slow
-def test_a_slider_of_the_page_previews_and_is_let_go_after_a_pause(page: Page) -> None:
+def test_a_slider_of_the_page_previews_and_is_released_after_a_pause(page: Page) -> None:
     move = "(update) => document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {speak: 0.5, update}}))"
-    asked = count_requests(page)
+    requested = count_requests(page)
     for value in (0.6, 0.7, 0.8):
         page.evaluate(move, value)
         page.wait_for_timeout(100)
-    assert asked == []
+    assert requested == []
     assert inspect(page)["isPreview"]
     page.wait_for_function("document.querySelector('#let_go textarea').value")
     assert page.input_value("#let_go textarea") == "0.5 0.8;"

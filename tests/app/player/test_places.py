@@ -1,4 +1,4 @@
-"""What the address of the page comes back to: bundled videos, uploads, and runs that only this server has."""
+"""URL parameters reopen bundled videos, uploads, and runs that only this server has."""
 
 import json
 import shutil
@@ -12,84 +12,84 @@ from app.batch import saved_runs as saved
 from app.batch.context import Batches
 from app.batch.job_queue import Jobs
 from app.player import handlers
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.payload import pack_run
 from app.player.session import places
 from app.player.session.live_run import LiveRun
-from app.player.session.places import Recent, place_of_run
+from app.player.session.places import RecentSessions, run_url_params
 from app.player.session.run import Run
 from app.videos import Clip
 from tests.support.batches import SCORING, work_of
-from tests.support.benches import make_bench, open_upload, run_views, views
+from tests.support.benches import make_context, open_upload, run_views, views
 from tests.support.fakes import count_letters
 from tests.support.played import make_run
 
 
 @pytest.fixture(scope="module")
-def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return make_bench(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
 @pytest.fixture
-def clip(bench: Bench, demo_manifest: Path, tmp_path: Path) -> Clip:
+def clip(context: AppContext, demo_manifest: Path, tmp_path: Path) -> Clip:
     path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
-    clip = views(open_upload(bench, path))[0].clip
+    clip = views(open_upload(context, path))[0].clip
     assert clip is not None
     return clip
 
 
-def run(bench: Bench, clip: Clip, **boxes: Any) -> Run:
+def run(context: AppContext, clip: Clip, **boxes: Any) -> Run:
     live = LiveRun()
-    list(run_views(bench, clip, live, **boxes))
+    list(run_views(context, clip, live, **boxes))
     assert live.run is not None
     return live.run
 
 
-def test_an_upload_and_its_run_are_there_again_after_a_reload(bench: Bench, clip: Clip) -> None:
-    done = run(bench, clip, goal="my goal", steps="S1: look", user_turns="1: Next?", speak_threshold=0.3)
+def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContext, clip: Clip) -> None:
+    done = run(context, clip, goal="my goal", steps="S1: look", user_turns="1: Next?", speak_threshold=0.3)
     place = json.loads(pack_run(done))["place"]
     assert place == {"upload": clip.video_id, "run": done.digest, "speak": "0.3", "update": "0.5"}
-    page = handlers.open_page(bench, None, "truck-1", {**place, "t": "2"})
+    page = handlers.open_page(context, None, "truck-1", {**place, "t": "2"})
     clip_view, run_view, buttons = views(page)
     assert (clip_view.clip, clip_view.chosen) == (clip, None)
     assert (clip_view.goal, clip_view.steps, clip_view.user_turns) == ("my goal", "S1: look", "1: Next?")
-    assert run_view.status.value == "mine.mp4, 0:06, the run as it was. Press N for the next failure."
+    assert run_view.status.value == "mine.mp4, 0:06, the earlier run. Press N for the next failure."
     assert json.loads(run_view.player)["run"] == done.digest
     assert buttons.live.run is done
     assert page[14:] == (0.3, 0.5)
 
 
-def test_an_upload_without_a_run_is_there_again(bench: Bench, clip: Clip) -> None:
-    run_view = views(handlers.open_page(bench, None, None, {"upload": clip.video_id}))[1]
+def test_an_upload_without_a_run_is_there_again(context: AppContext, clip: Clip) -> None:
+    run_view = views(handlers.open_page(context, None, None, {"upload": clip.video_id}))[1]
     assert run_view.status.value == "mine.mp4, 0:06. Press Run."
     assert json.loads(run_view.player) == {"nothing": True, "place": {"upload": clip.video_id}}
-    run_view = views(handlers.open_page(bench, None, None, {"upload": clip.video_id, "run": "gone"}))[1]
-    assert run_view.status.value == "mine.mp4, 0:06. Its run is not kept any more. Press Run."
+    run_view = views(handlers.open_page(context, None, None, {"upload": clip.video_id, "run": "gone"}))[1]
+    assert run_view.status.value == "mine.mp4, 0:06. Its run is no longer available. Press Run."
 
 
-def test_an_upload_that_is_gone_is_said_to_be_gone(bench: Bench, clip: Clip) -> None:
+def test_an_upload_that_is_gone_is_said_to_be_gone(context: AppContext, clip: Clip) -> None:
     clip.path.unlink()
     for video_id in (clip.video_id, "other.mp4 12345678"):
-        clip_view, run_view, _ = views(handlers.open_page(bench, None, "truck-1", {"upload": video_id}))
+        clip_view, run_view, _ = views(handlers.open_page(context, None, "truck-1", {"upload": video_id}))
         assert run_view.status.value == (
-            f"⚠ the link leads nowhere: this server does not have the upload {video_id} any more; upload it again."
+            f"⚠ the link cannot be opened: the upload {video_id} is no longer on this server; upload it again."
         )
-        assert clip_view.clip == bench.demos.find("truck-1")
+        assert clip_view.clip == context.bundled_videos.find("truck-1")
 
 
-def test_a_bundled_video_with_another_task_is_not_run_again_but_shown(bench: Bench) -> None:
-    bundled = bench.demos.find("truck-1")
-    done = run(bench, bundled, goal="something else")
-    page = handlers.open_page(bench, None, None, place_of_run(done))
+def test_a_bundled_video_with_another_task_is_not_run_again_but_shown(context: AppContext) -> None:
+    bundled = context.bundled_videos.find("truck-1")
+    done = run(context, bundled, goal="something else")
+    page = handlers.open_page(context, None, None, run_url_params(done))
     assert views(page)[0].goal == "something else"
     assert views(page)[2].live.run is done
-    own = run(bench, bundled, user_turns="3.5: What is next?")
-    buttons = views(handlers.open_page(bench, None, None, place_of_run(own)))[2]
+    own = run(context, bundled, user_turns="3.5: What is next?")
+    buttons = views(handlers.open_page(context, None, None, run_url_params(own)))[2]
     assert (buttons.live.run, buttons.live.linked_digest) == (None, own.digest), "it is run again"
 
 
 def test_a_saved_run_is_named_by_its_folder_and_one_that_is_gone_says_so(
-    bench: Bench, clip: Clip, tmp_path: Path
+    context: AppContext, clip: Clip, tmp_path: Path
 ) -> None:
     shutil.copy(clip.path, tmp_path / "a.mp4")
     other = replace(make_run(tmp_path), name="b")
@@ -100,14 +100,14 @@ def test_a_saved_run_is_named_by_its_folder_and_one_that_is_gone_says_so(
         jobs=Jobs(encode=count_letters, scoring=SCORING), splits={}, runs=tmp_path, work=work, takes_paths=True
     )
     for t, words in {"2": "there is no run 'a'", "inf": "t must be a time in seconds; got inf"}.items():
-        page = saved.open_linked(bench, batches, None, "truck-1", {**shown["place"], "t": t})
+        page = saved.open_linked(context, batches, None, "truck-1", {**shown["place"], "t": t})
         assert words in views(page)[1].status.value
         assert len(page) == 17
 
 
 def test_the_runs_used_longest_ago_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "MAX_FRAMES", 40)
-    recent, first = Recent(), make_run(tmp_path, text="own")
+    recent, first = RecentSessions(), make_run(tmp_path, text="own")
     runs = [replace(first, model_digest=str(number)) for number in range(3)]
     for kept in runs:
         recent.keep_run(replace(kept, task=replace(kept.task, goal="mine")))

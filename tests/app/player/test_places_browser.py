@@ -47,7 +47,7 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, addr
     page.reload()
     page.wait_for_selector("#reviewed_split", state="visible")
     page.get_by_role("tab", name="Player").click()
-    wait_for_status(page, "^foreign.mp4, 0:02, the run as it was")
+    wait_for_status(page, "^foreign.mp4, 0:02, the earlier run")
     assert page.input_value("#goal textarea") == "mine"
     page.go_back()
     wait_for_status(page, "^Done")

@@ -1,4 +1,4 @@
-"""What windows keep of their runs: within a budget, and no longer than the window is open."""
+"""Recordings stay within a memory budget and are released when their window closes."""
 
 import gc
 import time
@@ -14,42 +14,42 @@ from app.batch.context import Batches
 from app.batch.job_queue import Jobs
 from app.page import build_page
 from app.player import reruns
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.review_context import Desk
 from app.player.session.live_run import LiveRun
-from app.player.session.recordings import KeptRecordings
+from app.player.session.recordings import RecordingCache
 from app.reviews.store import open_store
 from engine.replay import Thresholds
 from eval.reports.scoring import ScoreSettings
 from eval.runs.worker import Work
-from tests.support.benches import make_bench, run_views
+from tests.support.benches import make_context, run_views
 from tests.support.browser import free_port
 from tests.support.fakes import count_letters
 from tests.support.page_http import TASK, PageClient
 
 
 @pytest.fixture(scope="module")
-def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return make_bench(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
 
 
-def ran(bench: Bench) -> LiveRun:
+def ran(context: AppContext) -> LiveRun:
     live = LiveRun()
-    list(run_views(bench, bench.demos.clips[0], live))
+    list(run_views(context, context.bundled_videos.clips[0], live))
     return live
 
 
-def exact(bench: Bench, live: LiveRun) -> list[tuple[Any, ...]]:
-    live.asked = Thresholds(speak=0.2, update=0.3)
-    list(reruns.rerun(bench, live))
+def exact(context: AppContext, live: LiveRun) -> list[tuple[Any, ...]]:
+    live.requested = Thresholds(speak=0.2, update=0.3)
+    list(reruns.rerun(context, live))
     assert live.run is not None
     return [(output.response, output.updates, dict(output.dst_state)) for output in live.run.outputs]
 
 
-def test_a_recording_counts_the_bytes_of_its_frames_and_its_cache(bench: Bench) -> None:
-    live = ran(replace(bench, recordings=KeptRecordings()))
+def test_a_recording_counts_the_bytes_of_its_frames_and_its_cache(context: AppContext) -> None:
+    live = ran(replace(context, recordings=RecordingCache()))
     assert live.recording is not None
-    model = bench.checkpoint.model
+    model = context.checkpoint.model
     frames = 12 * model.tokens_per_frame * model.feature_dim * 4
     cache = live.recording._cache
     assert cache is not None
@@ -58,13 +58,13 @@ def test_a_recording_counts_the_bytes_of_its_frames_and_its_cache(bench: Bench) 
     assert live.recording.num_bytes == frames + held
 
 
-def test_the_least_recently_used_recordings_are_given_up_and_results_stay_the_same(bench: Bench) -> None:
-    large = replace(bench, recordings=KeptRecordings())
+def test_the_least_recently_used_recordings_are_given_up_and_results_stay_the_same(context: AppContext) -> None:
+    large = replace(context, recordings=RecordingCache())
     one = ran(large)
     size = large.recordings.num_bytes
     exact(large, one)
     budget = large.recordings.num_bytes + size + size // 2
-    small = replace(bench, recordings=KeptRecordings(budget))
+    small = replace(context, recordings=RecordingCache(budget))
     first, second = ran(small), ran(small)
     exact(small, first)  # used last
     third = ran(small)
@@ -73,15 +73,15 @@ def test_the_least_recently_used_recordings_are_given_up_and_results_stay_the_sa
     assert exact(small, second) == exact(small, first) == exact(small, third)
 
 
-def test_a_recording_larger_than_the_budget_is_not_kept(bench: Bench) -> None:
-    small = replace(bench, recordings=KeptRecordings(10))
+def test_a_recording_larger_than_the_budget_is_not_kept(context: AppContext) -> None:
+    small = replace(context, recordings=RecordingCache(10))
     live = ran(small)
     assert (live.recording, small.recordings.num_bytes) == (None, 0)
-    assert exact(small, live) == exact(bench, ran(bench))
+    assert exact(small, live) == exact(context, ran(context))
 
 
-def test_a_window_that_is_gone_or_closed_keeps_nothing(bench: Bench) -> None:
-    own = replace(bench, recordings=KeptRecordings())
+def test_a_window_that_is_gone_or_closed_keeps_nothing(context: AppContext) -> None:
+    own = replace(context, recordings=RecordingCache())
     live = ran(own)
     size = own.recordings.num_bytes
     other = ran(own)
@@ -94,9 +94,9 @@ def test_a_window_that_is_gone_or_closed_keeps_nothing(bench: Bench) -> None:
 
 
 @pytest.fixture
-def window(bench: Bench, tmp_path: Path) -> Iterator[tuple[PageClient, Bench]]:
+def window(context: AppContext, tmp_path: Path) -> Iterator[tuple[PageClient, AppContext]]:
     """Serve the page in this process, and open a window."""
-    own = replace(bench, recordings=KeptRecordings())
+    own = replace(context, recordings=RecordingCache())
     jobs = Jobs(encode=count_letters, scoring=ScoreSettings(text_encoder="letters"))
     batches = Batches(jobs=jobs, splits={}, runs=tmp_path, work=Work(checkpoint="none"), takes_paths=False)
     port = free_port()
@@ -108,8 +108,8 @@ def window(bench: Bench, tmp_path: Path) -> Iterator[tuple[PageClient, Bench]]:
 
 
 @pytest.mark.filterwarnings("ignore")  # Gradio's, whose queue runs in this process here
-def test_a_closed_window_gives_its_recording_up(window: tuple[PageClient, Bench]) -> None:
-    client, bench = window
+def test_a_closed_window_gives_its_recording_up(window: tuple[PageClient, AppContext]) -> None:
+    client, context = window
     chosen = client.find_event("chosen", "select")
     begun = client.find_event("run", "click")
     streams = next(event for event in client.events() if event["trigger_after"] == begun["id"])
@@ -119,8 +119,8 @@ def test_a_closed_window_gives_its_recording_up(window: tuple[PageClient, Bench]
         client.run(chosen["id"], [None, "truck-1"])
         client.run(begun["id"], client.inputs(begun, **TASK))
         client.run(streams["id"], client.inputs(streams, **TASK))
-        assert bench.recordings.num_bytes > 0
+        assert context.recordings.num_bytes > 0
     until = time.monotonic() + 60
-    while bench.recordings.num_bytes and time.monotonic() < until:
+    while context.recordings.num_bytes and time.monotonic() < until:
         time.sleep(0.1)
-    assert bench.recordings.num_bytes == 0
+    assert context.recordings.num_bytes == 0

@@ -1,4 +1,4 @@
-"""References that a user brings along to an upload, as one window sees them."""
+"""References that a user adds to an upload, in one window."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.player import handlers
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.review_context import Desk
 from app.player.session import references
 from app.player.session.live_run import LiveRun
@@ -19,12 +19,12 @@ from app.player.views import Buttons, ClipView, RunView
 from app.review_tab.api import Answer, answer
 from app.reviews.history import read_review
 from app.reviews.store import open_store
-from app.videos import Clip, Demos, read_demos
+from app.videos import BundledVideos, Clip, read_bundled_videos
 from eval.annotations.corrections import Correction, name_turns
 from eval.data.loading import read_samples
 from eval.data.samples import Sample
 from eval.data.writers import write_samples
-from tests.support.benches import make_bench, open_upload, run_views, views
+from tests.support.benches import make_context, open_upload, run_views, views
 from tests.support.fakes import anybody
 from tests.support.paths import SHARED
 
@@ -33,16 +33,16 @@ PUBLISHED = SHARED / "data" / "proassist_dialogues.jsonl"
 
 
 @pytest.fixture(scope="module")
-def bench(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    bench = make_bench(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
-    return replace(bench, limits="It knows drawings only.")
+def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    context = make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+    return replace(context, model_warning="It knows drawings only.")
 
 
 @pytest.fixture
-def clip(bench: Bench, demo_manifest: Path, tmp_path: Path) -> Clip:
+def clip(context: AppContext, demo_manifest: Path, tmp_path: Path) -> Clip:
     """Upload a video of 6 s as ``mine.mp4``."""
     path = Path(shutil.copy(demo_manifest.parent / "truck-1.mp4", tmp_path / "mine.mp4"))
-    clip_view, run_view, _ = views(open_upload(bench, path))
+    clip_view, run_view, _ = views(open_upload(context, path))
     assert run_view.status.value.endswith("press Run. It knows drawings only.")
     assert clip_view.clip is not None
     return clip_view.clip
@@ -54,13 +54,13 @@ def sample(demo_manifest: Path) -> Sample:
 
 
 @pytest.fixture
-def take(bench: Bench) -> Take:
-    return lambda clip, path: views(handlers.take_reference(bench, None, clip, str(path) if path else None))
+def take(context: AppContext) -> Take:
+    return lambda clip, path: views(handlers.set_reference(context, None, clip, str(path) if path else None))
 
 
 @pytest.mark.parametrize("form", ["manifest", "dst", "proassist"])
 def test_an_upload_is_scored_against_a_reference_in_any_form(
-    take: Take, bench: Bench, clip: Clip, sample: Sample, tmp_path: Path, form: Any
+    take: Take, context: AppContext, clip: Clip, sample: Sample, tmp_path: Path, form: Any
 ) -> None:
     turns = tuple(replace(turn, time_s=int(turn.time_s * 2) / 2) for turn in sample.turns)
     own = replace(sample, turns=turns, fps=4.0, num_frames=24)
@@ -74,7 +74,7 @@ def test_an_upload_is_scored_against_a_reference_in_any_form(
     assert taken is not None
     assert (taken.fps, taken.num_frames, taken.path) == (4.0, 24, clip.path)
     boxes = {"goal": clip_view.goal, "steps": clip_view.steps, "user_turns": clip_view.user_turns}
-    last = list(run_views(bench, taken, LiveRun(), **boxes))[-1]
+    last = list(run_views(context, taken, LiveRun(), **boxes))[-1]
     assert last.status.value.startswith("Done: 24 frames")
     assert last.status.value.endswith("It knows drawings only.")
     assert "Response F1" in last.scores
@@ -100,14 +100,14 @@ def test_of_several_records_the_one_of_the_upload_is_taken_and_its_video_is_not_
 
 
 def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does_not_fit(
-    take: Take, bench: Bench, clip: Clip, sample: Sample, tmp_path: Path
+    take: Take, context: AppContext, clip: Clip, sample: Sample, tmp_path: Path
 ) -> None:
     def ask(shown: Clip | None, *actions: dict[str, Any]) -> Answer:
-        """Ask as a window that shows an upload does."""
+        """Send the review request of a window that shows an upload."""
         assert shown is not None
         reference = digest_reference(shown)
-        asked = {"video_id": shown.video_id, "reviewer": "ann", "is_blind": False, "has_layer": None}
-        return answer(desk, {**asked, "reference": reference, "actions": actions}, request=anybody())
+        requested = {"video_id": shown.video_id, "reviewer": "ann", "is_blind": False, "has_layer": None}
+        return answer(desk, {**requested, "reference": reference, "actions": actions}, request=anybody())
 
     name = name_turns(sample.turns)[0]
     given = Correction(reviewer="ann", kind="text", turn=name, text="Begin.")
@@ -118,7 +118,7 @@ def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does
     }
     write_samples(tmp_path / "own.json", [sample], form="manifest")
     with open_store(tmp_path / "reviews.sqlite") as store:
-        desk = Desk(store=store, splits={}, recent=bench.recent)
+        desk = Desk(store=store, splits={}, recent=context.recent)
         assert ask(clip, action)["refused"] == {"a": "this video has no reference to correct"}
         taken = take(clip, tmp_path / "own.json")[0].clip
         reply = ask(taken, action)
@@ -146,7 +146,7 @@ def test_a_reference_that_is_longer_than_the_upload_is_asked_about(
     write_samples(tmp_path / "own.json", [replace(sample, num_frames=60)], form="manifest")
     said = take(clip, tmp_path / "own.json")[1].status.value
     assert said.startswith("⚠ mine.mp4, 0:06")
-    assert said.endswith("They are of a video of 0:30: is this the right one?")
+    assert said.endswith("The reference covers a video of 0:30. Is this the right file?")
 
 
 @pytest.mark.parametrize(
@@ -179,23 +179,25 @@ def test_a_file_that_is_too_large_is_not_read(
     assert "own.json: has 2 MiB, more than the limit of 1 MiB" in take(clip, tmp_path / "own.json")[1].status.value
 
 
-def test_a_reference_without_an_upload_says_where_it_belongs(take: Take, bench: Bench, tmp_path: Path) -> None:
-    for clip in (None, bench.demos.clips[0]):
+def test_a_reference_without_an_upload_says_where_it_belongs(take: Take, context: AppContext, tmp_path: Path) -> None:
+    for clip in (None, context.bundled_videos.clips[0]):
         assert "upload a video first" in take(clip, tmp_path / "own.json")[1].status.value
 
 
 def test_the_page_begins_with_the_video_that_the_data_call_hardest(demo_manifest: Path, tmp_path: Path) -> None:
     content = json.loads(demo_manifest.read_text(encoding="utf-8"))
-    assert read_demos(demo_manifest).hardest == read_demos(demo_manifest).clips[0], "nothing is called hard"
+    assert read_bundled_videos(demo_manifest).hardest == read_bundled_videos(demo_manifest).clips[0], (
+        "nothing is called hard"
+    )
     for video, num_hard in zip(content["videos"], (1, 2), strict=True):
         video["video_path"] = str(demo_manifest.parent / video["video_path"])
         for turn in video["turns"][:num_hard]:
             turn["cause"] = "light"
     (tmp_path / "test.json").write_text(json.dumps(content), encoding="utf-8")
-    hardest = read_demos(tmp_path / "test.json").hardest
+    hardest = read_bundled_videos(tmp_path / "test.json").hardest
     assert hardest is not None
     assert hardest.name == "truck-2"
-    assert Demos(clips=()).hardest is None
+    assert BundledVideos(clips=()).hardest is None
 
 
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="no published dialogues beside the repository")

@@ -1,4 +1,4 @@
-"""A key judges the event that was selected: a failure, a row of the transcript, or a mark in a lane."""
+"""A verdict key applies to the selected event: a failure, a transcript row, or a mark in a lane."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from app.player.payload import pack_run
 from app.player.session.run import Run
 from app.reviews.events import name_events
 from app.reviews.store import ReviewStore, open_store
-from app.videos import clip_of
+from app.videos import sample_clip
 from engine.config import StreamConfig
 from engine.loading import load_model
 from engine.model.frame_encoder import encode
@@ -60,7 +60,7 @@ def store(folder: Path) -> Iterator[ReviewStore]:
 
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Stream bundled videos and write them as the player shows them."""
+    """Stream bundled videos and write their player payloads."""
     folder = tmp_path_factory.mktemp("bundled")
     checkpoint, encoder = load_model(ASSETS / "checkpoint", device="cpu"), load_encoder()
     samples = {sample.video_id: sample for sample in read_samples(ASSETS / "demo" / "test.json")}
@@ -70,7 +70,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.mp4").symlink_to(sample.video_path.resolve())
         frames = encode(checkpoint, read_frames(sample.video_path, fps=sample.fps))
         outputs = tuple(Streamer(checkpoint, StreamConfig(lookahead=16)).run(frames, task_of(sample)))
-        clip = clip_of(sample, sample.video_path, is_bundled=True)
+        clip = sample_clip(sample, sample.video_path, is_bundled=True)
         run = Run(clip=clip, task=task_of(sample), config=StreamConfig(), outputs=outputs, is_finished=True)
         judged = judge_video(sample, outputs, encode=encoder.encode)
         events = name_events(name, outputs=outputs, references=name_turns(sample.turns), judged=judged)
@@ -101,7 +101,7 @@ def keys_of_failures(pack: dict[str, Any]) -> list[str]:
 
 
 def wait_for(page: Page, condition: str) -> dict[str, Any]:
-    """Wait until what the player says of itself, ``seen``, fulfils a condition."""
+    """Wait until the player's state ``seen`` satisfies a condition."""
     page.wait_for_function(f"(() => {{ const seen = document.querySelector('.ss').inspect(); return {condition}; }})()")
     return inspect(page)
 
@@ -120,7 +120,7 @@ def check_failures(page: Page, pack: dict[str, Any]) -> None:
 
 
 def check_rows(page: Page, store: ReviewStore, *, tabs: Sequence[str] = ("rows",)) -> None:
-    """Click every row, then give a verdict: it must be kept of the row's event."""
+    """Click every row and give a verdict: it must be stored for the row's event."""
     judged = list[str]()
     for number in range(page.locator(".ss-row").count()):
         page.click("[data-tab=rows]")
@@ -143,7 +143,7 @@ def check_rows(page: Page, store: ReviewStore, *, tabs: Sequence[str] = ("rows",
 
 
 def point(page: Page, lane: str, time_s: float, *, below: float) -> tuple[float, float]:
-    """Return where a time of a lane is on the screen, ``below`` pixels from the lane's top."""
+    """Return the screen position of a time in a lane, ``below`` pixels from the lane's top."""
     box, seen = page.locator(".ss-canvas").bounding_box(), inspect(page)
     assert box is not None
     row = [row for row in seen["rows"] if lane in (row["kind"], row.get("name"))][-1]

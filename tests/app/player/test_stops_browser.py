@@ -1,4 +1,4 @@
-"""N stops at the chosen kinds; a reference alone shows no model; a message goes with the judgement that it is about."""
+"""N stops at the chosen kinds of failures; a reference alone shows no model; messages disappear with their verdict."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,7 +27,7 @@ LOW_CHIP = ".ss-kind[data-kind='low similarity']"
 
 
 def encode_oddly(texts: list[str]) -> np.ndarray:
-    """Encode texts so that what the run says for the wheel has similarity 0.58, for the roof 0.796, else 0 or 1."""
+    """Encode texts so that the similarity is 0.58 for the wheel, 0.796 for the roof, and otherwise 0 or 1."""
     known = {WHEEL: 0, "Boat": 0, ROOF: 1, "Rooftop": 1, "Careful! ": 2}
     vectors = np.zeros((len(texts), 6))
     for number, text in enumerate(texts):
@@ -38,7 +38,7 @@ def encode_oddly(texts: list[str]) -> np.ndarray:
 
 
 def make_low_run(folder: Path) -> Run:
-    """Make the run of ``make_run`` in which a boat stands for the wheel, in time, and a rooftop for the roof, late."""
+    """Return the run of ``make_run`` with a boat for the wheel, on time, and a rooftop for the roof, late."""
     said = {2: "Boat", 11: "Rooftop"}
     run = make_run(folder)
     outputs = [replace(output, response=said.get(output.frame_index, output.response)) for output in run.outputs]
@@ -87,7 +87,7 @@ def show(page: Page, name: str) -> None:
 
 
 def visit_all(page: Page) -> list[tuple[str, float]]:
-    """Press Home, then N until nothing comes after; return the kinds that were shown, each with its time."""
+    """Press Home, then N until the last failure; return the kinds with their times."""
     page.keyboard.press("Home")
     page.wait_for_function("document.querySelector('.ss').inspect().time === 0")
     visited = list[tuple[str, float]]()
@@ -105,7 +105,7 @@ def visit_all(page: Page) -> list[tuple[str, float]]:
 
 
 def painted_texts(page: Page) -> list[str]:
-    """Return the texts on the canvases once everything is drawn again."""
+    """Return the texts on the canvases after a redraw."""
     texts: list[str] = page.evaluate("""new Promise((done) => {
         const drawn = [], pen = CanvasRenderingContext2D.prototype, fillText = pen.fillText;
         pen.fillText = function (text, ...more) { drawn.push(text); return fillText.call(this, text, ...more); };
@@ -116,7 +116,7 @@ def painted_texts(page: Page) -> list[str]:
 
 
 def hover(page: Page, row: dict[str, Any], *, below: float) -> str:
-    """Put the mouse into a lane, at the middle of its time; return the tooltip."""
+    """Move the mouse to the middle of a lane; return the tooltip."""
     box = page.locator(".ss-canvas").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + row["top"] + below)

@@ -1,4 +1,4 @@
-"""At rest the sliders, the lanes, the scores, the status and the run agree, no matter how the thresholds were moved."""
+"""Once idle, the sliders, lanes, scores, status line and run agree, however the thresholds were changed."""
 
 import json
 import random
@@ -23,7 +23,7 @@ pytestmark = NEEDS_CHROMIUM
 
 @pytest.fixture(scope="module")
 def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve a page with a run of its own checkpoint and one of another."""
+    """Serve a page with a run of its own checkpoint and a run of a different one."""
     runs = tmp_path_factory.mktemp("runs")
     run_to_end(demo_manifest, work_of(tiny_folder), runs / "own", devices="cpu:1")
     shutil.copytree(runs / "own", runs / "foreign")
@@ -85,7 +85,7 @@ def sliders(page: Page) -> dict[str, float]:
 
 
 def wait_for_rest(page: Page, expected: dict[str, float] | None = None) -> dict[str, Any]:
-    """Wait until nothing is moved, asked for or run; check that all parts agree; return what the player shows."""
+    """Wait until the page is idle, check that all parts agree, and return the player's state."""
     rest = page.wait_for_function(
         """([status, expected]) => {
             const said = document.querySelector(status).textContent, seen = document.querySelector('.ss').inspect();
@@ -104,14 +104,14 @@ def wait_for_rest(page: Page, expected: dict[str, float] | None = None) -> dict[
 
 
 def shown(page: Page) -> dict[str, Any]:
-    """Return what depends on the run: decisions, failures, the transcript and the scores."""
+    """Return the parts of the page that depend on the run: decisions, failures, transcript and scores."""
     kinds = page.evaluate("[...document.querySelectorAll('.ss-kind')].map((chip) => chip.textContent)")
     scores = page.locator("#scores .score").all_inner_texts()
     return {"counts": inspect(page)["counts"], "kinds": kinds, "rows": rows(page), "scores": scores}
 
 
 def check_against_a_fresh_run(page: Page, browser: Browser, address: str) -> None:
-    """Compare what is shown with a new run of the same video at the thresholds of the sliders."""
+    """Compare the display with a new run of the same video at the thresholds of the sliders."""
     seen = inspect(page)
     values = sliders(page)
     fresh = browser.new_page(viewport={"width": 1440, "height": 900})
@@ -180,7 +180,7 @@ def test_a_saved_run_of_another_checkpoint_keeps_its_thresholds(page: Page) -> N
     page.wait_for_function("document.querySelector('.ss').inspect().video === 'truck-1'")
     wait_for_rest(page, {"speak": 0.5, "update": 0.5})
     type_threshold(page, "speak", 0.2)
-    wait_for_status(page, "another checkpoint than the page's, .* It keeps speak 0.5, update 0.5")
+    wait_for_status(page, "a different checkpoint .* It keeps speak 0.5, update 0.5")
     wait_for_rest(page, {"speak": 0.5, "update": 0.5})
     drag_line(page, "update", 0.9)
     wait_for_rest(page, {"speak": 0.5, "update": 0.5})
@@ -259,7 +259,7 @@ def test_a_threshold_is_shown_with_all_its_digits_and_only_a_hand_rounds_it(
 
 
 def retype(page: Page, box: str, text: str) -> None:
-    """Type into the box of a threshold as a hand does, key by key."""
+    """Type into the number box of a threshold, key by key."""
     page.click(f"#{box} input[type=number]", click_count=3)
     expect(page.locator(f"#{box} input[type=number]")).to_be_focused()
     page.keyboard.press("Delete")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.formatting import clock, sentence, shorten_ids
+from app.formatting import as_sentence, format_clock, shorten_ids
 from app.player.payload import pack_run
 from app.player.session.run import Run, judge_updates
 from app.videos import Clip
@@ -40,7 +40,7 @@ def output(
 
 @pytest.fixture
 def run() -> Run:
-    """Four frames at 2 fps: S1 starts one frame late, a malformed text and an illegal update follow."""
+    """Return four frames at 2 fps: S1 starts one frame late, followed by a malformed and an illegal update."""
     turns = (
         Turn(time_s=0.5, role="update", text="S1->start"),
         Turn(time_s=1.0, role="user", text="What is next?"),
@@ -72,13 +72,13 @@ def run() -> Run:
 
 
 def test_times_are_written_in_minutes() -> None:
-    assert [clock(time_s) for time_s in (0, 59.4, 59.96, 600)] == ["0:00", "0:59", "1:00", "10:00"]
-    assert [clock(time_s, digits=1) for time_s in (0.5, 59.96, 754.2)] == ["0:00.5", "1:00.0", "12:34.2"]
+    assert [format_clock(time_s) for time_s in (0, 59.4, 59.96, 600)] == ["0:00", "0:59", "1:00", "10:00"]
+    assert [format_clock(time_s, digits=1) for time_s in (0.5, 59.96, 754.2)] == ["0:00.5", "1:00.0", "12:34.2"]
 
 
 def test_sentences_name_the_file_not_its_place() -> None:
-    assert sentence("/tmp/gradio/x/a b.mp4: it is empty") == "a b.mp4: it is empty."
-    assert sentence("step ids must differ: S1, S1.") == "step ids must differ: S1, S1."
+    assert as_sentence("/tmp/gradio/x/a b.mp4: it is empty") == "a b.mp4: it is empty."
+    assert as_sentence("step ids must differ: S1, S1.") == "step ids must differ: S1, S1."
 
 
 def test_updates_are_judged_against_the_state_they_met(run: Run) -> None:

@@ -19,7 +19,7 @@ from app.batch.context import Batches
 from app.batch.job_queue import Jobs
 from app.exports.__main__ import main as export
 from app.identity import read_users
-from app.player.context import Bench
+from app.player.context import AppContext
 from app.player.review_context import Desk
 from app.player.views import Buttons, ClipView, RunView
 from app.review_tab import handlers
@@ -29,13 +29,13 @@ from app.review_tab.request import UNSPLIT, Asked
 from app.reviews.actions import Action, Event, Moment, Verdict
 from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.store import open_store
-from app.videos import clip_of, read_splits
+from app.videos import read_splits, sample_clip
 from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.loading import read_samples
 from eval.metrics.failures import judge_video
 from eval.runs.folder import RunFolder, write_settings
 from tests.support.batches import SCORING, no_java, work_of
-from tests.support.benches import make_bench
+from tests.support.benches import make_context
 from tests.support.browser import free_port
 from tests.support.desks import HOSTILE, Reviewed, clicked_by, write_reviewed
 from tests.support.fakes import count_letters
@@ -64,8 +64,8 @@ def desk(reviewed: Reviewed, batches: Batches) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def bench(reviewed: Reviewed, tiny_folder: Path, tmp_path: Path) -> Bench:
-    return make_bench(tiny_folder, reviewed.split, tmp_path)
+def context(reviewed: Reviewed, tiny_folder: Path, tmp_path: Path) -> AppContext:
+    return make_context(tiny_folder, reviewed.split, tmp_path)
 
 
 def asked(**changes: Any) -> Asked:
@@ -154,7 +154,7 @@ def test_what_was_judged_besides_counts_as_an_event_of_its_video(batches: Batche
 
 
 def test_what_is_said_of_uploads_is_shown_and_exported(
-    bench: Bench, batches: Batches, desk: Desk, tmp_path: Path
+    context: AppContext, batches: Batches, desk: Desk, tmp_path: Path
 ) -> None:
     upload = Event(video_id="mine.mp4 0123abcd", kind="generated", role="assistant", time_s=1.0, text="Hi.")
     told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "missed")]
@@ -167,7 +167,7 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
     assert HOSTILE not in words(view)
     assert figures(view.agreement, "all verdicts").startswith("1 0.000 ")
     with pytest.warns(UserWarning, match="has no video in its split"):  # it is gone with its window
-        handlers.open_event(bench, batches, desk, None, question, clicked(*view.to_settle[0]))
+        handlers.open_event(context, batches, desk, None, question, clicked(*view.to_settle[0]))
     for content in TABLES:
         if not content.endswith("dataset"):
             said, button = write(batches, desk, question, content, [], [])
@@ -187,7 +187,7 @@ def test_corrections_of_uploads_are_shown_and_exported_where_the_page_has_their_
 ) -> None:
     sample = batches.splits["test"].samples[0]
     clip = replace(
-        clip_of(sample, sample.video_path or Path(), is_bundled=False), name="mine.mp4", content_digest="0123abcd"
+        sample_clip(sample, sample.video_path or Path(), is_bundled=False), name="mine.mp4", content_digest="0123abcd"
     )
     own = replace(sample, video_id=clip.video_id, video_path=None)
     desk.recent.keep_clip(replace(clip, sample=own))
@@ -277,8 +277,10 @@ def clicked(*cells: Any) -> Any:
     return SimpleNamespace(row_value=list(cells))
 
 
-def test_what_is_to_be_settled_opens_in_the_player_at_its_time(bench: Bench, batches: Batches, desk: Desk) -> None:
-    page = handlers.open_event(bench, batches, desk, None, asked(), clicked("v0", 2.0))
+def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
+    context: AppContext, batches: Batches, desk: Desk
+) -> None:
+    page = handlers.open_event(context, batches, desk, None, asked(), clicked("v0", 2.0))
     clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
     shown = json.loads(run_view.player)
     assert (shown["name"], shown["open_at"], shown["turns"], len(shown["references"])) == ("v0", 2.0, [], 5)
@@ -286,28 +288,34 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(bench: Bench, bat
     assert len(shown["events"]) == 5
     shown_bytes = Path(clip_view.video).read_bytes()
     assert (clip_view.chosen, buttons.live) == ("v0", None)
-    assert shown_bytes == bench.demos.find("v0").path.read_bytes()
+    assert shown_bytes == context.bundled_videos.find("v0").path.read_bytes()
     assert page[16].selected == "player"
     for row in handlers.show(batches, desk, asked()).to_settle:  # two of them at one time
-        page = handlers.open_event(bench, batches, desk, None, asked(), clicked(*row))
+        page = handlers.open_event(context, batches, desk, None, asked(), clicked(*row))
         shown = json.loads(page[9])
         events = {event["key"]: event["text"] for event in shown["events"]}
         assert shown["open_event"] is not None
         assert events.get(shown["open_event"], "Something older.") == row[4]
-        page = handlers.open_event(bench, batches, desk, None, asked(run="a"), clicked(*row))
+        page = handlers.open_event(context, batches, desk, None, asked(run="a"), clicked(*row))
         assert json.loads(page[9])["open_event"] == shown["open_event"]
-    page = handlers.open_event(bench, batches, desk, None, asked(run="a"), clicked("v0", 2.0))
+    page = handlers.open_event(context, batches, desk, None, asked(run="a"), clicked("v0", 2.0))
     shown = json.loads(page[9])
     assert (shown["run_name"], shown["open_at"]) == ("a", 2.0)
-    assert json.loads(handlers.open_video(bench, batches, desk, None, asked(run="a"), clicked("v2", 5))[9])["run_name"]
-    assert json.loads(handlers.open_video(bench, batches, desk, None, asked(), clicked(HOSTILE))[9])["name"] == HOSTILE
+    assert json.loads(handlers.open_video(context, batches, desk, None, asked(run="a"), clicked("v2", 5))[9])[
+        "run_name"
+    ]
+    assert (
+        json.loads(handlers.open_video(context, batches, desk, None, asked(), clicked(HOSTILE))[9])["name"] == HOSTILE
+    )
     with pytest.warns(UserWarning, match="has no video"):  # what the page shows as a notice
-        page = handlers.open_event(bench, batches, desk, None, asked(), clicked("nothing", 0.0))
+        page = handlers.open_event(context, batches, desk, None, asked(), clicked("nothing", 0.0))
     assert all(value == gr.skip() for value in page)
 
 
-def test_without_a_chosen_run_the_one_that_was_judged_is_opened(bench: Bench, batches: Batches, desk: Desk) -> None:
-    digest = saved.read_saved(bench, batches, "a", "v0").digest
+def test_without_a_chosen_run_the_one_that_was_judged_is_opened(
+    context: AppContext, batches: Batches, desk: Desk
+) -> None:
+    digest = saved.read_saved(context, batches, "a", "v0").digest
     event = Event(video_id="v0", kind="generated", role="assistant", time_s=1.0, text="Let's go.")
     told: list[tuple[str, Verdict]] = [("ann", "correct"), ("bob", "false alarm")]
     for who, verdict in told:
@@ -315,7 +323,7 @@ def test_without_a_chosen_run_the_one_that_was_judged_is_opened(bench: Bench, ba
         desk.store.append(
             Action(kind="verdict", reviewer=who, video_id="v0", event=event, verdict=verdict, moment=moment)
         )
-    page = handlers.open_event(bench, batches, desk, None, asked(), clicked("v0", 1.0))
+    page = handlers.open_event(context, batches, desk, None, asked(), clicked("v0", 1.0))
     assert (json.loads(page[9])["run_name"], json.loads(page[9])["open_at"]) == ("a", 1.0)
 
 
@@ -429,12 +437,12 @@ def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"ann:secret\nsecret\n", "line 2 is not written name:password"),
+        (b"ann:secret\nsecret\n", "line 2 is not of the form name:password"),
         (b":secret\n", "line 1 is not"),
         (b"ann:\n", "line 1 is not"),
         (b"ann :secret\n", "line 1 is not"),
-        (b"ann:secret\nann:secret2\n", "line 2 names somebody for a second time"),
-        (b"\n", "names nobody"),
+        (b"ann:secret\nann:secret2\n", "line 2 repeats a name"),
+        (b"\n", "has no users"),
         (b"ann:secret\xff\n", "no text in UTF-8"),
     ],
 )

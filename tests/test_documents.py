@@ -1,0 +1,265 @@
+"""The documents are true: commands parse, links and names resolve, and the examples of the README run."""
+
+import argparse
+import ast
+import importlib
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.paths import ROOT
+
+README = ROOT / "README.md"
+DOCUMENTS = (README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "assets/checkpoint/README.md")
+MOST_README_LINES = 120
+PROGRAMS = ("app", "app.exports", "assets", "engine", "eval")
+OTHER_OPTIONS = {"--form", "--live", "--rows", "--without"}  # old names, in the changelog alone
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_PACKAGES = "app|assets|benchmarks|docs|engine|eval|tests"
+_PATH = re.compile(rf"(?:{_PACKAGES})/[\w./-]*")
+_DOTTED = re.compile(rf"(?:{_PACKAGES})(?:\.\w+)+")
+_RUN = re.compile(r"(?:\.venv/bin/)?python -m ([\w.]+)")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command line of a document."""
+
+    document: Path
+    words: tuple[str, ...]
+
+
+class ParsedError(Exception):
+    """A program has parsed its command line, and stops before it does anything."""
+
+
+def _name(value: object) -> str:
+    if isinstance(value, Command):
+        return f"{value.document.name}: {' '.join(value.words)}"
+    return str(value.relative_to(ROOT)) if isinstance(value, Path) else str(value)
+
+
+def _blocks(document: Path, language: str) -> list[str]:
+    return [text for found, text in _FENCE.findall(document.read_text(encoding="utf-8")) if found == language]
+
+
+def _commands(document: Path) -> Iterator[Command]:
+    """Yield the command lines of the shell blocks; a backslash joins lines, ``#`` begins a comment."""
+    for block in _blocks(document, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            if words := shlex.split(line, comments=True):
+                yield Command(document=document, words=tuple(words))
+
+
+def _prose(document: Path) -> str:
+    return _FENCE.sub("", document.read_text(encoding="utf-8"))
+
+
+def _code(document: Path) -> list[str]:
+    return _CODE.findall(_prose(document))
+
+
+def _anchors(document: Path) -> set[str]:
+    """Return the anchors of the headings, as GitHub makes them."""
+    titles = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in _HEADING.findall(_prose(document))]
+    slugs = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+    return {slug if (number := slugs[:i].count(slug)) == 0 else f"{slug}-{number}" for i, slug in enumerate(slugs)}
+
+
+def _parse(module: str, arguments: tuple[str, ...], patch: pytest.MonkeyPatch) -> argparse.ArgumentParser:
+    """Parse arguments as ``python -m module`` would, and return the parser. Exits as argparse does for wrong ones."""
+    parsers: list[argparse.ArgumentParser] = []
+    parse_args = argparse.ArgumentParser.parse_args
+
+    def stop(parser: argparse.ArgumentParser, args: Any = None, namespace: Any = None) -> None:
+        parsers.append(parser)
+        parse_args(parser, args, namespace)
+        raise ParsedError
+
+    patch.setattr(sys, "argv", [module, *arguments])
+    patch.setattr(argparse.ArgumentParser, "parse_args", stop)
+    main = importlib.import_module(f"{module}.__main__").main
+    with pytest.raises(ParsedError):
+        main()
+    return parsers[0]
+
+
+def _options(parser: argparse.ArgumentParser) -> set[str]:
+    """Return the long options of a parser and of its sub-commands."""
+    options: set[str] = set()
+    for action in parser._actions:
+        options.update(option for option in action.option_strings if option.startswith("--"))
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                options |= _options(command)
+    return options
+
+
+def _resolve(name: str) -> None:
+    """Import the module that a dotted name begins with, and look up the rest. Raises where that fails."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        module = ".".join(parts[:length])
+        if (length == 1 or _find(".".join(parts[: length - 1]))) and _find(module):
+            value: Any = importlib.import_module(module)
+            for part in parts[length:]:
+                value = getattr(value, part)
+            return
+    raise ModuleNotFoundError(name)
+
+
+@cache
+def _find(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent is a module, not a package
+        return False
+
+
+def _inline_commands(document: Path) -> Iterator[Command]:
+    """Yield the command lines that stand in the text whole."""
+    for text in _code(document):
+        if text.startswith(".venv/bin/python -m "):
+            yield Command(document=document, words=tuple(shlex.split(text)))
+
+
+COMMANDS = [command for document in DOCUMENTS for command in (*_commands(document), *_inline_commands(document))]
+RUNS = [command for command in COMMANDS if command.words[:2] == (".venv/bin/python", "-m")]
+PROGRAM_RUNS = [command for command in RUNS if command.words[2] in PROGRAMS]
+EXAMPLES = [
+    pytest.param(document, text, id=f"{document.name}-{number}")
+    for document in DOCUMENTS
+    for number, text in enumerate(_blocks(document, "python"), start=1)
+]
+
+
+def test_the_readme_fits_on_two_screens() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= MOST_README_LINES
+
+
+def test_every_command_is_of_a_kind_that_is_checked() -> None:
+    assert len(COMMANDS) > 20
+    assert [c.words for c in COMMANDS if c.words[0] != "make" and c not in RUNS] == []
+
+
+@pytest.mark.parametrize("command", PROGRAM_RUNS, ids=_name)
+def test_a_command_parses(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    _parse(command.words[2], command.words[3:], monkeypatch)
+
+
+@pytest.mark.parametrize("command", [c for c in RUNS if c not in PROGRAM_RUNS], ids=_name)
+def test_another_program_exists_with_its_options(command: Command, pytestconfig: pytest.Config) -> None:
+    module, arguments = command.words[2], command.words[3:]
+    assert _find(module)
+    if module == "pytest":
+        markers = {line.partition(":")[0] for line in pytestconfig.getini("markers")}
+        chosen = {word for flag, word in pairwise(arguments) if flag == "-m"}
+        assert chosen <= markers
+    else:
+        source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        assert [word for word in arguments if word.startswith("-") and word not in source] == []
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.words[0] == "make"], ids=_name)
+def test_a_target_of_make_exists(command: Command) -> None:
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
+    assert all(any(rule.startswith(f"{target}:") for rule in rules) for target in command.words[1:])
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=_name)
+def test_a_command_reads_files_that_exist(command: Command) -> None:
+    assert [word for word in command.words if _PATH.fullmatch(word) and not (ROOT / word).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_links_and_anchors_resolve(document: Path) -> None:
+    broken = []
+    for link in _LINK.findall(_prose(document)):
+        if re.match(r"https?://", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_files_and_modules_in_the_text_exist(document: Path) -> None:
+    code = _code(document)
+    paths = [path for text in code for path in _PATH.findall(text) if _PATH.match(text) or " " in text]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [module for text in code for module in _RUN.findall(text) if not _find(module)] == []
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert [name for text in code for name in re.findall(r"\.\[(\w+)\]", text) if name not in extras] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_names_of_the_packages_in_the_text_resolve(document: Path) -> None:
+    for name in {text for text in _code(document) if _DOTTED.fullmatch(text) and not (ROOT / text).exists()}:
+        _resolve(name)
+
+
+def test_options_in_the_text_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = set()
+    for program in PROGRAMS:
+        with monkeypatch.context() as patch:
+            patch.setattr(argparse.ArgumentParser, "error", lambda *_: None)
+            known |= _options(_parse(program, (), patch))
+    for document in DOCUMENTS:
+        named = {option for text in _code(document) for option in _OPTION.findall(text)}
+        allowed = known | (OTHER_OPTIONS if document.name == "CHANGELOG.md" else set())
+        assert named - allowed == set(), document.name
+
+
+@pytest.mark.parametrize(("document", "text"), EXAMPLES)
+def test_a_python_example_compiles_and_its_imports_exist(document: Path, text: str) -> None:
+    tree = ast.parse(text, filename=str(document))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert imports
+    for node in imports:
+        module = importlib.import_module(node.module or "")
+        assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+
+
+@pytest.mark.slow
+def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
+    (text,) = _blocks(README, "python")
+    program = tmp_path / "example.py"
+    program.write_text(f"import sys\n\nsys.path.insert(0, {str(ROOT)!r})\n{text}", encoding="utf-8")
+    done = subprocess.run([sys.executable, program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "S1->start" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    started = []
+    for command in _commands(README):
+        module, subcommand = (*command.words, "", "", "")[2:4]
+        if (module, subcommand) not in {("engine", "run"), ("eval", "run"), ("app.exports", "write")}:
+            continue
+        words = [re.sub(r"^runs/", f"{tmp_path}/", word) for word in command.words[1:]]
+        words += ["--reviews", f"sqlite:///{tmp_path}/reviews.sqlite"] if module == "app.exports" else []
+        done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        started.append(module)
+    assert started == ["engine", "eval", "app.exports"]
+    assert (tmp_path / "toy-truck.jsonl").stat().st_size > 0
+    assert (tmp_path / "demo" / "metrics.json").exists()
+    assert [*(tmp_path / "demo-eaf").glob("*.eaf")]

@@ -172,7 +172,7 @@ def _check_address(host: str, port: int) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine only)")
-    parser.add_argument("--port", type=int, default=7860)
+    parser.add_argument("--port", type=int, default=7860, help="port to serve on (default: %(default)s)")
     parser.add_argument(
         "--allowed-host",
         action="append",

@@ -19,7 +19,7 @@ from app.player.context import AppContext
 from app.player.downloads import SAVE_JS, export_run, make_download
 from app.player.inspection import inspect_run
 from app.player.review_context import Desk
-from app.player.views import Buttons, ClipView, RunView, Thresholds
+from app.player.views import Buttons, ClipView, RunView, SliderThresholds
 from app.review_tab.api import answer
 from app.review_tab.tab import make_desk_tab
 from app.widgets import AT_ONCE, MODEL_QUEUE, PREVIEW_THRESHOLDS_JS, THRESHOLD_SLIDER, make_status_line
@@ -41,7 +41,7 @@ class PlayerTab:
     clip: ClipView
     run: RunView
     buttons: Buttons
-    thresholds: Thresholds
+    thresholds: SliderThresholds
     reference: Any
     """File box of the upload's reference."""
     upload_problem: Any
@@ -120,7 +120,7 @@ def _make_player_tab(
         ),
         run=run_view,
         buttons=Buttons(live=live, run=run, stop=stop),
-        thresholds=Thresholds(speak=speak, update=update),
+        thresholds=SliderThresholds(speak=speak, update=update),
         reference=reference,
         upload_problem=upload_problem,
         accepted=accepted,
@@ -172,7 +172,9 @@ def _wire_player(context: AppContext, desk: Desk, tab: PlayerTab) -> None:
     )
 
 
-def _wire_runs(context: AppContext, batches: Batches, tab: PlayerTab, *, page: gr.Blocks, tabs: gr.Tabs) -> Any:
+def _wire_runs(
+    context: AppContext, batches: Batches, tab: PlayerTab, *, page: gr.Blocks, tabs: gr.Tabs
+) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
     live, run_view, buttons, thresholds = tab.buttons.live, list(tab.run), list(tab.buttons), list(tab.thresholds)
 

@@ -16,7 +16,7 @@ from app.player.context import AppContext
 from app.player.handlers import show_link_error
 from app.player.session.live_run import LiveRun
 from app.player.session.run import PAGE_SCORING, Run
-from app.player.views import Buttons, ClipView, Page, RunView, Thresholds, show_clip, show_run
+from app.player.views import Buttons, ClipView, Page, RunView, SliderThresholds, show_clip, show_run
 from app.videos import sample_clip
 from engine.config import StreamConfig
 from engine.errors import EngineError
@@ -31,7 +31,7 @@ def open_video(
 ) -> Page:
     """Show a video of a run in the player at its worst moment.
 
-    Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and which tab is open.
+    Returns ``ClipView``, ``RunView``, ``Buttons``, ``SliderThresholds``, and which tab is open.
     """
     video_id = batches.find_video(name, str(event.row_value[0]))
     return open_moment(context, batches, live, video_id, names=(name,), open_at="worst")
@@ -156,7 +156,7 @@ def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now
         live.stop()
     clip_view = show_clip(run.clip, video, chosen=run.clip.name if run.clip.is_bundled else None)
     buttons = Buttons(live=now, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
-    thresholds = Thresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
+    thresholds = SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
     return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
 
 

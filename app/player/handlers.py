@@ -21,7 +21,7 @@ from app.player.views import (
     Buttons,
     ClipView,
     Page,
-    Thresholds,
+    SliderThresholds,
     show_clip,
     show_nothing,
     show_run,
@@ -79,20 +79,20 @@ def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, 
 
 
 def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> Page:
-    """Show the hardest bundled video, or open a link: ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``.
+    """Show the hardest bundled video, or open a link: ``ClipView``, ``RunView``, ``Buttons``, ``SliderThresholds``.
 
     A link (see ``linkedMoment`` in the player, and ``app.player.session.places``) has a bundled video or an upload,
     thresholds, a time to which the player seeks, and a run. The run is restored if this server has kept it, and run
     again otherwise.
     """
-    unchanged = Thresholds(speak=gr.skip(), update=gr.skip())
+    unchanged = SliderThresholds(speak=gr.skip(), update=gr.skip())
     if not {"video", "upload"} & set(link):
         return (*choose_bundled(context, live, chosen), *unchanged)
     try:
         clip = (
             context.recent.find_clip(link["upload"]) if "upload" in link else context.bundled_videos.find(link["video"])
         )
-        thresholds = Thresholds(
+        thresholds = SliderThresholds(
             speak=read_threshold(link.get("speak", 0.5), "speak"),
             update=read_threshold(link.get("update", 0.5), "update"),
         )
@@ -110,7 +110,7 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
     if run is not None:
         status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure."
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run))
-        of_run = Thresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
+        of_run = SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
         return (*clip_view, *show_run(run, status, encode=context.encode), *buttons, *of_run)
     if "run" not in link or clip.content_digest:
         notice = " Its run is no longer available." if "run" in link else ""

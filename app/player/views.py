@@ -59,7 +59,7 @@ class Buttons(NamedTuple):
     stop: Any
 
 
-class Thresholds(NamedTuple):
+class SliderThresholds(NamedTuple):
     """Updates of the two threshold sliders."""
 
     speak: Any

@@ -209,7 +209,7 @@ def test_a_foreign_page_writes_no_review(client: PageClient, runs: Path) -> None
 def test_events_are_run_in_the_queue_alone(client: PageClient) -> None:
     event = client.find_event("chosen", "select")
     asked = {"fn_index": event["id"], "data": [None, "slow"], "session_hash": client.session}
-    for path in ("run/predict", "api/predict", "call/v2/choose_demo"):
+    for path in ("run/predict", "api/predict", "call/v2/choose_bundled"):
         reply = client.http.post(f"/gradio_api/{path}", json=asked)
         assert (reply.status_code, reply.json()["detail"][:16]) == (404, "This page has no")
 

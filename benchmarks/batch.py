@@ -21,7 +21,7 @@ from eval.matching.sentence_encoders import EMBEDDED, load_encoder
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import run_batch
 from eval.runs.progress import Progress
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 
 BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
 NUM_TIMED = 128
@@ -38,7 +38,7 @@ def main(num_videos: int) -> None:
         print(f"speed-up {seconds['cpu:1'] / seconds['cpu:2']:.2f} on {os.cpu_count()} cores")
         scoring = ScoreSettings(text_encoder=EMBEDDED)
         jobs = Jobs(encode=load_encoder().encode, scoring=scoring)
-        work = Work(checkpoint=str(BUNDLED))
+        work = WorkerConfig(checkpoint=str(BUNDLED))
         job = Job(folder=folder / "all", split=read_split(split), work=work, devices="cpu:2", scoring=scoring)
         jobs.submit(job)
         began, seen = time.perf_counter(), 0
@@ -73,7 +73,7 @@ def _write_split(folder: Path, num_videos: int) -> Path:
 
 def _time(folder: Path, split: Path, devices: str) -> float:
     """Return the seconds from the first frame to the end: processes start once, whatever is run."""
-    work = Work(checkpoint=str(BUNDLED))
+    work = WorkerConfig(checkpoint=str(BUNDLED))
     began = None
     for event in run_batch(read_split(split.with_name("few.json")), work, out=folder / devices, devices=devices):
         if began is None and isinstance(event, Progress) and event.num_done:

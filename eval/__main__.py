@@ -22,7 +22,14 @@ from transformers.utils import logging as transformers_logging
 
 from engine.config import StreamConfig, read_threshold, threshold_text
 from engine.errors import EngineError
-from eval.cli_options import add_sweep_options, model_options, score_options, scoring_of, video_options, work_of
+from eval.cli_options import (
+    add_sweep_options,
+    make_model_parser,
+    make_score_parser,
+    make_video_parser,
+    parse_score_settings,
+    parse_worker_config,
+)
 from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.sentence_encoders import load_encoder
@@ -30,14 +37,14 @@ from eval.metrics.definitions import NUM_FAILURES, to_markdown
 from eval.metrics.text import TextScorer
 from eval.reports.scoring import ScoredRun, ScoreSettings, score_run, write_tables
 from eval.reports.tables import format_scores
-from eval.runs.batch import VideoDone, run_batch
-from eval.runs.folder import RunFolder, claim
+from eval.runs.batch import FinishedVideo, run_batch
+from eval.runs.folder import RunFolder, open_run_folder
 from eval.runs.import_results import import_results
 from eval.runs.progress import Progress
 from eval.sweeps.exact import SweepProgress, run_sweep
-from eval.sweeps.folder import claim_sweep, read_sweep, write_sweep
-from eval.sweeps.grid import DEFAULT_METRICS, SWEPT, Grid, GridScores, check_metrics, find_best, read_axis
-from eval.sweeps.preview import PREVIEWED, preview, read_traces
+from eval.sweeps.folder import open_sweep_folder, read_sweep, write_sweep
+from eval.sweeps.grid import DEFAULT_METRICS, SWEEP_METRICS, Grid, GridScores, check_metrics, find_best, parse_axis
+from eval.sweeps.preview import PREVIEW_METRICS, preview, read_traces
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
         speak_threshold=read_threshold(options.speak_threshold, "speak"),
         update_threshold=read_threshold(options.update_threshold, "update"),
     )
-    work = replace(work_of(options, config), live=options.live)
-    scoring = scoring_of(options)
+    work = replace(parse_worker_config(options, config), live=options.live)
+    scoring = parse_score_settings(options)
     events = run_batch(
         split, work, out=options.out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
     )
@@ -88,14 +95,14 @@ def run(options: argparse.Namespace) -> int:
 def sweep(options: argparse.Namespace) -> int:
     """Score a split at every point of a grid and name the best; 1 when a video has no scores."""
     split = read_split(options.split, videos=options.videos)
-    grid = Grid(speak=read_axis(options.speak), update=read_axis(options.update))
+    grid = Grid(speak=parse_axis(options.speak), update=parse_axis(options.update))
     metrics = options.metric or (DEFAULT_METRICS if options.preview else (NUM_FAILURES, *DEFAULT_METRICS))
-    check_metrics(metrics, known=PREVIEWED if options.preview else SWEPT)
+    check_metrics(metrics, known=PREVIEW_METRICS if options.preview else SWEEP_METRICS)
     scores = (_preview if options.preview else _sweep)(split, grid, options)
     for video_id, reason in scores.errors.items():
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
-    if scores.caution:
-        print(f"beware: {scores.caution}", file=sys.stderr)
+    if scores.warning:
+        print(f"beware: {scores.warning}", file=sys.stderr)
     kind = "exact" if scores.is_exact else f"preview from the traces of {options.preview}"
     print(f"{len(grid)} points, {kind}; {scores.num_videos} of {len(split.entries)} videos of {scores.split}")
     if options.out is not None:
@@ -108,13 +115,13 @@ def sweep(options: argparse.Namespace) -> int:
 def import_files(options: argparse.Namespace) -> int:
     """Make a run folder of result files, and score it; 1 when a file or a video of the split has no part in it."""
     split = read_split(options.split)
-    scoring = scoring_of(options)
+    scoring = parse_score_settings(options)
     settings = {
         "split": str(split.path.resolve()),
         "imported": [str(path.resolve()) for path in options.files],
         **asdict(scoring),
     }
-    with claim(options.out, settings) as folder:
+    with open_run_folder(options.out, settings) as folder:
         problems = import_results(options.files, split, folder=folder)
     with TextScorer() as scorer:
         scored = _score(options.out, split, scoring, scorer=scorer)
@@ -128,7 +135,7 @@ def _preview(split: Split, grid: Grid, options: argparse.Namespace) -> GridScore
     scores = preview(read_traces(options.preview, split), grid)
     if options.out is not None:
         settings = {"split": str(split.path.resolve()), "run": str(options.preview.resolve())}
-        with claim_sweep(options.out, settings, resume=options.resume):
+        with open_sweep_folder(options.out, settings, resume=options.resume):
             write_sweep(options.out, scores, settings)
     return scores
 
@@ -137,10 +144,10 @@ def _sweep(split: Split, grid: Grid, options: argparse.Namespace) -> GridScores:
     """Run a split at every point of a grid."""
     if options.out is None:
         raise ValueError("--out is missing; name a folder for the sweep, or a run to --preview")
-    scoring = scoring_of(options)
+    scoring = parse_score_settings(options)
     moments = run_sweep(
         split,
-        work_of(options, StreamConfig()),
+        parse_worker_config(options, StreamConfig()),
         grid,
         out=options.out,
         scoring=scoring,
@@ -163,7 +170,7 @@ def _score(out: Path, split: Split, scoring: ScoreSettings, *, scorer: TextScore
     return scored
 
 
-def _show(events: Iterable[VideoDone | Progress]) -> None:
+def _show(events: Iterable[FinishedVideo | Progress]) -> None:
     """Draw the progress line: frames, rate, remaining time, and videos; say at once what failed."""
     with tqdm(unit="frame", dynamic_ncols=True, smoothing=0.1) as bar:
         for event in events:
@@ -194,8 +201,8 @@ def _print(scored: ScoredRun, settings: Mapping[str, Any], *, out: Path) -> None
     print(f"all {len(report.scores)} scores: {out}/metrics.json; each video's: {out}/videos.csv")
     if scored.text_problem is not None:
         print(f"text scores are missing: {scored.text_problem}", file=sys.stderr)
-    for video_id, remark in scored.remarks.items():
-        print(f"remark: {video_id}: {remark}", file=sys.stderr)
+    for video_id, warning in scored.warnings.items():
+        print(f"warning: {video_id}: {warning}", file=sys.stderr)
     for video_id, reason in scored.errors.items():
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
 
@@ -220,7 +227,7 @@ def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> s
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m eval", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    scores, model, videos = score_options(), model_options(), video_options()
+    scores, model, videos = make_score_parser(), make_model_parser(), make_video_parser()
     command = commands.add_parser("run", parents=[scores, model, videos], help="stream a split and score it")
     command.add_argument("split", type=Path, help="manifest of the split")
     command.add_argument(

@@ -8,13 +8,13 @@ from engine.config import StreamConfig
 from eval.matching.sentence_encoders import EMBEDDED
 from eval.metrics.definitions import NUM_FAILURES
 from eval.reports.scoring import ScoreSettings
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 from eval.sweeps.grid import DEFAULT_METRICS
 
 BUNDLED: Final = Path(__file__).parent.parent / "assets" / "checkpoint"
 
 
-def score_options() -> argparse.ArgumentParser:
+def make_score_parser() -> argparse.ArgumentParser:
     """Return the options of scoring, as a parent of commands."""
     scores = argparse.ArgumentParser(add_help=False)
     scores.add_argument("--encoder", default=EMBEDDED, help="text encoder (default: %(default)s)")
@@ -28,12 +28,12 @@ def score_options() -> argparse.ArgumentParser:
     return scores
 
 
-def scoring_of(options: argparse.Namespace) -> ScoreSettings:
+def parse_score_settings(options: argparse.Namespace) -> ScoreSettings:
     """Return how to score."""
     return ScoreSettings(text_encoder=options.encoder, dataset=options.dataset, zero_cost=options.zero_cost)
 
 
-def model_options() -> argparse.ArgumentParser:
+def make_model_parser() -> argparse.ArgumentParser:
     """Return the options of the model, as a parent of commands."""
     model = argparse.ArgumentParser(add_help=False)
     model.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
@@ -47,7 +47,7 @@ def model_options() -> argparse.ArgumentParser:
     return model
 
 
-def video_options() -> argparse.ArgumentParser:
+def make_video_parser() -> argparse.ArgumentParser:
     """Return the option that says where the videos of a split are, as a parent of commands."""
     videos = argparse.ArgumentParser(add_help=False)
     videos.add_argument(
@@ -60,9 +60,11 @@ def video_options() -> argparse.ArgumentParser:
     return videos
 
 
-def work_of(options: argparse.Namespace, config: StreamConfig) -> Work:
+def parse_worker_config(options: argparse.Namespace, config: StreamConfig) -> WorkerConfig:
     """Return what is run, streamed as ``config`` says."""
-    return Work(checkpoint=str(options.checkpoint), heads=options.heads, config=config, features=options.features)
+    return WorkerConfig(
+        checkpoint=str(options.checkpoint), heads=options.heads, config=config, features=options.features
+    )
 
 
 def add_sweep_options(command: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ from eval.annotations.corrections import name_turns
 from eval.data.samples import Sample
 from eval.matching.turns import Encode
 from eval.metrics.failures import JudgedVideo, worst_frame
-from eval.runs.worker import task_of
+from eval.runs.worker import build_task
 
 
 class ClipView(NamedTuple):
@@ -87,7 +87,7 @@ def task_boxes(of: Run | Sample | Task) -> dict[str, str]:
     """Return what the boxes of the task hold for a run or a sample: ``goal``, ``steps``, ``user_turns``."""
     if isinstance(of, Run):
         return asdict(of.written or write_task(of.task))
-    return asdict(write_task(task_of(of) if isinstance(of, Sample) else of))
+    return asdict(write_task(build_task(of) if isinstance(of, Sample) else of))
 
 
 def say(text: str, *, is_problem: bool = False) -> Any:

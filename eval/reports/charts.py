@@ -24,7 +24,7 @@ NUM_POINTS: Final = 101
 _HEADS: Final = {"speak": "speaking", "update": "updating"}
 
 
-class FailureTally:
+class FailureCounter:
     """Failures and states of many videos, added up as they come."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class FailureTally:
         ]
 
 
-def chart_data(total: VideoCounts, tally: FailureTally) -> dict[str, Any]:
+def build_chart_data(total: VideoCounts, tally: FailureCounter) -> dict[str, Any]:
     """Return what ``charts.json`` holds.
 
     Args:

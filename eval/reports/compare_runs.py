@@ -17,8 +17,8 @@ from eval.metrics.definitions import GROUPS, METRICS, NUM_FAILURES
 from eval.metrics.failures import FAILURE_KINDS, failure_score
 from eval.metrics.score import VideoCounts, score_counts, score_video
 from eval.reports.scoring import ScoreSettings
-from eval.reports.statistics import ComparedTurn, Difference, Who, compare_scores, compare_turns
-from eval.runs.folder import RunFolder, why_missing
+from eval.reports.statistics import ComparedTurn, Difference, WrongIn, compare_scores, compare_turns
+from eval.runs.folder import RunFolder, explain_missing
 
 FAILURE_SCORES: Final = (NUM_FAILURES, *map(failure_score, FAILURE_KINDS))
 """The number of failures, in all and of each kind: the only counts that are compared."""
@@ -37,9 +37,9 @@ class ComparedVideo:
     turns: tuple[ComparedTurn, ...]
     """The assistant's and update turns of the reference that both runs reached."""
 
-    def count(self, who: Who) -> int:
+    def count(self, wrong_in: WrongIn) -> int:
         """Return the number of turns that are wrong there."""
-        return sum(turn.wrong_in == who for turn in self.turns)
+        return sum(turn.wrong_in == wrong_in for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +110,10 @@ def compare_runs(
     differences = compare_scores(
         counts[0], counts[1], kind=VideoCounts, score=score_counts, num_resamples=num_resamples
     )
-    times_problem = _why_times_differ(folders, [video.video_id for video in videos])
+    times_problem = _explain_time_difference(folders, [video.video_id for video in videos])
     return Comparison(
         differences={
-            name: _uncompared(found) if times_problem and name in _TIMES else found
+            name: _drop_difference(found) if times_problem and name in _TIMES else found
             for name in shown
             if (found := differences.get(name)) is not None and not (math.isnan(found.a) or math.isnan(found.b))
         },
@@ -123,7 +123,7 @@ def compare_runs(
     )
 
 
-def _why_times_differ(folders: Sequence[RunFolder], video_ids: Sequence[str]) -> str:
+def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[str]) -> str:
     """Say what else than the model makes the times of two runs differ; nothing where nothing is known to."""
     devices = [(folder.settings() or {}).get("devices") for folder in folders]
     if devices[0] != devices[1]:
@@ -140,12 +140,12 @@ def _why_times_differ(folders: Sequence[RunFolder], video_ids: Sequence[str]) ->
     return ""
 
 
-def _uncompared(found: Difference) -> Difference:
+def _drop_difference(found: Difference) -> Difference:
     return replace(found, difference=math.nan, interval=NO_INTERVAL, p_value=math.nan)
 
 
 def _is_missing(folder: RunFolder, sample: Sample) -> bool:
-    return bool(why_missing(sample, folder.record(sample.video_id)))
+    return bool(explain_missing(sample, folder.record(sample.video_id)))
 
 
 def _references(sample: Sample, num_frames: int) -> Sequence[int]:

@@ -44,7 +44,7 @@ def make_report(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts, num_res
     )
 
 
-def video_scores(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts) -> dict[str, float]:
+def compute_video_scores(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts) -> dict[str, float]:
     """Return the scores of one video, or of none, in the columns of ``videos.csv``."""
     scores = summarize(rows, score_texts=score_texts)
     renamed = {name.replace("CIDEr", "CIDEr_split_df"): value for name, value in scores.items()}

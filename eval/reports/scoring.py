@@ -17,10 +17,10 @@ from eval.matching.turns import Encode, ZeroCost
 from eval.metrics.counts import Pool
 from eval.metrics.score import ScoredVideo, VideoCounts, count_texts, score_video
 from eval.metrics.text import TextScorer
-from eval.reports.charts import FailureTally, chart_data
-from eval.reports.report import Report, make_report, video_scores
+from eval.reports.charts import FailureCounter, build_chart_data
+from eval.reports.report import Report, compute_video_scores, make_report
 from eval.reports.tables import write_columns
-from eval.runs.folder import RunFolder, VideoRecord, why_missing
+from eval.runs.folder import RunFolder, VideoRecord, explain_missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class ScoreSettings:
     """``keep`` or ``drop`` matches that cost nothing; see ``eval.matching.turns``."""
 
 
-def read_scoring(settings: Mapping[str, Any], *, default: ScoreSettings) -> ScoreSettings:
+def read_score_settings(settings: Mapping[str, Any], *, default: ScoreSettings) -> ScoreSettings:
     """Return how a run is scored by its ``run.json``; what that does not say, and the encoder, are the default's.
 
     Raises ``ValueError`` for settings that are none.
@@ -58,7 +58,7 @@ class ScoredRun:
     """Of its videos, as in ``videos.csv``."""
     errors: Mapping[str, str]
     """Per video that has no scores, why."""
-    remarks: Mapping[str, str]
+    warnings: Mapping[str, str]
     """Per video that is odd, how."""
     charts: Mapping[str, Any]
     """What its charts show; see ``eval.reports.charts``."""
@@ -81,7 +81,7 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
     records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
     errors = dict(_errors(split, records))
     scored: dict[str, ScoredVideo] = {}
-    tally = FailureTally()
+    tally = FailureCounter()
     for sample in split.samples:
         record = records[sample.video_id]
         if record is not None and sample.video_id not in errors:
@@ -106,13 +106,15 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
     peaks = [record.peak_memory_mb for record in records.values() if record is not None]
     peak = max((peak for peak in peaks if peak is not None), default=math.nan)
     report = replace(report, scores={**report.scores, "peak_memory_mb": peak})
-    remarks = {name: record.remark for name, record in records.items() if record is not None and record.remark}
+    warnings = {name: record.warning for name, record in records.items() if record is not None and record.warning}
     rows: list[Mapping[str, str | float]] = [
         {
             "video_id": entry.video_id,
             "error": errors.get(entry.video_id, ""),
-            "remark": remarks.get(entry.video_id, ""),
-            **video_scores([counts[entry.video_id]] if entry.video_id in counts else [], score_texts=scorer.summarize),
+            "warning": warnings.get(entry.video_id, ""),
+            **compute_video_scores(
+                [counts[entry.video_id]] if entry.video_id in counts else [], score_texts=scorer.summarize
+            ),
         }
         for entry in split.entries
     ]
@@ -120,8 +122,8 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
         report=report,
         rows=tuple(rows),
         errors=errors,
-        remarks=remarks,
-        charts=chart_data(Pool(list(counts.values()), VideoCounts).total(), tally),
+        warnings=warnings,
+        charts=build_chart_data(Pool(list(counts.values()), VideoCounts).total(), tally),
         text_problem=scorer.problem,
     )
 
@@ -130,13 +132,13 @@ def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> N
     """Write ``videos.csv``, ``columns.csv``, ``metrics.json`` and ``charts.json``, each whole or not at all."""
     write_csv(folder / "videos.csv", run.rows)
     write_columns(folder / "columns.csv")
-    content = {"text_problem": run.text_problem, "errors": run.errors, "remarks": run.remarks, **asdict(run.report)}
+    content = {"text_problem": run.text_problem, "errors": run.errors, "warnings": run.warnings, **asdict(run.report)}
     write_json(folder / "charts.json", run.charts)
     write_json(folder / "metrics.json", {**settings, **content})
 
 
 def _errors(split: Split, records: Mapping[str, VideoRecord | None]) -> Iterator[tuple[str, str]]:
     for entry in split.entries:
-        reason = why_missing(entry, records.get(entry.video_id))
+        reason = explain_missing(entry, records.get(entry.video_id))
         if reason:
             yield entry.video_id, reason

@@ -18,7 +18,7 @@ from eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, middle_
 from eval.metrics.counts import C, Numbers, Pool
 from eval.metrics.failures import JudgedVideo, is_right
 
-Who = Literal["both", "only A", "only B", "neither"]
+WrongIn = Literal["both", "only A", "only B", "neither"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class ComparedTurn:
 
     reference: int
     """Position in ``Sample.turns``."""
-    wrong_in: Who
+    wrong_in: WrongIn
     """Which run missed it, said or updated something else, or was early or late."""
 
 
@@ -77,10 +77,10 @@ def compare_scores(
         for weights in (resamples(num_videos, num_resamples=num_resamples, seed=seed) if num_videos > 1 else ())
     ]
     random = np.random.default_rng([seed, 1])
-    exchanges = _all_orders(num_videos) if num_videos < math.log2(num_resamples + 1) else None
+    exchanges = _enumerate_swaps(num_videos) if num_videos < math.log2(num_resamples + 1) else None
     is_exact = exchanges is not None
     exchanged = [
-        _subtract(*scores(kept, 1 - kept)) for kept in exchanges or _draw_orders(random, num_videos, num_resamples)
+        _subtract(*scores(kept, 1 - kept)) for kept in exchanges or _draw_swaps(random, num_videos, num_resamples)
     ]
     return {
         name: Difference(
@@ -88,7 +88,7 @@ def compare_scores(
             b=second[name],
             difference=observed[name],
             interval=middle_interval([row[name] for row in drawn]) if drawn else NO_INTERVAL,
-            p_value=_p_value(observed[name], [row[name] for row in exchanged], is_exact=is_exact),
+            p_value=_compute_p_value(observed[name], [row[name] for row in exchanged], is_exact=is_exact),
         )
         for name in first
     }
@@ -99,7 +99,7 @@ def compare_turns(a: JudgedVideo, b: JudgedVideo, *, references: Sequence[int]) 
     right_a, right_b = (
         {turn.reference for turn in judged.turns if is_right(turn) and turn.reference is not None} for judged in (a, b)
     )
-    words: dict[tuple[bool, bool], Who] = {
+    words: dict[tuple[bool, bool], WrongIn] = {
         (True, True): "neither",
         (False, True): "only A",
         (True, False): "only B",
@@ -114,17 +114,17 @@ def _subtract(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float
     return {name: b[name] - a[name] for name in a}
 
 
-def _all_orders(num_videos: int) -> list[Numbers]:
+def _enumerate_swaps(num_videos: int) -> list[Numbers]:
     """Return all ways to keep the order of some videos, ``[V]`` of 0 and 1."""
     return [((number >> np.arange(num_videos)) & 1).astype(float) for number in range(2**num_videos)]
 
 
-def _draw_orders(random: np.random.Generator, num_videos: int, count: int) -> list[Numbers]:
+def _draw_swaps(random: np.random.Generator, num_videos: int, count: int) -> list[Numbers]:
     """Draw which videos keep their order, ``[V]`` of 0 and 1."""
     return [random.integers(2, size=num_videos).astype(float) for _ in range(count)]
 
 
-def _p_value(observed: float, exchanged: Sequence[float], *, is_exact: bool) -> float:
+def _compute_p_value(observed: float, exchanged: Sequence[float], *, is_exact: bool) -> float:
     if math.isnan(observed):
         return math.nan
     slack = 1e-12 + 1e-9 * abs(observed)  # sums in another order differ in their last bits

@@ -14,8 +14,8 @@ from engine.config import StreamConfig
 from engine.dialogue import STATES
 from engine.json_records import read_record, show_value
 from engine.records import FrameOutput, read_outputs
-from eval.matching.turns import ZeroCost
 from eval.data.samples import Sample
+from eval.matching.turns import ZeroCost
 
 REDO: Final = "continue the run, which runs this video again"
 _CURE: Final = "restore the file, or run into a new folder"

@@ -16,20 +16,22 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 from urllib.parse import quote
 
+from pydantic import AliasChoices, Field
+
 from engine.config import IllegalUpdates
+from engine.io import write_json
 from engine.json_records import Amount, Count, read_record
 from engine.records import FrameOutput, write_outputs
+from eval.data.samples import BadRecord, Sample
 from eval.metrics.videollm_online import LiveCounts
 from eval.runs.files import REDO, read_sample_outputs, read_settings
-from eval.data.samples import BadRecord, Sample
-from engine.io import write_json
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")
 _RECORD: Final = ".record.json"
-_LONGEST_NAME: Final = 120
+_MAX_NAME_LENGTH: Final = 120
 
 IDENTITY: Final = ("split", "model_digest", "heads_digest", "device", "config", "live", "kept_features")
 """The settings in ``run.json`` that outputs follow from; a run is continued only with the same."""
@@ -58,7 +60,7 @@ class VideoRecord:
     """Where it ran."""
     peak_memory_mb: Amount | None = None
     """Largest memory so far of the GPU, or of the process that ran it; None where not known."""
-    remark: str = ""
+    warning: Annotated[str, Field(validation_alias=AliasChoices("warning", "remark"))] = ""
     """What is odd about the video, such as damage; empty when all is well."""
     error: str = ""
     """Why it failed; empty when it is finished."""
@@ -69,7 +71,7 @@ class VideoRecord:
 
 
 class RunFolder:
-    """A run folder that can be read; ``claim`` opens one for writing.
+    """A run folder that can be read; ``open_run_folder`` opens one for writing.
 
     Args:
         path: The folder.
@@ -108,9 +110,9 @@ class RunFolder:
         except ValueError as error:
             return VideoRecord(video_id=video_id, source="", error=f"{error}; {REDO}")
 
-    def known_outputs(self, sample: Sample) -> tuple[FrameOutput, ...]:
+    def finished_outputs(self, sample: Sample) -> tuple[FrameOutput, ...]:
         """Return a video's outputs; none where it was not run or failed. Raises as ``outputs``."""
-        return () if why_missing(sample, self.record(sample.video_id)) else self.outputs(sample)
+        return () if explain_missing(sample, self.record(sample.video_id)) else self.outputs(sample)
 
     def outputs(self, sample: Sample) -> tuple[FrameOutput, ...]:
         """Return a finished video's outputs.
@@ -119,7 +121,7 @@ class RunFolder:
         """
         return read_sample_outputs(output_path(self.path, sample.video_id), sample)
 
-    def finished(self, sample: Sample) -> VideoRecord | None:
+    def find_finished(self, sample: Sample) -> VideoRecord | None:
         """Return the record of a sample that need not be run again; None for all others."""
         record = self.record(sample.video_id)
         if record is None or record.error or record.source != digest_sample(sample):
@@ -130,14 +132,14 @@ class RunFolder:
             return None  # outputs that cannot be read are made again
         return record if is_whole else None
 
-    def keep(self, record: VideoRecord, outputs: Sequence[FrameOutput]) -> None:
+    def save_video(self, record: VideoRecord, outputs: Sequence[FrameOutput]) -> None:
         """Write one video: its outputs, unless it failed, then its record."""
-        self.forget(record.video_id)
+        self.delete_video(record.video_id)
         if not record.error:
             write_outputs(output_path(self.path, record.video_id), outputs)
         write_json(self._record_path(record.video_id), asdict(record))
 
-    def forget(self, video_id: str) -> None:
+    def delete_video(self, video_id: str) -> None:
         """Remove a video's files, the record first."""
         self._record_path(video_id).unlink(missing_ok=True)
         output_path(self.path, video_id).unlink(missing_ok=True)
@@ -147,7 +149,7 @@ class RunFolder:
 
 
 @contextmanager
-def claim(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[RunFolder]:
+def open_run_folder(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[RunFolder]:
     """Open a folder for a run and write its ``run.json``; nobody else can while the block lasts.
 
     An empty folder, or a run without a finished video, is taken as it is; with ``resume``, so is a run whose settings
@@ -156,19 +158,19 @@ def claim(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> I
     if path.exists() and not path.is_dir():
         raise FolderRefusedError(f"--out {path} is a file; name a folder for the run")
     path.mkdir(parents=True, exist_ok=True)
-    with lock(path):
+    with lock_folder(path):
         folder = RunFolder(path)
-        _check(folder, settings, resume=resume)
+        _check_folder(folder, settings, resume=resume)
         for rest in path.glob(".*.part"):  # of a program that was killed while it wrote
             rest.unlink(missing_ok=True)
         write_settings(path, settings)
         yield folder
 
 
-def check_run(path: Path, settings: Mapping[str, Any]) -> None:
-    """Raise ``FolderRefusedError`` where ``claim`` would not go on with what a folder holds; nothing is written."""
+def check_resumable(path: Path, settings: Mapping[str, Any]) -> None:
+    """Raise ``FolderRefusedError`` if a run of these settings cannot be resumed in a folder; write nothing."""
     if path.exists():
-        _check(RunFolder(path), settings, resume=True)
+        _check_folder(RunFolder(path), settings, resume=True)
 
 
 class Outcome(Protocol):
@@ -179,14 +181,14 @@ class Outcome(Protocol):
         """Why it failed; empty when it is finished."""
 
 
-def why_missing(entry: Sample | BadRecord, outcome: Outcome | None) -> str:
+def explain_missing(entry: Sample | BadRecord, outcome: Outcome | None) -> str:
     """Say why an entry of a split has no outputs; nothing when it has."""
     if isinstance(entry, BadRecord):
         return entry.reason
     return "has not been run; continue the run" if outcome is None else outcome.error
 
 
-def other_settings(found: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+def find_changed_settings(found: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """Return the names in ``IDENTITY`` in which a ``run.json`` differs from settings; none when it can be continued."""
     wanted = json.loads(json.dumps(settings))
     return [name for name in IDENTITY if found.get(name) != wanted.get(name)]
@@ -219,13 +221,13 @@ def versions() -> dict[str, str]:
 
 def _file_name(video_id: str) -> str:
     name = quote(video_id, safe=" ", errors="surrogatepass")
-    if len(name) <= _LONGEST_NAME:
+    if len(name) <= _MAX_NAME_LENGTH:
         return name
     digest = hashlib.sha256(video_id.encode(errors="surrogatepass")).hexdigest()
-    return f"{name[: _LONGEST_NAME - 17]}~{digest[:16]}"
+    return f"{name[: _MAX_NAME_LENGTH - 17]}~{digest[:16]}"
 
 
-def _check(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
+def _check_folder(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
     found = folder.settings()
     if found is None and any(not entry.name.endswith(".part") for entry in folder.path.iterdir()):
         raise FolderRefusedError(f"{folder.path} is not empty and holds no run; name a new folder")
@@ -233,20 +235,20 @@ def _check(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> N
         return
     if not resume:
         raise FolderRefusedError(f"{folder.path} holds a run already; continue it with --resume, or name a new folder")
-    other = other_settings(found, settings)
+    other = find_changed_settings(found, settings)
     if other:
         raise FolderRefusedError(
-            f"{folder.path} holds a run with {tell_differences(other, found, settings)}; name a new folder"
+            f"{folder.path} holds a run with {describe_changes(other, found, settings)}; name a new folder"
         )
 
 
-def tell_differences(names: Sequence[str], found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+def describe_changes(names: Sequence[str], found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Say in which of the settings of these names two runs differ."""
     told, wanted = list[str](), json.loads(json.dumps(settings))
     for name in names:
         old, new = found.get(name), wanted.get(name)
         if name == "model_digest":
-            told.append(_tell_model(found, wanted))
+            told.append(_describe_model_change(found, wanted))
         elif isinstance(old, dict) and isinstance(new, dict):
             keys = [] if name == "model_parts" else [key for key, value in new.items() if old.get(key) != value]
             told += [f"another {key} ({old.get(key)}; now {new[key]})" for key in keys]
@@ -255,7 +257,7 @@ def tell_differences(names: Sequence[str], found: Mapping[str, Any], settings: M
     return ", ".join(told)
 
 
-def _tell_model(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+def _describe_model_change(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Say which parts of the model have changed, as far as both runs record them."""
     old, new = found.get("model_parts"), wanted.get("model_parts")
     if not isinstance(new, dict) or found.get("model_digest") is None:
@@ -270,7 +272,7 @@ def _tell_model(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def lock(path: Path) -> Iterator[None]:
+def lock_folder(path: Path) -> Iterator[None]:
     """Keep other programs from writing a folder. Raises ``FolderRefusedError`` while another does."""
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -30,16 +30,16 @@ from typing import Final
 from engine.dialogue import initial_state
 from engine.records import FrameOutput, turn_frame
 from eval.data.json_fields import Fields
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from eval.data.samples import Sample, Split
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample
 
-NO_FILE: Final = "no result file was given for it"
+NO_RESULT_FILE: Final = "no result file was given for it"
 _SILENCE: Final = ("", ".")
 _PREFIX: Final = re.compile(r"\(Video Time = [^)]*s\) ?Assistant: ?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _SystemOutput:
     """What a system did in one video, by frame."""
 
     num_frames: int
@@ -68,26 +68,28 @@ def import_results(files: Sequence[Path], split: Split, *, folder: RunFolder) ->
         raise ValueError(next(iter(problems.values()), "no result files were given"))
     for sample in split.samples:
         if sample.video_id not in found:
-            folder.keep(_record(sample, None, error=NO_FILE), ())
+            folder.save_video(_record(sample, None, error=NO_RESULT_FILE), ())
             continue
         path, content = found[sample.video_id]
         try:
-            said = _read_proassist(content, sample) if content.has("predictions") else _read_videollm(content, sample)
-            folder.keep(_record(sample, said), _outputs(said, sample))
+            system_output = (
+                _read_proassist(content, sample) if content.has("predictions") else _read_videollm(content, sample)
+            )
+            folder.save_video(_record(sample, system_output), _outputs(system_output, sample))
         except ValueError as error:
-            folder.keep(_record(sample, None, error=f"{path}: {error}"), ())
+            folder.save_video(_record(sample, None, error=f"{path}: {error}"), ())
     return problems
 
 
-def _record(sample: Sample, said: _Said | None, *, error: str = "") -> VideoRecord:
-    num_frames = 0 if said is None else said.num_frames
-    ends_early = said is not None and num_frames < sample.num_frames
+def _record(sample: Sample, system_output: _SystemOutput | None, *, error: str = "") -> VideoRecord:
+    num_frames = 0 if system_output is None else system_output.num_frames
+    ends_early = system_output is not None and num_frames < sample.num_frames
     return VideoRecord(
         video_id=sample.video_id,
         source=digest_sample(sample),
         num_frames=num_frames,
-        wall_s=sum(said.costs_s.values()) if said is not None and said.costs_s else None,
-        remark=f"ends after {num_frames} of {sample.num_frames} frames" if ends_early else "",
+        wall_s=sum(system_output.costs_s.values()) if system_output is not None and system_output.costs_s else None,
+        warning=f"ends after {num_frames} of {sample.num_frames} frames" if ends_early else "",
         error=error,
     )
 
@@ -128,7 +130,7 @@ def _find_sample(content: Fields, split: Split) -> Sample:
     return fits[0]
 
 
-def _read_proassist(content: Fields, sample: Sample) -> _Said:
+def _read_proassist(content: Fields, sample: Sample) -> _SystemOutput:
     _check_rate(content.read_part("metadata"), "fps", sample)
     frames = content.read_parts("predictions")
     places = ("frame_idx_in_original_video", "frame_idx_in_stream")
@@ -145,10 +147,10 @@ def _read_proassist(content: Fields, sample: Sample) -> _Said:
             raise frame.error("gen", "must be text")
         if text.strip() not in _SILENCE:
             texts[last] = text.strip()
-    return _Said(num_frames=last + 1, texts=texts)
+    return _SystemOutput(num_frames=last + 1, texts=texts)
 
 
-def _read_videollm(content: Fields, sample: Sample) -> _Said:
+def _read_videollm(content: Fields, sample: Sample) -> _SystemOutput:
     _check_rate(content, "frame_fps", sample)
     texts: dict[int, str] = {}
     costs_s: dict[int, float] = {}
@@ -161,7 +163,7 @@ def _read_videollm(content: Fields, sample: Sample) -> _Said:
                 raise step.error("time", "must differ from that of the answer before")
             if text:
                 texts[frame] = text
-    return _Said(num_frames=max(costs_s, default=-1) + 1, texts=texts, costs_s=costs_s)
+    return _SystemOutput(num_frames=max(costs_s, default=-1) + 1, texts=texts, costs_s=costs_s)
 
 
 def _check_rate(fields: Fields, name: str, sample: Sample) -> None:
@@ -170,11 +172,11 @@ def _check_rate(fields: Fields, name: str, sample: Sample) -> None:
         raise fields.error(name, f"must be the rate of the split, {sample.fps:g}")
 
 
-def _outputs(said: _Said, sample: Sample) -> tuple[FrameOutput, ...]:
-    if not said.num_frames:
+def _outputs(system_output: _SystemOutput, sample: Sample) -> tuple[FrameOutput, ...]:
+    if not system_output.num_frames:
         raise ValueError("holds no frames; there is nothing to score")
-    if said.num_frames > sample.num_frames:
-        raise ValueError(f"holds {said.num_frames} frames, but {sample.video_id} has {sample.num_frames}")
+    if system_output.num_frames > sample.num_frames:
+        raise ValueError(f"holds {system_output.num_frames} frames, but {sample.video_id} has {sample.num_frames}")
     state = initial_state(sample.steps, sample.initial_state)
     return tuple(
         FrameOutput(
@@ -182,12 +184,12 @@ def _outputs(said: _Said, sample: Sample) -> tuple[FrameOutput, ...]:
             time_s=index / sample.fps,
             speak_prob=math.nan,
             update_prob=math.nan,
-            response=said.texts.get(index),
+            response=system_output.texts.get(index),
             updates=(),
             dst_state=dict(state),
             cache_tokens=0,
             refreshed=False,
-            latency_ms=1000 * said.costs_s.get(index, math.nan),
+            latency_ms=1000 * system_output.costs_s.get(index, math.nan),
         )
-        for index in range(said.num_frames)
+        for index in range(system_output.num_frames)
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Station:
+class WorkerStatus:
     """One process that runs videos."""
 
     name: str
@@ -35,7 +35,7 @@ class Progress:
     """Frames that are done."""
     elapsed_s: float
     """Seconds since the first frame was done; 0 before, so that no rate counts the loading of checkpoints."""
-    stations: tuple[Station, ...]
+    workers: tuple[WorkerStatus, ...]
     """What each is at."""
 
     @property

@@ -68,7 +68,7 @@ class Provenance:
         return cls(run=run, **texts, **parts)
 
     @property
-    def encoder_words(self) -> str:
+    def encoder_label(self) -> str:
         """Name, version and digest of the text encoder in one line."""
         details = ", ".join(filter(None, (self.text_encoder_version, self.text_encoder_digest)))
         return f"{self.text_encoder} ({details})" if details else self.text_encoder
@@ -89,7 +89,7 @@ class Provenance:
             "device": self.device,
             "speak_threshold": self.threshold("speak"),
             "update_threshold": self.threshold("update"),
-            "text_encoder": self.encoder_words,
+            "text_encoder": self.encoder_label,
             "settings": to_json(rest),
         }
 
@@ -107,7 +107,7 @@ class Provenance:
             *((f"{name} threshold", threshold_text(value)) for name, value in thresholds.items() if value is not None),
             ("settings that are not the default", _listed(changed) or ("none" if others else "")),
             ("all settings", _listed(others)),
-            ("text encoder", self.encoder_words),
+            ("text encoder", self.encoder_label),
             ("match window of", self.dataset),
             ("zero-cost matches", self.zero_cost),
             ("split", self.split),

@@ -11,15 +11,15 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from engine.model.kv_cache import KVCache
-from engine.model.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.inference.readout import read_silence
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures
+from engine.model.kv_cache import KVCache
 from engine.records import turn_frame
 from engine.training.trainer import IGNORED, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
-from engine.model.frame_encoder import FrameFeatures
-from eval.metrics.videollm_online import LiveTurn
 from eval.data.samples import Sample
+from eval.metrics.videollm_online import LiveTurn
 
 Silence = tuple[float, float]
 
@@ -44,7 +44,7 @@ class _Segment:
     responses: tuple[_Response, ...]
 
 
-def live_turns(
+def read_live_turns(
     checkpoint: Checkpoint, config: StreamConfig, sample: Sample, frames: Iterable[FrameFeatures]
 ) -> tuple[LiveTurn, ...]:
     """Feed a sample's reference and its frames; return what was thought during each reference response.
@@ -64,12 +64,12 @@ def live_turns(
     for index, response in enumerate(responses):
         following = responses[index + 1].frame if index + 1 < len(responses) else response.frame
         fresh = silences[response.frame + 1 + len(response.late) : following + 1]  # read without the answer anyway
-        turns.append(_live_turn(silences[first : response.frame + 1], response, [*response.late, *fresh]))
+        turns.append(_make_live_turn(silences[first : response.frame + 1], response, [*response.late, *fresh]))
         first = response.frame + 1
     return tuple(turns)
 
 
-def _live_turn(silences: list[Silence], response: _Response, late: list[Silence]) -> LiveTurn:
+def _make_live_turn(silences: list[Silence], response: _Response, late: list[Silence]) -> LiveTurn:
     return LiveTurn(
         silent_prob=tuple(silent for silent, _ in silences),
         other_prob=tuple(other for _, other in silences),

@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from engine.io import to_json, write_csv
 from engine.records import FrameOutput
-from engine.io import to_json
-from eval.runs.provenance import Provenance
-from eval.runs.folder import RunFolder
 from eval.data.samples import Sample
-from engine.io import write_csv
+from eval.runs.folder import RunFolder
+from eval.runs.provenance import Provenance
 
 Cell = str | float | None
 TRACE_COLUMNS: Final = (
@@ -66,22 +65,22 @@ def read_provenance(run: RunFolder) -> Provenance:
     return Provenance.of_settings(run.path.resolve().name, {**(run.settings() or {}), **encoder})
 
 
-def traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[TracedVideo]:
+def iter_traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[TracedVideo]:
     """Yield the outputs of samples in a run, in their order; a video without outputs has no rows.
 
     Raises ``ValueError`` for outputs that cannot be read.
     """
     source = read_provenance(run)
     for sample in samples:
-        yield TracedVideo(video_id=sample.video_id, outputs=run.known_outputs(sample), provenance=source)
+        yield TracedVideo(video_id=sample.video_id, outputs=run.finished_outputs(sample), provenance=source)
 
 
 def write_traces(path: Path, videos: Iterable[TracedVideo]) -> None:
     """Write ``TRACE_COLUMNS``, a row per frame, whole or not at all; unknown values are empty cells."""
-    write_csv(path, (row for video in videos for row in trace_rows(video)), columns=TRACE_COLUMNS)
+    write_csv(path, (row for video in videos for row in iter_trace_rows(video)), columns=TRACE_COLUMNS)
 
 
-def trace_rows(video: TracedVideo) -> Iterator[dict[str, Cell]]:
+def iter_trace_rows(video: TracedVideo) -> Iterator[dict[str, Cell]]:
     """Yield the rows of one video in the order of its frames."""
     source = video.provenance
     of_run: dict[str, Cell] = {name: value for name, value in source.columns().items() if name in TRACE_COLUMNS}

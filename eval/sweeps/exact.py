@@ -25,11 +25,11 @@ from eval.metrics.counts import Pool, Values
 from eval.metrics.decisions import DecisionCounts
 from eval.metrics.score import SystemCounts, VideoCounts, score_counts, score_video
 from eval.reports.scoring import ScoreSettings
-from eval.runs.batch import describe, find_places
-from eval.runs.folder import digest_sample, why_missing
-from eval.runs.worker import Work, embed_sample, task_of
-from eval.sweeps.folder import SweepFolder, SweptVideo, claim_sweep, write_sweep
-from eval.sweeps.grid import SWEPT, Grid, GridPoint, GridScores
+from eval.runs.batch import build_run_settings, parse_devices
+from eval.runs.folder import digest_sample, explain_missing
+from eval.runs.worker import WorkerConfig, build_task, embed_sample
+from eval.sweeps.folder import SweepFolder, SweptVideo, open_sweep_folder, write_sweep
+from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
 _REPORT_S: Final = 0.25
 
@@ -63,7 +63,7 @@ class SweepProgress:
 
 def run_sweep(
     split: Split,
-    work: Work,
+    worker_config: WorkerConfig,
     grid: Grid,
     *,
     out: Path,
@@ -79,12 +79,12 @@ def run_sweep(
 
     Args:
         split: What ``read_split`` returned.
-        work: Checkpoint and settings; its thresholds and ``live`` do not matter.
+        worker_config: Checkpoint and settings; its thresholds and ``live`` are ignored.
         grid: The points.
-        out: The sweep folder; see ``eval.sweeps.folder.claim_sweep`` for which are refused.
+        out: The sweep folder; see ``eval.sweeps.folder.open_sweep_folder`` for which are refused.
         scoring: Match window and kind of matching.
         encode: Texts to embeddings ``[N, D]``, of ``scoring.text_encoder``.
-        device: One device, see ``eval.runs.batch.find_places``; ``cpu:1`` takes one thread, best for small models.
+        device: One device, see ``eval.runs.batch.parse_devices``; ``cpu:1`` takes one thread, best for small models.
         resume: Keep the finished videos of an earlier sweep with the same settings.
 
     Raises:
@@ -94,29 +94,41 @@ def run_sweep(
     """
     if not split.samples:
         raise ValueError(f"{split.path} holds no videos that can be read; there is nothing to sweep")
-    places = find_places(device)
-    if len(places) != 1:
-        raise ValueError(f"a sweep runs on one device; choose one of {', '.join(place.device for place in places)}")
-    settings = sweep_settings(describe(split, work, places), grid, scoring)
-    with claim_sweep(out, settings, resume=resume) as folder, _threads(places[0].num_threads):
+    worker_specs = parse_devices(device)
+    if len(worker_specs) != 1:
+        raise ValueError(
+            f"a sweep runs on one device; choose one of {', '.join(place.device for place in worker_specs)}"
+        )
+    settings = build_sweep_settings(build_run_settings(split, worker_config, worker_specs), grid, scoring)
+    with open_sweep_folder(out, settings, resume=resume) as folder, _threads(worker_specs[0].num_threads):
         waiting = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
         tally = _Tally(num_videos=len(split.samples), num_runs=len(waiting) * len(grid))
         tally.num_finished = len(split.samples) - len(waiting)
         yield tally.progress()
-        checkpoint = load_model(work.checkpoint, device=places[0].device, heads=work.heads) if waiting else None
+        checkpoint = (
+            load_model(worker_config.checkpoint, device=worker_specs[0].device, heads=worker_config.heads)
+            if waiting
+            else None
+        )
         for sample in waiting:
             assert checkpoint is not None
             swept = yield from _sweep_video(
-                sample, checkpoint=checkpoint, work=work, grid=grid, scoring=scoring, encode=encode, tally=tally
+                sample,
+                checkpoint=checkpoint,
+                worker_config=worker_config,
+                grid=grid,
+                scoring=scoring,
+                encode=encode,
+                tally=tally,
             )
-            folder.keep(swept)
+            folder.save_video(swept)
             tally.finish(grid)
             yield replace(tally.progress(sample.video_id), error=swept.error)
         scores = score_sweep(out, split, grid)
         kept = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
-        remarks = {video.video_id: video.remark for video in kept if video.remark}
+        warnings = {video.video_id: video.warning for video in kept if video.warning}
         passes = sum(sum(video.passes) for video in kept)
-        write_sweep(out, scores, settings, remarks=remarks, num_passes=passes)
+        write_sweep(out, scores, settings, warnings=warnings, num_passes=passes)
         yield tally.progress()
 
 
@@ -125,7 +137,7 @@ def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
     files, errors, rows = SweepFolder(folder), dict[str, str](), list[SweptVideo]()
     for entry in split.entries:
         video = files.video(entry.video_id, num_points=len(grid))
-        reason = why_missing(entry, video)
+        reason = explain_missing(entry, video)
         if reason:
             errors[entry.video_id] = reason
         elif video is not None:
@@ -135,7 +147,9 @@ def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
         counts = Pool([video.runs[video.points[place]] for video in rows], VideoCounts).total()
         scores = score_counts(counts)
         points.append(
-            GridPoint(speak_threshold=speak, update_threshold=update, scores={name: scores[name] for name in SWEPT})
+            GridPoint(
+                speak_threshold=speak, update_threshold=update, scores={name: scores[name] for name in SWEEP_METRICS}
+            )
         )
     return GridScores(
         split=str(split.path), is_exact=True, grid=grid, points=tuple(points), num_videos=len(rows), errors=errors
@@ -146,7 +160,7 @@ def _sweep_video(
     sample: Sample,
     *,
     checkpoint: Checkpoint,
-    work: Work,
+    worker_config: WorkerConfig,
     grid: Grid,
     scoring: ScoreSettings,
     encode: Encode,
@@ -160,12 +174,12 @@ def _sweep_video(
     points, passes = [0] * len(grid), [0] * len(grid)
     pairs = list(grid.pairs())
     try:
-        embedded = embed_sample(checkpoint, work, sample)
-        for place in grid.walk():
+        embedded = embed_sample(checkpoint, worker_config, sample)
+        for place in grid.snake_order():
             speak, update = pairs[place]
             if recording is None:
-                config = replace(work.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
-                recording = Recording(checkpoint, embedded.frames, task=task_of(sample), config=config)
+                config = replace(worker_config.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
+                recording = Recording(checkpoint, embedded.frames, task=build_task(sample), config=config)
             else:
                 recording = recording.at(speak_threshold=speak, update_threshold=update)
             for _ in map(check_probs, recording.run()):
@@ -185,7 +199,7 @@ def _sweep_video(
         runs=tuple(counts),
         points=tuple(points),
         passes=tuple(passes),
-        remark=embedded.remark,
+        warning=embedded.warning,
     )
 
 
@@ -237,10 +251,10 @@ def _threads(number: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def sweep_settings(described: Mapping[str, Any], grid: Grid, scoring: ScoreSettings) -> dict[str, Any]:
-    """Return the settings of a sweep, from what ``eval.runs.batch.describe`` says; it goes on only with the same."""
-    kept = {name: value for name, value in described.items() if name not in ("devices", "live")}
-    config = {name: value for name, value in described["config"].items() if not name.endswith("_threshold")}
+def build_sweep_settings(run_settings: Mapping[str, Any], grid: Grid, scoring: ScoreSettings) -> dict[str, Any]:
+    """Return the settings of a sweep from those of a run; a sweep is resumed only with the same settings."""
+    kept = {name: value for name, value in run_settings.items() if name not in ("devices", "live")}
+    config = {name: value for name, value in run_settings["config"].items() if not name.endswith("_threshold")}
     return {**kept, "config": config, **asdict(scoring), "speak": grid.speak, "update": grid.update}
 
 

@@ -12,18 +12,18 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from engine.io import write_csv, write_json
 from engine.json_records import Count, Finite, FiniteOrNan, read_record, show_value
 from eval.metrics.counts import Counts, Values
 from eval.metrics.score import VideoCounts
 from eval.runs.files import RunSettings
-from eval.runs.folder import lock, output_path, tell_differences
-from eval.sweeps.grid import SWEPT, Grid, GridPoint, GridScores
+from eval.runs.folder import describe_changes, lock_folder, output_path
+from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
 _KEPT: Final = ("num_videos", "turns", "speaking", "updating", "dst", "failures")
-_LARGEST: Final = 1e15
+_MAX_NUMBER: Final = 1e15
 C = TypeVar("C", bound=Counts)
 
 
@@ -41,7 +41,7 @@ class SweptVideo:
     """Per point of the grid, in the order of ``Grid.pairs``, its place in ``runs``."""
     passes: tuple[int, ...] = ()
     """Per point, the model passes that it has cost beyond what its neighbour's run could lend it."""
-    remark: str = ""
+    warning: str = ""
     """What is odd about the video, such as damage; empty when all is well."""
     error: str = ""
     """Why it failed; empty when it is finished."""
@@ -77,12 +77,12 @@ class _SweptFile(BaseModel):
     runs: list[dict[str, Any]]
     points: tuple[Count, ...]
     passes: tuple[Count, ...]
-    remark: str
+    warning: str = Field(validation_alias=AliasChoices("warning", "remark"))
     error: str
 
 
 class SweepFolder:
-    """A sweep folder that can be read; ``claim_sweep`` opens one for writing.
+    """A sweep folder that can be read; ``open_sweep_folder`` opens one for writing.
 
     Args:
         path: The folder.
@@ -123,7 +123,7 @@ class SweepFolder:
         except ValueError as error:
             return SweptVideo(video_id=video_id, source="", error=f"{error}; continue the sweep with --resume")
 
-    def keep(self, video: SweptVideo) -> None:
+    def save_video(self, video: SweptVideo) -> None:
         """Write one video."""
         content = {field.name: getattr(video, field.name) for field in fields(video)}
         runs = [{name: _plain(getattr(run, name)) for name in _KEPT} for run in video.runs]
@@ -134,7 +134,7 @@ class SweepFolder:
 
 
 @contextmanager
-def claim_sweep(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[SweepFolder]:
+def open_sweep_folder(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[SweepFolder]:
     """Open a folder for a sweep and write its settings; nobody else can while the block lasts.
 
     An empty folder, or a sweep without a finished video, is taken as it is; with ``resume``, so is a sweep whose
@@ -143,9 +143,9 @@ def claim_sweep(path: Path, settings: Mapping[str, Any], *, resume: bool = False
     if path.exists() and not path.is_dir():
         raise ValueError(f"--out {path} is a file; name a folder for the sweep")
     path.mkdir(parents=True, exist_ok=True)
-    with lock(path):
+    with lock_folder(path):
         folder = SweepFolder(path)
-        _check(folder, json.loads(json.dumps(settings)), resume=resume)
+        _check_folder(folder, json.loads(json.dumps(settings)), resume=resume)
         for rest in path.glob(".*.part"):  # of a program that was killed while it wrote
             rest.unlink(missing_ok=True)
         write_json(path / "sweep.json", {"settings": settings})
@@ -193,7 +193,7 @@ def _grid_scores(content: Mapping[str, Any]) -> GridScores:
         GridPoint(
             speak_threshold=point["speak_threshold"],
             update_threshold=point["update_threshold"],
-            scores={name: value for name, value in point.items() if name in SWEPT},
+            scores={name: value for name, value in point.items() if name in SWEEP_METRICS},
         )
         for point in content["points"]
     )
@@ -215,7 +215,7 @@ def _grid_scores(content: Mapping[str, Any]) -> GridScores:
     )
 
 
-def _check(folder: SweepFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
+def _check_folder(folder: SweepFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
     content = folder.content()
     if content is None and any(not entry.name.endswith(".part") for entry in folder.path.iterdir()):
         raise ValueError(f"{folder.path} is not empty and holds no sweep; name a new folder")
@@ -226,7 +226,7 @@ def _check(folder: SweepFolder, settings: Mapping[str, Any], *, resume: bool) ->
     found = content["settings"]
     other = [name for name in {**found, **settings} if found.get(name) != settings.get(name)]
     if other:
-        told = tell_differences(other, found, settings)
+        told = describe_changes(other, found, settings)
         raise ValueError(f"{folder.path} holds a sweep with {told}; name a new folder")
 
 
@@ -264,7 +264,7 @@ def _read_value(empty: Any, value: Any, place: str) -> Any:
     if isinstance(empty, Counts):
         return _read_counts(empty, value, place)
     numbers = value if isinstance(value, list) else [value]
-    if not all(type(number) in (int, float) and abs(number) <= _LARGEST for number in numbers):
+    if not all(type(number) in (int, float) and abs(number) <= _MAX_NUMBER for number in numbers):
         raise ValueError(f"{place} must be a finite number, or a list of them; got {show_value(value)}")
     if isinstance(value, list) != isinstance(empty, Values | tuple):
         raise ValueError(f"{place} must{'' if isinstance(empty, Values | tuple) else ' not'} be a list")

@@ -23,7 +23,7 @@ from eval.metrics.definitions import GROUPS, Better, find_metric
 _UNSWEPT_GROUPS: Final = ("Text", "Teacher-forced", "System")
 _OF_PROBABILITIES: Final = ("_average_precision", "_auroc", "_brier", "_ece")
 
-SWEPT: Final = tuple(
+SWEEP_METRICS: Final = tuple(
     metric.name
     for group in GROUPS
     if group.name not in _UNSWEPT_GROUPS
@@ -32,20 +32,20 @@ SWEPT: Final = tuple(
 )
 """The scores of an exact sweep, in the order of the tables."""
 
-DECISIONS: Final = "decision_f1_1s"
+DECISION_F1: Final = "decision_f1_1s"
 """The score that is recommended for a preview, which knows no texts and no states: both heads count alike."""
 
-DEFAULT_METRICS: Final = (DECISIONS, "speaking_event_f1_1s", "dst_update_event_f1_1s")
+DEFAULT_METRICS: Final = (DECISION_F1, "speaking_event_f1_1s", "dst_update_event_f1_1s")
 """What a preview is chosen by unless something else is asked for; an exact sweep by ``NUM_FAILURES`` first."""
 
-_LOSSES: Final[Mapping[Better, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
+_LOSS_FUNCTIONS: Final[Mapping[Better, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
     "higher": np.negative,
     "lower": np.positive,
     "near 0": np.abs,
     "near 1": lambda values: np.abs(values - 1),
 }
 _SAME: Final = 1e-9
-_MOST_POINTS: Final = 10_000
+_MAX_POINTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,8 @@ class Grid:
                     raise ValueError(f"{name} thresholds must be within [0, 1]; got {value:g}")
             if any(before >= after for before, after in pairwise(values)):
                 raise ValueError(f"{name} thresholds must ascend; got {values}")
-        if len(self) > _MOST_POINTS:
-            raise ValueError(f"the grid has {len(self)} points; give at most {_MOST_POINTS}")
+        if len(self) > _MAX_POINTS:
+            raise ValueError(f"the grid has {len(self)} points; give at most {_MAX_POINTS}")
 
     def __len__(self) -> int:
         """Return the number of points."""
@@ -90,7 +90,7 @@ class Grid:
         """Yield speak and update threshold of every point, by update, then speak: the order of all tables."""
         return ((speak, update) for update in self.update for speak in self.speak)
 
-    def walk(self) -> Iterator[int]:
+    def snake_order(self) -> Iterator[int]:
         """Yield the place of every point in ``pairs``, from neighbour to neighbour: every other column backwards.
 
         Along the update thresholds, since that way runs share more: on bundled videos it took a third fewer passes.
@@ -125,13 +125,13 @@ class GridScores:
         return tuple(self.points[0].scores)
 
     @property
-    def caution(self) -> str:
+    def warning(self) -> str:
         """What to beware of when thresholds are chosen by these scores; empty when all is well."""
         if "test" not in Path(self.split).stem.lower():
             return ""
         return f"{self.split} looks like a test split; choose thresholds on validation, or their scores are too good"
 
-    def surface(self, metric: str) -> tuple[tuple[float, ...], ...]:
+    def as_matrix(self, metric: str) -> tuple[tuple[float, ...], ...]:
         """Return one score as rows by update threshold of columns by speak threshold.
 
         Raises ``ValueError`` for a score that is not there.
@@ -171,7 +171,7 @@ class BestPoint:
         return f"{text} (nearest the middle of a plateau of {self.num_plateau}; {self.num_tied} points tie)"
 
 
-def read_axis(text: str) -> tuple[float, ...]:
+def parse_axis(text: str) -> tuple[float, ...]:
     """Return thresholds given as ``first:last:number``, or with commas between them; sorted, each once.
 
     Raises ``ValueError`` for anything else; ``Grid`` checks their range.
@@ -189,7 +189,7 @@ def read_axis(text: str) -> tuple[float, ...]:
     return tuple(sorted(set(values)))
 
 
-def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEPT) -> None:
+def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEEP_METRICS) -> None:
     """Raise ``ValueError`` for a name that is no score of the sweep, or one that has no better and worse."""
     for name in names:
         _check_known(name, known)
@@ -199,12 +199,12 @@ def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEPT) -> None
 
 def has_direction(name: str) -> bool:
     """Whether one value of a score is better than another."""
-    return find_metric(name).better in _LOSSES
+    return find_metric(name).better in _LOSS_FUNCTIONS
 
 
-def losses(metric: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def compute_losses(metric: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return by how much values of a score, of any shape, fall short: the least is the best."""
-    return _LOSSES[find_metric(metric).better](values)
+    return _LOSS_FUNCTIONS[find_metric(metric).better](values)
 
 
 def find_best(scores: GridScores, metric: str) -> BestPoint:
@@ -216,8 +216,8 @@ def find_best(scores: GridScores, metric: str) -> BestPoint:
     Raises ``ValueError`` for an unknown score and for one that is undefined at every point.
     """
     check_metrics([metric], known=scores.metrics)
-    values = np.array(scores.surface(metric), float)
-    loss = losses(metric, values)
+    values = np.array(scores.as_matrix(metric), float)
+    loss = compute_losses(metric, values)
     if np.isnan(loss).all():
         raise ValueError(f"{metric} is undefined at every point of the grid; choose by another score")
     is_best = loss <= np.nanmin(loss) + _SAME
@@ -235,7 +235,7 @@ def find_best(scores: GridScores, metric: str) -> BestPoint:
 
 def _check_known(name: str, known: Sequence[str]) -> None:
     if name not in known:
-        what = "a preview has no score" if name in SWEPT else "a sweep has no score"
+        what = "a preview has no score" if name in SWEEP_METRICS else "a sweep has no score"
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(f"{what} {name}; take one such as {', '.join(near or DEFAULT_METRICS)}")
 

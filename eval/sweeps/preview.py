@@ -18,14 +18,14 @@ from engine.config import DecisionPolicy
 from eval.data.samples import BadRecord, Sample, Split
 from eval.metrics.decisions import TOLERANCES_S, DecisionCounts
 from eval.metrics.score import VideoCounts, decision_f1, reference_frames, score_counts
-from eval.runs.folder import RunFolder, why_missing
-from eval.sweeps.grid import DECISIONS, SWEPT, Grid, GridPoint, GridScores
+from eval.runs.folder import RunFolder, explain_missing
+from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridPoint, GridScores
 
 _LEADS: Final = ("_lead_mean_s", "_lead_median_s")
 _PREFIXES: Final = ("speaking_", "dst_update_")
-PREVIEWED: Final = (
-    DECISIONS,
-    *(name for name in SWEPT if name.startswith(_PREFIXES) and not name.endswith(_LEADS)),
+PREVIEW_METRICS: Final = (
+    DECISION_F1,
+    *(name for name in SWEEP_METRICS if name.startswith(_PREFIXES) and not name.endswith(_LEADS)),
 )
 """The scores of a preview, in the order of the tables."""
 
@@ -164,16 +164,16 @@ def _count_pairs(fires: NDArray[np.bool_], trace: HeadTrace) -> NDArray[np.intp]
 
 def _scores(counts: VideoCounts, prefix: str) -> dict[str, float]:
     scores = score_counts(counts)
-    return {name: scores[name] for name in PREVIEWED if name.startswith(prefix)}
+    return {name: scores[name] for name in PREVIEW_METRICS if name.startswith(prefix)}
 
 
 def _both(scores: Mapping[str, float]) -> dict[str, float]:
-    return {DECISIONS: decision_f1(scores), **scores}
+    return {DECISION_F1: decision_f1(scores), **scores}
 
 
 def _read_video(run: RunFolder, entry: Sample | BadRecord) -> list[HeadTrace]:
     """Return the traces of speaking and of updating. Raises ``ValueError`` where there are none."""
-    reason = why_missing(entry, run.record(entry.video_id))
+    reason = explain_missing(entry, run.record(entry.video_id))
     if reason or isinstance(entry, BadRecord):
         raise ValueError(reason)
     outputs = run.outputs(entry)

@@ -13,9 +13,9 @@ from engine.config import StreamConfig
 from eval.data.loading import read_split
 from eval.metrics.text import TextScorer
 from eval.reports.scoring import ScoreSettings, score_run, write_tables
-from eval.runs.batch import VideoDone, run_batch
+from eval.runs.batch import FinishedVideo, run_batch
 from eval.runs.folder import RunFolder
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 from eval.sweeps.exact import SweepProgress, run_sweep
 from eval.sweeps.grid import Grid
 from tests.support.fakes import count_letters
@@ -43,28 +43,34 @@ def copies(demo_manifest: Path, folder: Path, number: int) -> list[dict[str, Any
     return videos
 
 
-def work_of(checkpoint: Path, **changes: Any) -> Work:
+def make_worker_config(checkpoint: Path, **changes: Any) -> WorkerConfig:
     """Return the work of the tests: a tiny checkpoint and short responses."""
-    return Work(checkpoint=str(checkpoint), config=SHORT, **changes)
+    return WorkerConfig(checkpoint=str(checkpoint), config=SHORT, **changes)
 
 
-def run_to_end(split: Path, work: Work, out: Path, **options: Any) -> list[VideoDone]:
+def run_to_end(split: Path, worker_config: WorkerConfig, out: Path, **options: Any) -> list[FinishedVideo]:
     """Run a batch and write its tables, as the command line does; return what was done."""
     options = {"devices": "cpu:2", **options}
-    done = [event for event in run_batch(read_split(split), work, out=out, **options) if isinstance(event, VideoDone)]
+    done = [
+        event
+        for event in run_batch(read_split(split), worker_config, out=out, **options)
+        if isinstance(event, FinishedVideo)
+    ]
     write_scores(split, out)
     return done
 
 
-def sweep(split: Path, work: Work, grid: Grid, out: Path, **options: Any) -> list[SweepProgress]:
+def sweep(split: Path, worker_config: WorkerConfig, grid: Grid, out: Path, **options: Any) -> list[SweepProgress]:
     """Sweep to the end; return how it went."""
-    return list(begin_sweep(split, work, grid, out, **options))
+    return list(begin_sweep(split, worker_config, grid, out, **options))
 
 
-def begin_sweep(split: Path, work: Work, grid: Grid, out: Path, **options: Any) -> Generator[SweepProgress]:
+def begin_sweep(
+    split: Path, worker_config: WorkerConfig, grid: Grid, out: Path, **options: Any
+) -> Generator[SweepProgress]:
     """Begin a sweep, with letters for meaning."""
     options = {"scoring": SCORING, "encode": count_letters, "device": "cpu:1", **options}
-    return run_sweep(read_split(split), work, grid, out=out, **options)
+    return run_sweep(read_split(split), worker_config, grid, out=out, **options)
 
 
 def write_scores(split: Path, out: Path) -> None:

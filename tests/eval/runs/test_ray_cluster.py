@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from tests.support.paths import ROOT
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,13 +14,14 @@ import pytest
 
 from engine.config import StreamConfig
 from engine.errors import EngineError
-from eval.runs.batch import VideoDone, run_batch
-from eval.runs.ray_pool import join_cluster
-from eval.runs.progress import Progress
 from eval.data.loading import read_split
-from eval.runs.worker import Work
+from eval.runs.batch import FinishedVideo, run_batch
+from eval.runs.progress import Progress
+from eval.runs.ray_pool import join_cluster
+from eval.runs.worker import WorkerConfig
 from tests.support.batches import run_to_end, tables, write_scores
 from tests.support.fakes import tiny_checkpoint
+from tests.support.paths import ROOT
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 pytestmark = [
@@ -34,15 +34,15 @@ SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard":
 
 
 @pytest.fixture(scope="module")
-def slow_work(tmp_path_factory: pytest.TempPathFactory) -> Work:
+def slow_work(tmp_path_factory: pytest.TempPathFactory) -> WorkerConfig:
     """Return work that is met under way: frame by frame, by a model that does not come to an end of its words."""
     folder = tmp_path_factory.mktemp("wordy")
     tiny_checkpoint(folder)
-    return Work(checkpoint=str(folder), config=StreamConfig(lookahead=1, max_new_tokens=24), live=True)
+    return WorkerConfig(checkpoint=str(folder), config=StreamConfig(lookahead=1, max_new_tokens=24), live=True)
 
 
 @pytest.fixture(scope="module")
-def calm(six_videos: Path, slow_work: Work, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def calm(six_videos: Path, slow_work: WorkerConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the six videos without a cluster and without any trouble."""
     out = tmp_path_factory.mktemp("calm") / "run"
     run_to_end(six_videos, slow_work, out)
@@ -76,10 +76,10 @@ def figures(out: Path) -> dict[str, Any]:
     return found
 
 
-def at_hand(event: VideoDone | Progress) -> set[str]:
+def at_hand(event: FinishedVideo | Progress) -> set[str]:
     """Return the videos of which some frames are done."""
-    stations = event.stations if isinstance(event, Progress) else ()
-    return {station.video_id for station in stations if station.video_id and station.num_done}
+    workers = event.workers if isinstance(event, Progress) else ()
+    return {worker.video_id for worker in workers if worker.video_id and worker.num_done}
 
 
 def actor_pids() -> list[int]:
@@ -103,14 +103,14 @@ def has_ended() -> bool:
 
 
 def test_a_node_that_is_lost_in_the_middle_changes_no_table(
-    cluster: Any, second_node: Any, six_videos: Path, slow_work: Work, calm: Path, tmp_path: Path
+    cluster: Any, second_node: Any, six_videos: Path, slow_work: WorkerConfig, calm: Path, tmp_path: Path
 ) -> None:
     events, is_lost, begun, names = [], False, list[str](), set[str]()
     for event in run_batch(read_split(six_videos), slow_work, out=tmp_path / "run", devices="ray"):
         events.append(event)
         if isinstance(event, Progress):
-            begun += [station.video_id for station in event.stations if station.video_id]
-            names |= {station.name.partition(" (")[0] for station in event.stations}
+            begun += [worker.video_id for worker in event.workers if worker.video_id]
+            names |= {worker.name.partition(" (")[0] for worker in event.workers}
         if not is_lost and len(at_hand(event)) == 2:
             cluster.remove_node(second_node, allow_graceful=False)
             is_lost = True
@@ -120,14 +120,14 @@ def test_a_node_that_is_lost_in_the_middle_changes_no_table(
     assert names == {"ray 1", "ray 2"}
     last = events[-1]
     assert isinstance(last, Progress)
-    assert (last.num_finished, last.num_done, last.stations) == (NUM_VIDEOS, last.num_frames, ())
+    assert (last.num_finished, last.num_done, last.workers) == (NUM_VIDEOS, last.num_frames, ())
     write_scores(six_videos, tmp_path / "run")
     assert figures(tmp_path / "run") == figures(calm)
     assert not ray.is_initialized()
 
 
 def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
-    cluster: Any, six_videos: Path, slow_work: Work, calm: Path, tmp_path: Path
+    cluster: Any, six_videos: Path, slow_work: WorkerConfig, calm: Path, tmp_path: Path
 ) -> None:
     out, killed = tmp_path / "run", set[int]()
     for event in run_batch(read_split(six_videos), slow_work, out=out, devices="ray"):
@@ -150,12 +150,12 @@ def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
 
 
 def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
-    cluster: Any, six_videos: Path, slow_work: Work, calm: Path, tmp_path: Path
+    cluster: Any, six_videos: Path, slow_work: WorkerConfig, calm: Path, tmp_path: Path
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with closing(run_batch(read_split(six_videos), slow_work, out=tmp_path / "run", devices="ray")) as events:
         for event in events:
-            if isinstance(event, VideoDone):
+            if isinstance(event, FinishedVideo):
                 break
         assert actor_pids()
     assert has_ended()
@@ -166,7 +166,7 @@ def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
 
 
 def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
-    cluster: Any, six_videos: Path, slow_work: Work, tmp_path: Path
+    cluster: Any, six_videos: Path, slow_work: WorkerConfig, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "eval", "run", str(six_videos), "--out", str(out), "--devices", "ray"]
@@ -185,7 +185,7 @@ def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
 
 def test_a_checkpoint_that_no_node_can_load_ends_the_run(cluster: Any, six_videos: Path, tmp_path: Path) -> None:
     with join_cluster("ray") as joined:
-        lost = Work(checkpoint=str(tmp_path / "nowhere"))
-        events = joined.run_videos(read_split(six_videos).samples, lost, joined.places())
+        lost = WorkerConfig(checkpoint=str(tmp_path / "nowhere"))
+        events = joined.run_videos(read_split(six_videos).samples, lost, joined.worker_specs())
         with pytest.raises(EngineError, match="nowhere"):
             list(events)

@@ -1,8 +1,7 @@
-"""From a run folder to its tables: the outputs and records on disk against the references, and nothing else.
+"""Scoring of a run folder: its tables, from nothing but the references and the outputs and records on disk.
 
-So the tables of a run that was killed and continued are those of a run that was not, measured times apart. Rows stand
-in the order of the split; a video that failed, a record that cannot be read and a video without a record have a row
-with their error.
+A killed and resumed run therefore has the same tables as an uninterrupted one, except for measured times. Rows are in
+the order of the split; a failed video, an invalid record and a video without a record have a row with an error.
 """
 
 import math
@@ -25,20 +24,20 @@ from eval.runs.folder import RunFolder, VideoRecord, explain_missing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSettings:
-    """What the scores depend on beside outputs and references."""
+    """Settings of the scores."""
 
     text_encoder: str
     """Name of the sentence encoder."""
     dataset: str = ""
     """Name that chooses the match window; see ``eval.metrics.turn_taking.MATCH_WINDOWS_S``."""
     zero_cost: ZeroCost = "keep"
-    """``keep`` or ``drop`` matches that cost nothing; see ``eval.matching.turns``."""
+    """Whether to ``keep`` or ``drop`` matches of cost 0; see ``eval.matching.turns``."""
 
 
 def read_score_settings(settings: Mapping[str, Any], *, default: ScoreSettings) -> ScoreSettings:
-    """Return how a run is scored by its ``run.json``; what that does not say, and the encoder, are the default's.
+    """Return the score settings of a ``run.json``; missing ones, and the encoder, are taken from ``default``.
 
-    Raises ``ValueError`` for settings that are none.
+    Raises ``ValueError`` for invalid settings.
     """
     dataset, zero_cost = settings.get("dataset", default.dataset), settings.get("zero_cost", default.zero_cost)
     if not isinstance(dataset, str) or zero_cost not in get_args(ZeroCost):
@@ -53,26 +52,26 @@ class ScoredRun:
     """The scores of a run."""
 
     report: Report
-    """Of the split."""
+    """Scores of the split."""
     rows: tuple[Mapping[str, str | float], ...]
-    """Of its videos, as in ``videos.csv``."""
+    """Rows of ``videos.csv``."""
     errors: Mapping[str, str]
-    """Per video that has no scores, why."""
+    """Per video without scores, the reason."""
     warnings: Mapping[str, str]
-    """Per video that is odd, how."""
+    """Per video with a problem that did not stop the run, the problem."""
     charts: Mapping[str, Any]
-    """What its charts show; see ``eval.reports.charts``."""
+    """Content of ``charts.json``; see ``eval.reports.charts``."""
     text_problem: str | None
-    """Why text scores are missing, if they are."""
+    """Why text scores are missing; None if they are present."""
 
 
 def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: Encode, scorer: TextScorer) -> ScoredRun:
-    """Score what a run folder holds of a split.
+    """Score the videos of a split in a run folder.
 
     Args:
         folder: The run folder, finished or not.
-        split: What ``read_split`` returned.
-        settings: Match window and kind of matching.
+        split: The split from ``read_split``.
+        settings: Match window and treatment of zero-cost matches.
         encode: Texts to embeddings ``[N, D]``, of ``settings.text_encoder``.
         scorer: An open ``TextScorer``.
     """
@@ -81,7 +80,7 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
     records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
     errors = dict(_errors(split, records))
     scored: dict[str, ScoredVideo] = {}
-    tally = FailureCounter()
+    failures = FailureCounter()
     for sample in split.samples:
         record = records[sample.video_id]
         if record is not None and sample.video_id not in errors:
@@ -98,7 +97,7 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
                     wall_s=record.wall_s,
                     has_states=has_states,
                 )
-                tally.add(sample, outputs, scored[sample.video_id].judged)
+                failures.add(sample, outputs, scored[sample.video_id].judged)
             except ValueError as error:
                 errors[sample.video_id] = str(error)
     counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))
@@ -123,13 +122,13 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
         rows=tuple(rows),
         errors=errors,
         warnings=warnings,
-        charts=build_chart_data(Pool(list(counts.values()), VideoCounts).total(), tally),
+        charts=build_chart_data(Pool(list(counts.values()), VideoCounts).total(), failures),
         text_problem=scorer.problem,
     )
 
 
 def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
-    """Write ``videos.csv``, ``columns.csv``, ``metrics.json`` and ``charts.json``, each whole or not at all."""
+    """Write ``videos.csv``, ``columns.csv``, ``metrics.json`` and ``charts.json``, each atomically."""
     write_csv(folder / "videos.csv", run.rows)
     write_columns(folder / "columns.csv")
     content = {"text_problem": run.text_problem, "errors": run.errors, "warnings": run.warnings, **asdict(run.report)}

@@ -1,7 +1,6 @@
-"""Reads the tables that scoring wrote into a run folder, as strictly as they were written.
+"""Strict readers of the tables that ``eval.reports.scoring`` writes into a run folder.
 
-Each reader raises ``FileNotFoundError`` where there is no such file, and ``ValueError`` naming file and field for one
-that is not what ``eval.reports.scoring`` writes.
+Each reader raises ``FileNotFoundError`` for a missing file, and ``ValueError`` with file and field for an invalid one.
 """
 
 import csv
@@ -76,7 +75,7 @@ class _Charts(BaseModel):
 
 
 def read_metrics(folder: Path) -> Mapping[str, Any]:
-    """Read ``metrics.json``: the scores, None where undefined, and the settings beside them."""
+    """Read ``metrics.json``: the scores, None if undefined, and the settings."""
     return read_record(_Metrics, folder / "metrics.json").model_dump()
 
 
@@ -86,7 +85,7 @@ def read_charts(folder: Path) -> Mapping[str, Any]:
 
 
 def read_video_rows(folder: Path) -> Sequence[Row]:
-    """Read ``videos.csv``: a row per video, its scores nan where undefined."""
+    """Read ``videos.csv``: a row per video, its scores nan if undefined."""
     path = folder / "videos.csv"
     try:
         check_regular(path)

@@ -19,7 +19,7 @@ _BETTER = {
 
 
 def write_columns(path: Path) -> None:
-    """Write what the columns of ``videos.csv`` mean, a row per column."""
+    """Write the definitions of the columns of ``videos.csv``, a row per column."""
     write_csv(
         path,
         [
@@ -38,7 +38,7 @@ def write_columns(path: Path) -> None:
 
 
 def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]) -> str:
-    """Return the main scores a line each with their intervals, under the headings of their groups."""
+    """Return the main scores with their intervals, one line each, under the headings of their groups."""
     shown = {group.name: [m for m in group.metrics if m.name in scores and not m.is_detail] for group in GROUPS}
     width = max((len(metric.name) for metrics in shown.values() for metric in metrics), default=0)
     lines = []

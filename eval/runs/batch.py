@@ -1,7 +1,7 @@
-"""Runs a split over devices into a run folder: the door of the command line and of the page.
+"""Run of a split on several devices into a run folder, for the command line and the page.
 
-``run_batch`` is a generator: it yields each video when its files are on disk, and how far all is now and then; closing
-it cancels the run and leaves the finished videos. A later run with ``resume`` keeps those and runs the rest.
+``run_batch`` is a generator: it yields each video once its files are on disk, and the progress in between. Closing it
+cancels the run and leaves the finished videos; a later run with ``resume`` keeps them and runs the rest.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ class FinishedVideo:
     """A video whose files are on disk."""
 
     record: VideoRecord
-    """What is known of it; with an ``error`` when it failed."""
+    """Its record, with an ``error`` if it failed."""
     is_kept: bool
-    """Whether it was finished by an earlier run of the folder."""
+    """Whether an earlier run into this folder finished it."""
 
 
 def run_batch(
@@ -42,56 +42,56 @@ def run_batch(
     resume: bool = False,
     scoring: Mapping[str, Any] | None = None,
 ) -> Generator[FinishedVideo | Progress]:
-    """Run the videos of a split; yield each that is done, and the progress about four times a second.
+    """Run the videos of a split; yield each finished video, and the progress about four times a second.
 
     Args:
-        split: What ``read_split`` returned; records that cannot be used are left out.
+        split: The split from ``read_split``; invalid records are left out.
         worker_config: Checkpoint and settings.
-        out: The run folder; see ``eval.runs.folder.open_run_folder`` for which are refused.
-        devices: ``ray`` or ``ray://...``, see ``join_cluster``; for all others see ``parse_devices``.
+        out: The run folder; ``eval.runs.folder.open_run_folder`` lists the folders that are refused.
+        devices: ``ray`` or ``ray://...`` (see ``join_cluster``), or devices of this machine (see ``parse_devices``).
         resume: Keep the finished videos of an earlier run with the same settings.
-        scoring: Settings of the scores, which go into ``run.json`` as they are.
+        scoring: Settings of the scores, copied into ``run.json``.
 
     Raises:
-        ValueError: Wrong use: an absent device or cluster, a folder that is refused.
+        ValueError: A device or cluster that does not exist, or a folder that is refused.
         EngineError: A checkpoint that cannot be loaded.
-        OSError: A folder that cannot be written, for one when the disk is full; no half file stays.
+        OSError: A folder that cannot be written, such as on a full disk; no partial file remains.
     """
-    samples, more = split.samples, scoring or {}
+    samples = split.samples
     with (
-        _opened(devices) as source,
+        _open_executor(devices) as executor,
         open_run_folder(
-            out, {**build_run_settings(split, worker_config, source.worker_specs), **more}, resume=resume
+            out, {**build_run_settings(split, worker_config, executor.worker_specs), **(scoring or {})}, resume=resume
         ) as folder,
     ):
-        waiting, num_kept = [], 0
+        pending, num_kept = [], 0
         for sample in samples:
             record = folder.find_finished(sample)
             if record is None:
                 folder.delete_video(sample.video_id)
-                waiting.append(sample)
+                pending.append(sample)
             else:
                 num_kept += 1
                 yield FinishedVideo(record=record, is_kept=True)
-        tally = _Tally(waiting, num_videos=len(samples), num_finished=num_kept)
-        yield tally.progress(())
-        with closing(source.run_videos(waiting, worker_config, source.worker_specs)) as events:
+        counter = _ProgressCounter(pending, num_videos=len(samples), num_finished=num_kept)
+        yield counter.progress(())
+        with closing(executor.run_videos(pending, worker_config, executor.worker_specs)) as events:
             for event in events:
                 if isinstance(event, VideoResult):
                     folder.save_video(event.record, event.outputs)
-                    tally.finish(event.record.video_id)
+                    counter.finish(event.record.video_id)
                     yield FinishedVideo(record=event.record, is_kept=False)
                 else:
-                    yield tally.progress(event)
-        yield tally.progress(())
+                    yield counter.progress(event)
+        yield counter.progress(())
 
 
 def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: Sequence[WorkerSpec]) -> dict[str, Any]:
-    """Return the settings of a run as they stand in ``run.json``. Raises as ``load_model`` for a wrong checkpoint."""
+    """Return the settings of a run for ``run.json``. Raises as ``load_model`` for an invalid checkpoint."""
     heads = None
     if worker_config.heads is not None:
         if not worker_config.heads.is_file():
-            raise ValueError(f"the heads file {worker_config.heads} is not there")
+            raise ValueError(f"the heads file {worker_config.heads} does not exist")
         heads = hashlib.sha256(worker_config.heads.read_bytes()).hexdigest()[:16]
     identity = identify_model(worker_config.checkpoint, heads=worker_config.heads)
     return {
@@ -109,11 +109,13 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
 
 
 def parse_devices(devices: str = "auto") -> list[WorkerSpec]:
-    """Return where processes run: one per GPU, or so many on the CPU.
+    """Return one worker per device of a list separated by commas.
 
-    ``auto`` takes all GPUs, else mps, else ``cpu``; ``cuda`` all GPUs; ``cuda:0,cuda:1`` those; ``cpu:2`` two processes
-    of one torch thread each; ``cpu`` one with as many threads as torch likes. Raises ``ValueError`` for a device that
-    is not there, and for kinds that are mixed: their numbers differ.
+    ``auto`` is all GPUs, else mps, else ``cpu``; ``cuda`` is all GPUs and ``cuda:1`` the second one. ``cpu:2`` is two
+    workers of one torch thread each; ``cpu`` is one worker with torch's default number of threads.
+
+    Raises ``ValueError`` for a device that does not exist, and for mixed kinds of devices, whose results differ
+    numerically.
     """
     worker_specs: list[WorkerSpec] = []
     for name in devices.split(","):
@@ -130,59 +132,60 @@ def parse_devices(devices: str = "auto") -> list[WorkerSpec]:
         else:
             worker_specs.append(WorkerSpec(device=str(pick_device(f"{kind}:{number}" if number else kind))))
     if len({torch.device(spec.device).type for spec in worker_specs}) != 1:
-        raise ValueError(f"devices {devices!r} are of several kinds; choose one, since their numbers differ")
+        raise ValueError(
+            f"devices {devices!r} are of several kinds; choose one kind, since results differ between kinds"
+        )
     return worker_specs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
-    """Who runs the videos."""
+class _Executor:
+    """Workers, and the function that runs videos on them."""
 
     worker_specs: Sequence[WorkerSpec]
-    """Where."""
     run_videos: Callable[
         [Sequence[Sample], WorkerConfig, Sequence[WorkerSpec]], Generator[VideoResult | tuple[WorkerStatus, ...]]
     ]
-    """Runs them there; see ``eval.runs.local_pool.run_videos``."""
+    """See ``eval.runs.scheduler.run_scheduler``."""
 
 
 @contextmanager
-def _opened(devices: str) -> Iterator[_Source]:
-    """Find devices of this machine, or join a Ray cluster and leave it at the end."""
+def _open_executor(devices: str) -> Iterator[_Executor]:
+    """Use devices of this machine, or join a Ray cluster and leave it at the end."""
     if not is_cluster(devices):
-        yield _Source(worker_specs=parse_devices(devices), run_videos=run_videos)
+        yield _Executor(worker_specs=parse_devices(devices), run_videos=run_videos)
         return
     with join_cluster(devices) as cluster:
-        yield _Source(worker_specs=cluster.worker_specs(), run_videos=cluster.run_videos)
+        yield _Executor(worker_specs=cluster.worker_specs(), run_videos=cluster.run_videos)
 
 
-class _Tally:
-    """Counts what is done."""
+class _ProgressCounter:
+    """Counts finished videos and frames."""
 
     def __init__(self, samples: Iterable[Sample], *, num_videos: int, num_finished: int) -> None:
         self._frames = {sample.video_id: sample.num_frames for sample in samples}
         self._total = sum(self._frames.values())
         self._num_videos = num_videos
         self._num_finished = num_finished
-        self._began: float | None = None
+        self._started_s: float | None = None
 
     def finish(self, video_id: str) -> None:
-        self._begin()
+        self._start_clock()
         self._num_finished += 1
         del self._frames[video_id]
 
     def progress(self, workers: tuple[WorkerStatus, ...]) -> Progress:
-        at_hand = sum(min(worker.num_done, self._frames.get(worker.video_id or "", 0)) for worker in workers)
-        if at_hand:
-            self._begin()
+        num_in_progress = sum(min(worker.num_done, self._frames.get(worker.video_id or "", 0)) for worker in workers)
+        if num_in_progress:
+            self._start_clock()
         return Progress(
             num_videos=self._num_videos,
             num_finished=self._num_finished,
             num_frames=self._total,
-            num_done=self._total - sum(self._frames.values()) + at_hand,
-            elapsed_s=0.0 if self._began is None else time.perf_counter() - self._began,
+            num_done=self._total - sum(self._frames.values()) + num_in_progress,
+            elapsed_s=0.0 if self._started_s is None else time.perf_counter() - self._started_s,
             workers=workers,
         )
 
-    def _begin(self) -> None:
-        self._began = time.perf_counter() if self._began is None else self._began
+    def _start_clock(self) -> None:
+        self._started_s = time.perf_counter() if self._started_s is None else self._started_s

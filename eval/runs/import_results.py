@@ -1,21 +1,20 @@
-"""Result files of published systems as run folders, so that they are looked at and scored like our own runs.
+"""Import of result files of published systems into run folders, so that they are inspected and scored like own runs.
 
-Two forms are read, told apart by content; whatever is neither is refused with the field that is wrong.
+Two formats are detected by content; any different file is refused with an error that names the field.
 
 1. ProAssist, ``results/{idx}.json``: ``metadata`` (``video_uid``, ``sample_idx``, ``fps``, ...) and ``predictions``,
    one object per frame with ``gen`` (``""`` or ``"."`` is silence), ``frame_idx_in_original_video`` and
-   ``frame_idx_in_stream``; matches and references in it are not used, ours are computed anew. A frame is placed by the
-   first of those that all objects have, counted from the first object's: so the first object is taken for the clip's
-   first frame. ``timestamp_in_stream`` is not used: it is the *end* of the frame. The sample is the one whose id is
-   ``video_uid``, or begins with it; of several (clips of one video) the one at place ``sample_idx`` of the split.
+   ``frame_idx_in_stream``; matches and references in it are ignored and computed again. The frame index is the first
+   of those two fields that all objects have, minus that of the first object, which is the clip's first frame.
+   ``timestamp_in_stream`` is ignored: it is the *end* of the frame. The sample is the one whose id is ``video_uid`` or
+   starts with it; if several match (clips of one video), it is entry ``sample_idx`` of the split.
 2. VideoLLM-online's ``demo.cli``: ``video_path``, ``frame_fps`` and ``conversation``, an object per frame with ``time``
    and ``cost`` (seconds), two for a frame at which a query was answered. ``content`` begins with ``(Video Time = 1.0s)
    Assistant:``, which is removed. The program stops after 100 frames. The sample is the one with that video's file
    name, or with its stem as id.
 
-Neither holds probabilities or states: scores of probabilities, updates and states are nan, and the state stays as it
-was at the start.
-Frames that a file leaves out, before its last, are silent. **Source**: ProAssist's
+Neither holds probabilities or states: scores of probabilities, updates and states are nan, and the state stays as
+it was at the start. Missing frames before the last one of a file are silent. **Source**: ProAssist's
 ``StreamInferenceRunner.run_inference_on_video``; VideoLLM-online's ``demo/cli.py`` and ``demo/inference.py``.
 """
 
@@ -40,7 +39,7 @@ _PREFIX: Final = re.compile(r"\(Video Time = [^)]*s\) ?Assistant: ?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SystemOutput:
-    """What a system did in one video, by frame."""
+    """The responses of a system in one video, by frame index."""
 
     num_frames: int
     texts: Mapping[int, str]
@@ -48,10 +47,10 @@ class _SystemOutput:
 
 
 def import_results(files: Sequence[Path], split: Split, *, folder: RunFolder) -> dict[str, str]:
-    """Write the results of published systems into a claimed run folder.
+    """Write the results of published systems into an open run folder.
 
-    Each sample gets a record: with outputs, or with the error of its file, or because it has none. Returns, per file
-    that fits no sample or repeats another, why. Raises ``ValueError`` when no file fits.
+    Each sample gets a record: with its outputs, or with the error of its file, or with ``NO_RESULT_FILE``. Returns an
+    error per file that matches no sample, or the sample of an earlier file. Raises ``ValueError`` if no file matches.
     """
     problems: dict[str, str] = {}
     found: dict[str, tuple[Path, Fields]] = {}
@@ -104,8 +103,8 @@ def _read(path: Path) -> Fields:
         if (fields.has("predictions") and fields.has("metadata")) or fields.has("conversation"):
             return fields
     raise ValueError(
-        'is of no known form; give a ProAssist result ("metadata" and "predictions") or what demo.cli of '
-        'VideoLLM-online writes ("video_path" and "conversation")'
+        'is of no known form; give a ProAssist result ("metadata" and "predictions") or the output of demo.cli of '
+        'VideoLLM-online ("video_path" and "conversation")'
     )
 
 
@@ -125,7 +124,7 @@ def _find_sample(content: Fields, split: Split) -> Sample:
         fits = fits or [sample for sample in split.samples if sample.video_id == video.stem]
     if len(fits) != 1:
         raise ValueError(
-            f"is of the video {name}, which fits {len(fits)} videos of {split.path}; choose the split it is of"
+            f"is of the video {name}, which fits {len(fits)} videos of {split.path}; choose the split of that video"
         )
     return fits[0]
 

@@ -1,7 +1,7 @@
-"""Runs one video of a split with a loaded checkpoint; in a process of its own, or wherever a scheduler puts it.
+"""Run of one video of a split with a loaded checkpoint, in any process.
 
-A damaged video is run as far as it goes, with a remark. With a folder for features, embeddings are kept there in
-float16 and used from there, in the first run too, so that every run with the folder sees the same numbers.
+A damaged video is run up to the damage, with a warning. With a folder for features, embeddings are stored there in
+float16 and read back, in the first run too, so that every run with the folder uses the same numbers.
 """
 
 import resource
@@ -42,14 +42,14 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """What is done with every video."""
+    """Checkpoint and settings, equal for every video."""
 
     checkpoint: str
     """Folder or hub id."""
     heads: Path | None = None
-    """Heads file, if not the checkpoint's own."""
+    """Heads file that replaces the checkpoint's own."""
     config: StreamConfig = field(default_factory=StreamConfig)
-    """How to stream; each video at its own rate."""
+    """Settings of the stream; the frame rate is each video's own."""
     live: bool = False
     """Whether to count VideoLLM-online's scores in a second, teacher-forced pass."""
     features: Path | None = None
@@ -58,12 +58,11 @@ class WorkerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoResult:
-    """A video that was run, well or not."""
+    """The result of a video, finished or failed."""
 
     record: VideoRecord
-    """What is known of it; its ``error`` says why it failed."""
     outputs: tuple[FrameOutput, ...] = ()
-    """One per frame; none when it failed."""
+    """One per frame; empty if the video failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,9 +70,8 @@ class EmbeddedSample:
     """The embedded frames of a video."""
 
     frames: tuple[FrameFeatures, ...]
-    """In order."""
     warning: str
-    """What is odd about the video; empty when all is well."""
+    """A problem with the video, such as damage; empty if there is none."""
 
 
 def load_checkpoint(worker_config: WorkerConfig, spec: WorkerSpec) -> Checkpoint:
@@ -87,9 +85,10 @@ def load_checkpoint(worker_config: WorkerConfig, spec: WorkerSpec) -> Checkpoint
 def run_sample(
     checkpoint: Checkpoint, worker_config: WorkerConfig, sample: Sample, *, device: str, on_frame: Callable[[int], None]
 ) -> VideoResult:
-    """Stream one sample's video, and feed the reference where that is wanted; ``on_frame`` hears of each frame.
+    """Stream one sample's video, followed by the teacher-forced pass if ``worker_config.live``.
 
-    What is wrong with the video or its record becomes the result's error; nothing else is caught.
+    ``on_frame`` is called after each frame with the number of frames done. An invalid video or record becomes the
+    result's ``error``; all other exceptions propagate.
     """
     source, warnings = digest_sample(sample), list[str]()
     reuses = _has_kept_features(checkpoint, worker_config, sample)
@@ -107,7 +106,7 @@ def run_sample(
     except (EngineError, ValueError) as error:
         return VideoResult(record=VideoRecord(video_id=sample.video_id, source=source, device=device, error=str(error)))
     warnings += [
-        f"the user turn at {turn.time_s:g} s lies behind the end and was not fed"
+        f"the user turn at {turn.time_s:g} s lies after the end of the video and was not fed"
         for turn in find_late_turns(task, fps=sample.fps, num_frames=len(outputs))
     ]
     record = VideoRecord(
@@ -125,23 +124,23 @@ def run_sample(
 
 
 def embed_sample(checkpoint: Checkpoint, worker_config: WorkerConfig, sample: Sample) -> EmbeddedSample:
-    """Decode and encode all of one sample's video, or take what is kept. Raises ``EngineError`` where that fails."""
+    """Decode and encode one sample's video, or read its kept embeddings. Raises ``EngineError`` if that fails."""
     warnings = list[str]()
     frames = tuple(_embed_frames(checkpoint, worker_config, sample, warnings))
     return EmbeddedSample(frames=frames, warning="; ".join(dict.fromkeys(warnings)))
 
 
 def build_task(sample: Sample) -> Task:
-    """Return what a sample's video is streamed with."""
+    """Return the task that a sample's video is streamed with."""
     return Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
 
 
 def _embed_frames(
     checkpoint: Checkpoint, worker_config: WorkerConfig, sample: Sample, warnings: list[str]
 ) -> Iterator[FrameFeatures]:
-    """Decode and encode one sample's video, or take what is kept of it; ``warnings`` grow with what is odd about it.
+    """Decode and encode one sample's video, or read its kept embeddings; append problems to ``warnings``.
 
-    Raises ``VideoError`` when it has none.
+    Raises ``VideoError`` if the sample has no video.
     """
     video = sample.video_path
     if video is None:
@@ -149,7 +148,7 @@ def _embed_frames(
     if worker_config.features is None:
         return encode(checkpoint, _read_sample_frames(sample, video, warnings))
     if not video.is_file():
-        raise VideoError(f"{video} is not there; mend video_path")
+        raise VideoError(f"{video} does not exist; correct video_path")
     info = feature_info(checkpoint, fps=sample.fps)
     try:
         path = feature_path(worker_config.features, video, info, excerpt=sample.excerpt)
@@ -164,7 +163,7 @@ def _embed_frames(
 
 
 def _read_sample_frames(sample: Sample, video: Path, warnings: list[str]) -> Iterator[Frame]:
-    """Read a sample's part of its video; ``warnings`` grow with damage, and with frames that the file does not have."""
+    """Read a sample's part of its video; append damage and missing frames to ``warnings``."""
     num_frames = 0
     for frame in read_frames(video, fps=sample.fps, excerpt=sample.excerpt, on_damage=warnings.append):
         num_frames += 1
@@ -177,26 +176,26 @@ def _read_sample_frames(sample: Sample, video: Path, warnings: list[str]) -> Ite
 
 
 def _has_kept_features(checkpoint: Checkpoint, worker_config: WorkerConfig, sample: Sample) -> bool:
-    """Whether the embeddings of a sample's video are kept already."""
+    """Return whether an earlier run has kept the embeddings of a sample's video."""
     if worker_config.features is None or sample.video_path is None or not sample.video_path.is_file():
         return False
     try:
         info = feature_info(checkpoint, fps=sample.fps)
         return feature_path(worker_config.features, sample.video_path, info, excerpt=sample.excerpt).exists()
     except OSError:
-        return False  # why the video cannot be read is said when it is read
+        return False  # the error is reported when the video is read
 
 
 def _count_teacher_forced(
     checkpoint: Checkpoint, worker_config: WorkerConfig, config: StreamConfig, sample: Sample
 ) -> LiveCounts:
-    """Feed one sample's reference to the model and count its four scores."""
+    """Feed one sample's reference to the model and count the four VideoLLM-online scores."""
     turns = read_live_turns(checkpoint, config, sample, _embed_frames(checkpoint, worker_config, sample, []))
     return count_live(turns, fps=sample.fps, threshold=0)
 
 
 def _peak_memory_mb(device: torch.device) -> float:
-    """Return the largest memory so far: of the GPU where there is one, else of this process."""
+    """Return the peak memory so far in MiB: of the GPU if it is used, else of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,8 +1,8 @@
-"""An exact sweep: every video of a split is run at every point of a grid, from neighbour to neighbour.
+"""Exact sweep: every video of a split is run at every point of a grid, from neighbour to neighbour.
 
-A video is embedded once. Its run at a point keeps all that it shares with the run at the point before (see
-``engine.replay``), so that most points cost a fraction of a run, and none where nothing is decided otherwise.
-``run_sweep`` is a generator: it says how far it is at least at every point, and closing it leaves the finished videos.
+A video is embedded once. Its run at a point reuses the common prefix with the run at the previous point (see
+``engine.replay``). Most points therefore cost a fraction of a run, and points with equal decisions cost nothing.
+``run_sweep`` is a generator: it yields its progress at least at every point, and closing it leaves the finished videos.
 """
 
 import time
@@ -31,19 +31,19 @@ from eval.runs.worker import WorkerConfig, build_task, embed_sample
 from eval.sweeps.folder import SweepFolder, SweptVideo, open_sweep_folder, write_sweep
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
-_REPORT_S: Final = 0.25
+_REPORT_INTERVAL_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepProgress:
-    """A moment of a sweep; a run is one video at one point, and kept videos have none."""
+    """Progress of a sweep at one moment. A run is one video at one point; kept videos are not counted in runs."""
 
     num_videos: int
-    """Videos of the split that can be read."""
+    """Valid videos of the split."""
     num_finished: int
     """Videos with a file: kept, finished or failed."""
     num_runs: int
-    """Runs to do."""
+    """Runs in total."""
     num_done: int
     """Runs that are done."""
     passes: int
@@ -51,13 +51,13 @@ class SweepProgress:
     elapsed_s: float
     """Seconds since the sweep began."""
     video_id: str | None = None
-    """The video at hand; None before the first and after the last."""
+    """The video in progress; None before the first and after the last."""
     error: str = ""
-    """Why it has failed, if it just did."""
+    """Why that video failed, in the first progress after its failure; otherwise empty."""
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds to the end at the rate so far; None before the first run."""
+        """Estimated seconds to the end; None before the first run."""
         return self.elapsed_s * (self.num_runs / self.num_done - 1) if self.num_done else None
 
 
@@ -74,43 +74,43 @@ def run_sweep(
 ) -> Generator[SweepProgress]:
     """Run the videos of a split at every point of a grid, and write their scores into ``out``.
 
-    When it has ended, ``eval.sweeps.folder.read_sweep`` returns them; ``score_sweep`` returns those of the videos that
-    are finished while it is under way.
+    ``eval.sweeps.folder.read_sweep`` returns the scores of a finished sweep, ``score_sweep`` those of the videos that
+    are finished so far.
 
     Args:
-        split: What ``read_split`` returned.
+        split: The split from ``read_split``.
         worker_config: Checkpoint and settings; its thresholds and ``live`` are ignored.
         grid: The points.
-        out: The sweep folder; see ``eval.sweeps.folder.open_sweep_folder`` for which are refused.
-        scoring: Match window and kind of matching.
+        out: The sweep folder; ``eval.sweeps.folder.open_sweep_folder`` lists the folders that are refused.
+        scoring: Match window and treatment of zero-cost matches.
         encode: Texts to embeddings ``[N, D]``, of ``scoring.text_encoder``.
         device: One device, see ``eval.runs.batch.parse_devices``; ``cpu:1`` takes one thread, best for small models.
         resume: Keep the finished videos of an earlier sweep with the same settings.
 
     Raises:
-        ValueError: Wrong use: an absent device, a folder that is refused, a split without videos.
+        ValueError: A device that does not exist, a folder that is refused, or a split without videos.
         EngineError: A checkpoint that cannot be loaded.
-        OSError: A folder that cannot be written; no half file stays.
+        OSError: A folder that cannot be written; no partial file remains.
     """
     if not split.samples:
-        raise ValueError(f"{split.path} holds no videos that can be read; there is nothing to sweep")
+        raise ValueError(f"{split.path} holds no valid videos, so there is nothing to sweep")
     worker_specs = parse_devices(device)
     if len(worker_specs) != 1:
         raise ValueError(
             f"a sweep runs on one device; choose one of {', '.join(place.device for place in worker_specs)}"
         )
     settings = build_sweep_settings(build_run_settings(split, worker_config, worker_specs), grid, scoring)
-    with open_sweep_folder(out, settings, resume=resume) as folder, _threads(worker_specs[0].num_threads):
-        waiting = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
-        tally = _Tally(num_videos=len(split.samples), num_runs=len(waiting) * len(grid))
-        tally.num_finished = len(split.samples) - len(waiting)
-        yield tally.progress()
+    with open_sweep_folder(out, settings, resume=resume) as folder, _set_threads(worker_specs[0].num_threads):
+        pending = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
+        counter = _ProgressCounter(num_videos=len(split.samples), num_runs=len(pending) * len(grid))
+        counter.num_finished = len(split.samples) - len(pending)
+        yield counter.progress()
         checkpoint = (
             load_model(worker_config.checkpoint, device=worker_specs[0].device, heads=worker_config.heads)
-            if waiting
+            if pending
             else None
         )
-        for sample in waiting:
+        for sample in pending:
             assert checkpoint is not None
             swept = yield from _sweep_video(
                 sample,
@@ -119,21 +119,21 @@ def run_sweep(
                 grid=grid,
                 scoring=scoring,
                 encode=encode,
-                tally=tally,
+                counter=counter,
             )
             folder.save_video(swept)
-            tally.finish(grid)
-            yield replace(tally.progress(sample.video_id), error=swept.error)
+            counter.finish(grid)
+            yield replace(counter.progress(sample.video_id), error=swept.error)
         scores = score_sweep(out, split, grid)
         kept = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
         warnings = {video.video_id: video.warning for video in kept if video.warning}
         passes = sum(sum(video.passes) for video in kept)
         write_sweep(out, scores, settings, warnings=warnings, num_passes=passes)
-        yield tally.progress()
+        yield counter.progress()
 
 
 def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
-    """Score what a sweep folder holds of a split, finished or not; a video that is not finished is among the errors."""
+    """Score the finished videos of a sweep folder; the unfinished videos of the split are in its errors."""
     files, errors, rows = SweepFolder(folder), dict[str, str](), list[SweptVideo]()
     for entry in split.entries:
         video = files.video(entry.video_id, num_points=len(grid))
@@ -164,9 +164,9 @@ def _sweep_video(
     grid: Grid,
     scoring: ScoreSettings,
     encode: Encode,
-    tally: "_Tally",
+    counter: "_ProgressCounter",
 ) -> Generator[SweepProgress, None, SweptVideo]:
-    """Run one video at every point; what is wrong with it becomes its error."""
+    """Run one video at every point; an invalid video becomes a ``SweptVideo`` with an error."""
     source = digest_sample(sample)
     recording: Recording | None = None
     runs: dict[Any, int] = {}
@@ -183,14 +183,14 @@ def _sweep_video(
             else:
                 recording = recording.at(speak_threshold=speak, update_threshold=update)
             for _ in map(check_probs, recording.run()):
-                if tally.is_due():
-                    yield tally.progress(sample.video_id, passes=recording.counts.passes)
+                if counter.is_due():
+                    yield counter.progress(sample.video_id, passes=recording.counts.passes)
             passes[place] = recording.counts.passes
-            points[place] = runs.setdefault(_decided(recording.outputs), len(counts))
+            points[place] = runs.setdefault(_make_run_key(recording.outputs), len(counts))
             if points[place] == len(counts):
                 counts.append(_count(sample, recording, scoring, encode))
-            tally.add_run(passes[place])
-            yield tally.progress(sample.video_id)
+            counter.add_run(passes[place])
+            yield counter.progress(sample.video_id)
     except (EngineError, ValueError) as error:
         return SweptVideo(video_id=sample.video_id, source=source, error=str(error))
     return SweptVideo(
@@ -204,7 +204,7 @@ def _sweep_video(
 
 
 def _count(sample: Sample, recording: Recording, scoring: ScoreSettings, encode: Encode) -> VideoCounts:
-    """Count one run, all but what a sweep leaves out."""
+    """Count one run, without probabilities and times, which a sweep does not score."""
     scored = score_video(
         sample,
         recording.outputs,
@@ -226,8 +226,8 @@ def _without_probs(counts: DecisionCounts) -> DecisionCounts:
     return replace(counts, expected_probs=Values.of(), other_probs=Values.of())
 
 
-def _decided(outputs: Sequence[FrameOutput]) -> tuple[tuple[int, tuple[str, ...], str | None], ...]:
-    """Return all that the counts of a run depend on within a video: what was written, and when."""
+def _make_run_key(outputs: Sequence[FrameOutput]) -> tuple[tuple[int, tuple[str, ...], str | None], ...]:
+    """Return a key of a run: two runs of a video have equal counts if they wrote the same texts at the same frames."""
     return tuple(
         (output.frame_index, output.updates, output.response)
         for output in outputs
@@ -241,8 +241,8 @@ def _is_finished(folder: SweepFolder, sample: Sample, grid: Grid) -> bool:
 
 
 @contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    """Let torch take so many threads while the block lasts; None leaves that to torch."""
+def _set_threads(number: int | None) -> Iterator[None]:
+    """Set torch's number of threads within the ``with`` block; None keeps it."""
     before = torch.get_num_threads()
     torch.set_num_threads(number or before)
     try:
@@ -258,36 +258,36 @@ def build_sweep_settings(run_settings: Mapping[str, Any], grid: Grid, scoring: S
     return {**kept, "config": config, **asdict(scoring), "speak": grid.speak, "update": grid.update}
 
 
-class _Tally:
-    """Counts what is done."""
+class _ProgressCounter:
+    """Counts finished videos, runs and passes."""
 
     def __init__(self, *, num_videos: int, num_runs: int) -> None:
         self.num_finished = 0
         self._num_videos, self._num_runs = num_videos, num_runs
         self._num_done = self._num_before = self._passes = 0
-        self._began = self._said = time.perf_counter()
+        self._started_s = self._reported_s = time.perf_counter()
 
     def is_due(self) -> bool:
-        return time.perf_counter() - self._said > _REPORT_S
+        return time.perf_counter() - self._reported_s > _REPORT_INTERVAL_S
 
     def add_run(self, passes: int) -> None:
         self._num_done += 1
         self._passes += passes
 
     def finish(self, grid: Grid) -> None:
-        """A video has ended; the runs that a failed one has left out are done."""
+        """Count a finished video; of a failed one, the runs that were left out count as done."""
         self.num_finished += 1
         self._num_before += len(grid)
         self._num_done = self._num_before
 
     def progress(self, video_id: str | None = None, *, passes: int = 0) -> SweepProgress:
-        self._said = time.perf_counter()
+        self._reported_s = time.perf_counter()
         return SweepProgress(
             num_videos=self._num_videos,
             num_finished=self.num_finished,
             num_runs=self._num_runs,
             num_done=self._num_done,
             passes=self._passes + passes,
-            elapsed_s=self._said - self._began,
+            elapsed_s=self._reported_s - self._started_s,
             video_id=video_id,
         )

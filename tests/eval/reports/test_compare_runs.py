@@ -73,7 +73,7 @@ def test_a_run_held_against_itself_has_no_difference(folder: Path) -> None:
         ({}, False, ""),
         ({}, None, ""),  # it kept no embeddings
         ({}, True, "again reused kept embeddings in 3 of 3 videos"),
-        ({"kept_features": True}, None, "again may have reused kept embeddings; it is too old to say"),
+        ({"kept_features": True}, None, "again may have reused kept embeddings; its version did not record it"),
         ({"devices": ["cuda:0"]}, False, "the devices differ: not known; cuda:0"),
     ],
 )

@@ -147,7 +147,7 @@ def test_a_run_of_another_model_names_the_parts_that_changed(tmp_path: Path) -> 
 def test_a_run_that_recorded_the_weights_alone_opens_and_says_why_it_cannot_be_continued(finished: Path) -> None:
     assert RunFolder(finished).find_finished(SAMPLE) == RECORD
     settings = {**SETTINGS, "model_digest": "b", "model_parts": {"weights": "1"}}
-    reason = r"a model of which only the weights are recorded \(a\), as older versions did, .*; name a new folder$"
+    reason = r"a model of which an older version recorded only the weights \(a\), .*; name a new folder$"
     with pytest.raises(ValueError, match=reason), open_run_folder(finished, settings, resume=True):
         pass
 

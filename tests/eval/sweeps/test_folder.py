@@ -166,7 +166,7 @@ def test_points_are_run_into_a_new_folder_beside_a_bad_sweep(runs: Path) -> None
     ("changes", "reason"),
     [
         ({"video_id": "b"}, "is of the video b, not of a"),
-        ({"points": [0] * 25, "runs": []}, "its points must be places in its 0 runs"),
+        ({"points": [0] * 25, "runs": []}, "its points must be indices of its 0 runs"),
         ({"points": [0]}, "must have 25 entries each"),
         ({"points": [-1] * 25}, r"points\[0\]: "),
         ({"runs": [{}, {}]}, r"runs\[0\] must have num_videos"),

@@ -315,7 +315,10 @@ def test_thresholds_are_read_as_a_range_or_a_list() -> None:
         (["--update", "nan"], "update thresholds must be within [0, 1]; got nan"),
         (["--speak", "0.1:0.9"], "such as 0.1:0.9:9"),
         (["--speak", "0:1:200", "--update", "0:1:200"], "the grid has 40000 points"),
-        (["--metric", "update_event_f1"], "a sweep has no score update_event_f1; take one such as dst_update_event_f1"),
+        (
+            ["--metric", "update_event_f1"],
+            "a sweep has no score update_event_f1; choose one such as dst_update_event_f1",
+        ),
         (["--metric", "dst_num_predictions"], "no value of dst_num_predictions is better"),
         (["--metric", "dst_f1", "--preview", "nowhere"], "a preview has no score dst_f1"),
         (["--preview", "nowhere"], "nowhere holds no run"),

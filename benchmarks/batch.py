@@ -1,7 +1,7 @@
-"""A batch of many videos: memory of the process that leads it, and what a second process brings.
+"""Memory of the parent process of a large batch, and the speed-up of a second worker process.
 
-``python -m benchmarks.batch [VIDEOS]`` draws one video of 6 s, names it so many times (1,000), and runs the bundled
-checkpoint over it: at most 128 of them with one process and with two, then all with two, as the page does it.
+``python -m benchmarks.batch [VIDEOS]`` lists one video of 6 s VIDEOS times (default 1,000) and runs the bundled
+checkpoint over them: up to 128 videos with one and with two workers, then all with two, through the page's job queue.
 """
 
 import json
@@ -28,7 +28,7 @@ NUM_TIMED = 128
 
 
 def main(num_videos: int) -> None:
-    """Measure and print."""
+    """Measure and print the figures."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         split = _write_split(folder, num_videos)
@@ -72,7 +72,7 @@ def _write_split(folder: Path, num_videos: int) -> Path:
 
 
 def _time(folder: Path, split: Path, devices: str) -> float:
-    """Return the seconds from the first frame to the end: processes start once, whatever is run."""
+    """Return the seconds from the first frame to the end, without the start of the workers."""
     work = WorkerConfig(checkpoint=str(BUNDLED))
     began = None
     for event in run_batch(read_split(split.with_name("few.json")), work, out=folder / devices, devices=devices):

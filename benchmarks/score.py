@@ -1,7 +1,7 @@
 """Time of scoring a split of synthetic videos: ``python -m benchmarks.score``.
 
-A video has 600 frames at 2 per second, 6 steps, 12 updates and 20 responses on each side, some late, some wrong. Texts
-are encoded by a table of random vectors, so that the scoring is measured and not the encoder.
+A video has 600 frames at 2 per second and 6 steps. Reference and prediction have 12 updates and 20 responses each; some
+predictions are late or wrong. Texts are encoded by a table of random vectors, so that the encoder is not measured.
 """
 
 import sys
@@ -25,12 +25,12 @@ VECTORS = dict(zip(SENTENCES, np.random.default_rng(1).standard_normal((29, 384)
 
 
 def encode(texts: list[str]) -> np.ndarray:
-    """Look texts up."""
+    """Return the vectors of texts, ``[N, 384]``."""
     return np.array([VECTORS[text] for text in texts])
 
 
 def make_video(seed: int) -> tuple[Sample, list[FrameOutput]]:
-    """Make up a reference and a run that is right more often than not."""
+    """Generate a reference and a run that is mostly right."""
     random = np.random.default_rng(seed)
     update_frames = np.sort(random.choice(NUM_FRAMES - 10, 12, replace=False))
     updates = [f"S{index // 2 + 1}->{('start', 'complete')[index % 2]}" for index in range(12)]
@@ -80,13 +80,13 @@ def _outputs(written: dict[int, str], said: dict[int, str], random: np.random.Ge
 
 
 def measure(num_videos: int) -> str:
-    """Score so many videos; return one line of figures."""
+    """Score ``num_videos`` videos; return one line of figures."""
     videos = [make_video(seed) for seed in range(num_videos)]
     times = [time.perf_counter()]
     scored: list[ScoredVideo] = [score_video(sample, outputs, encode=encode) for sample, outputs in videos]
     times.append(time.perf_counter())
     with TextScorer() as scorer:
-        scorer.score(["start"], ["METEOR"])  # its start is not the text's time
+        scorer.score(["start"], ["METEOR"])  # excludes METEOR's start from the time of the texts
         times.append(time.perf_counter())
         rows = count_texts(scored, scorer)
         times.append(time.perf_counter())

@@ -1,6 +1,6 @@
 """Cost of a sweep over the bundled split, in model passes: ``python -m benchmarks.sweep``.
 
-Each video is run at 21 speaking thresholds, once with ``engine.replay.sweep`` and once with a run of its own for each.
+Each video is run at 21 speaking thresholds, once with ``engine.replay.sweep`` and once with one run per threshold.
 """
 
 import sys
@@ -21,10 +21,10 @@ POINTS = tuple(Thresholds(speak=round(0.05 + 0.045 * number, 3), update=0.5) for
 
 
 def main() -> None:
-    """Sweep video by video; the last line is the sum."""
+    """Sweep video by video, and print running totals."""
     torch.set_num_threads(1)
     checkpoint = load_model(ASSETS / "checkpoint", device="cpu")
-    swept, alone, seconds, seconds_alone = PassCounts(), PassCounts(), 0.0, 0.0
+    swept, separate, seconds, separate_s = PassCounts(), PassCounts(), 0.0, 0.0
     for video in read_videos(ASSETS / "demo" / "test.json", checkpoint):
         began = time.perf_counter()
         points = list(sweep(checkpoint, list(video.frames), POINTS, task=video.task))
@@ -35,11 +35,11 @@ def main() -> None:
             config = StreamConfig(speak_threshold=point.thresholds.speak, update_threshold=point.thresholds.update)
             streamer = Streamer(checkpoint, config)
             list(streamer.run(video.frames, video.task))
-            alone += streamer.counts
-        seconds_alone += time.perf_counter() - began
+            separate += streamer.counts
+        separate_s += time.perf_counter() - began
         sys.stdout.write(
-            f"{video.video_id}: {swept.passes} passes in {seconds:.1f} s, 21 runs each {alone.passes} in "
-            f"{seconds_alone:.1f} s, share {swept.passes / alone.passes:.3f}\n"
+            f"{video.video_id}: {swept.passes} passes in {seconds:.1f} s, 21 runs each {separate.passes} in "
+            f"{separate_s:.1f} s, share {swept.passes / separate.passes:.3f}\n"
         )
         sys.stdout.flush()
 

@@ -53,14 +53,14 @@ def make_video(seed: int) -> tuple[Sample, list[FrameOutput]]:
         initial_state={},
     )
     written = {int(f + random.integers(0, 3)): text for f, text in zip(update_frames, updates, strict=True)}
-    said = {
+    responses = {
         int(f + random.integers(0, 4)): text if random.random() < 0.8 else SENTENCES[0]
         for f, text in zip(spoken_frames, spoken, strict=True)
     }
-    return sample, list(_outputs(written, said, random))
+    return sample, list(_outputs(written, responses, random))
 
 
-def _outputs(written: dict[int, str], said: dict[int, str], random: np.random.Generator) -> Iterator[FrameOutput]:
+def _outputs(written: dict[int, str], responses: dict[int, str], random: np.random.Generator) -> Iterator[FrameOutput]:
     state = initial_state(STEPS, {})
     for frame in range(NUM_FRAMES):
         if frame in written:
@@ -68,9 +68,9 @@ def _outputs(written: dict[int, str], said: dict[int, str], random: np.random.Ge
         yield FrameOutput(
             frame_index=frame,
             time_s=frame / 2,
-            speak_prob=float(random.beta(5, 2) if frame in said else random.beta(1, 9)),
+            speak_prob=float(random.beta(5, 2) if frame in responses else random.beta(1, 9)),
             update_prob=float(random.beta(5, 2) if frame in written else random.beta(1, 9)),
-            response=said.get(frame),
+            response=responses.get(frame),
             updates=(written[frame],) if frame in written else (),
             dst_state=state,
             cache_tokens=frame,

@@ -1,6 +1,6 @@
 """Worker processes on this machine, one per device; a back end of ``eval.runs.scheduler``.
 
-The processes end with their parent, however it ends, and leave no half-written files unless they receive SIGKILL.
+The processes end with their parent, however it ends, and leave no partial files unless they receive SIGKILL.
 They are forked from a server that has imported the libraries but run nothing, so a replacement starts at once.
 """
 

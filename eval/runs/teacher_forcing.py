@@ -84,7 +84,7 @@ def _make_live_turn(silence_probs: list[Silence], response: _Response, late: lis
 def _read_segments(
     checkpoint: Checkpoint, config: StreamConfig, sample: Sample, frames: Iterator[FrameFeatures]
 ) -> Iterator[_Segment]:
-    """Read stretches of frames that fit the context, one after the other."""
+    """Yield the probabilities of consecutive segments of frames, each as long as the context permits."""
     per_frame, first = checkpoint.model.tokens_per_frame, 0
     waiting = list(islice(frames, config.max_seq_len // per_frame))
     while waiting:

@@ -95,13 +95,13 @@ def run_sample(
     config = replace(worker_config.config, fps=sample.fps)
     task = build_task(sample)
     try:
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         outputs = []
         frames = _embed_frames(checkpoint, worker_config, sample, warnings)
         for output in map(check_probs, Streamer(checkpoint, config).run(frames, task)):
             outputs.append(output)
             on_frame(len(outputs))
-        wall_s = time.perf_counter() - began
+        wall_s = time.perf_counter() - start_s
         live = _count_teacher_forced(checkpoint, worker_config, config, sample) if worker_config.live else None
     except (EngineError, ValueError) as error:
         return VideoResult(record=VideoRecord(video_id=sample.video_id, source=source, device=device, error=str(error)))

@@ -192,7 +192,7 @@ def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEEP_METRICS)
     for name in names:
         _check_known(name, known)
         if not has_direction(name):
-            raise ValueError(f"no value of {name} is better than another; choose by another score")
+            raise ValueError(f"{name} has no better or worse values; choose a different score")
 
 
 def has_direction(name: str) -> bool:
@@ -217,7 +217,7 @@ def find_best(scores: GridScores, metric: str) -> BestPoint:
     values = np.array(scores.as_matrix(metric), float)
     loss = compute_losses(metric, values)
     if np.isnan(loss).all():
-        raise ValueError(f"{metric} is undefined at every point of the grid; choose by another score")
+        raise ValueError(f"{metric} is undefined at every point of the grid; choose a different score")
     is_best = loss <= np.nanmin(loss) + _TOLERANCE
     row, column, num_plateau = _find_middle(is_best)
     return BestPoint(

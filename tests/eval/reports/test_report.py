@@ -1,4 +1,4 @@
-"""The report of a split: intervals, what is undefined, and its three tables."""
+"""The report of a split: intervals, undefined scores, and its three tables."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""A split over processes: the rest is scored, what fails is named, and a kill at any moment loses nothing."""
+"""Batches over processes: failed videos are listed, the rest is scored, and a kill at any moment loses nothing."""
 
 import os
 import random
@@ -20,8 +20,8 @@ from tests.support.batches import copies, make_worker_config, run_to_end, tables
 NUM_VIDEOS = 6
 
 
-def busy(event: FinishedVideo | Progress) -> dict[str, int]:
-    """Return the videos at hand, each with its process."""
+def running_videos(event: FinishedVideo | Progress) -> dict[str, int]:
+    """Return the running videos with their process ids."""
     workers = event.workers if isinstance(event, Progress) else ()
     return {worker.video_id: worker.pid for worker in workers if worker.video_id and worker.pid}
 
@@ -47,7 +47,7 @@ def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(
 ) -> None:
     killed: dict[str, int] = {}
     for event in run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="cpu:2"):
-        for video_id, pid in busy(event).items():
+        for video_id, pid in running_videos(event).items():
             if len(killed) < 2 and video_id not in killed and pid not in killed.values():
                 os.kill(pid, signal.SIGKILL)
                 killed[video_id] = pid
@@ -61,7 +61,7 @@ def test_a_video_whose_worker_dies_twice_has_failed_with_the_reason(
 ) -> None:
     out, killed = tmp_path / "run", set[int]()
     for event in run_batch(read_split(six_videos), live_work, out=out, devices="cpu:2"):
-        for pid in {pid for video_id, pid in busy(event).items() if video_id == "v3"} - killed:
+        for pid in {pid for video_id, pid in running_videos(event).items() if video_id == "v3"} - killed:
             os.kill(pid, signal.SIGKILL)
             killed.add(pid)
     write_scores(six_videos, out)
@@ -116,8 +116,8 @@ def test_kills_at_random_moments_change_no_table(
     assert tables(tmp_path / "parent") == tables(undisturbed)
     due_s, began = chance.uniform(0, 3), time.monotonic()
     for event in run_batch(read_split(six_videos), live_work, out=tmp_path / "worker", devices="cpu:2"):
-        if busy(event) and due_s < time.monotonic() - began:
-            os.kill(chance.choice([*busy(event).values()]), signal.SIGKILL)
+        if running_videos(event) and due_s < time.monotonic() - began:
+            os.kill(chance.choice([*running_videos(event).values()]), signal.SIGKILL)
             due_s = float("inf")
     write_scores(six_videos, tmp_path / "worker")
     assert tables(tmp_path / "worker") == tables(undisturbed)

@@ -1,4 +1,4 @@
-"""What a batch does with videos and records that are wrong, with kept embeddings, and what the command line says."""
+"""Batches with invalid videos and records, with kept embeddings, and the output of the command line."""
 
 import json
 import multiprocessing
@@ -162,12 +162,12 @@ def test_a_user_turn_behind_the_end_gets_a_warning_and_other_warnings_are_shown(
     video |= {"num_frames": 40, "turns": [{"time_s": 15.0, "role": "user", "text": "Still there?"}]}
     (sample,) = read_samples(write_split(tmp_path, video))
 
-    def grumble(_: int) -> None:
+    def warn(_: int) -> None:
         warnings.warn("about something else", UserWarning, stacklevel=1)
 
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
-        result = run_sample(checkpoint, make_worker_config(tiny_folder), sample, device="cpu", on_frame=grumble)
+        result = run_sample(checkpoint, make_worker_config(tiny_folder), sample, device="cpu", on_frame=warn)
     assert result.record.warning == "the user turn at 15 s lies after the end of the video and was not fed"
     assert {str(warning.message) for warning in shown} == {"about something else"}
 

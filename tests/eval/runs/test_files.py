@@ -1,4 +1,4 @@
-"""Reading run folders: kinds are checked, what cannot be used is named, and nothing else is lost with it."""
+"""Readers of run folders: types are checked, invalid files are named, and the rest is still read."""
 
 import json
 import os
@@ -268,7 +268,7 @@ FILES = ("run.json", "a.jsonl", "a.record.json", "metrics.json", "charts.json", 
 
 
 def mutate(value: Any, draw: Callable[[Any], Any]) -> Any:
-    """Return a JSON value in which one part, somewhere, is another."""
+    """Return a JSON value with one random part replaced."""
     if isinstance(value, dict) and value and draw(st.integers(0, 9)):
         name = draw(st.sampled_from(sorted(value)))
         if draw(st.integers(0, 9)) == 0:

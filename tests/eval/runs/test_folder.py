@@ -1,4 +1,4 @@
-"""Run folders: what is refused, what is kept, and what a full disk or a killed program leaves."""
+"""Run folders: refused folders, kept videos, and the files after a full disk or a killed program."""
 
 import errno
 import fcntl

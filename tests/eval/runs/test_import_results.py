@@ -50,13 +50,13 @@ def video(video_id: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-def proassist(said: dict[int, str], *, uid: str = "boat", first: int = 40, number: int = 20) -> dict[str, Any]:
+def proassist(responses: dict[int, str], *, uid: str = "boat", first: int = 40, number: int = 20) -> dict[str, Any]:
     """Return a file as its stream runner writes it."""
     return {
         "metadata": {"dataset": "wtag", "sample_idx": 1, "video_uid": uid, "fps": 2, "use_gt_context": False},
         "predictions": [
             {
-                "gen": said.get(frame, ""),
+                "gen": responses.get(frame, ""),
                 "ref": "",
                 "text_inputs": [],
                 "frame_idx_in_stream": frame,
@@ -92,7 +92,7 @@ def imported(folder: Path, content: object, *videos: dict[str, Any]) -> tuple[Ru
     return run, import_results([folder / "0.json"], split, folder=run)
 
 
-def said(outputs: tuple[FrameOutput, ...]) -> dict[int, str]:
+def responses(outputs: tuple[FrameOutput, ...]) -> dict[int, str]:
     return {output.frame_index: output.response for output in outputs if output.response is not None}
 
 
@@ -100,7 +100,7 @@ def test_a_proassist_result_has_its_texts_at_their_frames(tmp_path: Path) -> Non
     run, problems = imported(tmp_path, proassist({2: "Now the sail.", 5: " . ", 7: "Good."}))
     outputs = run.outputs(BOAT)
     assert problems == {}
-    assert said(outputs) == {2: "Now the sail.", 7: "Good."}
+    assert responses(outputs) == {2: "Now the sail.", 7: "Good."}
     assert [output.time_s for output in outputs] == [index / 2 for index in range(20)]
     assert {output.dst_state["S1"] for output in outputs} == {"in_progress"}
     assert all(math.isnan(output.speak_prob) and math.isnan(output.latency_ms) for output in outputs)
@@ -112,7 +112,7 @@ def test_frames_that_a_file_leaves_out_are_silent_and_an_early_end_gets_a_warnin
     del content["predictions"][2:5]
     run, _ = imported(tmp_path, content)
     assert len(run.outputs(BOAT)) == 8
-    assert said(run.outputs(BOAT)) == {7: "Good."}
+    assert responses(run.outputs(BOAT)) == {7: "Good."}
     record = run.record("boat")
     assert record is not None
     assert (record.warning, record.wall_s) == ("ends after 8 of 20 frames", None)
@@ -129,7 +129,7 @@ def test_a_videollm_result_has_its_texts_without_their_prefix_and_its_times(tmp_
     run, problems = imported(tmp_path, videollm())
     outputs = run.outputs(BOAT)
     assert problems == {}
-    assert said(outputs) == {1: "Hello.", 3: "You cut (it)."}
+    assert responses(outputs) == {1: "Hello.", 3: "You cut (it)."}
     assert [output.latency_ms for output in outputs] == [250.0] * 4
     record = run.record("boat")
     assert record is not None

@@ -1,4 +1,4 @@
-"""Wrong use of a Ray cluster is one clear sentence, with and without Ray."""
+"""Usage errors of a Ray cluster are one clear sentence, with and without Ray."""
 
 import sys
 from pathlib import Path

@@ -218,7 +218,7 @@ def resume(folder: Path) -> None:
 
 
 def look_at_page(runs: Path) -> None:
-    """Show a run with its damaged sweep, and another run, as the page does."""
+    """Show a run with its damaged sweep, and an intact run, as the page does."""
     shutil.copytree(runs / "run", runs / "other", dirs_exist_ok=True)
     batches = page_of(runs)
     for name in ("run", "other"):

@@ -62,18 +62,22 @@ def run(split: Path, work: WorkerConfig, checkpoint: Checkpoint, tmp_path_factor
     out = tmp_path_factory.mktemp("run") / "run"
     with open_run_folder(out, {"config": {}}) as folder:
         for sample in read_split(split).samples:
-            result = run_sample(checkpoint, work, sample, device="cpu", on_frame=unheard)
+            result = run_sample(checkpoint, work, sample, device="cpu", on_frame=ignore_frame)
             folder.save_video(result.record, result.outputs)
     return out
 
 
 @pytest.fixture(scope="module")
 def grid(split: Path, run: Path) -> Grid:
-    """Return thresholds that some of the probabilities of the run exceed, and others do not."""
+    """Return thresholds that some, but not all, probabilities of the run exceed."""
     outputs = [output for sample in read_split(split).samples for output in RunFolder(run).outputs(sample)]
     speak, update = ([getattr(output, name) for output in outputs] for name in ("speak_prob", "update_prob"))
     return Grid(
-        speak=(between(speak, 0.4), between(speak, 0.1), 1.0),  # at 1 nothing is said: runs differ in updates alone
+        speak=(
+            between(speak, 0.4),
+            between(speak, 0.1),
+            1.0,
+        ),  # at 1 there is no response: runs differ in updates alone
         update=tuple(between(update, share) for share in (0.3, 0.1)),
     )
 
@@ -85,17 +89,17 @@ def swept(split: Path, work: WorkerConfig, grid: Grid, tmp_path_factory: pytest.
     return out
 
 
-def unheard(_: int) -> None:
+def ignore_frame(_: int) -> None:
     """Hear of a frame."""
 
 
-def made_up(as_matrix: list[list[float]], *, metric: str = "dst_f1", split: str = "val.json") -> GridScores:
+def make_scores(matrix: list[list[float]], *, metric: str = "dst_f1", split: str = "val.json") -> GridScores:
     """Return scores with one metric: rows by update threshold, columns by speak threshold, both 0.1, 0.2, ..."""
     grid = Grid(
-        speak=tuple((1 + column) / 10 for column in range(len(as_matrix[0]))),
-        update=tuple((1 + row) / 10 for row in range(len(as_matrix))),
+        speak=tuple((1 + column) / 10 for column in range(len(matrix[0]))),
+        update=tuple((1 + row) / 10 for row in range(len(matrix))),
     )
-    values = [value for row in as_matrix for value in row]
+    values = [value for row in matrix for value in row]
     points = tuple(
         GridPoint(speak_threshold=speak, update_threshold=update, scores={metric: value})
         for (speak, update), value in zip(grid.pairs(), values, strict=True)
@@ -103,8 +107,8 @@ def made_up(as_matrix: list[list[float]], *, metric: str = "dst_f1", split: str 
     return GridScores(split=split, is_exact=True, grid=grid, points=points, num_videos=1, errors={})
 
 
-def best(as_matrix: list[list[float]], *, metric: str = "dst_f1") -> tuple[float, float, int, int]:
-    point = find_best(made_up(as_matrix, metric=metric), metric)
+def best(matrix: list[list[float]], *, metric: str = "dst_f1") -> tuple[float, float, int, int]:
+    point = find_best(make_scores(matrix, metric=metric), metric)
     return point.speak_threshold, point.update_threshold, point.num_tied, point.num_plateau
 
 
@@ -120,7 +124,7 @@ def test_every_exact_point_scores_as_a_run_of_its_own(
         ).one_by_one()
         rows = []
         for sample in read_split(split).samples:
-            result = run_sample(checkpoint, replace(work, config=config), sample, device="cpu", on_frame=unheard)
+            result = run_sample(checkpoint, replace(work, config=config), sample, device="cpu", on_frame=ignore_frame)
             rows.append(score_video(sample, result.outputs, encode=count_letters).counts)
         wanted = score_counts(Pool(rows, VideoCounts).total())
         assert point.scores == pytest.approx({name: wanted[name] for name in SWEEP_METRICS}, nan_ok=True)
@@ -274,31 +278,31 @@ def test_of_two_plateaus_the_largest_is_taken() -> None:
 
 
 def test_the_registry_says_which_way_is_better() -> None:
-    as_matrix = [[0.2, 0.4, -0.3, 1.1]]
-    assert best(as_matrix) == (0.4, 0.1, 1, 1)  # higher
-    assert best(as_matrix, metric="dst_abs_delay_s") == (0.3, 0.1, 1, 1)  # lower
+    matrix = [[0.2, 0.4, -0.3, 1.1]]
+    assert best(matrix) == (0.4, 0.1, 1, 1)  # higher
+    assert best(matrix, metric="dst_abs_delay_s") == (0.3, 0.1, 1, 1)  # lower
     assert best([[3.0, 1.0, 2.0]], metric="num_failures") == (0.2, 0.1, 1, 1)
-    assert str(find_best(made_up([[3.0, 1.0]], metric="num_failures"), "num_failures")) == (
+    assert str(find_best(make_scores([[3.0, 1.0]], metric="num_failures"), "num_failures")) == (
         "num_failures 1 at speak 0.2, update 0.1"
     )
-    assert best(as_matrix, metric="dst_delay_s") == (0.1, 0.1, 1, 1)  # near 0
-    assert best(as_matrix, metric="speaking_talk_ratio") == (0.4, 0.1, 1, 1)  # near 1
+    assert best(matrix, metric="dst_delay_s") == (0.1, 0.1, 1, 1)  # near 0
+    assert best(matrix, metric="speaking_talk_ratio") == (0.4, 0.1, 1, 1)  # near 1
     with pytest.raises(ValueError, match="no value of dst_num_predictions is better"):
-        best(as_matrix, metric="dst_num_predictions")
+        best(matrix, metric="dst_num_predictions")
     with pytest.raises(ValueError, match="undefined at every point"):
         best([[math.nan, math.nan]])
 
 
 def test_a_best_point_says_what_it_is_and_that_others_tie() -> None:
-    point = find_best(made_up([[0.5, 0.5, 0.5]]), "dst_f1")
+    point = find_best(make_scores([[0.5, 0.5, 0.5]]), "dst_f1")
     assert str(point) == "dst_f1 0.500 at speak 0.2, update 0.1 (nearest the middle of a plateau of 3; 3 points tie)"
-    assert str(find_best(made_up([[0.5]]), "dst_f1")) == "dst_f1 0.500 at speak 0.1, update 0.1"
+    assert str(find_best(make_scores([[0.5]]), "dst_f1")) == "dst_f1 0.500 at speak 0.1, update 0.1"
     assert point.split == "val.json"
 
 
 def test_a_test_split_is_warned_of() -> None:
-    assert made_up([[1.0]]).warning == ""
-    assert "looks like a test split" in made_up([[1.0]], split="demo/test.json").warning
+    assert make_scores([[1.0]]).warning == ""
+    assert "looks like a test split" in make_scores([[1.0]], split="demo/test.json").warning
 
 
 def test_thresholds_are_read_as_a_range_or_a_list() -> None:

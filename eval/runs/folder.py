@@ -150,15 +150,25 @@ def open_run_folder(path: Path, settings: Mapping[str, Any], *, resume: bool = F
     Accepted are an empty folder, a run without a finished video and, with ``resume``, a run with equal values of the
     settings in ``IDENTITY``. Raises ``FolderRefusedError`` otherwise, and for a file.
     """
-    if path.exists() and not path.is_dir():
-        raise FolderRefusedError(f"--out {path} is a file; name a folder for the run")
-    path.mkdir(parents=True, exist_ok=True)
-    with lock_folder(path):
+    with create_folder(path, kind="run"):
         folder = RunFolder(path)
         _check_folder(folder, settings, resume=resume)
         remove_partial_files(path)
         write_settings(path, settings)
         yield folder
+
+
+@contextmanager
+def create_folder(path: Path, *, kind: str) -> Iterator[None]:
+    """Create a folder for a run or a sweep (``kind``) if necessary, and lock it within the ``with`` block.
+
+    Raises ``FolderRefusedError`` for a file, and for a folder that a different program has locked.
+    """
+    if path.exists() and not path.is_dir():
+        raise FolderRefusedError(f"--out {path} is a file; name a folder for the {kind}")
+    path.mkdir(parents=True, exist_ok=True)
+    with lock_folder(path):
+        yield
 
 
 def remove_partial_files(path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Final
 import torch
 
 from engine.errors import EngineError
-from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput, check_probs
 from engine.replay import Recording
@@ -27,7 +26,7 @@ from eval.metrics.score import SystemCounts, VideoCounts, score_counts, score_vi
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import digest_sample, explain_missing
-from eval.runs.worker import WorkerConfig, build_task, embed_sample
+from eval.runs.worker import WorkerConfig, build_task, embed_sample, load_checkpoint
 from eval.sweeps.folder import SweepFolder, SweptVideo, open_sweep_folder, write_sweep
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
@@ -94,22 +93,16 @@ def run_sweep(
     """
     if not split.samples:
         raise ValueError(f"{split.path} holds no valid videos, so there is nothing to sweep")
-    worker_specs = parse_devices(device)
-    if len(worker_specs) != 1:
-        raise ValueError(
-            f"a sweep runs on one device; choose one of {', '.join(place.device for place in worker_specs)}"
-        )
-    settings = build_sweep_settings(build_run_settings(split, worker_config, worker_specs), grid, scoring)
-    with open_sweep_folder(out, settings, resume=resume) as folder, _set_threads(worker_specs[0].num_threads):
+    specs = parse_devices(device)
+    if len(specs) != 1:
+        raise ValueError(f"a sweep runs on one device; choose one of {', '.join(spec.device for spec in specs)}")
+    settings = build_sweep_settings(build_run_settings(split, worker_config, specs), grid, scoring)
+    with open_sweep_folder(out, settings, resume=resume) as folder, _set_threads(specs[0].num_threads):
         pending = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
         counter = _ProgressCounter(num_videos=len(split.samples), num_runs=len(pending) * len(grid))
         counter.num_finished = len(split.samples) - len(pending)
         yield counter.progress()
-        checkpoint = (
-            load_model(worker_config.checkpoint, device=worker_specs[0].device, heads=worker_config.heads)
-            if pending
-            else None
-        )
+        checkpoint = load_checkpoint(worker_config, specs[0]) if pending else None
         for sample in pending:
             assert checkpoint is not None
             swept = yield from _sweep_video(
@@ -124,11 +117,7 @@ def run_sweep(
             folder.save_video(swept)
             counter.finish(grid)
             yield replace(counter.progress(sample.video_id), error=swept.error)
-        scores = score_sweep(out, split, grid)
-        kept = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
-        warnings = {video.video_id: video.warning for video in kept if video.warning}
-        passes = sum(sum(video.passes) for video in kept)
-        write_sweep(out, scores, settings, warnings=warnings, num_passes=passes)
+        _write_scores(folder, split, grid, settings)
         yield counter.progress()
 
 
@@ -154,6 +143,15 @@ def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
     return GridScores(
         split=str(split.path), is_exact=True, grid=grid, points=tuple(points), num_videos=len(rows), errors=errors
     )
+
+
+def _write_scores(folder: SweepFolder, split: Split, grid: Grid, settings: Mapping[str, Any]) -> None:
+    """Write the scores of all finished videos, with their warnings and model passes."""
+    scores = score_sweep(folder.path, split, grid)
+    videos = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
+    warnings = {video.video_id: video.warning for video in videos if video.warning}
+    num_passes = sum(sum(video.passes) for video in videos)
+    write_sweep(folder.path, scores, settings, warnings=warnings, num_passes=num_passes)
 
 
 def _sweep_video(

@@ -19,7 +19,7 @@ from engine.json_records import Count, Finite, FiniteOrNan, read_record, show_va
 from eval.metrics.counts import Counts, Values
 from eval.metrics.score import VideoCounts
 from eval.runs.files import RunSettings
-from eval.runs.folder import describe_changes, lock_folder, output_path, remove_partial_files
+from eval.runs.folder import create_folder, describe_changes, output_path, remove_partial_files
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
 _KEPT: Final = ("num_videos", "turns", "speaking", "updating", "dst", "failures")
@@ -138,10 +138,7 @@ def open_sweep_folder(path: Path, settings: Mapping[str, Any], *, resume: bool =
     Accepted are an empty folder, a sweep without a finished video and, with ``resume``, a sweep with equal settings.
     Raises ``ValueError`` otherwise, and for a file.
     """
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"--out {path} is a file; name a folder for the sweep")
-    path.mkdir(parents=True, exist_ok=True)
-    with lock_folder(path):
+    with create_folder(path, kind="sweep"):
         folder = SweepFolder(path)
         _check_folder(folder, json.loads(json.dumps(settings)), resume=resume)
         remove_partial_files(path)

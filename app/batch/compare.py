@@ -19,7 +19,7 @@ from eval.reports.statistics import Difference
 from eval.sweeps.grid import compute_losses, has_direction
 
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Turns wrong in both", "only in A", "only in B"]
-TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "WrongIn", "Reference"]
+TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
 FEW_VIDEOS: Final = 20
 """Bootstrap intervals of fewer are too narrow; see ``eval.metrics.definitions``."""
 CHOICES: Final = ["only A", "only B", "both", "neither"]

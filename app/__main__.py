@@ -43,7 +43,7 @@ from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.sentence_encoders import EMBEDDED, load_encoder
 from eval.reports.scoring import ScoreSettings
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 
 ASSETS = Path(__file__).parent.parent / "assets"
 BUNDLED = ASSETS / "checkpoint"
@@ -92,7 +92,7 @@ def serve(options: argparse.Namespace) -> None:
             jobs=Jobs(encode=context.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=context.encoder),
             splits=splits,
             runs=options.runs.resolve(),
-            work=Work(checkpoint=str(options.checkpoint), heads=options.heads),
+            work=WorkerConfig(checkpoint=str(options.checkpoint), heads=options.heads),
             takes_paths=options.host in LOOPBACK,
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),

@@ -1,7 +1,7 @@
-"""A batch of many videos: memory of the process that leads it, and what a second process brings.
+"""Memory of the parent process of a large batch, and the speed-up of a second worker process.
 
-``python -m benchmarks.batch [VIDEOS]`` draws one video of 6 s, names it so many times (1,000), and runs the bundled
-checkpoint over it: at most 128 of them with one process and with two, then all with two, as the page does it.
+``python -m benchmarks.batch [VIDEOS]`` lists one video of 6 s VIDEOS times (default 1,000) and runs the bundled
+checkpoint over them: up to 128 videos with one and with two workers, then all with two, through the page's job queue.
 """
 
 import json
@@ -21,14 +21,14 @@ from eval.matching.sentence_encoders import EMBEDDED, load_encoder
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import run_batch
 from eval.runs.progress import Progress
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 
 BUNDLED = Path(__file__).parent.parent / "assets" / "checkpoint"
 NUM_TIMED = 128
 
 
 def main(num_videos: int) -> None:
-    """Measure and print."""
+    """Measure and print the figures."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         split = _write_split(folder, num_videos)
@@ -38,7 +38,7 @@ def main(num_videos: int) -> None:
         print(f"speed-up {seconds['cpu:1'] / seconds['cpu:2']:.2f} on {os.cpu_count()} cores")
         scoring = ScoreSettings(text_encoder=EMBEDDED)
         jobs = Jobs(encode=load_encoder().encode, scoring=scoring)
-        work = Work(checkpoint=str(BUNDLED))
+        work = WorkerConfig(checkpoint=str(BUNDLED))
         job = Job(folder=folder / "all", split=read_split(split), work=work, devices="cpu:2", scoring=scoring)
         jobs.submit(job)
         began, seen = time.perf_counter(), 0
@@ -72,8 +72,8 @@ def _write_split(folder: Path, num_videos: int) -> Path:
 
 
 def _time(folder: Path, split: Path, devices: str) -> float:
-    """Return the seconds from the first frame to the end: processes start once, whatever is run."""
-    work = Work(checkpoint=str(BUNDLED))
+    """Return the seconds from the first frame to the end, without the start of the workers."""
+    work = WorkerConfig(checkpoint=str(BUNDLED))
     began = None
     for event in run_batch(read_split(split.with_name("few.json")), work, out=folder / devices, devices=devices):
         if began is None and isinstance(event, Progress) and event.num_done:

@@ -1,7 +1,7 @@
 """Time and memory of matching one long video: ``python -m benchmarks.match``.
 
-Texts are encoded by a table of random vectors, so that only the matching is measured; the peak is that of the whole
-process, with Python, NumPy and SciPy loaded.
+Texts are encoded by a table of random vectors, so that only the matching is measured. The peak memory is that of the
+whole process, including Python, NumPy and SciPy.
 """
 
 import resource
@@ -17,7 +17,7 @@ WINDOW = (-8, 17)  # of Ego4D at 2 frames per second, the widest that is publish
 
 
 def measure(*, num_frames: int, num_turns: int) -> str:
-    """Match ``num_turns`` predictions with as many references, each a text of its own; return one line of figures."""
+    """Match ``num_turns`` predictions with as many references, all of different texts; return one line of figures."""
     rng = np.random.default_rng(0)
     table = rng.standard_normal((2 * num_turns, WIDTH)).astype(np.float32)
     gen, ref = [""] * num_frames, [""] * num_frames

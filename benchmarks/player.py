@@ -1,6 +1,7 @@
-"""Opens, plays, scrolls, zooms and reviews a run of 2 hours in the browser: 14,400 frames, 1,500 turns, 12 steps.
+"""Speed of the player with a run of 2 hours in the browser: 14,400 frames, 1,500 turns, 12 steps.
 
-Prints what it took and, as the last line, JSON. Needs Chromium and the development packages.
+Measures opening, playing, scrolling, zooming and reviewing. Prints the figures and, as the last line, JSON. Needs
+Chromium and the development packages.
 """
 
 import json
@@ -54,7 +55,7 @@ MEASURE = """([seconds, moves]) => new Promise((done) => {
 
 
 def main() -> None:
-    """Make the run, open it, and measure."""
+    """Make the run, open it in the player, and print the figures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_h264(folder / "long.mp4", _pictures(), fps=1)
@@ -109,7 +110,7 @@ def _measure(page: Page) -> dict[str, float]:
 
 
 def _review(page: Page) -> dict[str, float]:
-    """Give verdicts one after another, each once the one before is on disk."""
+    """Save verdicts one by one, each after the previous one is on disk."""
     page.click("[data-tab=review]")
     page.fill(".ss-who", "ann")
     page.keyboard.press("Enter")
@@ -130,7 +131,7 @@ def _review(page: Page) -> dict[str, float]:
         NUM_VERDICTS,
     )
     assert len(inspect(page)["opinions"]) == NUM_VERDICTS
-    print(f"{'a verdict is kept':30} {1000 * verdict_s:8.0f} ms")
+    print(f"{'saves a verdict':30} {1000 * verdict_s:8.0f} ms")
     return {"verdict_s": round(verdict_s, 3)}
 
 

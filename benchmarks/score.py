@@ -1,7 +1,7 @@
 """Time of scoring a split of synthetic videos: ``python -m benchmarks.score``.
 
-A video has 600 frames at 2 per second, 6 steps, 12 updates and 20 responses on each side, some late, some wrong. Texts
-are encoded by a table of random vectors, so that the scoring is measured and not the encoder.
+A video has 600 frames at 2 per second and 6 steps. Reference and prediction have 12 updates and 20 responses each; some
+predictions are late or wrong. Texts are encoded by a table of random vectors, so that the encoder is not measured.
 """
 
 import sys
@@ -25,12 +25,12 @@ VECTORS = dict(zip(SENTENCES, np.random.default_rng(1).standard_normal((29, 384)
 
 
 def encode(texts: list[str]) -> np.ndarray:
-    """Look texts up."""
+    """Return the vectors of texts, ``[N, 384]``."""
     return np.array([VECTORS[text] for text in texts])
 
 
 def make_video(seed: int) -> tuple[Sample, list[FrameOutput]]:
-    """Make up a reference and a run that is right more often than not."""
+    """Generate a reference and a run that is mostly right."""
     random = np.random.default_rng(seed)
     update_frames = np.sort(random.choice(NUM_FRAMES - 10, 12, replace=False))
     updates = [f"S{index // 2 + 1}->{('start', 'complete')[index % 2]}" for index in range(12)]
@@ -53,14 +53,14 @@ def make_video(seed: int) -> tuple[Sample, list[FrameOutput]]:
         initial_state={},
     )
     written = {int(f + random.integers(0, 3)): text for f, text in zip(update_frames, updates, strict=True)}
-    said = {
+    responses = {
         int(f + random.integers(0, 4)): text if random.random() < 0.8 else SENTENCES[0]
         for f, text in zip(spoken_frames, spoken, strict=True)
     }
-    return sample, list(_outputs(written, said, random))
+    return sample, list(_outputs(written, responses, random))
 
 
-def _outputs(written: dict[int, str], said: dict[int, str], random: np.random.Generator) -> Iterator[FrameOutput]:
+def _outputs(written: dict[int, str], responses: dict[int, str], random: np.random.Generator) -> Iterator[FrameOutput]:
     state = initial_state(STEPS, {})
     for frame in range(NUM_FRAMES):
         if frame in written:
@@ -68,9 +68,9 @@ def _outputs(written: dict[int, str], said: dict[int, str], random: np.random.Ge
         yield FrameOutput(
             frame_index=frame,
             time_s=frame / 2,
-            speak_prob=float(random.beta(5, 2) if frame in said else random.beta(1, 9)),
+            speak_prob=float(random.beta(5, 2) if frame in responses else random.beta(1, 9)),
             update_prob=float(random.beta(5, 2) if frame in written else random.beta(1, 9)),
-            response=said.get(frame),
+            response=responses.get(frame),
             updates=(written[frame],) if frame in written else (),
             dst_state=state,
             cache_tokens=frame,
@@ -80,13 +80,13 @@ def _outputs(written: dict[int, str], said: dict[int, str], random: np.random.Ge
 
 
 def measure(num_videos: int) -> str:
-    """Score so many videos; return one line of figures."""
+    """Score ``num_videos`` videos; return one line of figures."""
     videos = [make_video(seed) for seed in range(num_videos)]
     times = [time.perf_counter()]
     scored: list[ScoredVideo] = [score_video(sample, outputs, encode=encode) for sample, outputs in videos]
     times.append(time.perf_counter())
     with TextScorer() as scorer:
-        scorer.score(["start"], ["METEOR"])  # its start is not the text's time
+        scorer.score(["start"], ["METEOR"])  # excludes METEOR's start from the time of the texts
         times.append(time.perf_counter())
         rows = count_texts(scored, scorer)
         times.append(time.perf_counter())

@@ -1,7 +1,7 @@
-"""Memory of streaming one long video: ``python -m benchmarks.stream``.
+"""Peak memory of streaming one long video: ``python -m benchmarks.stream``.
 
-Frames of random features, as many as two hours have at 2 per second, go through the bundled checkpoint one by one from
-a generator, as a decoder would give them; about one frame in twenty makes it write. The peak is that of the process.
+A generator yields frames of random features, as many as in two hours at 2 per second, to the bundled checkpoint. About
+one frame in twenty triggers a response. The peak is that of the process.
 """
 
 import resource
@@ -26,29 +26,29 @@ NUM_FRAMES = 14_400
 REPORTED_AT = (600, 1200, 2400, 4800, 7200, 14_400)
 
 
-def frames(checkpoint: Checkpoint, num_frames: int) -> Iterator[FrameFeatures]:
-    """Make frames up, of the size that the checkpoint's own have."""
+def generate_frames(checkpoint: Checkpoint, num_frames: int) -> Iterator[FrameFeatures]:
+    """Yield random frames with the shape of the checkpoint's features."""
     random = torch.Generator().manual_seed(0)
     shape = (checkpoint.model.tokens_per_frame, checkpoint.model.feature_dim)
     for index in range(num_frames):
         yield FrameFeatures(index=index, time_s=index / 2, features=torch.randn(shape, generator=random))
 
 
-def threshold(checkpoint: Checkpoint, *, share: float) -> float:
-    """Pick a threshold that so many frames of a silent run exceed."""
+def find_threshold(checkpoint: Checkpoint, *, share: float) -> float:
+    """Return the threshold that a ``share`` of the frames of a silent run exceeds, in [0, 1]."""
     silent = StreamConfig(speak_threshold=1, update_threshold=1)
-    outputs = list(Streamer(checkpoint, silent).run(frames(checkpoint, 400), TASK))
+    outputs = list(Streamer(checkpoint, silent).run(generate_frames(checkpoint, 400), TASK))
     return sorted(output.speak_prob for output in outputs)[round(len(outputs) * (1 - share))]
 
 
 def main() -> None:
-    """Stream, and report the peak as the video goes on."""
+    """Stream the video, and print the peak memory at several lengths."""
     torch.set_num_threads(1)
     checkpoint = load_model(CHECKPOINT, device="cpu")
-    config = StreamConfig(speak_threshold=threshold(checkpoint, share=0.05), update_threshold=1, max_new_tokens=30)
+    config = StreamConfig(speak_threshold=find_threshold(checkpoint, share=0.05), update_threshold=1, max_new_tokens=30)
     streamer = Streamer(checkpoint, config)
     began, spoken, refreshed = time.perf_counter(), 0, 0
-    for output in streamer.run(frames(checkpoint, NUM_FRAMES), TASK):
+    for output in streamer.run(generate_frames(checkpoint, NUM_FRAMES), TASK):
         spoken += output.response is not None
         refreshed += output.refreshed
         number = output.frame_index + 1

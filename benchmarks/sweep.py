@@ -24,10 +24,10 @@ UPDATE_THRESHOLD = 0.5
 
 
 def main() -> None:
-    """Sweep video by video; the last line is the sum."""
+    """Sweep video by video, and print running totals."""
     torch.set_num_threads(1)
     checkpoint = load_model(ASSETS / "checkpoint", device="cpu")
-    swept, alone, seconds, seconds_alone = PassCounts(), PassCounts(), 0.0, 0.0
+    swept, separate, seconds, separate_s = PassCounts(), PassCounts(), 0.0, 0.0
     for video in read_videos(ASSETS / "demo" / "test.json", checkpoint):
         began = time.perf_counter()
         swept += sweep(checkpoint, video)
@@ -37,11 +37,11 @@ def main() -> None:
             config = StreamConfig(speak_threshold=speak, update_threshold=UPDATE_THRESHOLD)
             streamer = Streamer(checkpoint, config)
             list(streamer.run(video.features, video.task))
-            alone += streamer.counts
-        seconds_alone += time.perf_counter() - began
+            separate += streamer.counts
+        separate_s += time.perf_counter() - began
         sys.stdout.write(
-            f"{video.video_id}: {swept.passes} passes in {seconds:.1f} s, 21 runs each {alone.passes} in "
-            f"{seconds_alone:.1f} s, share {swept.passes / alone.passes:.3f}\n"
+            f"{video.video_id}: {swept.passes} passes in {seconds:.1f} s, 21 runs each {separate.passes} in "
+            f"{separate_s:.1f} s, share {swept.passes / separate.passes:.3f}\n"
         )
         sys.stdout.flush()
 

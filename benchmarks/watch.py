@@ -1,9 +1,9 @@
-"""Watches a video of 3 hours while it streams on the page: 21,600 frames, a reference of 2,200 turns, 12 steps.
+"""Load of the browser while a video of 3 hours streams: 21,600 frames, a reference of 2,200 turns, 12 steps.
 
-The model is a script that gives 80 frames per second; page, server and browser are the real ones. Prints how busy the
-browser's main thread was while the page was only watched and while it was used, how long an answer to a click or a key
-took, and, as the last line, JSON. ``--minutes`` takes a shorter video, ``--rate`` another pace. Needs Chromium and the
-development packages.
+A script replaces the model and yields 80 frames per second; page, server and browser are real. Prints the load of the
+browser's main thread without and with user input, the latency of clicks and keys and, as the last line, JSON.
+``--minutes`` sets the length of the video and ``--rate`` the frames per second. Needs Chromium and the development
+packages.
 """
 
 import argparse
@@ -29,7 +29,7 @@ PICTURE_S = 10.0
 FRAMES_PER_TURN = 10
 ROUNDS = 12
 WATCHED_SHARE, LAST_SHARE = 0.3, 0.8
-"""Of the streaming: up to the first the page is only watched; after the last nothing is measured."""
+"""Shares of the stream: before the first there is no user input; after the last nothing is measured."""
 OBSERVE = """() => {
     window.answers = [];
     new PerformanceObserver((list) => {
@@ -41,7 +41,7 @@ OBSERVE = """() => {
 
 
 def main() -> None:
-    """Stream the video, use the page meanwhile, and measure."""
+    """Stream the video, use the page at the same time, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--minutes", type=float, default=180.0)
     parser.add_argument("--rate", type=float, default=80.0)
@@ -67,7 +67,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class _Moment:
-    """The browser's counters at a moment: of time and of CPU time."""
+    """The browser's counters of wall time and CPU time at one moment."""
 
     walls: CDPSession
     cpus: CDPSession
@@ -80,7 +80,7 @@ class _Moment:
         return cls(walls, cpus, time.perf_counter(), _read(walls), _read(cpus))
 
     def measure(self) -> dict[str, float]:
-        """Return the seconds since then, and the shares of them that the main thread was busy, by its work."""
+        """Return the seconds since that moment, and the shares in which the main thread was busy, by kind of work."""
         lasted_s = time.perf_counter() - self.began
         used = {key: (value - self.wall[key]) / lasted_s for key, value in _read(self.walls).items()}
         cpu = (_read(self.cpus)["TaskDuration"] - self.cpu["TaskDuration"]) / lasted_s
@@ -140,7 +140,7 @@ def _read(session: CDPSession) -> Mapping[str, float]:
 
 
 def _use(page: Page) -> None:
-    """Click on the tabs, seek, step, zoom and scroll the transcript, as a user does."""
+    """Click on the tabs, seek, step, zoom and scroll the transcript."""
     for tab in ("curves", "rows"):
         page.click(f"[data-tab={tab}]", force=True)
         page.wait_for_timeout(300)

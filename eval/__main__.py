@@ -1,7 +1,8 @@
 """Command line of the evaluation: ``run`` a split, ``sweep`` thresholds, ``import`` results, print all ``metrics``.
 
-Exit codes: 0 all well; 1 done, but some videos failed (each has its row); 2 wrong use, with one line why; 130 or 143
-stopped by Ctrl-C or SIGTERM: the finished videos are kept, and ``--resume`` goes on; an import is begun again.
+Exit codes: 0 success; 1 finished with failed videos (each has its row); 2 usage or environment error, with one line of
+explanation; 130 or 143 interrupted by Ctrl-C or SIGTERM. The finished videos are then kept, and ``--resume`` runs the
+rest; an import must be repeated.
 """
 
 import argparse
@@ -22,7 +23,14 @@ from transformers.utils import logging as transformers_logging
 
 from engine.config import StreamConfig, read_threshold, threshold_text
 from engine.errors import EngineError
-from eval.cli_options import add_sweep_options, model_options, score_options, scoring_of, video_options, work_of
+from eval.cli_options import (
+    add_sweep_options,
+    make_model_parser,
+    make_score_parser,
+    make_video_parser,
+    parse_score_settings,
+    parse_worker_config,
+)
 from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.sentence_encoders import load_encoder
@@ -30,23 +38,23 @@ from eval.metrics.definitions import NUM_FAILURES, to_markdown
 from eval.metrics.text import TextScorer
 from eval.reports.scoring import ScoredRun, ScoreSettings, score_run, write_tables
 from eval.reports.tables import format_scores
-from eval.runs.batch import VideoDone, run_batch
-from eval.runs.folder import RunFolder, claim
+from eval.runs.batch import FinishedVideo, run_batch
+from eval.runs.folder import RunFolder, open_run_folder
 from eval.runs.import_results import import_results
 from eval.runs.progress import Progress
 from eval.sweeps.exact import SweepProgress, run_sweep
-from eval.sweeps.folder import claim_sweep, read_sweep, write_sweep
-from eval.sweeps.grid import DEFAULT_METRICS, SWEPT, Grid, GridScores, check_metrics, find_best, read_axis
-from eval.sweeps.preview import PREVIEWED, preview, read_traces
+from eval.sweeps.folder import open_sweep_folder, read_sweep, write_sweep
+from eval.sweeps.grid import DEFAULT_METRICS, SWEEP_METRICS, Grid, GridScores, check_metrics, find_best, parse_axis
+from eval.sweeps.preview import PREVIEW_METRICS, preview, read_traces
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _make_parser().parse_args(arguments)
     transformers_logging.disable_progress_bar()
     try:
         with stoppable():
-            return int(options.work(options))
+            return int(options.command(options))
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -66,36 +74,36 @@ def print_metrics(_: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Stream every video of a split, write the run folder and the scores; 1 when a video failed."""
+    """Stream every video of a split, write the run folder and the scores; return 1 if a video failed."""
     split = read_split(options.split, videos=options.videos)
     if not split.entries:
-        raise ValueError(f"{options.split} holds no videos; there is nothing to score")
+        raise ValueError(f"{options.split} holds no videos, so there is nothing to score")
     config = StreamConfig(
         speak_threshold=read_threshold(options.speak_threshold, "speak"),
         update_threshold=read_threshold(options.update_threshold, "update"),
     )
-    work = replace(work_of(options, config), live=options.live)
-    scoring = scoring_of(options)
+    worker_config = replace(parse_worker_config(options, config), live=options.teacher_forced)
+    scoring = parse_score_settings(options)
     events = run_batch(
-        split, work, out=options.out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
+        split, worker_config, out=options.out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
     )
     with TextScorer() as scorer:  # it starts in the background while the videos are streamed
         with closing(events):
-            _show(events)
+            _show_progress(events)
         return 1 if _score(options.out, split, scoring, scorer=scorer).errors else 0
 
 
 def sweep(options: argparse.Namespace) -> int:
-    """Score a split at every point of a grid and name the best; 1 when a video has no scores."""
+    """Score a split at every point of a grid and print the best; return 1 if a video has no scores."""
     split = read_split(options.split, videos=options.videos)
-    grid = Grid(speak=read_axis(options.speak), update=read_axis(options.update))
+    grid = Grid(speak=parse_axis(options.speak), update=parse_axis(options.update))
     metrics = options.metric or (DEFAULT_METRICS if options.preview else (NUM_FAILURES, *DEFAULT_METRICS))
-    check_metrics(metrics, known=PREVIEWED if options.preview else SWEPT)
+    check_metrics(metrics, known=PREVIEW_METRICS if options.preview else SWEEP_METRICS)
     scores = (_preview if options.preview else _sweep)(split, grid, options)
     for video_id, reason in scores.errors.items():
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
-    if scores.caution:
-        print(f"beware: {scores.caution}", file=sys.stderr)
+    if scores.warning:
+        print(f"warning: {scores.warning}", file=sys.stderr)
     kind = "exact" if scores.is_exact else f"preview from the traces of {options.preview}"
     print(f"{len(grid)} points, {kind}; {scores.num_videos} of {len(split.entries)} videos of {scores.split}")
     if options.out is not None:
@@ -106,15 +114,15 @@ def sweep(options: argparse.Namespace) -> int:
 
 
 def import_files(options: argparse.Namespace) -> int:
-    """Make a run folder of result files, and score it; 1 when a file or a video of the split has no part in it."""
+    """Import result files into a run folder and score it; return 1 if a file or a video of the split is unmatched."""
     split = read_split(options.split)
-    scoring = scoring_of(options)
+    scoring = parse_score_settings(options)
     settings = {
         "split": str(split.path.resolve()),
         "imported": [str(path.resolve()) for path in options.files],
         **asdict(scoring),
     }
-    with claim(options.out, settings) as folder:
+    with open_run_folder(options.out, settings) as folder:
         problems = import_results(options.files, split, folder=folder)
     with TextScorer() as scorer:
         scored = _score(options.out, split, scoring, scorer=scorer)
@@ -124,11 +132,11 @@ def import_files(options: argparse.Namespace) -> int:
 
 
 def _preview(split: Split, grid: Grid, options: argparse.Namespace) -> GridScores:
-    """Score a grid from a run's traces, and write the tables where that is wanted."""
+    """Score a grid from a run's traces, and write the tables into ``--out`` if it is given."""
     scores = preview(read_traces(options.preview, split), grid)
     if options.out is not None:
         settings = {"split": str(split.path.resolve()), "run": str(options.preview.resolve())}
-        with claim_sweep(options.out, settings, resume=options.resume):
+        with open_sweep_folder(options.out, settings, resume=options.resume):
             write_sweep(options.out, scores, settings)
     return scores
 
@@ -137,10 +145,10 @@ def _sweep(split: Split, grid: Grid, options: argparse.Namespace) -> GridScores:
     """Run a split at every point of a grid."""
     if options.out is None:
         raise ValueError("--out is missing; name a folder for the sweep, or a run to --preview")
-    scoring = scoring_of(options)
-    moments = run_sweep(
+    scoring = parse_score_settings(options)
+    updates = run_sweep(
         split,
-        work_of(options, StreamConfig()),
+        parse_worker_config(options, StreamConfig()),
         grid,
         out=options.out,
         scoring=scoring,
@@ -148,8 +156,8 @@ def _sweep(split: Split, grid: Grid, options: argparse.Namespace) -> GridScores:
         device=options.device,
         resume=options.resume,
     )
-    with closing(moments):
-        _show_sweep(moments)
+    with closing(updates):
+        _show_sweep_progress(updates)
     return read_sweep(options.out)
 
 
@@ -159,12 +167,12 @@ def _score(out: Path, split: Split, scoring: ScoreSettings, *, scorer: TextScore
     scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer)
     settings = {**(RunFolder(out).settings() or {}), **encoder.settings()}
     write_tables(out, scored, settings)
-    _print(scored, settings, out=out)
+    _print_scores(scored, settings, out=out)
     return scored
 
 
-def _show(events: Iterable[VideoDone | Progress]) -> None:
-    """Draw the progress line: frames, rate, remaining time, and videos; say at once what failed."""
+def _show_progress(events: Iterable[FinishedVideo | Progress]) -> None:
+    """Draw the progress bar of frames and videos; print failures as they occur."""
     with tqdm(unit="frame", dynamic_ncols=True, smoothing=0.1) as bar:
         for event in events:
             if isinstance(event, Progress):
@@ -175,32 +183,32 @@ def _show(events: Iterable[VideoDone | Progress]) -> None:
                 bar.write(f"failed: {event.record.video_id}: {event.record.error}", file=sys.stderr)
 
 
-def _show_sweep(moments: Iterable[SweepProgress]) -> None:
-    """Draw the progress line: runs, and videos and model passes; say at once what failed."""
+def _show_sweep_progress(updates: Iterable[SweepProgress]) -> None:
+    """Draw the progress bar of runs, videos and model passes; print failures as they occur."""
     with tqdm(unit="run", dynamic_ncols=True, smoothing=0.1) as bar:
-        for moment in moments:
-            bar.total = moment.num_runs
-            videos = f"{moment.num_finished}/{moment.num_videos}"
-            bar.set_postfix(videos=videos, passes=moment.passes, refresh=False)
-            bar.update(moment.num_done - bar.n)
-            if moment.error:
-                bar.write(f"failed: {moment.video_id}: {moment.error}", file=sys.stderr)
+        for progress in updates:
+            bar.total = progress.num_runs
+            videos = f"{progress.num_finished}/{progress.num_videos}"
+            bar.set_postfix(videos=videos, passes=progress.passes, refresh=False)
+            bar.update(progress.num_done - bar.n)
+            if progress.error:
+                bar.write(f"failed: {progress.video_id}: {progress.error}", file=sys.stderr)
 
 
-def _print(scored: ScoredRun, settings: Mapping[str, Any], *, out: Path) -> None:
+def _print_scores(scored: ScoredRun, settings: Mapping[str, Any], *, out: Path) -> None:
     report = scored.report
-    print(f"{_heading(settings, report.num_videos, len(scored.rows))}\n")
+    print(f"{_format_heading(settings, report.num_videos, len(scored.rows))}\n")
     print(f"{format_scores(report.scores, report.intervals)}\n")
     print(f"all {len(report.scores)} scores: {out}/metrics.json; each video's: {out}/videos.csv")
     if scored.text_problem is not None:
         print(f"text scores are missing: {scored.text_problem}", file=sys.stderr)
-    for video_id, remark in scored.remarks.items():
-        print(f"remark: {video_id}: {remark}", file=sys.stderr)
+    for video_id, warning in scored.warnings.items():
+        print(f"warning: {video_id}: {warning}", file=sys.stderr)
     for video_id, reason in scored.errors.items():
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
 
 
-def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> str:
+def _format_heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> str:
     if "imported" in settings:
         origin = f"imported from {len(settings['imported'])} files"
     else:
@@ -213,14 +221,14 @@ def _heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> s
     return (
         f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n{origin}\n"
         f"text encoder {settings['text_encoder']}, zero_cost {settings['zero_cost']}; "
-        "what each score means: docs/metrics.md"
+        "definitions of the scores: docs/metrics.md"
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m eval", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    scores, model, videos = score_options(), model_options(), video_options()
+    scores, model, videos = make_score_parser(), make_model_parser(), make_video_parser()
     command = commands.add_parser("run", parents=[scores, model, videos], help="stream a split and score it")
     command.add_argument("split", type=Path, help="manifest of the split")
     command.add_argument(
@@ -232,7 +240,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--resume",
         action="store_true",
-        help="keep the finished videos of --out, if its settings and model are these, and run the others",
+        help="keep the finished videos of --out, whose settings and model must be equal, and run the rest",
     )
     command.add_argument(
         "--devices",
@@ -242,26 +250,31 @@ def _parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     for decision in ("speak", "update"):
-        about = f"{decision} when the probability exceeds this (default: %(default)s)"
+        about = f"{decision} if the probability is greater (default: %(default)s)"
         command.add_argument(f"--{decision}-threshold", default=0.5, metavar="P", help=about)
     command.add_argument(
-        "--live", action="store_true", help="VideoLLM-online's scores too: a second, teacher-forced pass"
+        "--teacher-forced",
+        action="store_true",
+        help="add VideoLLM-online's scores, from a second, teacher-forced pass over each video",
     )
-    command.set_defaults(work=run)
+    command.add_argument("--live", dest="teacher_forced", action="store_true", help=argparse.SUPPRESS)  # old spelling
+    command.set_defaults(command=run)
     command = commands.add_parser(
         "sweep", parents=[scores, model, videos], help="score a split over a grid of thresholds"
     )
     add_sweep_options(command)
-    command.set_defaults(work=sweep)
-    command = commands.add_parser("import", parents=[scores], help="make a run folder of published result files")
-    command.add_argument(
-        "files", type=Path, nargs="+", help="ProAssist's results/*.json, or what VideoLLM-online's demo.cli writes"
+    command.set_defaults(command=sweep)
+    command = commands.add_parser(
+        "import", parents=[scores], help="import result files of published systems into a run folder"
     )
-    command.add_argument("--split", type=Path, required=True, help="the references")
+    command.add_argument(
+        "files", type=Path, nargs="+", help="ProAssist's results/*.json, or the output of VideoLLM-online's demo.cli"
+    )
+    command.add_argument("--split", type=Path, required=True, help="manifest of the references")
     command.add_argument("--out", type=Path, required=True, help="run folder to write; it must be new or empty")
-    command.set_defaults(work=import_files)
-    command = commands.add_parser("metrics", help="print what every score means, as docs/metrics.md")
-    command.set_defaults(work=print_metrics)
+    command.set_defaults(command=import_files)
+    command = commands.add_parser("metrics", help="print the definition of every score, as in docs/metrics.md")
+    command.set_defaults(command=print_metrics)
     return parser
 
 

@@ -15,8 +15,8 @@ from hypothesis import settings
 from playwright.sync_api import Browser
 
 from engine.video.writer import write_h264
-from eval.runs.worker import Work
-from tests.support.batches import copies, run_to_end, work_of, write_split
+from eval.runs.worker import WorkerConfig
+from tests.support.batches import copies, make_worker_config, run_to_end, write_split
 from tests.support.browser import open_browser
 from tests.support.ci_skips import pytest_sessionfinish  # noqa: F401 - a hook
 from tests.support.fakes import tiny_checkpoint
@@ -107,13 +107,13 @@ def six_videos(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def live_work(tiny_folder: Path) -> Work:
+def live_work(tiny_folder: Path) -> WorkerConfig:
     """Return the work of the tiny checkpoint, with the teacher-forced pass."""
-    return work_of(tiny_folder, live=True)
+    return make_worker_config(tiny_folder, live=True)
 
 
 @pytest.fixture(scope="session")
-def undisturbed(six_videos: Path, live_work: Work, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(six_videos: Path, live_work: WorkerConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the six videos without any trouble; what goes wrong elsewhere must change none of their tables."""
     out = tmp_path_factory.mktemp("undisturbed") / "run"
     done = run_to_end(six_videos, live_work, out)

@@ -16,7 +16,7 @@ from eval.data.samples import Sample
 from eval.metrics.definitions import METRICS, Metric, find_metric
 from eval.reports.compare_runs import FAILURE_SCORES, ComparedVideo
 from eval.reports.statistics import Difference
-from eval.sweeps.grid import has_direction, losses
+from eval.sweeps.grid import compute_losses, has_direction
 
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
@@ -66,7 +66,7 @@ def _signed(change: float, *, is_count: bool) -> str:
 def _better(name: str, found: Difference) -> str:
     if not has_direction(name):
         return ""
-    of_a, of_b = losses(name, np.array([found.a, found.b]))
+    of_a, of_b = compute_losses(name, np.array([found.a, found.b]))
     return "" if of_a == of_b else "B is better" if of_b < of_a else "B is worse"
 
 
@@ -91,7 +91,7 @@ def compared_videos(
     rows = []
     for video in videos:
         a, b = (of_run[name] for of_run in video.scores)
-        of_a, of_b = losses(name, np.array([a, b]))
+        of_a, of_b = compute_losses(name, np.array([a, b]))
         cells = [rounded(value) for value in (a, b, b - a)]
         wrong = [video.count(who) for who in ("both", "only A", "only B")]
         rows.append(

@@ -14,9 +14,9 @@ from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.failures import JudgedVideo, judge_video
 from eval.reports.compare_runs import Comparison, compare_runs
-from eval.reports.scoring import ScoreSettings, read_scoring
+from eval.reports.scoring import ScoreSettings, read_score_settings
 from eval.runs.folder import RunFolder
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 
 FEATURES = ".features"
 SWEEPS = ".sweeps"
@@ -33,7 +33,7 @@ class Batches:
     """Splits that can be run, by name; windows add others."""
     runs: Path
     """Folder of the run folders; it is made when the first run begins."""
-    work: Work
+    work: WorkerConfig
     """The page's checkpoint and settings."""
     takes_paths: bool
     """Whether other checkpoints may be named: on a page that only this machine sees."""
@@ -87,7 +87,7 @@ class Batches:
 
     def scoring_of(self, settings: Mapping[str, Any]) -> ScoreSettings:
         """Return how a run is scored; texts are compared by the page's encoder. Raises ``ValueError`` if not known."""
-        return read_scoring(settings, default=self.jobs.scoring)
+        return read_score_settings(settings, default=self.jobs.scoring)
 
     def settings_of(self, name: str | None) -> Mapping[str, Any]:
         """Return what ``run.json`` of a run says; nothing for an unknown one."""

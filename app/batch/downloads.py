@@ -21,7 +21,7 @@ from engine.errors import EngineError
 from engine.io import load_json, plain, to_cell, write_json, write_rows
 from eval.runs.folder import RunFolder
 from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
-from eval.runs.traces import read_provenance, traced_videos, write_traces
+from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
 
 TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
 """What the batch tab exports of a run."""
@@ -68,7 +68,7 @@ def write_table(folder: Path, batches: Batches, name: str, table: str) -> Path:
         split = batches.split_of(run.settings() or {})
         if split is None:
             raise ValueError(f"{name} is a run of {source.split}, a split that this page does not have")
-        write_traces(path, traced_videos(run, split.samples))
+        write_traces(path, iter_traced_videos(run, split.samples))
     elif table == "provenance.json":
         write_json(path, asdict(source))
     elif found is None:

@@ -16,11 +16,11 @@ from app.player.views import status_line
 from engine.config import read_threshold
 from engine.errors import EngineError
 from eval.data.samples import Split
-from eval.runs.batch import describe, find_places
-from eval.runs.folder import other_settings, tell_differences
+from eval.runs.batch import build_run_settings, parse_devices
+from eval.runs.folder import describe_changes, find_changed_settings
 from eval.runs.provenance import Provenance
 from eval.runs.ray_pool import is_cluster
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 
 DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
 """What is offered; a page for this machine alone takes others as well."""
@@ -41,7 +41,7 @@ class FilledForm(NamedTuple):
 UNFILLED = FilledForm(*(gr.skip() for _ in FilledForm._fields))
 
 
-def make_work(batches: Batches, checkpoint: str | None, speak: Any, update: Any, *, live: bool) -> Work:
+def make_work(batches: Batches, checkpoint: str | None, speak: Any, update: Any, *, live: bool) -> WorkerConfig:
     """Return what is done with every video by the entries of the form. Raises ``ValueError`` for a wrong entry."""
     work = replace(
         batches.work,
@@ -95,15 +95,15 @@ def _fill(batches: Batches, name: str, settings: Mapping[str, Any], devices: str
     )
 
 
-def _tell(split: Split | None, work: Work, settings: Mapping[str, Any], devices: str) -> str:
+def _tell(split: Split | None, work: WorkerConfig, settings: Mapping[str, Any], devices: str) -> str:
     """Say in what a new run by the form would differ from one of these settings; nothing where it would not."""
     if split is None:
         called = Path(str(settings.get("split", ""))).name or "unknown"
         return f", but not its split ({called}): add it under Another split"
     if is_cluster(devices):  # its nodes are not asked while one waits for an answer
         return ""
-    wanted = describe(split, work, find_places(devices))
-    told = tell_differences(other_settings(settings, wanted), settings, wanted)
+    wanted = build_run_settings(split, work, parse_devices(devices))
+    told = describe_changes(find_changed_settings(settings, wanted), settings, wanted)
     return f", but a new run would have {told}" if told else ""
 
 
@@ -111,7 +111,7 @@ def _find_devices(wanted: Any, current: str) -> str:
     """Return the entry of the list that gives the devices of a run; the current one where it does, or none does."""
     for devices in (current, *DEVICES):
         try:
-            if not is_cluster(devices) and [place.device for place in find_places(devices)] == wanted:
+            if not is_cluster(devices) and [place.device for place in parse_devices(devices)] == wanted:
                 return devices
         except (EngineError, ValueError):  # not on this machine
             continue

@@ -20,8 +20,8 @@ from app.batch.status import draw_job, tell_status
 from app.formatting import as_sentence
 from app.player.views import Page, status_line
 from engine.errors import EngineError
-from eval.runs.batch import describe, find_places
-from eval.runs.folder import FolderRefusedError, check_run, other_settings
+from eval.runs.batch import build_run_settings, parse_devices
+from eval.runs.folder import FolderRefusedError, check_resumable, find_changed_settings
 from eval.runs.ray_pool import is_cluster
 
 NAME_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -105,7 +105,7 @@ def _make_job(
     if devices not in DEVICES and not batches.takes_paths:
         raise ValueError(f"choose devices from the list: {', '.join(DEVICES)}")
     same = next((job.name for job in batches.jobs.under_way() if (job.split, job.work) == (chosen, work)), None)
-    settings = None if is_cluster(devices) else describe(chosen, work, find_places(devices))
+    settings = None if is_cluster(devices) else build_run_settings(chosen, work, parse_devices(devices))
     if same is None and settings is not None:  # a cluster's nodes are not asked while one waits for an answer
         same = _find_same(batches, settings)
     if not name:
@@ -125,7 +125,7 @@ def _make_job(
 def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` where a run of these settings must not go on with what a folder holds."""
     try:
-        check_run(folder, settings)
+        check_resumable(folder, settings)
     except FolderRefusedError as error:
         raise ValueError(str(error).replace(str(folder), folder.name)) from error
 
@@ -137,7 +137,7 @@ def _find_same(batches: Batches, settings: Mapping[str, Any]) -> str | None:
             found = batches.settings_of(name)
         except ValueError:
             continue
-        if found and not other_settings(found, settings):
+        if found and not find_changed_settings(found, settings):
             return name
     return None
 

@@ -19,12 +19,12 @@ from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.score import score_video
 from eval.metrics.text import TextScorer, undefined_texts
-from eval.reports.report import video_scores
+from eval.reports.report import compute_video_scores
 from eval.reports.scoring import ScoreSettings, score_run, write_tables
-from eval.runs.batch import VideoDone, run_batch
+from eval.runs.batch import FinishedVideo, run_batch
 from eval.runs.folder import FolderRefusedError, RunFolder
 from eval.runs.progress import Progress
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 
 State = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
 Row = dict[str, str | float]
@@ -38,10 +38,10 @@ class Job:
     """The run folder."""
     split: Split
     """What is run."""
-    work: Work
+    work: WorkerConfig
     """Checkpoint and settings."""
     devices: str
-    """See ``eval.runs.batch.find_places``."""
+    """See ``eval.runs.batch.parse_devices``."""
     scoring: ScoreSettings
     """How it is scored."""
     state: State = "waiting"
@@ -190,10 +190,10 @@ class Jobs:
         job.problem = f"text scores are missing: {scored.text_problem}" if scored.text_problem else ""
         job.state = "done"
 
-    def _score(self, job: Job, event: VideoDone, sample: Sample) -> None:
+    def _score(self, job: Job, event: FinishedVideo, sample: Sample) -> None:
         """Score a video by itself, for the table while the rest is run."""
         record = event.record
-        scores = video_scores([], score_texts=undefined_texts)
+        scores = compute_video_scores([], score_texts=undefined_texts)
         error = record.error
         if not error:
             try:
@@ -208,7 +208,7 @@ class Jobs:
                     live=record.live,
                     wall_s=record.wall_s,
                 ).counts
-                scores = video_scores([counts], score_texts=undefined_texts)
+                scores = compute_video_scores([counts], score_texts=undefined_texts)
             except ValueError as problem:
                 error = str(problem)
-        job.rows[sample.video_id] = {"video_id": sample.video_id, "error": error, "remark": record.remark, **scores}
+        job.rows[sample.video_id] = {"video_id": sample.video_id, "error": error, "warning": record.warning, **scores}

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.io import plain_all
 from eval.metrics.definitions import GROUPS, Metric, find_metric
-from eval.reports.table_files import Row, read_charts, read_metrics, read_rows
+from eval.reports.table_files import Row, read_charts, read_metrics, read_video_rows
 
 VIDEO_COLUMNS: Final = (
     "num_failures",
@@ -49,7 +49,11 @@ def read_results(folder: Path) -> Results:
     """Read the tables of a run folder; one that is missing or cannot be read is empty. They hold only UTF-8."""
     found: dict[str, Any] = {}
     problems: list[str] = []
-    readers: Mapping[str, Callable[[Path], Any]] = {"rows": read_rows, "metrics": read_metrics, "charts": read_charts}
+    readers: Mapping[str, Callable[[Path], Any]] = {
+        "rows": read_video_rows,
+        "metrics": read_metrics,
+        "charts": read_charts,
+    }
     for name, read in readers.items():
         try:
             found[name] = plain_all(read(folder))
@@ -114,7 +118,7 @@ def video_table(
         [
             (names or {}).get(str(row["video_id"]), str(row["video_id"])),
             *(None if _failed(row) else rounded(float(row.get(name, math.nan))) for name in VIDEO_COLUMNS),
-            f"failed: {row['error']}" if _failed(row) else str(row.get("remark", "")),
+            f"failed: {row['error']}" if _failed(row) else str(row.get("warning", "")),
         ]
         for row in chosen
     ]

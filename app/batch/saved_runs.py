@@ -22,8 +22,8 @@ from engine.config import StreamConfig
 from engine.errors import EngineError
 from eval.data.samples import Sample
 from eval.metrics.definitions import NUM_FAILURES
-from eval.runs.folder import RunFolder, why_missing
-from eval.runs.worker import task_of
+from eval.runs.folder import RunFolder, explain_missing
+from eval.runs.worker import build_task
 
 
 def open_video(
@@ -172,7 +172,7 @@ def read_saved(context: AppContext, batches: Batches, name: str, video_id: str) 
     sample = next((sample for sample in split.samples if sample.video_id == video_id), None)
     if sample is None or sample.video_path is None:
         raise ValueError(f"{video_id} has no video in {split.path.name}")
-    if missing := why_missing(sample, folder.record(video_id)):
+    if missing := explain_missing(sample, folder.record(video_id)):
         raise ValueError(f"{video_id} has no outputs: {missing}")
     planned = _plan(context, sample, sample.video_path, _config(settings, sample))
     model_digest = str(settings.get("model_digest", ""))
@@ -192,7 +192,7 @@ def read_saved(context: AppContext, batches: Batches, name: str, video_id: str) 
 def _plan(context: AppContext, sample: Sample, path: Path, config: StreamConfig) -> Run:
     """Return the run of a sample before its first frame."""
     clip = sample_clip(sample, path, is_bundled=_is_bundled(context, sample))
-    return Run(clip=clip, task=task_of(sample), config=config)
+    return Run(clip=clip, task=build_task(sample), config=config)
 
 
 def _is_bundled(context: AppContext, sample: Sample) -> bool:

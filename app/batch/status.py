@@ -57,12 +57,12 @@ def _rate_words(progress: Progress | None) -> str:
 def draw_progress(progress: Progress) -> str:
     """Draw a bar for the whole run and a line for each process: device, video, frames and its rate."""
     lines = []
-    for station in progress.stations:
-        rate = station.total_done / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
-        at = f"{station.video_id}, frame {station.num_done} of {station.num_frames}" if station.video_id else "waits"
-        rest_s = (station.num_frames - station.num_done) / rate if rate and station.video_id else None
+    for worker in progress.workers:
+        rate = worker.total_done / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
+        at = f"{worker.video_id}, frame {worker.num_done} of {worker.num_frames}" if worker.video_id else "waits"
+        rest_s = (worker.num_frames - worker.num_done) / rate if rate and worker.video_id else None
         left = "" if rest_s is None else f", {format_clock(rest_s)} left"
-        lines.append(f"<li><b>{escape(station.name)}</b> {escape(at)}{left} <span>{rate:.0f} frames/s</span></li>")
+        lines.append(f"<li><b>{escape(worker.name)}</b> {escape(at)}{left} <span>{rate:.0f} frames/s</span></li>")
     return (
         f'<progress value="{progress.num_done}" max="{max(1, progress.num_frames)}" aria-label="frames done">'
         f'</progress><ul class="stations">{"".join(lines)}</ul>'

@@ -32,7 +32,7 @@ from eval.data.loading import digest_split, read_samples
 from eval.data.samples import Sample
 from eval.data.writers import DETAILS, FORMS, UnheldError
 from eval.runs.folder import RunFolder
-from eval.runs.traces import read_provenance, traced_videos, write_traces
+from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
 
 STORE = Path("runs") / "reviews.sqlite"
 
@@ -77,7 +77,7 @@ def traces(options: argparse.Namespace) -> int:
     source = read_provenance(run)
     chosen = [sample for sample in samples if not options.video or sample.video_id in options.video]
     path = options.out / f"{source.run}-traces.csv"
-    write_traces(path, traced_videos(run, chosen))
+    write_traces(path, iter_traced_videos(run, chosen))
     write_json(options.out / f"{source.run}-provenance.json", asdict(source))
     print(f"{len(chosen)} videos: {path}")
     return 0

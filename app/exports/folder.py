@@ -65,7 +65,7 @@ def gather_videos(
 def read_known_outputs(run: RunFolder | None, sample: Sample) -> tuple[tuple[FrameOutput, ...], str]:
     """Return a video's outputs in a run, if there are any, and why they cannot be read, if they cannot."""
     try:
-        return (run.known_outputs(sample) if run else ()), ""
+        return (run.finished_outputs(sample) if run else ()), ""
     except ValueError as error:
         return (), str(error)
 

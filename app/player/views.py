@@ -23,7 +23,7 @@ from eval.annotations.corrections import name_turns
 from eval.data.samples import Sample
 from eval.matching.turns import Encode
 from eval.metrics.failures import JudgedVideo, worst_frame
-from eval.runs.worker import task_of
+from eval.runs.worker import build_task
 
 
 class ClipView(NamedTuple):
@@ -87,7 +87,7 @@ def task_boxes(source: Run | Sample | Task) -> dict[str, str]:
     """Return the texts of the task boxes: ``goal``, ``steps``, ``user_turns``."""
     if isinstance(source, Run):
         return asdict(source.typed_task or write_task(source.task))
-    return asdict(write_task(task_of(source) if isinstance(source, Sample) else source))
+    return asdict(write_task(build_task(source) if isinstance(source, Sample) else source))
 
 
 def status_line(text: str, *, is_problem: bool = False) -> Any:

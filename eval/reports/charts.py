@@ -1,7 +1,7 @@
-"""What the charts of a split show: curves and histograms, as plain numbers ready for JSON.
+"""Data of a split's charts: curves and histograms, as plain numbers ready for JSON.
 
-Curves come from the pooled counts of ``eval.metrics.score``; kinds of failure and wrong states are counted from the
-outputs, video by video, so that no more than one video's outputs are held at a time.
+Curves come from the pooled counts of ``eval.metrics.score``. Failures and wrong states are counted from the outputs,
+video by video, so that only one video's outputs are in memory at a time.
 """
 
 from collections import Counter
@@ -24,41 +24,41 @@ NUM_POINTS: Final = 101
 _HEADS: Final = {"speak": "speaking", "update": "updating"}
 
 
-class FailureTally:
-    """Failures and states of many videos, added up as they come."""
+class FailureCounter:
+    """Running counts of failures and of right and wrong states over many videos."""
 
     def __init__(self) -> None:
         self._failures: Counter[FailureKind] = Counter()
         self._states: dict[int, Counter[str]] = {}
 
     def add(self, sample: Sample, outputs: Sequence[FrameOutput], judged: JudgedVideo) -> None:
-        """Add one video: its failures, and per step how its state in each frame differs from the reference's."""
+        """Add a video: its failures, and per step the frames in which its state is right, ahead or behind."""
         self._failures.update(failure.kind for failure in judged.failures)
         ranks: dict[str, int] = {state: rank for rank, state in enumerate(STATES)}
         for wanted, output in zip(reference_states(sample), outputs, strict=False):
-            for place, step in enumerate(sample.steps):
+            for index, step in enumerate(sample.steps):
                 ahead = ranks[output.dst_state[step.id]] - ranks[wanted[step.id]]
-                word = "right" if ahead == 0 else "ahead" if ahead > 0 else "behind"
-                self._states.setdefault(place, Counter())[word] += 1
+                relation = "right" if ahead == 0 else "ahead" if ahead > 0 else "behind"
+                self._states.setdefault(index, Counter())[relation] += 1
 
     def failures(self) -> dict[str, int]:
-        """Return how often each kind of failure occurred."""
+        """Return the number of failures of each kind."""
         return {kind: self._failures[kind] for kind in get_args(FailureKind)}
 
     def states(self) -> list[dict[str, float]]:
-        """Return, per step by its place in the task, the shares of frames in which it is right, ahead and behind."""
+        """Return per step of the task, in order, the shares of frames in which it is right, ahead and behind."""
         return [
-            {word: share(counts[word], counts.total()) for word in ("right", "ahead", "behind")}
+            {name: share(counts[name], counts.total()) for name in ("right", "ahead", "behind")}
             for _, counts in sorted(self._states.items())
         ]
 
 
-def chart_data(total: VideoCounts, tally: FailureTally) -> dict[str, Any]:
-    """Return what ``charts.json`` holds.
+def build_chart_data(total: VideoCounts, failures: FailureCounter) -> dict[str, Any]:
+    """Return the content of ``charts.json``.
 
     Args:
         total: The pooled counts.
-        tally: Failures and states of the same videos.
+        failures: Failures and states of the same videos.
     """
     heads = {head: getattr(total, name) for head, name in _HEADS.items()}
     return {
@@ -72,8 +72,8 @@ def chart_data(total: VideoCounts, tally: FailureTally) -> dict[str, Any]:
             for head, counts in heads.items()
         },
         "leads_s": {head: _histogram(counts.leads_s) for head, counts in heads.items()},
-        "failures": tally.failures(),
-        "states": tally.states(),
+        "failures": failures.failures(),
+        "states": failures.states(),
         "latency_ms": [
             {"share": level, "latency_ms": total.system.latencies_ms.quantile(level)}
             for level in np.linspace(0.01, 1, 100).round(2).tolist()
@@ -83,10 +83,10 @@ def chart_data(total: VideoCounts, tally: FailureTally) -> dict[str, Any]:
 
 
 def precision_recall(counts: DecisionCounts) -> list[dict[str, float]]:
-    """Return precision and recall over frames at each threshold, from the probabilities as they were.
+    """Return precision and recall over frames at each threshold, from the recorded probabilities.
 
-    A frame counts as decided when its probability is greater than the threshold. Points without a decided frame, and
-    all without an expected one, are left out.
+    A frame is decided if its probability is greater than the threshold. Points without a decided frame are left out;
+    the result is empty without an expected frame.
     """
     points = []
     for threshold in np.linspace(0, 1, NUM_POINTS).round(2).tolist():
@@ -107,7 +107,7 @@ def _above(values: Values, threshold: float) -> float:
 
 
 def _histogram(values: Values) -> list[dict[str, float]]:
-    """Count numbers by the half second that they are nearest to."""
+    """Count leads in seconds, rounded to the nearest half second."""
     halves: Counter[float] = Counter()
     for number, weight in zip(values.numbers.tolist(), values.weights.tolist(), strict=True):
         halves[round(2 * number) / 2] += weight

@@ -12,20 +12,20 @@ from eval.metrics.score import ScoreTexts, VideoCounts, score_counts, summarize
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is said of a split."""
+    """The scores of a split."""
 
     num_videos: int
-    """Videos scored."""
+    """Videos with scores."""
     scores: Mapping[str, float]
-    """Scores of the pooled counts; nan where undefined."""
+    """Scores of the pooled counts; nan if undefined."""
     intervals: Mapping[str, Interval]
-    """Their 95 % intervals; numbers of things have none."""
+    """Their 95 % intervals; counts have none."""
     num_undefined: Mapping[str, int]
-    """Per score, videos in which it is undefined, if there are any."""
+    """Per score, the number of videos in which it is undefined, if not 0."""
 
 
 def make_report(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts, num_resamples: int = NUM_RESAMPLES) -> Report:
-    """Score a split, with ``score_texts`` of an open ``TextScorer``."""
+    """Score a split; ``score_texts`` is ``TextScorer.summarize`` of an open scorer."""
     pool = Pool(rows, VideoCounts)
     intervals = bootstrap(
         pool, lambda counts: score_counts(counts, score_texts=score_texts), num_resamples=num_resamples
@@ -44,8 +44,8 @@ def make_report(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts, num_res
     )
 
 
-def video_scores(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts) -> dict[str, float]:
-    """Return the scores of one video, or of none, in the columns of ``videos.csv``."""
+def compute_video_scores(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts) -> dict[str, float]:
+    """Return the scores of one video in the columns of ``videos.csv``; all are nan for no ``rows``."""
     scores = summarize(rows, score_texts=score_texts)
     renamed = {name.replace("CIDEr", "CIDEr_split_df"): value for name, value in scores.items()}
     return {metric.name: renamed[metric.name] for metric in METRICS if metric.scope != "split"}

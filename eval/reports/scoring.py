@@ -1,8 +1,7 @@
-"""From a run folder to its tables: the outputs and records on disk against the references, and nothing else.
+"""Scoring of a run folder: its tables, from nothing but the references and the outputs and records on disk.
 
-So the tables of a run that was killed and continued are those of a run that was not, measured times apart. Rows stand
-in the order of the split; a video that failed, a record that cannot be read and a video without a record have a row
-with their error.
+A killed and resumed run therefore has the same tables as an uninterrupted one, except for measured times. Rows are in
+the order of the split; a failed video, an invalid record and a video without a record have a row with an error.
 """
 
 import math
@@ -17,28 +16,28 @@ from eval.matching.turns import Encode, ZeroCost
 from eval.metrics.counts import Pool
 from eval.metrics.score import ScoredVideo, VideoCounts, count_texts, score_video
 from eval.metrics.text import TextScorer
-from eval.reports.charts import FailureTally, chart_data
-from eval.reports.report import Report, make_report, video_scores
+from eval.reports.charts import FailureCounter, build_chart_data
+from eval.reports.report import Report, compute_video_scores, make_report
 from eval.reports.tables import write_columns
-from eval.runs.folder import RunFolder, VideoRecord, why_missing
+from eval.runs.folder import RunFolder, VideoRecord, explain_missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSettings:
-    """What the scores depend on beside outputs and references."""
+    """Settings of the scores."""
 
     text_encoder: str
     """Name of the sentence encoder."""
     dataset: str = ""
     """Name that chooses the match window; see ``eval.metrics.turn_taking.MATCH_WINDOWS_S``."""
     zero_cost: ZeroCost = "keep"
-    """``keep`` or ``drop`` matches that cost nothing; see ``eval.matching.turns``."""
+    """Whether to ``keep`` or ``drop`` matches of cost 0; see ``eval.matching.turns``."""
 
 
-def read_scoring(settings: Mapping[str, Any], *, default: ScoreSettings) -> ScoreSettings:
-    """Return how a run is scored by its ``run.json``; what that does not say, and the encoder, are the default's.
+def read_score_settings(settings: Mapping[str, Any], *, default: ScoreSettings) -> ScoreSettings:
+    """Return the score settings of a ``run.json``; missing ones, and the encoder, are taken from ``default``.
 
-    Raises ``ValueError`` for settings that are none.
+    Raises ``ValueError`` for invalid settings.
     """
     dataset, zero_cost = settings.get("dataset", default.dataset), settings.get("zero_cost", default.zero_cost)
     if not isinstance(dataset, str) or zero_cost not in get_args(ZeroCost):
@@ -53,26 +52,26 @@ class ScoredRun:
     """The scores of a run."""
 
     report: Report
-    """Of the split."""
+    """Scores of the split."""
     rows: tuple[Mapping[str, str | float], ...]
-    """Of its videos, as in ``videos.csv``."""
+    """Rows of ``videos.csv``."""
     errors: Mapping[str, str]
-    """Per video that has no scores, why."""
-    remarks: Mapping[str, str]
-    """Per video that is odd, how."""
+    """Per video without scores, the reason."""
+    warnings: Mapping[str, str]
+    """Per video with a problem that did not stop the run, the problem."""
     charts: Mapping[str, Any]
-    """What its charts show; see ``eval.reports.charts``."""
+    """Content of ``charts.json``; see ``eval.reports.charts``."""
     text_problem: str | None
-    """Why text scores are missing, if they are."""
+    """Why text scores are missing; None if they are present."""
 
 
 def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: Encode, scorer: TextScorer) -> ScoredRun:
-    """Score what a run folder holds of a split.
+    """Score the videos of a split in a run folder.
 
     Args:
         folder: The run folder, finished or not.
-        split: What ``read_split`` returned.
-        settings: Match window and kind of matching.
+        split: The split from ``read_split``.
+        settings: Match window and treatment of zero-cost matches.
         encode: Texts to embeddings ``[N, D]``, of ``settings.text_encoder``.
         scorer: An open ``TextScorer``.
     """
@@ -81,7 +80,7 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
     records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
     errors = dict(_errors(split, records))
     scored: dict[str, ScoredVideo] = {}
-    tally = FailureTally()
+    failures = FailureCounter()
     for sample in split.samples:
         record = records[sample.video_id]
         if record is not None and sample.video_id not in errors:
@@ -98,7 +97,7 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
                     wall_s=record.wall_s,
                     has_states=has_states,
                 )
-                tally.add(sample, outputs, scored[sample.video_id].judged)
+                failures.add(sample, outputs, scored[sample.video_id].judged)
             except ValueError as error:
                 errors[sample.video_id] = str(error)
     counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))
@@ -106,13 +105,15 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
     peaks = [record.peak_memory_mb for record in records.values() if record is not None]
     peak = max((peak for peak in peaks if peak is not None), default=math.nan)
     report = replace(report, scores={**report.scores, "peak_memory_mb": peak})
-    remarks = {name: record.remark for name, record in records.items() if record is not None and record.remark}
+    warnings = {name: record.warning for name, record in records.items() if record is not None and record.warning}
     rows: list[Mapping[str, str | float]] = [
         {
             "video_id": entry.video_id,
             "error": errors.get(entry.video_id, ""),
-            "remark": remarks.get(entry.video_id, ""),
-            **video_scores([counts[entry.video_id]] if entry.video_id in counts else [], score_texts=scorer.summarize),
+            "warning": warnings.get(entry.video_id, ""),
+            **compute_video_scores(
+                [counts[entry.video_id]] if entry.video_id in counts else [], score_texts=scorer.summarize
+            ),
         }
         for entry in split.entries
     ]
@@ -120,23 +121,23 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
         report=report,
         rows=tuple(rows),
         errors=errors,
-        remarks=remarks,
-        charts=chart_data(Pool(list(counts.values()), VideoCounts).total(), tally),
+        warnings=warnings,
+        charts=build_chart_data(Pool(list(counts.values()), VideoCounts).total(), failures),
         text_problem=scorer.problem,
     )
 
 
 def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
-    """Write ``videos.csv``, ``columns.csv``, ``metrics.json`` and ``charts.json``, each whole or not at all."""
+    """Write ``videos.csv``, ``columns.csv``, ``metrics.json`` and ``charts.json``, each atomically."""
     write_csv(folder / "videos.csv", run.rows)
     write_columns(folder / "columns.csv")
-    content = {"text_problem": run.text_problem, "errors": run.errors, "remarks": run.remarks, **asdict(run.report)}
+    content = {"text_problem": run.text_problem, "errors": run.errors, "warnings": run.warnings, **asdict(run.report)}
     write_json(folder / "charts.json", run.charts)
     write_json(folder / "metrics.json", {**settings, **content})
 
 
 def _errors(split: Split, records: Mapping[str, VideoRecord | None]) -> Iterator[tuple[str, str]]:
     for entry in split.entries:
-        reason = why_missing(entry, records.get(entry.video_id))
+        reason = explain_missing(entry, records.get(entry.video_id))
         if reason:
             yield entry.video_id, reason

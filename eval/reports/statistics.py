@@ -1,10 +1,10 @@
-"""Two runs of the same videos held against each other: what differs, by how much, and whether chance would do it.
+"""Paired statistics of two runs of the same videos: differences, confidence intervals and p-values.
 
-The video is the unit. Differences are B minus A of the pooled scores; their intervals come from a paired bootstrap,
-which draws both runs of a video or neither, and their p-values from a permutation test, which asks how often runs that
-were exchanged at random video by video lie as far apart. **Source**: Efron 1979; Fisher's permutation test, exact where
-all orders can be tried (the observed one is among them), otherwise with the observed order counted beside those drawn
-(Phipson and Smyth 2010), so that no p-value is 0.
+The video is the unit of resampling. Differences are B minus A of the pooled scores. Their intervals come from a paired
+bootstrap, which draws both runs of a video together. Their p-values come from a permutation test, which swaps the two
+runs of random videos. **Source**: Efron 1979; Fisher's permutation test, exact if all swaps can be enumerated (the
+observed assignment is one of them). Otherwise the observed assignment is added to the drawn ones (Phipson and Smyth
+2010), so that no p-value is 0.
 """
 
 import math
@@ -18,7 +18,7 @@ from eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, middle_
 from eval.metrics.counts import C, Numbers, Pool
 from eval.metrics.failures import JudgedVideo, is_right
 
-Who = Literal["both", "only A", "only B", "neither"]
+WrongIn = Literal["both", "only A", "only B", "neither"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +26,15 @@ class Difference:
     """One score of two runs."""
 
     a: float
-    """Score of run A; nan where undefined."""
+    """Score of run A; nan if undefined."""
     b: float
-    """Score of run B."""
+    """Score of run B; nan if undefined."""
     difference: float
     """B minus A; nan unless both are defined."""
     interval: Interval
-    """Of the difference, 95 %."""
+    """95 % interval of the difference."""
     p_value: float
-    """Share of random exchanges that lie as far apart, in (0, 1]; nan where the difference is undefined."""
+    """Share of permutations with a difference at least as large, in (0, 1]; nan if the difference is undefined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class ComparedTurn:
 
     reference: int
     """Position in ``Sample.turns``."""
-    wrong_in: Who
-    """Which run missed it, said or updated something else, or was early or late."""
+    wrong_in: WrongIn
+    """The runs whose turn is missing, early, late, or of different content."""
 
 
 def compare_scores(
@@ -56,57 +56,58 @@ def compare_scores(
     num_resamples: int = NUM_RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Difference]:
-    """Compare the scores of two runs; ``a[i]`` and ``b[i]`` are the counts of one video of ``V``.
+    """Compare the scores of two runs; ``a[i]`` and ``b[i]`` are the counts of one of ``V`` videos.
 
-    The same seed gives the same answer. Without two videos there are no intervals. Raises ``ValueError`` for runs of
-    different length.
+    Equal seeds give equal results. Intervals need at least two videos. Raises ``ValueError`` for runs of different
+    length.
     """
     if len(a) != len(b):
         raise ValueError(f"both runs must have the same videos; got {len(a)} and {len(b)}")
     num_videos, pool = len(a), Pool([*a, *b], kind)
 
     def scores(of_a: Numbers, of_b: Numbers) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Score two groups of runs: how often each run of A and of B is in the one; it is in the other exchanged."""
+        """Score two groups with the given weights ``[V]`` of the runs in A and in B; the second swaps A and B.
+
+        For V = 2, ``[1, 0], [0, 1]`` scores video 0 of A with video 1 of B, and video 0 of B with video 1 of A.
+        """
         return score(pool.total(np.append(of_a, of_b))), score(pool.total(np.append(of_b, of_a)))
 
     ones, zeros = np.ones(num_videos), np.zeros(num_videos)
     first, second = scores(ones, zeros)
     observed = {name: second[name] - first[name] for name in first}
-    drawn = [
+    resampled = [
         _subtract(*scores(weights, zeros))
         for weights in (resamples(num_videos, num_resamples=num_resamples, seed=seed) if num_videos > 1 else ())
     ]
     random = np.random.default_rng([seed, 1])
-    exchanges = _all_orders(num_videos) if num_videos < math.log2(num_resamples + 1) else None
-    is_exact = exchanges is not None
-    exchanged = [
-        _subtract(*scores(kept, 1 - kept)) for kept in exchanges or _draw_orders(random, num_videos, num_resamples)
-    ]
+    swaps = _enumerate_swaps(num_videos) if num_videos < math.log2(num_resamples + 1) else None
+    is_exact = swaps is not None
+    permuted = [_subtract(*scores(kept, 1 - kept)) for kept in swaps or _draw_swaps(random, num_videos, num_resamples)]
     return {
         name: Difference(
             a=first[name],
             b=second[name],
             difference=observed[name],
-            interval=middle_interval([row[name] for row in drawn]) if drawn else NO_INTERVAL,
-            p_value=_p_value(observed[name], [row[name] for row in exchanged], is_exact=is_exact),
+            interval=middle_interval([row[name] for row in resampled]) if resampled else NO_INTERVAL,
+            p_value=_compute_p_value(observed[name], [row[name] for row in permuted], is_exact=is_exact),
         )
         for name in first
     }
 
 
 def compare_turns(a: JudgedVideo, b: JudgedVideo, *, references: Sequence[int]) -> list[ComparedTurn]:
-    """Say of reference turns, by position in ``Sample.turns``, which run got them wrong."""
+    """Return which run is wrong in each reference turn, given by position in ``Sample.turns``."""
     right_a, right_b = (
         {turn.reference for turn in judged.turns if is_right(turn) and turn.reference is not None} for judged in (a, b)
     )
-    words: dict[tuple[bool, bool], Who] = {
+    labels: dict[tuple[bool, bool], WrongIn] = {
         (True, True): "neither",
         (False, True): "only A",
         (True, False): "only B",
         (False, False): "both",
     }
     return [
-        ComparedTurn(reference=number, wrong_in=words[number in right_a, number in right_b]) for number in references
+        ComparedTurn(reference=number, wrong_in=labels[number in right_a, number in right_b]) for number in references
     ]
 
 
@@ -114,20 +115,20 @@ def _subtract(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float
     return {name: b[name] - a[name] for name in a}
 
 
-def _all_orders(num_videos: int) -> list[Numbers]:
-    """Return all ways to keep the order of some videos, ``[V]`` of 0 and 1."""
+def _enumerate_swaps(num_videos: int) -> list[Numbers]:
+    """Return all ``2 ** V`` assignments, each ``[V]`` with 1 for a kept and 0 for a swapped video."""
     return [((number >> np.arange(num_videos)) & 1).astype(float) for number in range(2**num_videos)]
 
 
-def _draw_orders(random: np.random.Generator, num_videos: int, count: int) -> list[Numbers]:
-    """Draw which videos keep their order, ``[V]`` of 0 and 1."""
+def _draw_swaps(random: np.random.Generator, num_videos: int, count: int) -> list[Numbers]:
+    """Draw ``count`` random assignments, each ``[V]`` with 1 for a kept and 0 for a swapped video."""
     return [random.integers(2, size=num_videos).astype(float) for _ in range(count)]
 
 
-def _p_value(observed: float, exchanged: Sequence[float], *, is_exact: bool) -> float:
+def _compute_p_value(observed: float, permuted: Sequence[float], *, is_exact: bool) -> float:
     if math.isnan(observed):
         return math.nan
-    slack = 1e-12 + 1e-9 * abs(observed)  # sums in another order differ in their last bits
-    as_far = sum(abs(value) >= abs(observed) - slack for value in exchanged if not math.isnan(value))
-    defined = sum(not math.isnan(value) for value in exchanged)
-    return as_far / defined if is_exact else (1 + as_far) / (1 + defined)
+    slack = 1e-12 + 1e-9 * abs(observed)  # sums in a different order differ in their last bits
+    num_as_far = sum(abs(value) >= abs(observed) - slack for value in permuted if not math.isnan(value))
+    num_defined = sum(not math.isnan(value) for value in permuted)
+    return num_as_far / num_defined if is_exact else (1 + num_as_far) / (1 + num_defined)

@@ -1,7 +1,6 @@
-"""Reads the tables that scoring wrote into a run folder, as strictly as they were written.
+"""Strict readers of the tables that ``eval.reports.scoring`` writes into a run folder.
 
-Each reader raises ``FileNotFoundError`` where there is no such file, and ``ValueError`` naming file and field for one
-that is not what ``eval.reports.scoring`` writes.
+Each reader raises ``FileNotFoundError`` for a missing file, and ``ValueError`` with file and field for an invalid one.
 """
 
 import csv
@@ -10,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from engine.json_records import Count, Finite, FiniteOrNan, check_regular, read_record
 
 Row = Mapping[str, str | float]
-_TEXT_COLUMNS: Final = ("video_id", "error", "remark")
+_TEXT_COLUMNS: Final = ("video_id", "error", "warning")
+_OLD_COLUMNS: Final = {"remark": "warning"}
+"""Columns of files of older versions, with their present names."""
 Head = Literal["speak", "update"]
 
 
@@ -32,7 +33,7 @@ class _Metrics(BaseModel):
     intervals: dict[str, _Interval]
     num_undefined: dict[str, Count] = {}
     errors: dict[str, str]
-    remarks: dict[str, str] = {}
+    warnings: dict[str, str] = Field(default={}, validation_alias=AliasChoices("warnings", "remarks"))
     text_problem: str | None = None
 
 
@@ -42,7 +43,7 @@ class _CurvePoint(BaseModel):
     recall: Finite
 
 
-class _Tenth(BaseModel):
+class _ReliabilityBin(BaseModel):
     mean_prob: Finite
     expected_share: Finite
     num_frames: Finite
@@ -66,7 +67,7 @@ class _Latency(BaseModel):
 
 class _Charts(BaseModel):
     precision_recall: dict[Head, list[_CurvePoint]]
-    reliability: dict[Head, list[_Tenth]]
+    reliability: dict[Head, list[_ReliabilityBin]]
     leads_s: dict[Head, list[_Lead]]
     failures: dict[str, Count]
     states: list[_StateShares]
@@ -74,7 +75,7 @@ class _Charts(BaseModel):
 
 
 def read_metrics(folder: Path) -> Mapping[str, Any]:
-    """Read ``metrics.json``: the scores, None where undefined, and the settings beside them."""
+    """Read ``metrics.json``: the scores, None if undefined, and the settings."""
     return read_record(_Metrics, folder / "metrics.json").model_dump()
 
 
@@ -83,8 +84,8 @@ def read_charts(folder: Path) -> Mapping[str, Any]:
     return read_record(_Charts, folder / "charts.json").model_dump()
 
 
-def read_rows(folder: Path) -> Sequence[Row]:
-    """Read ``videos.csv``: a row per video, its scores nan where undefined."""
+def read_video_rows(folder: Path) -> Sequence[Row]:
+    """Read ``videos.csv``: a row per video, its scores nan if undefined."""
     path = folder / "videos.csv"
     try:
         check_regular(path)
@@ -92,7 +93,8 @@ def read_rows(folder: Path) -> Sequence[Row]:
             reader = csv.DictReader(file, strict=True)
             if not {"video_id", "error"} <= set(reader.fieldnames or ()):
                 raise ValueError("the columns video_id and error are missing")
-            return [{name: _value(name, row[name]) for name in reader.fieldnames or ()} for row in reader]
+            names = {column: _OLD_COLUMNS.get(column, column) for column in reader.fieldnames or ()}
+            return [{name: _value(name, row[column]) for column, name in names.items()} for row in reader]
     except FileNotFoundError:
         raise
     except (OSError, ValueError, csv.Error) as error:

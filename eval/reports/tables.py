@@ -19,7 +19,7 @@ _BETTER = {
 
 
 def write_columns(path: Path) -> None:
-    """Write what the columns of ``videos.csv`` mean, a row per column."""
+    """Write the definitions of the columns of ``videos.csv``, a row per column."""
     write_csv(
         path,
         [
@@ -38,7 +38,7 @@ def write_columns(path: Path) -> None:
 
 
 def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]) -> str:
-    """Return the main scores a line each with their intervals, under the headings of their groups."""
+    """Return the main scores with their intervals, one line each, under the headings of their groups."""
     shown = {group.name: [m for m in group.metrics if m.name in scores and not m.is_detail] for group in GROUPS}
     width = max((len(metric.name) for metrics in shown.values() for metric in metrics), default=0)
     lines = []
@@ -48,18 +48,18 @@ def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]
         for metric in metrics:
             value, interval = scores[metric.name], intervals.get(metric.name, NO_INTERVAL)
             if not math.isnan(value):
-                row = f"  {metric.name:{width}} {_figure(value, metric):>9}  {_between(interval, metric):21}"
-                lines.append(f"{row} {_BETTER[metric.better]}".rstrip())
+                figures = f"{_format_value(value, metric):>9}  {_format_interval(interval, metric):21}"
+                lines.append(f"  {metric.name:{width}} {figures} {_BETTER[metric.better]}".rstrip())
         if undefined:
             text = f"undefined: {', '.join(undefined)}"
             lines += textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(lines).strip("\n")
 
 
-def _figure(value: float, metric: Metric) -> str:
+def _format_value(value: float, metric: Metric) -> str:
     return f"{value:.0f}" if metric.is_count else f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
 
 
-def _between(interval: Interval, metric: Metric) -> str:
+def _format_interval(interval: Interval, metric: Metric) -> str:
     is_known = not (metric.is_count or math.isnan(interval.low))
-    return f"[{_figure(interval.low, metric)}, {_figure(interval.high, metric)}]" if is_known else ""
+    return f"[{_format_value(interval.low, metric)}, {_format_value(interval.high, metric)}]" if is_known else ""

@@ -1,6 +1,6 @@
-"""Reads the files of a run folder: kinds are checked, and what cannot be used is one sentence with its cure.
+"""Readers of the files in a run folder; an invalid file raises an error of one sentence with a remedy.
 
-``eval.runs.folder`` says which files there are. A run of another version may lack settings, or have some of its own.
+``eval.runs.folder`` describes the files. A run of a different version may lack settings, or have additional ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from engine.config import StreamConfig
 from engine.dialogue import STATES
 from engine.json_records import read_record, show_value
 from engine.records import FrameOutput, read_outputs
-from eval.matching.turns import ZeroCost
 from eval.data.samples import Sample
+from eval.matching.turns import ZeroCost
 
 REDO: Final = "continue the run, which runs this video again"
-_CURE: Final = "restore the file, or run into a new folder"
+_REMEDY: Final = "restore the file, or run into a new folder"
 _STATES: Final = frozenset(STATES)
 
 
 class RunSettings(BaseModel):
-    """The kinds of what ``run.json`` may say."""
+    """Schema of ``run.json``."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -44,25 +44,25 @@ class RunSettings(BaseModel):
 
 
 def read_settings(path: Path) -> Mapping[str, Any] | None:
-    """Read a ``run.json``; None where there is none. Raises ``ValueError`` for a setting of a wrong kind or range."""
+    """Read a ``run.json``; return None if it does not exist. Raises ``ValueError`` for a wrong type or range."""
     try:
         settings = read_record(RunSettings, path)
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise ValueError(f"{error}; {_CURE}") from error
+        raise ValueError(f"{error}; {_REMEDY}") from error
     known = {field.name for field in fields(StreamConfig)}
     try:
         StreamConfig(**{name: value for name, value in settings.config.items() if name in known})
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read: config.{error}; {_CURE}") from error
+        raise ValueError(f"{path} cannot be read: config.{error}; {_REMEDY}") from error
     return settings.model_dump(exclude_unset=True)
 
 
 def read_sample_outputs(path: Path, sample: Sample) -> tuple[FrameOutput, ...]:
-    """Read the outputs of a video.
+    """Read the outputs of a video, one per frame.
 
-    Raises ``ValueError`` when they are missing, cannot be read, or are of other steps than the sample's.
+    Raises ``ValueError`` if they are missing or invalid, or if their steps are not those of the sample.
     """
     try:
         outputs = read_outputs(path)

@@ -1,9 +1,9 @@
-"""Run folders: settings, and per video its outputs with a small record; each file is there whole or not at all.
+"""Run folders: the settings, and per video its outputs and a record. Each file is written atomically.
 
-``run.json`` holds the settings and the versions of what ran them. A video's outputs are ``<video>.jsonl``; its record,
-``<video>.record.json``, is written after them and says that the video is finished, or why it failed. So a run that was
-killed at any moment can be continued: what has a record without an error is kept, all else is run again. Two programs
-cannot write one folder at a time, and a folder of other settings, or of something else, is refused.
+``run.json`` holds the settings and the package versions. A video's outputs are ``<video>.jsonl``; its record,
+``<video>.record.json``, is written after them and marks the video as finished or failed. A killed run can therefore be
+resumed: a video whose record has no error is kept, and the rest is run again. Only one program at a time can write a
+folder. A folder with different settings, or without a run, is refused.
 """
 
 import fcntl
@@ -16,87 +16,84 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 from urllib.parse import quote
 
+from pydantic import AliasChoices, Field
+
 from engine.config import IllegalUpdates
+from engine.io import write_json
 from engine.json_records import Amount, Count, read_record
 from engine.records import FrameOutput, write_outputs
+from eval.data.samples import BadRecord, Sample
 from eval.metrics.videollm_online import LiveCounts
 from eval.runs.files import REDO, read_sample_outputs, read_settings
-from eval.data.samples import BadRecord, Sample
-from engine.io import write_json
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")
 _RECORD: Final = ".record.json"
-_LONGEST_NAME: Final = 120
+_MAX_NAME_LENGTH: Final = 120
 
 IDENTITY: Final = ("split", "model_digest", "heads_digest", "device", "config", "live", "kept_features")
-"""The settings in ``run.json`` that outputs follow from; a run is continued only with the same."""
+"""The settings in ``run.json`` that determine the outputs; a run is resumed only with the same values."""
 
 
 class FolderRefusedError(ValueError):
-    """A folder that a run or a sweep cannot be written into; nothing in it has changed."""
+    """A run or a sweep cannot be written into this folder, which is unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoRecord:
-    """What is known of a finished or failed video beside its outputs."""
+    """The record of a finished or failed video, beside its outputs."""
 
     video_id: str
-    """Its name."""
     source: str
-    """Digest of what it was made from; see ``digest_sample``."""
+    """Digest of its sample; see ``digest_sample``."""
     num_frames: Count = 0
     """Frames that were streamed."""
     wall_s: Amount | None = None
-    """Seconds of decoding, vision and model, the teacher-forced pass not counted; of kept features, of the model alone.
+    """Seconds of decoding, encoding and model, without the teacher-forced pass; None if unknown.
 
-    None where not known.
+    With kept features, of the model alone.
     """
     device: str = ""
-    """Where it ran."""
+    """Torch device that it ran on."""
     peak_memory_mb: Amount | None = None
-    """Largest memory so far of the GPU, or of the process that ran it; None where not known."""
-    remark: str = ""
-    """What is odd about the video, such as damage; empty when all is well."""
+    """Peak memory so far of the GPU, or of the worker process on a CPU; None if unknown."""
+    warning: Annotated[str, Field(validation_alias=AliasChoices("warning", "remark"))] = ""
+    """A problem that did not stop the run, such as damage to the file; ``remark`` in files of older versions."""
     error: str = ""
-    """Why it failed; empty when it is finished."""
+    """Why it failed; empty if it is finished."""
     live: LiveCounts | None = None
     """Counts of the teacher-forced pass, if there was one."""
     reused_features: bool | None = None
-    """Whether it ran on embeddings that an earlier run had kept; None where not known."""
+    """Whether it ran on embeddings that an earlier run had kept; None if unknown."""
 
 
 class RunFolder:
-    """A run folder that can be read; ``claim`` opens one for writing.
-
-    Args:
-        path: The folder.
-    """
+    """A run folder to read; ``open_run_folder`` opens one for writing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def settings(self) -> Mapping[str, Any] | None:
-        """Return ``run.json``; None where there is none. Raises ``ValueError`` when it is not what a run writes."""
+        """Return ``run.json``, or None if it does not exist. Raises ``ValueError`` if it is invalid."""
         return read_settings(self.path / "run.json")
 
     def illegal_updates(self) -> IllegalUpdates:
-        """Return what the run did with illegal updates; an imported one does not say."""
+        """Return how the run treated illegal updates; ``apply`` for an imported run."""
         config = (self.settings() or {}).get("config")
         return "refuse" if isinstance(config, dict) and config.get("illegal_updates") == "refuse" else "apply"
 
     def has_states(self) -> bool:
-        """Whether the outputs hold states: imported systems keep none, and theirs stay as at the start."""
+        """Return whether the outputs hold states: those of imported systems only repeat the initial state."""
         return "imported" not in (self.settings() or {})
 
     def has_videos(self) -> bool:
-        """Whether a video of this run is finished or failed."""
+        """Return whether a video of this run is finished or failed."""
         return any(self.path.glob(f"*{_RECORD}"))
 
     def record(self, video_id: str) -> VideoRecord | None:
-        """Return a video's record; None where there is none. One that cannot be read is that of a failed video."""
+        """Return a video's record, or None if it does not exist. An invalid record counts as that of a failed video."""
         path = self._record_path(video_id)
         try:
             record = read_record(VideoRecord, path)
@@ -108,36 +105,36 @@ class RunFolder:
         except ValueError as error:
             return VideoRecord(video_id=video_id, source="", error=f"{error}; {REDO}")
 
-    def known_outputs(self, sample: Sample) -> tuple[FrameOutput, ...]:
-        """Return a video's outputs; none where it was not run or failed. Raises as ``outputs``."""
-        return () if why_missing(sample, self.record(sample.video_id)) else self.outputs(sample)
+    def finished_outputs(self, sample: Sample) -> tuple[FrameOutput, ...]:
+        """Return a video's outputs, empty if it was not run or failed. Raises as ``outputs``."""
+        return () if explain_missing(sample, self.record(sample.video_id)) else self.outputs(sample)
 
     def outputs(self, sample: Sample) -> tuple[FrameOutput, ...]:
         """Return a finished video's outputs.
 
-        Raises ``ValueError`` when they are missing, cannot be read, or are of other steps than the sample's.
+        Raises ``ValueError`` if they are missing or invalid, or if their steps are not those of the sample.
         """
         return read_sample_outputs(output_path(self.path, sample.video_id), sample)
 
-    def finished(self, sample: Sample) -> VideoRecord | None:
-        """Return the record of a sample that need not be run again; None for all others."""
+    def find_finished(self, sample: Sample) -> VideoRecord | None:
+        """Return the record of a sample whose outputs are complete and current, or None if it must be run again."""
         record = self.record(sample.video_id)
         if record is None or record.error or record.source != digest_sample(sample):
             return None
         try:
             is_whole = len(self.outputs(sample)) == record.num_frames
         except ValueError:
-            return None  # outputs that cannot be read are made again
+            return None  # invalid outputs are replaced by a new run
         return record if is_whole else None
 
-    def keep(self, record: VideoRecord, outputs: Sequence[FrameOutput]) -> None:
-        """Write one video: its outputs, unless it failed, then its record."""
-        self.forget(record.video_id)
+    def save_video(self, record: VideoRecord, outputs: Sequence[FrameOutput]) -> None:
+        """Write a video's outputs, unless it failed, then its record."""
+        self.delete_video(record.video_id)
         if not record.error:
             write_outputs(output_path(self.path, record.video_id), outputs)
         write_json(self._record_path(record.video_id), asdict(record))
 
-    def forget(self, video_id: str) -> None:
+    def delete_video(self, video_id: str) -> None:
         """Remove a video's files, the record first."""
         self._record_path(video_id).unlink(missing_ok=True)
         output_path(self.path, video_id).unlink(missing_ok=True)
@@ -147,68 +144,83 @@ class RunFolder:
 
 
 @contextmanager
-def claim(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[RunFolder]:
-    """Open a folder for a run and write its ``run.json``; nobody else can while the block lasts.
+def open_run_folder(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[RunFolder]:
+    """Lock a folder for a run and write its ``run.json``; the lock lasts as long as the ``with`` block.
 
-    An empty folder, or a run without a finished video, is taken as it is; with ``resume``, so is a run whose settings
-    agree in ``IDENTITY``. Raises ``FolderRefusedError`` for any other folder, and for a file.
+    Accepted are an empty folder, a run without a finished video and, with ``resume``, a run with equal values of the
+    settings in ``IDENTITY``. Raises ``FolderRefusedError`` otherwise, and for a file.
     """
-    if path.exists() and not path.is_dir():
-        raise FolderRefusedError(f"--out {path} is a file; name a folder for the run")
-    path.mkdir(parents=True, exist_ok=True)
-    with lock(path):
+    with create_folder(path, kind="run"):
         folder = RunFolder(path)
-        _check(folder, settings, resume=resume)
-        for rest in path.glob(".*.part"):  # of a program that was killed while it wrote
-            rest.unlink(missing_ok=True)
+        _check_folder(folder, settings, resume=resume)
+        remove_partial_files(path)
         write_settings(path, settings)
         yield folder
 
 
-def check_run(path: Path, settings: Mapping[str, Any]) -> None:
-    """Raise ``FolderRefusedError`` where ``claim`` would not go on with what a folder holds; nothing is written."""
+@contextmanager
+def create_folder(path: Path, *, kind: str) -> Iterator[None]:
+    """Create a folder for a run or a sweep (``kind``) if necessary, and lock it within the ``with`` block.
+
+    Raises ``FolderRefusedError`` for a file, and for a folder that a different program has locked.
+    """
+    if path.exists() and not path.is_dir():
+        raise FolderRefusedError(f"--out {path} is a file; name a folder for the {kind}")
+    path.mkdir(parents=True, exist_ok=True)
+    with lock_folder(path):
+        yield
+
+
+def remove_partial_files(path: Path) -> None:
+    """Remove the temporary files of a program that was killed while it wrote into a folder."""
+    for partial in path.glob(".*.part"):
+        partial.unlink(missing_ok=True)
+
+
+def check_resumable(path: Path, settings: Mapping[str, Any]) -> None:
+    """Raise ``FolderRefusedError`` if a run of these settings cannot be resumed in a folder; write nothing."""
     if path.exists():
-        _check(RunFolder(path), settings, resume=True)
+        _check_folder(RunFolder(path), settings, resume=True)
 
 
 class Outcome(Protocol):
-    """What is known of a video that was run, once or at every point of a sweep."""
+    """The result of a video, of one run or of every point of a sweep."""
 
     @property
     def error(self) -> str:
-        """Why it failed; empty when it is finished."""
+        """Why it failed; empty if it is finished."""
 
 
-def why_missing(entry: Sample | BadRecord, outcome: Outcome | None) -> str:
-    """Say why an entry of a split has no outputs; nothing when it has."""
+def explain_missing(entry: Sample | BadRecord, outcome: Outcome | None) -> str:
+    """Return why an entry of a split has no outputs; an empty text if it has."""
     if isinstance(entry, BadRecord):
         return entry.reason
     return "has not been run; continue the run" if outcome is None else outcome.error
 
 
-def other_settings(found: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """Return the names in ``IDENTITY`` in which a ``run.json`` differs from settings; none when it can be continued."""
+def find_changed_settings(found: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """Return the names in ``IDENTITY`` whose values differ between a ``run.json`` and new settings."""
     wanted = json.loads(json.dumps(settings))
     return [name for name in IDENTITY if found.get(name) != wanted.get(name)]
 
 
 def digest_sample(sample: Sample) -> str:
-    """Return what a video's outputs and counts follow from beside the settings: record, and size of its file."""
+    """Return a digest of a sample and the size of its video file, 16 hexadecimal digits."""
     path = sample.video_path
     size = path.stat().st_size if path is not None and path.exists() else None
     content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
     if path is None or sample.start_s is None:
-        del content["start_s"]  # runs that are older than this field keep their digest
+        del content["start_s"]  # so that older runs, without this field, keep their digest
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def output_path(folder: Path, video_id: str) -> Path:
-    """Return where a video's outputs are kept; its id is made a harmless file name."""
+    """Return the path of a video's outputs; its id is quoted to a safe file name."""
     return folder / f"{_file_name(video_id)}.jsonl"
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write ``run.json``: the settings, and the versions of what ran them."""
+    """Write ``run.json``: the settings, and the versions of Python and the packages."""
     write_json(folder / "run.json", {**settings, "versions": versions()})
 
 
@@ -219,13 +231,13 @@ def versions() -> dict[str, str]:
 
 def _file_name(video_id: str) -> str:
     name = quote(video_id, safe=" ", errors="surrogatepass")
-    if len(name) <= _LONGEST_NAME:
+    if len(name) <= _MAX_NAME_LENGTH:
         return name
     digest = hashlib.sha256(video_id.encode(errors="surrogatepass")).hexdigest()
-    return f"{name[: _LONGEST_NAME - 17]}~{digest[:16]}"
+    return f"{name[: _MAX_NAME_LENGTH - 17]}~{digest[:16]}"
 
 
-def _check(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
+def _check_folder(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
     found = folder.settings()
     if found is None and any(not entry.name.endswith(".part") for entry in folder.path.iterdir()):
         raise FolderRefusedError(f"{folder.path} is not empty and holds no run; name a new folder")
@@ -233,45 +245,45 @@ def _check(folder: RunFolder, settings: Mapping[str, Any], *, resume: bool) -> N
         return
     if not resume:
         raise FolderRefusedError(f"{folder.path} holds a run already; continue it with --resume, or name a new folder")
-    other = other_settings(found, settings)
-    if other:
+    changed = find_changed_settings(found, settings)
+    if changed:
         raise FolderRefusedError(
-            f"{folder.path} holds a run with {tell_differences(other, found, settings)}; name a new folder"
+            f"{folder.path} holds a run with {describe_changes(changed, found, settings)}; name a new folder"
         )
 
 
-def tell_differences(names: Sequence[str], found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Say in which of the settings of these names two runs differ."""
-    told, wanted = list[str](), json.loads(json.dumps(settings))
+def describe_changes(names: Sequence[str], found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Describe the differences of two runs in the named settings, such as ``another seed (0; now 1)``."""
+    changes, wanted = list[str](), json.loads(json.dumps(settings))
     for name in names:
         old, new = found.get(name), wanted.get(name)
         if name == "model_digest":
-            told.append(_tell_model(found, wanted))
+            changes.append(_describe_model_change(found, wanted))
         elif isinstance(old, dict) and isinstance(new, dict):
             keys = [] if name == "model_parts" else [key for key, value in new.items() if old.get(key) != value]
-            told += [f"another {key} ({old.get(key)}; now {new[key]})" for key in keys]
+            changes += [f"another {key} ({old.get(key)}; now {new[key]})" for key in keys]
         elif name != "model_parts":
-            told.append(f"another {name} ({old}; now {new})")
-    return ", ".join(told)
+            changes.append(f"another {name} ({old}; now {new})")
+    return ", ".join(changes)
 
 
-def _tell_model(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Say which parts of the model have changed, as far as both runs record them."""
+def _describe_model_change(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Describe the parts of the model that differ, as far as both runs record them."""
     old, new = found.get("model_parts"), wanted.get("model_parts")
     if not isinstance(new, dict) or found.get("model_digest") is None:
         return f"another model ({found.get('model_digest')}; now {wanted.get('model_digest')})"
     if not isinstance(old, dict):
         return (
-            f"a model of which only the weights are recorded ({found.get('model_digest')}), as older versions did, so "
-            "that nobody can say whether its config, tokenizer, chat template and preprocessor were the same"
+            f"a model of which an older version recorded only the weights ({found.get('model_digest')}), so that its "
+            "config, tokenizer, chat template and preprocessor cannot be compared"
         )
     changed = [name.replace("_", " ") for name, digest in new.items() if old.get(name) != digest]
     return f"another model (changed: {', '.join(changed)})"
 
 
 @contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Keep other programs from writing a folder. Raises ``FolderRefusedError`` while another does."""
+def lock_folder(path: Path) -> Iterator[None]:
+    """Lock a folder for writing. Raises ``FolderRefusedError`` if a different program holds the lock."""
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,21 +1,20 @@
-"""Result files of published systems as run folders, so that they are looked at and scored like our own runs.
+"""Import of result files of published systems into run folders, so that they are inspected and scored like own runs.
 
-Two forms are read, told apart by content; whatever is neither is refused with the field that is wrong.
+Two formats are detected by content; any different file is refused with an error that names the field.
 
 1. ProAssist, ``results/{idx}.json``: ``metadata`` (``video_uid``, ``sample_idx``, ``fps``, ...) and ``predictions``,
    one object per frame with ``gen`` (``""`` or ``"."`` is silence), ``frame_idx_in_original_video`` and
-   ``frame_idx_in_stream``; matches and references in it are not used, ours are computed anew. A frame is placed by the
-   first of those that all objects have, counted from the first object's: so the first object is taken for the clip's
-   first frame. ``timestamp_in_stream`` is not used: it is the *end* of the frame. The sample is the one whose id is
-   ``video_uid``, or begins with it; of several (clips of one video) the one at place ``sample_idx`` of the split.
+   ``frame_idx_in_stream``; matches and references in it are ignored and computed again. The frame index is the first
+   of those two fields that all objects have, minus that of the first object, which is the clip's first frame.
+   ``timestamp_in_stream`` is ignored: it is the *end* of the frame. The sample is the one whose id is ``video_uid`` or
+   starts with it; if several match (clips of one video), it is entry ``sample_idx`` of the split.
 2. VideoLLM-online's ``demo.cli``: ``video_path``, ``frame_fps`` and ``conversation``, an object per frame with ``time``
    and ``cost`` (seconds), two for a frame at which a query was answered. ``content`` begins with ``(Video Time = 1.0s)
    Assistant:``, which is removed. The program stops after 100 frames. The sample is the one with that video's file
    name, or with its stem as id.
 
-Neither holds probabilities or states: scores of probabilities, updates and states are nan, and the state stays as it
-was at the start.
-Frames that a file leaves out, before its last, are silent. **Source**: ProAssist's
+Neither holds probabilities or states: scores of probabilities, updates and states are nan, and the state stays as
+it was at the start. Missing frames before the last one of a file are silent. **Source**: ProAssist's
 ``StreamInferenceRunner.run_inference_on_video``; VideoLLM-online's ``demo/cli.py`` and ``demo/inference.py``.
 """
 
@@ -30,17 +29,17 @@ from typing import Final
 from engine.dialogue import initial_state
 from engine.records import FrameOutput, turn_frame
 from eval.data.json_fields import Fields
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from eval.data.samples import Sample, Split
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample
 
-NO_FILE: Final = "no result file was given for it"
+NO_RESULT_FILE: Final = "no result file was given for it"
 _SILENCE: Final = ("", ".")
 _PREFIX: Final = re.compile(r"\(Video Time = [^)]*s\) ?Assistant: ?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
-    """What a system did in one video, by frame."""
+class _SystemOutput:
+    """The responses of a system in one video, by frame index."""
 
     num_frames: int
     texts: Mapping[int, str]
@@ -48,10 +47,10 @@ class _Said:
 
 
 def import_results(files: Sequence[Path], split: Split, *, folder: RunFolder) -> dict[str, str]:
-    """Write the results of published systems into a claimed run folder.
+    """Write the results of published systems into an open run folder.
 
-    Each sample gets a record: with outputs, or with the error of its file, or because it has none. Returns, per file
-    that fits no sample or repeats another, why. Raises ``ValueError`` when no file fits.
+    Each sample gets a record: with its outputs, or with the error of its file, or with ``NO_RESULT_FILE``. Returns an
+    error per file that matches no sample, or the sample of an earlier file. Raises ``ValueError`` if no file matches.
     """
     problems: dict[str, str] = {}
     found: dict[str, tuple[Path, Fields]] = {}
@@ -68,26 +67,28 @@ def import_results(files: Sequence[Path], split: Split, *, folder: RunFolder) ->
         raise ValueError(next(iter(problems.values()), "no result files were given"))
     for sample in split.samples:
         if sample.video_id not in found:
-            folder.keep(_record(sample, None, error=NO_FILE), ())
+            folder.save_video(_record(sample, None, error=NO_RESULT_FILE), ())
             continue
         path, content = found[sample.video_id]
         try:
-            said = _read_proassist(content, sample) if content.has("predictions") else _read_videollm(content, sample)
-            folder.keep(_record(sample, said), _outputs(said, sample))
+            system_output = (
+                _read_proassist(content, sample) if content.has("predictions") else _read_videollm(content, sample)
+            )
+            folder.save_video(_record(sample, system_output), _outputs(system_output, sample))
         except ValueError as error:
-            folder.keep(_record(sample, None, error=f"{path}: {error}"), ())
+            folder.save_video(_record(sample, None, error=f"{path}: {error}"), ())
     return problems
 
 
-def _record(sample: Sample, said: _Said | None, *, error: str = "") -> VideoRecord:
-    num_frames = 0 if said is None else said.num_frames
-    ends_early = said is not None and num_frames < sample.num_frames
+def _record(sample: Sample, system_output: _SystemOutput | None, *, error: str = "") -> VideoRecord:
+    num_frames = 0 if system_output is None else system_output.num_frames
+    ends_early = system_output is not None and num_frames < sample.num_frames
     return VideoRecord(
         video_id=sample.video_id,
         source=digest_sample(sample),
         num_frames=num_frames,
-        wall_s=sum(said.costs_s.values()) if said is not None and said.costs_s else None,
-        remark=f"ends after {num_frames} of {sample.num_frames} frames" if ends_early else "",
+        wall_s=sum(system_output.costs_s.values()) if system_output is not None and system_output.costs_s else None,
+        warning=f"ends after {num_frames} of {sample.num_frames} frames" if ends_early else "",
         error=error,
     )
 
@@ -102,8 +103,8 @@ def _read(path: Path) -> Fields:
         if (fields.has("predictions") and fields.has("metadata")) or fields.has("conversation"):
             return fields
     raise ValueError(
-        'is of no known form; give a ProAssist result ("metadata" and "predictions") or what demo.cli of '
-        'VideoLLM-online writes ("video_path" and "conversation")'
+        'is of no known form; give a ProAssist result ("metadata" and "predictions") or the output of demo.cli of '
+        'VideoLLM-online ("video_path" and "conversation")'
     )
 
 
@@ -123,12 +124,12 @@ def _find_sample(content: Fields, split: Split) -> Sample:
         fits = fits or [sample for sample in split.samples if sample.video_id == video.stem]
     if len(fits) != 1:
         raise ValueError(
-            f"is of the video {name}, which fits {len(fits)} videos of {split.path}; choose the split it is of"
+            f"is of the video {name}, which fits {len(fits)} videos of {split.path}; choose the split of that video"
         )
     return fits[0]
 
 
-def _read_proassist(content: Fields, sample: Sample) -> _Said:
+def _read_proassist(content: Fields, sample: Sample) -> _SystemOutput:
     _check_rate(content.read_part("metadata"), "fps", sample)
     frames = content.read_parts("predictions")
     places = ("frame_idx_in_original_video", "frame_idx_in_stream")
@@ -145,10 +146,10 @@ def _read_proassist(content: Fields, sample: Sample) -> _Said:
             raise frame.error("gen", "must be text")
         if text.strip() not in _SILENCE:
             texts[last] = text.strip()
-    return _Said(num_frames=last + 1, texts=texts)
+    return _SystemOutput(num_frames=last + 1, texts=texts)
 
 
-def _read_videollm(content: Fields, sample: Sample) -> _Said:
+def _read_videollm(content: Fields, sample: Sample) -> _SystemOutput:
     _check_rate(content, "frame_fps", sample)
     texts: dict[int, str] = {}
     costs_s: dict[int, float] = {}
@@ -161,7 +162,7 @@ def _read_videollm(content: Fields, sample: Sample) -> _Said:
                 raise step.error("time", "must differ from that of the answer before")
             if text:
                 texts[frame] = text
-    return _Said(num_frames=max(costs_s, default=-1) + 1, texts=texts, costs_s=costs_s)
+    return _SystemOutput(num_frames=max(costs_s, default=-1) + 1, texts=texts, costs_s=costs_s)
 
 
 def _check_rate(fields: Fields, name: str, sample: Sample) -> None:
@@ -170,11 +171,11 @@ def _check_rate(fields: Fields, name: str, sample: Sample) -> None:
         raise fields.error(name, f"must be the rate of the split, {sample.fps:g}")
 
 
-def _outputs(said: _Said, sample: Sample) -> tuple[FrameOutput, ...]:
-    if not said.num_frames:
+def _outputs(system_output: _SystemOutput, sample: Sample) -> tuple[FrameOutput, ...]:
+    if not system_output.num_frames:
         raise ValueError("holds no frames; there is nothing to score")
-    if said.num_frames > sample.num_frames:
-        raise ValueError(f"holds {said.num_frames} frames, but {sample.video_id} has {sample.num_frames}")
+    if system_output.num_frames > sample.num_frames:
+        raise ValueError(f"holds {system_output.num_frames} frames, but {sample.video_id} has {sample.num_frames}")
     state = initial_state(sample.steps, sample.initial_state)
     return tuple(
         FrameOutput(
@@ -182,12 +183,12 @@ def _outputs(said: _Said, sample: Sample) -> tuple[FrameOutput, ...]:
             time_s=index / sample.fps,
             speak_prob=math.nan,
             update_prob=math.nan,
-            response=said.texts.get(index),
+            response=system_output.texts.get(index),
             updates=(),
             dst_state=dict(state),
             cache_tokens=0,
             refreshed=False,
-            latency_ms=1000 * said.costs_s.get(index, math.nan),
+            latency_ms=1000 * system_output.costs_s.get(index, math.nan),
         )
-        for index in range(said.num_frames)
+        for index in range(system_output.num_frames)
     )

@@ -1,32 +1,32 @@
-"""How far a batch is, per station and in all, with rate and remaining time."""
+"""Progress of a batch, per worker and in total, with rate and remaining time."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Station:
-    """One process that runs videos."""
+class WorkerStatus:
+    """Status of one worker."""
 
     name: str
     """Its device, with a number where one device has several, such as ``cpu 2``."""
     pid: int | None = None
-    """Its process; None where that is not on this machine."""
+    """Its process; None if that runs on a different machine."""
     video_id: str | None = None
-    """The video at hand; None while it loads the checkpoint or waits."""
+    """The video that it runs; None while it loads the checkpoint or is idle."""
     num_frames: int = 0
     """Frames of that video."""
     num_done: int = 0
-    """Frames of it that are done."""
+    """Frames of that video that are done."""
     total_done: int = 0
-    """Frames done since it began, of all videos."""
+    """Frames of all videos that are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A moment of a batch; frames are those of the videos that this batch runs, kept videos have none."""
+    """Progress of a batch at one moment. Frames are counted only of videos that this batch runs, not of kept ones."""
 
     num_videos: int
-    """Videos of the split that can be read."""
+    """Valid videos of the split."""
     num_finished: int
     """Videos with a record: kept, finished or failed."""
     num_frames: int
@@ -34,9 +34,9 @@ class Progress:
     num_done: int
     """Frames that are done."""
     elapsed_s: float
-    """Seconds since the first frame was done; 0 before, so that no rate counts the loading of checkpoints."""
-    stations: tuple[Station, ...]
-    """What each is at."""
+    """Seconds since the first frame was done; 0 before it, so that loading does not lower the rate."""
+    workers: tuple[WorkerStatus, ...]
+    """The status of each live worker."""
 
     @property
     def frames_per_s(self) -> float:
@@ -45,6 +45,6 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds to the end at this rate; None before the first frame."""
+        """Estimated seconds to the end at this rate; None before the first frame."""
         rate = self.frames_per_s
         return (self.num_frames - self.num_done) / rate if rate else None

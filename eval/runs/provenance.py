@@ -1,7 +1,7 @@
-"""Provenance of a run: which model, device, thresholds, settings and text encoder its outputs and scores come from.
+"""Provenance of a run: the model, device, thresholds, settings and text encoder behind its outputs and scores.
 
-Read from ``run.json`` and ``metrics.json``; fields that an older or imported run does not have are empty. Every
-download carries it: as columns of a CSV row, or as a JSON object.
+It is read from ``run.json`` and ``metrics.json``; fields that an older or imported run lacks are empty. Every download
+contains it, as columns of a CSV row or as a JSON object.
 """
 
 from collections.abc import Mapping
@@ -27,18 +27,17 @@ PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where the outputs and scores of one run come from; unknown texts are empty."""
+    """Origin of the outputs and scores of one run; unknown texts are empty."""
 
     run: str
     """Name of the run folder, or digest of a run that was made on the page."""
     checkpoint: str = ""
     """Folder or hub id."""
     model_digest: str = ""
-    """Digest of the model."""
     heads_digest: str = ""
-    """Digest of a heads file, if it was not the checkpoint's own."""
+    """Digest of a heads file that replaced the checkpoint's own."""
     device: str = ""
-    """Kind of device."""
+    """Kind of device, such as ``cuda``."""
     split: str = ""
     """File of the split."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -58,7 +57,7 @@ class Provenance:
 
     @classmethod
     def of_settings(cls, run: str, settings: Mapping[str, Any]) -> Self:
-        """Return the provenance of a run from settings named as in ``run.json``; values of other kinds are ignored."""
+        """Return the provenance of a run from settings named as in ``run.json``; values of wrong types are ignored."""
         texts = {
             name: settings[name]
             for name in cls.__dataclass_fields__
@@ -68,13 +67,13 @@ class Provenance:
         return cls(run=run, **texts, **parts)
 
     @property
-    def encoder_words(self) -> str:
+    def encoder_label(self) -> str:
         """Name, version and digest of the text encoder in one line."""
         details = ", ".join(filter(None, (self.text_encoder_version, self.text_encoder_digest)))
         return f"{self.text_encoder} ({details})" if details else self.text_encoder
 
     def threshold(self, name: str) -> float | None:
-        """Return the threshold ``speak`` or ``update``; None where the run does not have it."""
+        """Return the threshold ``speak`` or ``update``, in [0, 1]; None if the run lacks it."""
         value = self.config.get(f"{name}_threshold")
         return float(value) if isinstance(value, int | float) else None
 
@@ -89,12 +88,12 @@ class Provenance:
             "device": self.device,
             "speak_threshold": self.threshold("speak"),
             "update_threshold": self.threshold("update"),
-            "text_encoder": self.encoder_words,
+            "text_encoder": self.encoder_label,
             "settings": to_json(rest),
         }
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return pairs of label and text, the most important first; empty texts are left out."""
+        """Return pairs of label and text, the most important first, without empty texts."""
         thresholds = {name: self.threshold(name) for name in ("speak", "update")}
         others = {name: value for name, value in self.config.items() if not name.endswith("_threshold")}
         defaults = asdict(StreamConfig())
@@ -105,13 +104,13 @@ class Provenance:
             ("heads", self.heads_digest),
             ("device", self.device),
             *((f"{name} threshold", threshold_text(value)) for name, value in thresholds.items() if value is not None),
-            ("settings that are not the default", _listed(changed) or ("none" if others else "")),
-            ("all settings", _listed(others)),
-            ("text encoder", self.encoder_words),
+            ("settings that are not the default", _join(changed) or ("none" if others else "")),
+            ("all settings", _join(others)),
+            ("text encoder", self.encoder_label),
             ("match window of", self.dataset),
             ("zero-cost matches", self.zero_cost),
             ("split", self.split),
-            ("versions", _listed(self.versions)),
+            ("versions", _join(self.versions)),
         ]
         return [(label, text) for label, text in rows if text]
 
@@ -133,5 +132,5 @@ class Provenance:
         return " · ".join(filter(None, words))
 
 
-def _listed(values: Mapping[str, Any]) -> str:
+def _join(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -1,154 +1,177 @@
-"""A Ray cluster that runs the videos of a split: an actor per GPU, or per CPU core where the cluster has no GPU.
+"""Actors on a Ray cluster, one per GPU, or per CPU core where the cluster has no GPU; a back end of the scheduler.
 
-Ray places the actors and tells which died, with their node or alone; whoever is free takes the longest video left. A
-video whose actor died is tried once more by another, then it has failed, with the reason. Nodes that join are used,
-lost ones are not waited for unless none is left. Every node needs this package, and split and checkpoint under the same
-paths. Ray is imported when a cluster is joined, and nowhere else.
+Ray places the actors and reports which died, alone or with their node. New nodes are used as they join; lost nodes are
+not waited for unless no node is left. Every node needs this package, and split and checkpoint under the same paths.
+Ray is imported only when a cluster is joined.
 """
 
 import re
 import signal
+import socket
 import threading
 import warnings
-from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from engine.errors import EngineError
-from eval.runs.ray_actor import Ready, Trouble, VideoActor
-from eval.runs.local_pool import MOST_DEATHS, NUM_TRIES, REPORT_S, Place
-from eval.runs.progress import Station
-from eval.runs.folder import VideoRecord, digest_sample
+from engine.model.checkpoint import Checkpoint
 from eval.data.samples import Sample
-from eval.runs.worker import VideoResult, Work
+from eval.runs.progress import WorkerStatus
+from eval.runs.scheduler import (
+    MAX_STARTUP_FAILURES,
+    FramesDone,
+    WorkerError,
+    WorkerEvent,
+    WorkerExited,
+    WorkerReady,
+    run_scheduler,
+)
+from eval.runs.worker import VideoResult, WorkerConfig, WorkerSpec, load_checkpoint, run_sample
 
-_LONGEST_REASON: Final = 300
-
-
-@dataclass(slots=True, eq=False)
-class _Member:
-    """An actor as its driver sees it; references are Ray's."""
-
-    name: str
-    actor: Any
-    pending: Any
-    """What it is at: loading, then a video; None while it is free."""
-    asked: Any = None
-    """The question how far it is."""
-    ready: Ready | None = None
-    sample: Sample | None = None
-    num_done: int = 0
-    total_done: int = 0
-
-    def station(self) -> Station:
-        sample = self.sample
-        return Station(
-            name=self.name if self.ready is None else f"{self.name} ({self.ready.host})",
-            video_id=None if sample is None else sample.video_id,
-            num_frames=0 if sample is None else sample.num_frames,
-            num_done=self.num_done,
-            total_done=self.total_done + self.num_done,
-        )
+_MAX_REASON_LENGTH: Final = 300
 
 
-@dataclass(slots=True, eq=False)
-class _Run:
-    """The actors of one run, and the videos that wait for one."""
+class VideoActor:
+    """A loaded checkpoint on a node; ``num_done`` is answered from a second thread while ``run`` works.
 
-    ray: Any
-    work: Work
-    place: Place
-    waiting: deque[Sample]
-    members: list[_Member] = field(default_factory=list)
-    tries: Counter[str] = field(default_factory=Counter)
-    num_deaths: int = 0
+    It is a plain class, from which Ray makes an actor. Errors are returned, not raised, so that only records are
+    pickled.
 
-    def hire(self, num_slots: int) -> None:
-        """Have Ray start as many actors as the cluster has room for and videos wait for, at least one."""
-        num_busy = sum(member.sample is not None for member in self.members)
-        taken = {member.name for member in self.members}
-        while len(self.members) < min(max(num_slots, 1), num_busy + len(self.waiting)):
-            name = next(name for number in range(1, len(taken) + 2) if (name := f"ray {number}") not in taken)
-            taken.add(name)
-            actor = (
-                self.ray.remote(VideoActor)
-                .options(
-                    num_cpus=1,
-                    num_gpus=1 if self.place.device == "cuda" else None,
-                    scheduling_strategy="SPREAD",
-                    max_concurrency=2,  # the video, and the question how far it is
-                    max_restarts=0,  # a restarted actor would keep its video until Ray has room for it again
-                )
-                .remote(self.work, self.place)
-            )
-            self.members.append(_Member(name=name, actor=actor, pending=actor.load.remote()))
+    Args:
+        worker_config: Checkpoint and settings.
+        spec: Device and threads.
+    """
 
-    def hand_out(self) -> None:
-        """Give the next videos to those that are free."""
-        for member in self.members:
-            if member.pending is None and self.waiting:
-                sample = self.waiting.popleft()
-                self.tries[sample.video_id] += 1
-                member.sample, member.num_done = sample, 0
-                member.pending = member.actor.run.remote(sample)
+    def __init__(self, worker_config: WorkerConfig, spec: WorkerSpec) -> None:
+        self._config = worker_config
+        self._spec = spec
+        self._checkpoint: Checkpoint | None = None
+        self._num_done = 0
 
-    def hear(self, member: _Member) -> VideoResult | None:
-        """Take what a member has done; a result when its video is finished or has failed for good."""
+    def load(self) -> WorkerReady | WorkerError:
+        """Load the checkpoint."""
         try:
-            answer = self.ray.get(member.pending)
-        except self.ray.exceptions.RayError as error:
-            return self._bury(member, _one_line(error))
-        member.pending = None
-        if isinstance(answer, Trouble):
-            if answer.is_final:
-                raise EngineError(answer.reason)
-            return self._bury(member, answer.reason)
-        if isinstance(answer, Ready):
-            member.ready, self.num_deaths = answer, 0
-            return None
-        assert isinstance(answer, VideoResult)
-        assert member.sample is not None
-        member.total_done += member.sample.num_frames
-        member.sample, member.num_done, member.asked = None, 0, None
-        return answer
+            self._checkpoint = load_checkpoint(self._config, self._spec)
+        except (EngineError, ValueError, OSError) as error:
+            return WorkerError(reason=f"{socket.gethostname()}: {error}", is_final=True)
+        return WorkerReady(host=socket.gethostname())
 
-    def ask(self) -> None:
-        """Hear how far each video is, and ask again; who does not answer is at fault elsewhere, in ``hear``."""
-        for member in self.members:
-            if member.sample is None:
-                continue
-            if member.asked is not None and self.ray.wait([member.asked], timeout=0)[0]:
-                with suppress(self.ray.exceptions.RayError):
-                    member.num_done = min(self.ray.get(member.asked), member.sample.num_frames)
-                member.asked = None
-            if member.asked is None:
-                member.asked = member.actor.num_done.remote()
-
-    def _bury(self, member: _Member, reason: str) -> VideoResult | None:
-        """Drop a member that died; its video waits again, or has failed."""
-        self.members.remove(member)
-        self.ray.kill(member.actor)
-        sample = member.sample
-        if member.ready is None:
-            self.num_deaths += 1
-            if self.num_deaths >= MOST_DEATHS * (len(self.members) + 1):  # one node that is lost takes several along
-                raise EngineError(f"{self.num_deaths} Ray actors died before they were ready: {reason}")
-        if sample is None:
-            return None
-        if self.tries[sample.video_id] < NUM_TRIES:
-            self.waiting.appendleft(sample)
-            return None
-        error = f"the Ray actor that ran it died {NUM_TRIES} times: {reason}"
-        return VideoResult(
-            record=VideoRecord(
-                video_id=sample.video_id, source=digest_sample(sample), device=self.place.device, error=error
+    def run(self, sample: Sample) -> VideoResult | WorkerError:
+        """Run one video."""
+        assert self._checkpoint is not None
+        self._num_done = 0
+        try:
+            return run_sample(
+                self._checkpoint, self._config, sample, device=self._spec.device, on_frame=self._count_frames
             )
+        except OSError as error:
+            return WorkerError(reason=f"{socket.gethostname()}: {error}", is_final=True)
+        except Exception as error:
+            return WorkerError(reason=f"{type(error).__name__}: {error}", is_final=False)
+
+    def num_done(self) -> int:
+        """Return the number of frames of the current video that are done."""
+        return self._num_done
+
+    def _count_frames(self, num_done: int) -> None:
+        self._num_done = num_done
+
+
+@dataclass(slots=True, eq=False)
+class _RemoteActor:
+    """The driver's view of an actor; ``handle`` and the references are Ray's."""
+
+    handle: Any
+    task: Any
+    """Reference to the result of loading or of a video; None while the actor is idle."""
+    is_running: bool = False
+    progress: Any = None
+    """Reference to the number of frames done, once requested."""
+
+
+class _ActorPool:
+    """Back end with the actors that the cluster has room for."""
+
+    worker_kind = "Ray actor"
+
+    def __init__(self, ray: Any, worker_config: WorkerConfig, spec: WorkerSpec) -> None:
+        self._ray = ray
+        self._config = worker_config
+        self._spec = spec
+        self._actors: dict[str, _RemoteActor] = {}
+
+    def slots(self) -> Mapping[str, WorkerSpec]:
+        resource = "GPU" if self._spec.device == "cuda" else "CPU"
+        num_slots = int(self._ray.cluster_resources().get(resource, 0))
+        return {f"ray {number}": self._spec for number in range(1, max(num_slots, 1) + 1)}
+
+    def max_startup_failures(self, num_workers: int) -> int:
+        return MAX_STARTUP_FAILURES * (num_workers + 1)  # the loss of one node ends several actors
+
+    def start_worker(self, name: str, spec: WorkerSpec) -> None:
+        actor = (
+            self._ray.remote(VideoActor)
+            .options(
+                num_cpus=1,
+                num_gpus=1 if spec.device == "cuda" else None,
+                scheduling_strategy="SPREAD",
+                max_concurrency=2,  # one call for the video, one for its progress
+                max_restarts=0,  # a restarted actor would keep its video until Ray has room for it again
+            )
+            .remote(self._config, spec)
         )
+        self._actors[name] = _RemoteActor(handle=actor, task=actor.load.remote())
+
+    def dispatch(self, name: str, sample: Sample) -> None:
+        actor = self._actors[name]
+        actor.task, actor.is_running, actor.progress = actor.handle.run.remote(sample), True, None
+
+    def poll(self, timeout_s: float) -> Iterator[tuple[str, WorkerEvent]]:
+        by_task = {actor.task: name for name, actor in self._actors.items() if actor.task is not None}
+        for task in self._ray.wait(list(by_task), timeout=timeout_s)[0]:
+            yield by_task[task], self._read_result(by_task[task])
+        for name, actor in list(self._actors.items()):
+            num_done = self._read_progress(actor) if actor.is_running else None
+            if num_done is not None:
+                yield name, FramesDone(num_done=num_done)
+
+    def shutdown(self) -> None:
+        for actor in self._actors.values():
+            self._ray.kill(actor.handle)
+
+    def _read_result(self, name: str) -> WorkerEvent:
+        actor = self._actors[name]
+        try:
+            event: WorkerEvent = self._ray.get(actor.task)
+        except self._ray.exceptions.RayError as error:
+            return self._remove(name, _to_one_line(error))
+        if isinstance(event, WorkerError) and not event.is_final:
+            return self._remove(name, event.reason)
+        actor.task, actor.is_running = None, False
+        return event
+
+    def _read_progress(self, actor: _RemoteActor) -> int | None:
+        """Return the number of frames done if the actor has answered, and request the next number.
+
+        A dead actor is ignored here, since its task fails too.
+        """
+        num_done: int | None = None
+        if actor.progress is not None and self._ray.wait([actor.progress], timeout=0)[0]:
+            with suppress(self._ray.exceptions.RayError):
+                num_done = self._ray.get(actor.progress)
+            actor.progress = None
+        if actor.progress is None:
+            actor.progress = actor.handle.num_done.remote()
+        return num_done
+
+    def _remove(self, name: str, reason: str) -> WorkerExited:
+        self._ray.kill(self._actors.pop(name).handle)
+        return WorkerExited(reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,34 +181,19 @@ class Cluster:
     ray: Any
     """The module."""
 
-    def places(self) -> list[Place]:
-        """Return where actors can run: all GPUs, else one thread on each CPU core; one where nothing has joined yet."""
+    def worker_specs(self) -> list[WorkerSpec]:
+        """Return a worker per GPU, else one of one thread per CPU core; a single worker while no node has joined."""
         total = self.ray.cluster_resources()
         num_gpus, num_cpus = int(total.get("GPU", 0)), int(total.get("CPU", 0))
-        place = Place(device="cuda") if num_gpus else Place(device="cpu", num_threads=1)
-        return [place] * max(num_gpus or num_cpus, 1)
+        spec = WorkerSpec(device="cuda") if num_gpus else WorkerSpec(device="cpu", num_threads=1)
+        return [spec] * max(num_gpus or num_cpus, 1)
 
     def run_videos(
-        self, samples: Sequence[Sample], work: Work, places: Sequence[Place]
-    ) -> Generator[VideoResult | tuple[Station, ...]]:
-        """Run all samples on the kind of ``places``; yields and closes as ``eval.runs.local_pool.run_videos`` does."""
-        waiting = deque(map(_rooted, sorted(samples, key=lambda sample: -sample.num_frames)))
-        run = _Run(ray=self.ray, work=_rooted_work(work), place=places[0], waiting=waiting)
-        kind = "GPU" if run.place.device == "cuda" else "CPU"
-        try:
-            while run.waiting or any(member.sample is not None for member in run.members):
-                run.hire(int(self.ray.cluster_resources().get(kind, 0)))
-                run.hand_out()
-                yield tuple(member.station() for member in run.members)
-                by_pending = {member.pending: member for member in run.members if member.pending is not None}
-                for pending in self.ray.wait(list(by_pending), timeout=REPORT_S)[0]:
-                    result = run.hear(by_pending[pending])
-                    if result is not None:
-                        yield result
-                run.ask()
-        finally:
-            for member in run.members:
-                self.ray.kill(member.actor)
+        self, samples: Sequence[Sample], worker_config: WorkerConfig, worker_specs: Sequence[WorkerSpec]
+    ) -> Generator[VideoResult | tuple[WorkerStatus, ...]]:
+        """Run all samples on actors of the cluster, each with the first of ``worker_specs``; see ``run_scheduler``."""
+        pool = _ActorPool(self.ray, _with_absolute_paths(worker_config), worker_specs[0])
+        return run_scheduler([_with_absolute_path(sample) for sample in samples], pool)
 
 
 def is_cluster(devices: str) -> bool:
@@ -195,16 +203,16 @@ def is_cluster(devices: str) -> bool:
 
 @contextmanager
 def join_cluster(devices: str) -> Iterator[Cluster]:
-    """Join a running Ray cluster and leave it at the end; one that this program has joined before is used and kept.
+    """Join a running Ray cluster and leave it at the end; a cluster that this program joined before is reused and kept.
 
-    ``ray`` is the cluster of this machine, or of ``RAY_ADDRESS``. Raises ``ValueError`` when Ray is not
-    installed, or the cluster not there.
+    ``ray`` is the cluster of this machine, or of ``RAY_ADDRESS``. Raises ``ValueError`` if Ray is not installed or no
+    cluster answers.
     """
     ray = _import_ray()
     if ray.is_initialized():
         yield Cluster(ray=ray)
         return
-    with _kept_signals(), warnings.catch_warnings(action="ignore"):  # what is wrong is said once, below
+    with _preserve_sigterm(), warnings.catch_warnings(action="ignore"):  # the error below is enough
         try:
             ray.init(
                 address="auto" if devices == "ray" else devices,
@@ -215,7 +223,7 @@ def join_cluster(devices: str) -> Iterator[Cluster]:
         except (ConnectionError, ValueError, RuntimeError) as error:
             where = "no running Ray cluster was found" if devices == "ray" else f"no Ray cluster answers at {devices}"
             raise ValueError(
-                f"{where}; start one with 'ray start --head', or name another as ray://HOST:10001"
+                f"{where}; start one with 'ray start --head', or give an address such as ray://HOST:10001"
             ) from error
     try:
         yield Cluster(ray=ray)
@@ -223,17 +231,19 @@ def join_cluster(devices: str) -> Iterator[Cluster]:
         ray.shutdown()
 
 
-def _rooted(sample: Sample) -> Sample:
-    """Return the sample with a path that other working directories understand."""
+def _with_absolute_path(sample: Sample) -> Sample:
+    """Return the sample with an absolute path, for nodes with a different working directory."""
     return sample if sample.video_path is None else replace(sample, video_path=sample.video_path.absolute())
 
 
-def _rooted_work(work: Work) -> Work:
+def _with_absolute_paths(worker_config: WorkerConfig) -> WorkerConfig:
     return replace(
-        work,
-        checkpoint=str(Path(work.checkpoint).absolute()) if Path(work.checkpoint).exists() else work.checkpoint,
-        heads=None if work.heads is None else work.heads.absolute(),
-        features=None if work.features is None else work.features.absolute(),
+        worker_config,
+        checkpoint=str(Path(worker_config.checkpoint).absolute())
+        if Path(worker_config.checkpoint).exists()
+        else worker_config.checkpoint,
+        heads=None if worker_config.heads is None else worker_config.heads.absolute(),
+        features=None if worker_config.features is None else worker_config.features.absolute(),
     )
 
 
@@ -245,8 +255,8 @@ def _import_ray() -> ModuleType:
 
 
 @contextmanager
-def _kept_signals() -> Iterator[None]:
-    """Keep the handler of SIGTERM, which Ray would replace."""
+def _preserve_sigterm() -> Iterator[None]:
+    """Restore the handler of SIGTERM, which Ray replaces."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -257,9 +267,9 @@ def _kept_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _one_line(error: Exception) -> str:
-    """Return what Ray says without its lines of ids."""
+def _to_one_line(error: Exception) -> str:
+    """Return the message of a Ray error in one line, without its ids and cut to a readable length."""
     lines = (line.strip() for line in str(error).splitlines())
     text = " ".join(line for line in lines if line and not re.fullmatch(r"[a-z_]+: \S+", line))
     text = text.removeprefix("The actor died unexpectedly before finishing this task. ")
-    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
+    return text if len(text) <= _MAX_REASON_LENGTH else f"{text[:_MAX_REASON_LENGTH]}..."

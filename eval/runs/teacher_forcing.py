@@ -1,7 +1,7 @@
-"""The teacher-forced pass: what the model thought at each frame and token while it was fed the reference.
+"""The teacher-forced pass: the model's probabilities at each frame and token while it is fed the reference.
 
-The context is laid out as in training, which is as the stream lays it out; when it is full it begins anew from the
-schema prompt, as a stream does. Per response the frames after it are read once more with the answer withheld.
+The context has the layout of training and of the stream. A full context restarts from the schema prompt, as in a
+stream. The frames after each response are read a second time without that response in the context.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,68 +11,69 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from engine.model.kv_cache import KVCache
-from engine.model.checkpoint import Checkpoint
 from engine.config import StreamConfig
 from engine.inference.readout import read_silence
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures
+from engine.model.kv_cache import KVCache
 from engine.records import turn_frame
 from engine.training.trainer import IGNORED, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
-from engine.model.frame_encoder import FrameFeatures
-from eval.metrics.videollm_online import LiveTurn
 from eval.data.samples import Sample
+from eval.metrics.videollm_online import LiveTurn
 
 Silence = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Response:
-    """One reference response, read."""
+    """Probabilities of one reference response."""
 
     frame: int
     token_correct: tuple[bool, ...]
     token_nll: tuple[float, ...]
     late: tuple[Silence, ...]
-    """Of the frames after it, up to the next response or to where the context began anew."""
+    """Of the frames after it, up to the next response or the next restart of the context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Segment:
-    """What was read between two fresh starts of the context."""
+    """Probabilities between two restarts of the context."""
 
-    silences: tuple[Silence, ...]
+    silence_probs: tuple[Silence, ...]
     """Per frame."""
     responses: tuple[_Response, ...]
 
 
-def live_turns(
+def read_live_turns(
     checkpoint: Checkpoint, config: StreamConfig, sample: Sample, frames: Iterable[FrameFeatures]
 ) -> tuple[LiveTurn, ...]:
-    """Feed a sample's reference and its frames; return what was thought during each reference response.
+    """Feed a sample's reference and its frames; return the probabilities of each reference response.
 
-    A turn's frames are those after the response before it, up to its own. Responses past the last frame are left out.
+    The frames of a turn are those after the previous response, up to its own. Responses after the last frame are left
+    out.
 
     Args:
-        checkpoint: What ``load_model`` returned.
+        checkpoint: Checkpoint from ``load_model``.
         config: Context sizes and decision policy of the stream.
         sample: The reference.
         frames: Encoded frames of its video at its frame rate.
     """
-    segments = list(_segments(checkpoint, config, sample, iter(frames)))
-    silences = [silence for segment in segments for silence in segment.silences]
+    segments = list(_read_segments(checkpoint, config, sample, iter(frames)))
+    silence_probs = [silence for segment in segments for silence in segment.silence_probs]
     responses = [response for segment in segments for response in segment.responses]
     turns, first = [], 0
     for index, response in enumerate(responses):
         following = responses[index + 1].frame if index + 1 < len(responses) else response.frame
-        fresh = silences[response.frame + 1 + len(response.late) : following + 1]  # read without the answer anyway
-        turns.append(_live_turn(silences[first : response.frame + 1], response, [*response.late, *fresh]))
+        fresh = silence_probs[response.frame + 1 + len(response.late) : following + 1]  # read without the answer anyway
+        turns.append(_make_live_turn(silence_probs[first : response.frame + 1], response, [*response.late, *fresh]))
         first = response.frame + 1
     return tuple(turns)
 
 
-def _live_turn(silences: list[Silence], response: _Response, late: list[Silence]) -> LiveTurn:
+def _make_live_turn(silence_probs: list[Silence], response: _Response, late: list[Silence]) -> LiveTurn:
     return LiveTurn(
-        silent_prob=tuple(silent for silent, _ in silences),
-        other_prob=tuple(other for _, other in silences),
+        silent_prob=tuple(silent for silent, _ in silence_probs),
+        other_prob=tuple(other for _, other in silence_probs),
         token_correct=response.token_correct,
         token_nll=response.token_nll,
         late_silent_prob=tuple(silent for silent, _ in late),
@@ -80,22 +81,24 @@ def _live_turn(silences: list[Silence], response: _Response, late: list[Silence]
     )
 
 
-def _segments(
+def _read_segments(
     checkpoint: Checkpoint, config: StreamConfig, sample: Sample, frames: Iterator[FrameFeatures]
 ) -> Iterator[_Segment]:
-    """Read stretches of frames that fit the context, one after the other."""
+    """Yield the probabilities of consecutive segments of frames, each as long as the context permits."""
     per_frame, first = checkpoint.model.tokens_per_frame, 0
     waiting = list(islice(frames, config.max_seq_len // per_frame))
     while waiting:
-        clip = _clip(sample, num_frames=first + len(waiting))
+        clip = _make_clip(sample, num_frames=first + len(waiting))
         sequence = build_sequence(clip, checkpoint.prompt, tokens_per_frame=per_frame, first_frame=first)
         count = next((n for n, end in enumerate(sequence.ends, 1) if end >= config.refresh_at), len(waiting))
-        yield _read(checkpoint, config, sequence, torch.stack([frame.features for frame in waiting[:count]]), first)
+        yield _read_segment(
+            checkpoint, config, sequence, torch.stack([frame.features for frame in waiting[:count]]), first
+        )
         waiting = [*waiting[count:], *islice(frames, count)]
         first += count
 
 
-def _clip(sample: Sample, *, num_frames: int) -> TrainingClip:
+def _make_clip(sample: Sample, *, num_frames: int) -> TrainingClip:
     turns = (
         TrainingTurn(frame_index=turn_frame(turn.time_s, sample.fps), role=turn.role, text=turn.text)
         for turn in sample.turns
@@ -110,10 +113,15 @@ def _clip(sample: Sample, *, num_frames: int) -> TrainingClip:
 
 
 @torch.inference_mode()
-def _read(
+def _read_segment(
     checkpoint: Checkpoint, config: StreamConfig, sequence: TrainingSequence, features: Tensor, first: int
 ) -> _Segment:
-    """Feed one segment, then, backwards, each response's frames without it."""
+    """Feed one segment, then the frames after each response without that response.
+
+    The responses are processed from the last to the first, so that each needs one crop of the cache. For the context
+    ``F F [hello] F F [done] F``, the cache is cropped before ``[done]`` and the last ``F`` is fed, then cropped before
+    ``[hello]`` and the two ``F`` after it are fed.
+    """
     model, cache = checkpoint.model, KVCache(checkpoint.model.num_layers)
     length = sequence.ends[len(features) - 1]
     ids = torch.tensor(sequence.ids[:length], device=model.device)
@@ -121,34 +129,34 @@ def _read(
     inputs[torch.tensor(sequence.frames[:length]) != IGNORED] = model.embed_frames(features).flatten(0, 1)
     hidden = model(inputs[None], cache)[0]
 
-    def silences(states: Tensor) -> tuple[Silence, ...]:
+    def read_silences(states: Tensor) -> tuple[Silence, ...]:
         policy, silent_id = config.decision_policy, checkpoint.silent_id
         return tuple(read_silence(model, states, policy=policy, silent_id=silent_id)) if len(states) else ()
 
-    looks = [position for position in range(length) if sequence.speak[position] != IGNORED]
+    decision_positions = [position for position in range(length) if sequence.speak[position] != IGNORED]
     spans = list(_response_spans(sequence, checkpoint.prompt.response_id, length))
     responses: list[_Response] = []
     for index, span in reversed(list(enumerate(spans))):
         until = spans[index + 1].start if index + 1 < len(spans) else length
         cache.crop_to(span.start)
-        after = [position for position in looks if span.stop <= position < until]
+        after = [position for position in decision_positions if span.stop <= position < until]
         late = model(inputs[None, span.stop : after[-1] + 1], cache)[0] if after else inputs[:0]
         targets = torch.tensor(sequence.targets[span.start : span.stop - 1], device=model.device)
         logits = model.token_logits(hidden[span.start : span.stop - 1])
         nll = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
         responses.append(
             _Response(
-                frame=first + sum(position < span.start for position in looks) - 1,
+                frame=first + sum(position < span.start for position in decision_positions) - 1,
                 token_correct=tuple((logits.argmax(-1) == targets).tolist()),
                 token_nll=tuple(nll.tolist()),
-                late=silences(late[[position - span.stop for position in after]]),
+                late=read_silences(late[[position - span.stop for position in after]]),
             )
         )
-    return _Segment(silences=silences(hidden[looks]), responses=tuple(reversed(responses)))
+    return _Segment(silence_probs=read_silences(hidden[decision_positions]), responses=tuple(reversed(responses)))
 
 
 def _response_spans(sequence: TrainingSequence, response_id: int, length: int) -> Iterator[range]:
-    """Yield the positions of each response, from its opening to its ``<eos>``."""
+    """Yield the positions of each response, from its first token to its ``<eos>``."""
     start = 0
     while start < length:
         stop = start + 1

@@ -1,7 +1,7 @@
-"""Traces: a CSV row per frame with everything that the model decided, wrote and believed there.
+"""Traces: a CSV row per frame with the model's decisions, texts and states.
 
-A row carries run, model, device and thresholds; the first row of each video holds the whole provenance as JSON, so that
-the file explains itself without growing by its settings in every row.
+A row holds run, model, device and thresholds. The first row of each video also holds the whole provenance as JSON,
+which would be too large for every row.
 """
 
 import json
@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from engine.io import to_json, write_csv
 from engine.records import FrameOutput
-from engine.io import to_json
-from eval.runs.provenance import Provenance
-from eval.runs.folder import RunFolder
 from eval.data.samples import Sample
-from engine.io import write_csv
+from eval.runs.folder import RunFolder
+from eval.runs.provenance import Provenance
 
 Cell = str | float | None
 TRACE_COLUMNS: Final = (
@@ -48,41 +47,39 @@ class TracedVideo:
     """The outputs of one video in one run."""
 
     video_id: str
-    """Its name."""
     outputs: Sequence[FrameOutput]
     """One per frame."""
     provenance: Provenance
-    """Where they come from."""
 
 
 def read_provenance(run: RunFolder) -> Provenance:
-    """Return the provenance of a run folder, with the text encoder that its tables were scored with."""
+    """Return the provenance of a run folder, with the text encoder of its scores."""
     try:
         metrics = json.loads((run.path / "metrics.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        metrics = {}  # not scored yet: the text encoder is the one of run.json
+        metrics = {}  # not scored yet: the text encoder is that of run.json
     scored = metrics if isinstance(metrics, dict) else {}
     encoder = {name: value for name, value in scored.items() if name.startswith("text_encoder")}
     return Provenance.of_settings(run.path.resolve().name, {**(run.settings() or {}), **encoder})
 
 
-def traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[TracedVideo]:
-    """Yield the outputs of samples in a run, in their order; a video without outputs has no rows.
+def iter_traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[TracedVideo]:
+    """Yield the outputs of samples in a run, in order; those of an unfinished video are empty.
 
-    Raises ``ValueError`` for outputs that cannot be read.
+    Raises ``ValueError`` for invalid outputs.
     """
     source = read_provenance(run)
     for sample in samples:
-        yield TracedVideo(video_id=sample.video_id, outputs=run.known_outputs(sample), provenance=source)
+        yield TracedVideo(video_id=sample.video_id, outputs=run.finished_outputs(sample), provenance=source)
 
 
 def write_traces(path: Path, videos: Iterable[TracedVideo]) -> None:
-    """Write ``TRACE_COLUMNS``, a row per frame, whole or not at all; unknown values are empty cells."""
-    write_csv(path, (row for video in videos for row in trace_rows(video)), columns=TRACE_COLUMNS)
+    """Write ``TRACE_COLUMNS`` atomically, a row per frame; unknown values are empty cells."""
+    write_csv(path, (row for video in videos for row in iter_trace_rows(video)), columns=TRACE_COLUMNS)
 
 
-def trace_rows(video: TracedVideo) -> Iterator[dict[str, Cell]]:
-    """Yield the rows of one video in the order of its frames."""
+def iter_trace_rows(video: TracedVideo) -> Iterator[dict[str, Cell]]:
+    """Yield the rows of one video in frame order."""
     source = video.provenance
     of_run: dict[str, Cell] = {name: value for name, value in source.columns().items() if name in TRACE_COLUMNS}
     for number, output in enumerate(video.outputs):

@@ -1,8 +1,8 @@
-"""An exact sweep: every video of a split is run at every point of a grid, from neighbour to neighbour.
+"""Exact sweep: every video of a split is run at every point of a grid, from neighbour to neighbour.
 
-A video is embedded once. Its run at a point keeps all that it shares with the run at the point before (see
-``engine.replay``), so that most points cost a fraction of a run, and none where nothing is decided otherwise.
-``run_sweep`` is a generator: it says how far it is at least at every point, and closing it leaves the finished videos.
+A video is embedded once. Its run at a point reuses the common prefix with the run at the previous point (see
+``engine.replay``). Most points therefore cost a fraction of a run, and points with equal decisions cost nothing.
+``run_sweep`` is a generator: it yields its progress at least at every point, and closing it leaves the finished videos.
 """
 
 import time
@@ -15,7 +15,6 @@ from typing import Any, Final
 import torch
 
 from engine.errors import EngineError
-from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput, check_probs
 from engine.replay import Recording
@@ -25,25 +24,25 @@ from eval.metrics.counts import Pool, Values
 from eval.metrics.decisions import DecisionCounts
 from eval.metrics.score import SystemCounts, VideoCounts, score_counts, score_video
 from eval.reports.scoring import ScoreSettings
-from eval.runs.batch import describe, find_places
-from eval.runs.folder import digest_sample, why_missing
-from eval.runs.worker import Work, embed_sample, task_of
-from eval.sweeps.folder import SweepFolder, SweptVideo, claim_sweep, write_sweep
-from eval.sweeps.grid import SWEPT, Grid, GridPoint, GridScores
+from eval.runs.batch import build_run_settings, parse_devices
+from eval.runs.folder import digest_sample, explain_missing
+from eval.runs.worker import WorkerConfig, build_task, embed_sample, load_checkpoint
+from eval.sweeps.folder import SweepFolder, SweptVideo, open_sweep_folder, write_sweep
+from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
-_REPORT_S: Final = 0.25
+_REPORT_INTERVAL_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepProgress:
-    """A moment of a sweep; a run is one video at one point, and kept videos have none."""
+    """Progress of a sweep at one moment. A run is one video at one point; kept videos are not counted in runs."""
 
     num_videos: int
-    """Videos of the split that can be read."""
+    """Valid videos of the split."""
     num_finished: int
     """Videos with a file: kept, finished or failed."""
     num_runs: int
-    """Runs to do."""
+    """Runs in total."""
     num_done: int
     """Runs that are done."""
     passes: int
@@ -51,19 +50,19 @@ class SweepProgress:
     elapsed_s: float
     """Seconds since the sweep began."""
     video_id: str | None = None
-    """The video at hand; None before the first and after the last."""
+    """The video in progress; None before the first and after the last."""
     error: str = ""
-    """Why it has failed, if it just did."""
+    """Why that video failed, in the first progress after its failure; otherwise empty."""
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds to the end at the rate so far; None before the first run."""
+        """Estimated seconds to the end; None before the first run."""
         return self.elapsed_s * (self.num_runs / self.num_done - 1) if self.num_done else None
 
 
 def run_sweep(
     split: Split,
-    work: Work,
+    worker_config: WorkerConfig,
     grid: Grid,
     *,
     out: Path,
@@ -74,58 +73,60 @@ def run_sweep(
 ) -> Generator[SweepProgress]:
     """Run the videos of a split at every point of a grid, and write their scores into ``out``.
 
-    When it has ended, ``eval.sweeps.folder.read_sweep`` returns them; ``score_sweep`` returns those of the videos that
-    are finished while it is under way.
+    ``eval.sweeps.folder.read_sweep`` returns the scores of a finished sweep, ``score_sweep`` those of the videos that
+    are finished so far.
 
     Args:
-        split: What ``read_split`` returned.
-        work: Checkpoint and settings; its thresholds and ``live`` do not matter.
+        split: The split from ``read_split``.
+        worker_config: Checkpoint and settings; its thresholds and ``live`` are ignored.
         grid: The points.
-        out: The sweep folder; see ``eval.sweeps.folder.claim_sweep`` for which are refused.
-        scoring: Match window and kind of matching.
+        out: The sweep folder; ``eval.sweeps.folder.open_sweep_folder`` lists the folders that are refused.
+        scoring: Match window and treatment of zero-cost matches.
         encode: Texts to embeddings ``[N, D]``, of ``scoring.text_encoder``.
-        device: One device, see ``eval.runs.batch.find_places``; ``cpu:1`` takes one thread, best for small models.
+        device: One device, see ``eval.runs.batch.parse_devices``; ``cpu:1`` takes one thread, best for small models.
         resume: Keep the finished videos of an earlier sweep with the same settings.
 
     Raises:
-        ValueError: Wrong use: an absent device, a folder that is refused, a split without videos.
+        ValueError: A device that does not exist, a folder that is refused, or a split without videos.
         EngineError: A checkpoint that cannot be loaded.
-        OSError: A folder that cannot be written; no half file stays.
+        OSError: A folder that cannot be written; no partial file remains.
     """
     if not split.samples:
-        raise ValueError(f"{split.path} holds no videos that can be read; there is nothing to sweep")
-    places = find_places(device)
-    if len(places) != 1:
-        raise ValueError(f"a sweep runs on one device; choose one of {', '.join(place.device for place in places)}")
-    settings = sweep_settings(describe(split, work, places), grid, scoring)
-    with claim_sweep(out, settings, resume=resume) as folder, _threads(places[0].num_threads):
-        waiting = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
-        tally = _Tally(num_videos=len(split.samples), num_runs=len(waiting) * len(grid))
-        tally.num_finished = len(split.samples) - len(waiting)
-        yield tally.progress()
-        checkpoint = load_model(work.checkpoint, device=places[0].device, heads=work.heads) if waiting else None
-        for sample in waiting:
+        raise ValueError(f"{split.path} holds no valid videos, so there is nothing to sweep")
+    specs = parse_devices(device)
+    if len(specs) != 1:
+        raise ValueError(f"a sweep runs on one device; choose one of {', '.join(spec.device for spec in specs)}")
+    settings = build_sweep_settings(build_run_settings(split, worker_config, specs), grid, scoring)
+    with open_sweep_folder(out, settings, resume=resume) as folder, _set_threads(specs[0].num_threads):
+        pending = [sample for sample in split.samples if not _is_finished(folder, sample, grid)]
+        counter = _ProgressCounter(num_videos=len(split.samples), num_runs=len(pending) * len(grid))
+        counter.num_finished = len(split.samples) - len(pending)
+        yield counter.progress()
+        checkpoint = load_checkpoint(worker_config, specs[0]) if pending else None
+        for sample in pending:
             assert checkpoint is not None
             swept = yield from _sweep_video(
-                sample, checkpoint=checkpoint, work=work, grid=grid, scoring=scoring, encode=encode, tally=tally
+                sample,
+                checkpoint=checkpoint,
+                worker_config=worker_config,
+                grid=grid,
+                scoring=scoring,
+                encode=encode,
+                counter=counter,
             )
-            folder.keep(swept)
-            tally.finish(grid)
-            yield replace(tally.progress(sample.video_id), error=swept.error)
-        scores = score_sweep(out, split, grid)
-        kept = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
-        remarks = {video.video_id: video.remark for video in kept if video.remark}
-        passes = sum(sum(video.passes) for video in kept)
-        write_sweep(out, scores, settings, remarks=remarks, num_passes=passes)
-        yield tally.progress()
+            folder.save_video(swept)
+            counter.finish(grid)
+            yield replace(counter.progress(sample.video_id), error=swept.error)
+        _write_scores(folder, split, grid, settings)
+        yield counter.progress()
 
 
 def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
-    """Score what a sweep folder holds of a split, finished or not; a video that is not finished is among the errors."""
+    """Score the finished videos of a sweep folder; the unfinished videos of the split are in its errors."""
     files, errors, rows = SweepFolder(folder), dict[str, str](), list[SweptVideo]()
     for entry in split.entries:
         video = files.video(entry.video_id, num_points=len(grid))
-        reason = why_missing(entry, video)
+        reason = explain_missing(entry, video)
         if reason:
             errors[entry.video_id] = reason
         elif video is not None:
@@ -135,24 +136,35 @@ def score_sweep(folder: Path, split: Split, grid: Grid) -> GridScores:
         counts = Pool([video.runs[video.points[place]] for video in rows], VideoCounts).total()
         scores = score_counts(counts)
         points.append(
-            GridPoint(speak_threshold=speak, update_threshold=update, scores={name: scores[name] for name in SWEPT})
+            GridPoint(
+                speak_threshold=speak, update_threshold=update, scores={name: scores[name] for name in SWEEP_METRICS}
+            )
         )
     return GridScores(
         split=str(split.path), is_exact=True, grid=grid, points=tuple(points), num_videos=len(rows), errors=errors
     )
 
 
+def _write_scores(folder: SweepFolder, split: Split, grid: Grid, settings: Mapping[str, Any]) -> None:
+    """Write the scores of all finished videos, with their warnings and model passes."""
+    scores = score_sweep(folder.path, split, grid)
+    videos = [video for sample in split.samples if (video := folder.video(sample.video_id, num_points=len(grid)))]
+    warnings = {video.video_id: video.warning for video in videos if video.warning}
+    num_passes = sum(sum(video.passes) for video in videos)
+    write_sweep(folder.path, scores, settings, warnings=warnings, num_passes=num_passes)
+
+
 def _sweep_video(
     sample: Sample,
     *,
     checkpoint: Checkpoint,
-    work: Work,
+    worker_config: WorkerConfig,
     grid: Grid,
     scoring: ScoreSettings,
     encode: Encode,
-    tally: "_Tally",
+    counter: "_ProgressCounter",
 ) -> Generator[SweepProgress, None, SweptVideo]:
-    """Run one video at every point; what is wrong with it becomes its error."""
+    """Run one video at every point; an invalid video becomes a ``SweptVideo`` with an error."""
     source = digest_sample(sample)
     recording: Recording | None = None
     runs: dict[Any, int] = {}
@@ -160,23 +172,23 @@ def _sweep_video(
     points, passes = [0] * len(grid), [0] * len(grid)
     pairs = list(grid.pairs())
     try:
-        embedded = embed_sample(checkpoint, work, sample)
-        for place in grid.walk():
+        embedded = embed_sample(checkpoint, worker_config, sample)
+        for place in grid.snake_order():
             speak, update = pairs[place]
             if recording is None:
-                config = replace(work.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
-                recording = Recording(checkpoint, embedded.frames, task=task_of(sample), config=config)
+                config = replace(worker_config.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
+                recording = Recording(checkpoint, embedded.frames, task=build_task(sample), config=config)
             else:
                 recording = recording.at(speak_threshold=speak, update_threshold=update)
             for _ in map(check_probs, recording.run()):
-                if tally.is_due():
-                    yield tally.progress(sample.video_id, passes=recording.counts.passes)
+                if counter.is_due():
+                    yield counter.progress(sample.video_id, passes=recording.counts.passes)
             passes[place] = recording.counts.passes
-            points[place] = runs.setdefault(_decided(recording.outputs), len(counts))
+            points[place] = runs.setdefault(_make_run_key(recording.outputs), len(counts))
             if points[place] == len(counts):
                 counts.append(_count(sample, recording, scoring, encode))
-            tally.add_run(passes[place])
-            yield tally.progress(sample.video_id)
+            counter.add_run(passes[place])
+            yield counter.progress(sample.video_id)
     except (EngineError, ValueError) as error:
         return SweptVideo(video_id=sample.video_id, source=source, error=str(error))
     return SweptVideo(
@@ -185,12 +197,12 @@ def _sweep_video(
         runs=tuple(counts),
         points=tuple(points),
         passes=tuple(passes),
-        remark=embedded.remark,
+        warning=embedded.warning,
     )
 
 
 def _count(sample: Sample, recording: Recording, scoring: ScoreSettings, encode: Encode) -> VideoCounts:
-    """Count one run, all but what a sweep leaves out."""
+    """Count one run, without probabilities and times, which a sweep does not score."""
     scored = score_video(
         sample,
         recording.outputs,
@@ -212,8 +224,8 @@ def _without_probs(counts: DecisionCounts) -> DecisionCounts:
     return replace(counts, expected_probs=Values.of(), other_probs=Values.of())
 
 
-def _decided(outputs: Sequence[FrameOutput]) -> tuple[tuple[int, tuple[str, ...], str | None], ...]:
-    """Return all that the counts of a run depend on within a video: what was written, and when."""
+def _make_run_key(outputs: Sequence[FrameOutput]) -> tuple[tuple[int, tuple[str, ...], str | None], ...]:
+    """Return a key of a run: two runs of a video have equal counts if they wrote the same texts at the same frames."""
     return tuple(
         (output.frame_index, output.updates, output.response)
         for output in outputs
@@ -227,8 +239,8 @@ def _is_finished(folder: SweepFolder, sample: Sample, grid: Grid) -> bool:
 
 
 @contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    """Let torch take so many threads while the block lasts; None leaves that to torch."""
+def _set_threads(number: int | None) -> Iterator[None]:
+    """Set torch's number of threads within the ``with`` block; None keeps it."""
     before = torch.get_num_threads()
     torch.set_num_threads(number or before)
     try:
@@ -237,43 +249,43 @@ def _threads(number: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def sweep_settings(described: Mapping[str, Any], grid: Grid, scoring: ScoreSettings) -> dict[str, Any]:
-    """Return the settings of a sweep, from what ``eval.runs.batch.describe`` says; it goes on only with the same."""
-    kept = {name: value for name, value in described.items() if name not in ("devices", "live")}
-    config = {name: value for name, value in described["config"].items() if not name.endswith("_threshold")}
+def build_sweep_settings(run_settings: Mapping[str, Any], grid: Grid, scoring: ScoreSettings) -> dict[str, Any]:
+    """Return the settings of a sweep from those of a run; a sweep is resumed only with the same settings."""
+    kept = {name: value for name, value in run_settings.items() if name not in ("devices", "live")}
+    config = {name: value for name, value in run_settings["config"].items() if not name.endswith("_threshold")}
     return {**kept, "config": config, **asdict(scoring), "speak": grid.speak, "update": grid.update}
 
 
-class _Tally:
-    """Counts what is done."""
+class _ProgressCounter:
+    """Counts finished videos, runs and passes."""
 
     def __init__(self, *, num_videos: int, num_runs: int) -> None:
         self.num_finished = 0
         self._num_videos, self._num_runs = num_videos, num_runs
         self._num_done = self._num_before = self._passes = 0
-        self._began = self._said = time.perf_counter()
+        self._started_s = self._reported_s = time.perf_counter()
 
     def is_due(self) -> bool:
-        return time.perf_counter() - self._said > _REPORT_S
+        return time.perf_counter() - self._reported_s > _REPORT_INTERVAL_S
 
     def add_run(self, passes: int) -> None:
         self._num_done += 1
         self._passes += passes
 
     def finish(self, grid: Grid) -> None:
-        """A video has ended; the runs that a failed one has left out are done."""
+        """Count a finished video; of a failed one, the runs that were left out count as done."""
         self.num_finished += 1
         self._num_before += len(grid)
         self._num_done = self._num_before
 
     def progress(self, video_id: str | None = None, *, passes: int = 0) -> SweepProgress:
-        self._said = time.perf_counter()
+        self._reported_s = time.perf_counter()
         return SweepProgress(
             num_videos=self._num_videos,
             num_finished=self.num_finished,
             num_runs=self._num_runs,
             num_done=self._num_done,
             passes=self._passes + passes,
-            elapsed_s=self._said - self._began,
+            elapsed_s=self._reported_s - self._started_s,
             video_id=video_id,
         )

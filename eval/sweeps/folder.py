@@ -1,8 +1,8 @@
 """Sweep folders: ``sweep.json``, ``sweep.csv`` and, of an exact sweep, the counts of each finished video.
 
-``sweep.json`` holds the settings from the beginning and the scores at the end, ``sweep.csv`` a row per point. A video's
-``<video>.sweep.json`` has its counts at every point, each kind of run once: where two points decide alike, they are the
-same. All are written whole or not at all, so a sweep that was killed goes on with the videos that have no such file.
+``sweep.json`` holds the settings from the start and the scores at the end; ``sweep.csv`` has a row per point. A video's
+``<video>.sweep.json`` holds the counts of each distinct run, and per point the index of its run. All are written
+atomically, so a killed sweep is resumed with the videos that have no such file.
 """
 
 import json
@@ -12,50 +12,52 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from engine.io import write_csv, write_json
 from engine.json_records import Count, Finite, FiniteOrNan, read_record, show_value
 from eval.metrics.counts import Counts, Values
 from eval.metrics.score import VideoCounts
 from eval.runs.files import RunSettings
-from eval.runs.folder import lock, output_path, tell_differences
-from eval.sweeps.grid import SWEPT, Grid, GridPoint, GridScores
+from eval.runs.folder import create_folder, describe_changes, output_path, remove_partial_files
+from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
 _KEPT: Final = ("num_videos", "turns", "speaking", "updating", "dst", "failures")
-_LARGEST: Final = 1e15
+_MAX_NUMBER: Final = 1e15
 C = TypeVar("C", bound=Counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptVideo:
-    """What is known of a video that was run at every point, or failed."""
+    """A video that was run at every point, or failed."""
 
     video_id: str
-    """Its name."""
     source: str
-    """Digest of what it was made from; see ``eval.runs.folder.digest_sample``."""
+    """Digest of its sample; see ``eval.runs.folder.digest_sample``."""
     runs: tuple[VideoCounts, ...] = ()
-    """The counts of every run that decides otherwise than those before."""
+    """Counts of the R distinct runs, in the order in which they first occurred."""
     points: tuple[int, ...] = ()
-    """Per point of the grid, in the order of ``Grid.pairs``, its place in ``runs``."""
+    """Per point of the grid, in the order of ``Grid.pairs``, the index of its run, in [0, R).
+
+    ``(0, 0, 1)``: the first two points lead to equal decisions, the third to different ones.
+    """
     passes: tuple[int, ...] = ()
-    """Per point, the model passes that it has cost beyond what its neighbour's run could lend it."""
-    remark: str = ""
-    """What is odd about the video, such as damage; empty when all is well."""
+    """Per point, the model passes beyond those reused from the previous point."""
+    warning: str = ""
+    """A problem with the video, such as damage; ``remark`` in files of older versions."""
     error: str = ""
-    """Why it failed; empty when it is finished."""
+    """Why it failed; empty if it is finished."""
 
 
 class _Settings(RunSettings):
-    """The kinds of what a sweep depends on: what a run does, and the thresholds of both axes."""
+    """Schema of a sweep's settings: those of a run, and the thresholds of both axes."""
 
     speak: list[Finite] = Field(default_factory=list)
     update: list[Finite] = Field(default_factory=list)
 
 
 class _Sweep(BaseModel):
-    """The kinds of what ``sweep.json`` may say; all but the settings are there at the end."""
+    """Schema of ``sweep.json``; only the settings are present before the end."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -68,7 +70,7 @@ class _Sweep(BaseModel):
 
 
 class _SweptFile(BaseModel):
-    """The kinds of a ``<video>.sweep.json``; see ``SweptVideo``."""
+    """Schema of ``<video>.sweep.json``; see ``SweptVideo``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -77,22 +79,18 @@ class _SweptFile(BaseModel):
     runs: list[dict[str, Any]]
     points: tuple[Count, ...]
     passes: tuple[Count, ...]
-    remark: str
+    warning: str = Field(validation_alias=AliasChoices("warning", "remark"))
     error: str
 
 
 class SweepFolder:
-    """A sweep folder that can be read; ``claim_sweep`` opens one for writing.
-
-    Args:
-        path: The folder.
-    """
+    """A sweep folder to read; ``open_sweep_folder`` opens one for writing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def content(self) -> Mapping[str, Any] | None:
-        """Return ``sweep.json``; None where there is none. Raises ``ValueError`` when it cannot be read."""
+        """Return ``sweep.json``, or None if it does not exist. Raises ``ValueError`` if it is invalid."""
         try:
             return read_record(_Sweep, self.path / "sweep.json").model_dump(exclude_unset=True)
         except FileNotFoundError:
@@ -101,13 +99,13 @@ class SweepFolder:
             raise ValueError(f"{error}; restore the file, or sweep into a new folder") from error
 
     def has_results(self) -> bool:
-        """Whether a video is finished or failed, or the scores are there."""
+        """Return whether a video is finished or failed, or the scores exist."""
         return (self.path / "sweep.csv").exists() or any(self.path.glob("*.sweep.json"))
 
     def video(self, video_id: str, *, num_points: int) -> SweptVideo | None:
-        """Return a video's counts at so many points; None where there are none.
+        """Return a video's counts at ``num_points`` points, or None if its file does not exist.
 
-        A file that cannot be read is that of a failed video.
+        An invalid file counts as that of a failed video.
         """
         path = self._video_path(video_id)
         try:
@@ -123,7 +121,7 @@ class SweepFolder:
         except ValueError as error:
             return SweptVideo(video_id=video_id, source="", error=f"{error}; continue the sweep with --resume")
 
-    def keep(self, video: SweptVideo) -> None:
+    def save_video(self, video: SweptVideo) -> None:
         """Write one video."""
         content = {field.name: getattr(video, field.name) for field in fields(video)}
         runs = [{name: _plain(getattr(run, name)) for name in _KEPT} for run in video.runs]
@@ -134,26 +132,22 @@ class SweepFolder:
 
 
 @contextmanager
-def claim_sweep(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[SweepFolder]:
-    """Open a folder for a sweep and write its settings; nobody else can while the block lasts.
+def open_sweep_folder(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[SweepFolder]:
+    """Lock a folder for a sweep and write its settings; the lock lasts as long as the ``with`` block.
 
-    An empty folder, or a sweep without a finished video, is taken as it is; with ``resume``, so is a sweep whose
-    settings agree. Raises ``ValueError`` for any other folder, and for a file.
+    Accepted are an empty folder, a sweep without a finished video and, with ``resume``, a sweep with equal settings.
+    Raises ``ValueError`` otherwise, and for a file.
     """
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"--out {path} is a file; name a folder for the sweep")
-    path.mkdir(parents=True, exist_ok=True)
-    with lock(path):
+    with create_folder(path, kind="sweep"):
         folder = SweepFolder(path)
-        _check(folder, json.loads(json.dumps(settings)), resume=resume)
-        for rest in path.glob(".*.part"):  # of a program that was killed while it wrote
-            rest.unlink(missing_ok=True)
+        _check_folder(folder, json.loads(json.dumps(settings)), resume=resume)
+        remove_partial_files(path)
         write_json(path / "sweep.json", {"settings": settings})
         yield folder
 
 
-def write_sweep(folder: Path, scores: GridScores, settings: Mapping[str, Any], **found: Any) -> None:
-    """Write ``sweep.csv``, then ``sweep.json`` with settings, scores and what else was ``found``."""
+def write_sweep(folder: Path, scores: GridScores, settings: Mapping[str, Any], **more: Any) -> None:
+    """Write ``sweep.csv``, then ``sweep.json`` with the settings, the scores and ``more`` fields."""
     points = [
         {"speak_threshold": point.speak_threshold, "update_threshold": point.update_threshold, **point.scores}
         for point in scores.points
@@ -165,14 +159,14 @@ def write_sweep(folder: Path, scores: GridScores, settings: Mapping[str, Any], *
         "is_exact": scores.is_exact,
         "num_videos": scores.num_videos,
         "errors": scores.errors,
-        **found,
+        **more,
         "points": points,
     }
     write_json(folder / "sweep.json", content)
 
 
 def read_sweep(folder: Path) -> GridScores:
-    """Read the scores of a finished sweep. Raises ``ValueError`` where there are none."""
+    """Read the scores of a finished sweep. Raises ``ValueError`` if the folder holds none."""
     content = SweepFolder(folder).content()
     if content is None or "points" not in content:
         raise ValueError(f"{folder} holds no finished sweep; run it, or continue it with --resume")
@@ -193,7 +187,7 @@ def _grid_scores(content: Mapping[str, Any]) -> GridScores:
         GridPoint(
             speak_threshold=point["speak_threshold"],
             update_threshold=point["update_threshold"],
-            scores={name: value for name, value in point.items() if name in SWEPT},
+            scores={name: value for name, value in point.items() if name in SWEEP_METRICS},
         )
         for point in content["points"]
     )
@@ -215,7 +209,7 @@ def _grid_scores(content: Mapping[str, Any]) -> GridScores:
     )
 
 
-def _check(folder: SweepFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
+def _check_folder(folder: SweepFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
     content = folder.content()
     if content is None and any(not entry.name.endswith(".part") for entry in folder.path.iterdir()):
         raise ValueError(f"{folder.path} is not empty and holds no sweep; name a new folder")
@@ -224,10 +218,10 @@ def _check(folder: SweepFolder, settings: Mapping[str, Any], *, resume: bool) ->
     if not resume:
         raise ValueError(f"{folder.path} holds a sweep already; continue it with --resume, or name a new folder")
     found = content["settings"]
-    other = [name for name in {**found, **settings} if found.get(name) != settings.get(name)]
-    if other:
-        told = tell_differences(other, found, settings)
-        raise ValueError(f"{folder.path} holds a sweep with {told}; name a new folder")
+    changed = [name for name in {**found, **settings} if found.get(name) != settings.get(name)]
+    if changed:
+        changes = describe_changes(changed, found, settings)
+        raise ValueError(f"{folder.path} holds a sweep with {changes}; name a new folder")
 
 
 def _plain(counts: Any) -> Any:
@@ -237,7 +231,7 @@ def _plain(counts: Any) -> Any:
 
 
 def _read_run(content: Mapping[str, Any], place: str) -> VideoCounts:
-    """Return the counts of one run. Raises ``ValueError`` for anything else, and for counts of an older version."""
+    """Return the counts of one run. Raises ``ValueError`` for invalid counts, and for those of an older version."""
     if content.keys() != set(_KEPT):
         raise ValueError(f"{place} must have {', '.join(_KEPT)}")
     return _read_counts(VideoCounts(), content, place)
@@ -247,11 +241,11 @@ def _check_points(found: _SweptFile, num_points: int) -> None:
     if not len(found.points) == len(found.passes) == num_points:
         raise ValueError(f"its points and passes must have {num_points} entries each")
     if any(place >= len(found.runs) for place in found.points):
-        raise ValueError(f"its points must be places in its {len(found.runs)} runs")
+        raise ValueError(f"its points must be indices of its {len(found.runs)} runs")
 
 
 def _read_counts(empty: C, content: Any, place: str) -> C:
-    """Return counts of the kind of ``empty``. Raises ``ValueError`` naming the place for anything else."""
+    """Return counts of the type of ``empty``. Raises ``ValueError`` with ``place`` if they are invalid."""
     names = {field.name for field in fields(empty)}
     if not isinstance(content, dict) or not content.keys() <= names:
         raise ValueError(f"{place} must be an object with some of {', '.join(sorted(names))}")
@@ -264,7 +258,7 @@ def _read_value(empty: Any, value: Any, place: str) -> Any:
     if isinstance(empty, Counts):
         return _read_counts(empty, value, place)
     numbers = value if isinstance(value, list) else [value]
-    if not all(type(number) in (int, float) and abs(number) <= _LARGEST for number in numbers):
+    if not all(type(number) in (int, float) and abs(number) <= _MAX_NUMBER for number in numbers):
         raise ValueError(f"{place} must be a finite number, or a list of them; got {show_value(value)}")
     if isinstance(value, list) != isinstance(empty, Values | tuple):
         raise ValueError(f"{place} must{'' if isinstance(empty, Values | tuple) else ' not'} be a list")

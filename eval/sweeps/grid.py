@@ -1,9 +1,9 @@
-"""Scores over a grid of both thresholds, and the best point of it.
+"""Scores over a grid of both thresholds, and its best point.
 
 A *point* is a pair of thresholds. The scores are *exact*, of a run at each point, or a *preview* from the probabilities
-of one run. What no threshold decides (texts, ranking and calibration of the probabilities, the teacher-forced pass) and
-what a shared run does not show (times) is left out. Choose on a validation split: on the one that is reported, a chosen
-threshold makes its own scores too good.
+of one run. Not swept are scores that do not depend on thresholds (texts, ranking and calibration of the probabilities,
+the teacher-forced pass), and times, which reused runs do not have. Choose thresholds on a validation split: on the
+reported split they would make the scores too good.
 """
 
 import difflib
@@ -23,7 +23,7 @@ from eval.metrics.definitions import GROUPS, Better, find_metric
 _UNSWEPT_GROUPS: Final = ("Text", "Teacher-forced", "System")
 _OF_PROBABILITIES: Final = ("_average_precision", "_auroc", "_brier", "_ece")
 
-SWEPT: Final = tuple(
+SWEEP_METRICS: Final = tuple(
     metric.name
     for group in GROUPS
     if group.name not in _UNSWEPT_GROUPS
@@ -32,20 +32,20 @@ SWEPT: Final = tuple(
 )
 """The scores of an exact sweep, in the order of the tables."""
 
-DECISIONS: Final = "decision_f1_1s"
-"""The score that is recommended for a preview, which knows no texts and no states: both heads count alike."""
+DECISION_F1: Final = "decision_f1_1s"
+"""The score that is recommended for a preview, which has no texts and no states; both heads have equal weight."""
 
-DEFAULT_METRICS: Final = (DECISIONS, "speaking_event_f1_1s", "dst_update_event_f1_1s")
-"""What a preview is chosen by unless something else is asked for; an exact sweep by ``NUM_FAILURES`` first."""
+DEFAULT_METRICS: Final = (DECISION_F1, "speaking_event_f1_1s", "dst_update_event_f1_1s")
+"""The default scores to choose a preview's point by; for an exact sweep ``NUM_FAILURES`` comes first."""
 
-_LOSSES: Final[Mapping[Better, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
+_LOSS_FUNCTIONS: Final[Mapping[Better, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
     "higher": np.negative,
     "lower": np.positive,
     "near 0": np.abs,
     "near 1": lambda values: np.abs(values - 1),
 }
-_SAME: Final = 1e-9
-_MOST_POINTS: Final = 10_000
+_TOLERANCE: Final = 1e-9
+_MAX_POINTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +62,12 @@ class GridPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The thresholds that are tried, each with each. Raises ``ValueError`` unless they ascend within [0, 1]."""
+    """All pairs of two lists of thresholds. Raises ``ValueError`` unless both ascend within [0, 1]."""
 
     speak: tuple[float, ...]
-    """Thresholds of speaking."""
+    """Speaking thresholds, ``S`` of them."""
     update: tuple[float, ...]
-    """Thresholds of updates."""
+    """Update thresholds, ``U`` of them."""
 
     def __post_init__(self) -> None:
         """Check both axes."""
@@ -79,21 +79,22 @@ class Grid:
                     raise ValueError(f"{name} thresholds must be within [0, 1]; got {value:g}")
             if any(before >= after for before, after in pairwise(values)):
                 raise ValueError(f"{name} thresholds must ascend; got {values}")
-        if len(self) > _MOST_POINTS:
-            raise ValueError(f"the grid has {len(self)} points; give at most {_MOST_POINTS}")
+        if len(self) > _MAX_POINTS:
+            raise ValueError(f"the grid has {len(self)} points; give at most {_MAX_POINTS}")
 
     def __len__(self) -> int:
         """Return the number of points."""
         return len(self.speak) * len(self.update)
 
     def pairs(self) -> Iterator[tuple[float, float]]:
-        """Yield speak and update threshold of every point, by update, then speak: the order of all tables."""
+        """Yield the speak and update threshold of every point, row by row of equal update thresholds."""
         return ((speak, update) for update in self.update for speak in self.speak)
 
-    def walk(self) -> Iterator[int]:
-        """Yield the place of every point in ``pairs``, from neighbour to neighbour: every other column backwards.
+    def snake_order(self) -> Iterator[int]:
+        """Yield the index in ``pairs`` of every point, such that consecutive points are neighbours in the grid.
 
-        Along the update thresholds, since that way runs share more: on bundled videos it took a third fewer passes.
+        Columns are walked alternately down and up: with 2 speak and 3 update thresholds, 0 2 4 5 3 1. Neighbours with
+        the same speak threshold share longer prefixes, which saves a third of the passes on the bundled videos.
         """
         width, height = len(self.speak), len(self.update)
         for column in range(width):
@@ -107,9 +108,9 @@ class GridScores:
     """The scores of a split at every point of a grid."""
 
     split: str
-    """File of the split: what the thresholds are tuned on."""
+    """File of the split that the thresholds are tuned on."""
     is_exact: bool
-    """Whether each point was run; else its decisions are those that a trace would have given."""
+    """Whether each point was run; otherwise its decisions are derived from a trace."""
     grid: Grid
     """The points."""
     points: tuple[GridPoint, ...]
@@ -117,7 +118,7 @@ class GridScores:
     num_videos: int
     """Videos that were scored."""
     errors: Mapping[str, str]
-    """Per video that has no scores, why."""
+    """Per video without scores, the reason."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -125,16 +126,16 @@ class GridScores:
         return tuple(self.points[0].scores)
 
     @property
-    def caution(self) -> str:
-        """What to beware of when thresholds are chosen by these scores; empty when all is well."""
+    def warning(self) -> str:
+        """A warning against choosing thresholds on a test split; otherwise empty."""
         if "test" not in Path(self.split).stem.lower():
             return ""
         return f"{self.split} looks like a test split; choose thresholds on validation, or their scores are too good"
 
-    def surface(self, metric: str) -> tuple[tuple[float, ...], ...]:
-        """Return one score as rows by update threshold of columns by speak threshold.
+    def as_matrix(self, metric: str) -> tuple[tuple[float, ...], ...]:
+        """Return one score ``[U][S]``, with a row per update threshold and a column per speak threshold.
 
-        Raises ``ValueError`` for a score that is not there.
+        Raises ``ValueError`` for an unknown score.
         """
         _check_known(metric, self.metrics)
         width = len(self.grid.speak)
@@ -144,25 +145,22 @@ class GridScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestPoint:
-    """The point of a grid that is best by one score."""
+    """The point of a grid with the best value of one score."""
 
     metric: str
-    """The score."""
+    """Name of the score."""
     value: float
-    """Its value there."""
     speak_threshold: float
-    """Threshold of speaking."""
     update_threshold: float
-    """Threshold of updates."""
     num_tied: int
     """Points with this value, this one included."""
     num_plateau: int
-    """Those of them that touch one another, side by side, around this one."""
+    """Size of the connected region of such points around this one."""
     split: str
     """File of the split that was tuned on."""
 
     def __str__(self) -> str:
-        """Say which point it is, and why this one of several."""
+        """Return the point as text, with the number of ties."""
         value = f"{self.value:.0f}" if find_metric(self.metric).is_count else f"{self.value:.3f}"
         speak, update = threshold_text(self.speak_threshold), threshold_text(self.update_threshold)
         text = f"{self.metric} {value} at speak {speak}, update {update}"
@@ -171,10 +169,10 @@ class BestPoint:
         return f"{text} (nearest the middle of a plateau of {self.num_plateau}; {self.num_tied} points tie)"
 
 
-def read_axis(text: str) -> tuple[float, ...]:
-    """Return thresholds given as ``first:last:number``, or with commas between them; sorted, each once.
+def parse_axis(text: str) -> tuple[float, ...]:
+    """Parse thresholds such as ``0.1:0.9:9`` (first, last, number) or ``0.3,0.5``; return them sorted, each once.
 
-    Raises ``ValueError`` for anything else; ``Grid`` checks their range.
+    Raises ``ValueError`` for invalid text; ``Grid`` checks the range.
     """
     try:
         if ":" in text:
@@ -189,39 +187,39 @@ def read_axis(text: str) -> tuple[float, ...]:
     return tuple(sorted(set(values)))
 
 
-def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEPT) -> None:
-    """Raise ``ValueError`` for a name that is no score of the sweep, or one that has no better and worse."""
+def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEEP_METRICS) -> None:
+    """Raise ``ValueError`` for an unknown score, or one without a direction; see ``has_direction``."""
     for name in names:
         _check_known(name, known)
         if not has_direction(name):
-            raise ValueError(f"no value of {name} is better than another; choose by another score")
+            raise ValueError(f"{name} has no better or worse values; choose a different score")
 
 
 def has_direction(name: str) -> bool:
-    """Whether one value of a score is better than another."""
-    return find_metric(name).better in _LOSSES
+    """Return whether higher or lower values of a score are better."""
+    return find_metric(name).better in _LOSS_FUNCTIONS
 
 
-def losses(metric: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return by how much values of a score, of any shape, fall short: the least is the best."""
-    return _LOSSES[find_metric(metric).better](values)
+def compute_losses(metric: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the losses of values of a score, of the same shape; the lowest loss is the best value."""
+    return _LOSS_FUNCTIONS[find_metric(metric).better](values)
 
 
 def find_best(scores: GridScores, metric: str) -> BestPoint:
-    """Return the point with the best value of a score, by the direction that the registry gives.
+    """Return the point with the best value of a score, in the direction of its definition.
 
-    Points that tie form plateaus, side by side. Of the largest, the point nearest its middle is taken, in steps of
-    the grid: there, either threshold may be a little off on other videos.
+    Points that tie form connected plateaus. The result is the point nearest to the middle of the largest plateau, in
+    steps of the grid, since there both thresholds tolerate small deviations on new videos.
 
-    Raises ``ValueError`` for an unknown score and for one that is undefined at every point.
+    Raises ``ValueError`` for an unknown score, and for one that is undefined at every point.
     """
     check_metrics([metric], known=scores.metrics)
-    values = np.array(scores.surface(metric), float)
-    loss = losses(metric, values)
+    values = np.array(scores.as_matrix(metric), float)
+    loss = compute_losses(metric, values)
     if np.isnan(loss).all():
-        raise ValueError(f"{metric} is undefined at every point of the grid; choose by another score")
-    is_best = loss <= np.nanmin(loss) + _SAME
-    row, column, num_plateau = _middle(is_best)
+        raise ValueError(f"{metric} is undefined at every point of the grid; choose a different score")
+    is_best = loss <= np.nanmin(loss) + _TOLERANCE
+    row, column, num_plateau = _find_middle(is_best)
     return BestPoint(
         metric=metric,
         value=float(values[row, column]),
@@ -235,13 +233,16 @@ def find_best(scores: GridScores, metric: str) -> BestPoint:
 
 def _check_known(name: str, known: Sequence[str]) -> None:
     if name not in known:
-        what = "a preview has no score" if name in SWEPT else "a sweep has no score"
+        problem = "a preview has no score" if name in SWEEP_METRICS else "a sweep has no score"
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-        raise ValueError(f"{what} {name}; take one such as {', '.join(near or DEFAULT_METRICS)}")
+        raise ValueError(f"{problem} {name}; choose one such as {', '.join(near or DEFAULT_METRICS)}")
 
 
-def _middle(is_best: NDArray[np.bool_]) -> tuple[int, int, int]:
-    """Return row and column of the cell nearest the middle of the largest plateau, and how many cells that has."""
+def _find_middle(is_best: NDArray[np.bool_]) -> tuple[int, int, int]:
+    """Return the row and column of the cell nearest to the middle of the largest plateau, and the plateau's size.
+
+    For ``is_best`` of ``110 / 110 / 001``, the plateaus have 4 and 1 cells and the result is ``(0, 0, 4)``.
+    """
     plateaus: NDArray[Any] = ndimage.label(is_best)[0]
     cells = np.argwhere(plateaus == 1 + np.bincount(plateaus[is_best])[1:].argmax())
     row, column = cells[((cells - cells.mean(axis=0)) ** 2).sum(axis=1).argmin()]

@@ -1,9 +1,9 @@
-"""A sweep from the probabilities of one finished run, without a model: a preview.
+"""Preview: a sweep from the probabilities of one finished run, without a model.
 
-At another threshold the model would have read another context, so its probabilities hold up to the first decision that
-differs; the decisions counted here are those that the trace would have given. Each head is decided by its own threshold
-alone, so it is counted once per threshold and the grid is put together from that. Texts and states are not known, and
-of the decisions only what they are is scored, not by how much events are early or late.
+The probabilities are exact only up to the first decision that differs from the run, after which the model would have
+read a different context; the preview applies each threshold to the trace all the same. Each head depends on its own
+threshold alone, so it is counted once per threshold, and the points of the grid combine the counts. Texts, states and
+the leads of events are not scored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,33 +18,33 @@ from engine.config import DecisionPolicy
 from eval.data.samples import BadRecord, Sample, Split
 from eval.metrics.decisions import TOLERANCES_S, DecisionCounts
 from eval.metrics.score import VideoCounts, decision_f1, reference_frames, score_counts
-from eval.runs.folder import RunFolder, why_missing
-from eval.sweeps.grid import DECISIONS, SWEPT, Grid, GridPoint, GridScores
+from eval.runs.folder import RunFolder, explain_missing
+from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridPoint, GridScores
 
 _LEADS: Final = ("_lead_mean_s", "_lead_median_s")
 _PREFIXES: Final = ("speaking_", "dst_update_")
-PREVIEWED: Final = (
-    DECISIONS,
-    *(name for name in SWEPT if name.startswith(_PREFIXES) and not name.endswith(_LEADS)),
+PREVIEW_METRICS: Final = (
+    DECISION_F1,
+    *(name for name in SWEEP_METRICS if name.startswith(_PREFIXES) and not name.endswith(_LEADS)),
 )
 """The scores of a preview, in the order of the tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadTrace:
-    """What one head said in one video of T frames, and the R frames where the reference does it."""
+    """The probabilities of one head in one video of ``T`` frames, and its ``R`` reference frames."""
 
     probs: NDArray[np.float64]
-    """Probabilities ``[T]``."""
+    """Probabilities ``[T]`` in [0, 1]."""
     expected_frames: NDArray[np.intp]
-    """Ascending frames ``[R]``, each once."""
+    """Ascending, distinct frame indices ``[R]``."""
     fps: float
     """Frames per second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Traces:
-    """The probabilities of a run, read once so that any grid is counted in no time."""
+    """The probabilities of a run, read once for any number of grids."""
 
     split: str
     """File of the split."""
@@ -55,13 +55,13 @@ class Traces:
     updating: tuple[HeadTrace, ...]
     """Per video."""
     errors: Mapping[str, str]
-    """Per video that has no trace, why."""
+    """Per video without a trace, the reason."""
 
 
 def read_traces(folder: Path, split: Split) -> Traces:
-    """Read the probabilities of a run folder's videos of a split.
+    """Read the probabilities of a split's videos from a run folder.
 
-    Raises ``ValueError`` when none of them is there.
+    Raises ``ValueError`` if no video has any.
     """
     run, errors = RunFolder(folder), dict[str, str]()
     settings = run.settings()
@@ -116,7 +116,7 @@ def preview(traces: Traces, grid: Grid) -> GridScores:
 def count_thresholds(
     traces: Sequence[HeadTrace], thresholds: Sequence[float], *, policy: DecisionPolicy = "heads"
 ) -> list[DecisionCounts]:
-    """Count one head's decisions in many videos at each of K thresholds; leads and probabilities stay uncounted."""
+    """Count one head's decisions in many videos at each of K thresholds, without leads and probabilities."""
     levels = np.array(thresholds)[:, None]
     exceeds = np.greater_equal if policy == "not-talk" else np.greater  # as ``engine.control.policies.triggers``
     hits, decided = np.zeros(len(levels)), np.zeros(len(levels))
@@ -141,10 +141,11 @@ def count_thresholds(
 
 
 def _count_pairs(fires: NDArray[np.bool_], trace: HeadTrace) -> NDArray[np.intp]:
-    """Return how many events ``fires`` [K, T] can be paired with the reference's, ``[K, tolerances]``.
+    """Return the number of pairs of events ``fires`` [K, T] and reference frames, ``[K, tolerances]``.
 
-    Each reference frame in turn takes the first free event that is near enough: with windows of one width no pairing
-    has more pairs.
+    Each reference frame in turn takes the first free event within the tolerance. With windows of equal width, no
+    pairing has more pairs. For events at frames 2 and 3, references at 3 and 4 and a tolerance of 1 frame, reference 3
+    takes event 2 and reference 4 takes event 3: two pairs.
     """
     num_frames = fires.shape[1]
     at = np.where(fires, np.arange(num_frames), num_frames)
@@ -164,16 +165,16 @@ def _count_pairs(fires: NDArray[np.bool_], trace: HeadTrace) -> NDArray[np.intp]
 
 def _scores(counts: VideoCounts, prefix: str) -> dict[str, float]:
     scores = score_counts(counts)
-    return {name: scores[name] for name in PREVIEWED if name.startswith(prefix)}
+    return {name: scores[name] for name in PREVIEW_METRICS if name.startswith(prefix)}
 
 
 def _both(scores: Mapping[str, float]) -> dict[str, float]:
-    return {DECISIONS: decision_f1(scores), **scores}
+    return {DECISION_F1: decision_f1(scores), **scores}
 
 
 def _read_video(run: RunFolder, entry: Sample | BadRecord) -> list[HeadTrace]:
-    """Return the traces of speaking and of updating. Raises ``ValueError`` where there are none."""
-    reason = why_missing(entry, run.record(entry.video_id))
+    """Return the traces of speaking and of updating. Raises ``ValueError`` if the video has none."""
+    reason = explain_missing(entry, run.record(entry.video_id))
     if reason or isinstance(entry, BadRecord):
         raise ValueError(reason)
     outputs = run.outputs(entry)

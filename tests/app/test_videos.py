@@ -25,7 +25,7 @@ from eval.data.writers import write_samples
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.eval.data.test_clips import SHORT_CLIP
 from tests.eval.data.test_loading import write
-from tests.support.batches import SCORING, no_java, run_to_end, work_of
+from tests.support.batches import SCORING, make_worker_config, no_java, run_to_end
 from tests.support.benches import make_context
 from tests.support.fakes import count_letters
 
@@ -61,12 +61,12 @@ def samples(long_video: Path, tmp_path: Path) -> list[Sample]:
 
 def test_a_run_of_a_published_clip_plays_as_the_clip(long_video: Path, tiny_folder: Path, tmp_path: Path) -> None:
     split = write(tmp_path, {**SHORT_CLIP, "video_path": str(long_video)})
-    run_to_end(split, work_of(tiny_folder), tmp_path / "runs" / "a")
+    run_to_end(split, make_worker_config(tiny_folder), tmp_path / "runs" / "a")
     batches = Batches(
         jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [split]),
         runs=tmp_path / "runs",
-        work=work_of(tiny_folder),
+        work=make_worker_config(tiny_folder),
         takes_paths=True,
     )
     context = make_context(tiny_folder, tmp_path / "none.json", tmp_path / "copies")

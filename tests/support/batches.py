@@ -1,4 +1,4 @@
-"""Small splits of drawn videos for the batch, and its tables with what is measured left out."""
+"""Small splits of drawn videos for batches, and their tables without measured values."""
 
 import csv
 import io
@@ -13,9 +13,9 @@ from engine.config import StreamConfig
 from eval.data.loading import read_split
 from eval.metrics.text import TextScorer
 from eval.reports.scoring import ScoreSettings, score_run, write_tables
-from eval.runs.batch import VideoDone, run_batch
+from eval.runs.batch import FinishedVideo, run_batch
 from eval.runs.folder import RunFolder
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 from eval.sweeps.exact import SweepProgress, run_sweep
 from eval.sweeps.grid import Grid
 from tests.support.fakes import count_letters
@@ -33,7 +33,7 @@ def write_split(folder: Path, *videos: object) -> Path:
 
 
 def copies(demo_manifest: Path, folder: Path, number: int) -> list[dict[str, Any]]:
-    """Return records of so many videos of 6 s, each a file of its own in ``folder``."""
+    """Return records of ``number`` videos of 6 s, each a separate file in ``folder``."""
     first = json.loads(demo_manifest.read_text(encoding="utf-8"))["videos"][0]
     videos = []
     for index in range(number):
@@ -43,32 +43,38 @@ def copies(demo_manifest: Path, folder: Path, number: int) -> list[dict[str, Any
     return videos
 
 
-def work_of(checkpoint: Path, **changes: Any) -> Work:
-    """Return the work of the tests: a tiny checkpoint and short responses."""
-    return Work(checkpoint=str(checkpoint), config=SHORT, **changes)
+def make_worker_config(checkpoint: Path, **changes: Any) -> WorkerConfig:
+    """Return the configuration of the tests: a tiny checkpoint and short responses."""
+    return WorkerConfig(checkpoint=str(checkpoint), config=SHORT, **changes)
 
 
-def run_to_end(split: Path, work: Work, out: Path, **options: Any) -> list[VideoDone]:
-    """Run a batch and write its tables, as the command line does; return what was done."""
+def run_to_end(split: Path, worker_config: WorkerConfig, out: Path, **options: Any) -> list[FinishedVideo]:
+    """Run a batch and write its tables, as the command line does; return the finished videos."""
     options = {"devices": "cpu:2", **options}
-    done = [event for event in run_batch(read_split(split), work, out=out, **options) if isinstance(event, VideoDone)]
+    done = [
+        event
+        for event in run_batch(read_split(split), worker_config, out=out, **options)
+        if isinstance(event, FinishedVideo)
+    ]
     write_scores(split, out)
     return done
 
 
-def sweep(split: Path, work: Work, grid: Grid, out: Path, **options: Any) -> list[SweepProgress]:
-    """Sweep to the end; return how it went."""
-    return list(begin_sweep(split, work, grid, out, **options))
+def sweep(split: Path, worker_config: WorkerConfig, grid: Grid, out: Path, **options: Any) -> list[SweepProgress]:
+    """Sweep to the end; return the progress reports."""
+    return list(begin_sweep(split, worker_config, grid, out, **options))
 
 
-def begin_sweep(split: Path, work: Work, grid: Grid, out: Path, **options: Any) -> Generator[SweepProgress]:
-    """Begin a sweep, with letters for meaning."""
+def begin_sweep(
+    split: Path, worker_config: WorkerConfig, grid: Grid, out: Path, **options: Any
+) -> Generator[SweepProgress]:
+    """Start a sweep, with letter counts as embeddings."""
     options = {"scoring": SCORING, "encode": count_letters, "device": "cpu:1", **options}
-    return run_sweep(read_split(split), work, grid, out=out, **options)
+    return run_sweep(read_split(split), worker_config, grid, out=out, **options)
 
 
 def write_scores(split: Path, out: Path) -> None:
-    """Write the tables of a run folder, with letters for meaning and without Java."""
+    """Write the tables of a run folder, with letter counts as embeddings and without Java."""
     with no_java() as scorer:
         scored = score_run(out, read_split(split), SCORING, encode=count_letters, scorer=scorer)
     write_tables(out, scored, RunFolder(out).settings() or {})
@@ -82,7 +88,7 @@ def no_java() -> Iterator[TextScorer]:
 
 
 def tables(out: Path) -> dict[str, Any]:
-    """Return what stands in a run folder, without times and memory."""
+    """Return the content of a run folder, without times and memory."""
     rows = list(csv.DictReader(io.StringIO((out / "videos.csv").read_text(encoding="utf-8"))))
     metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
     for part in ("scores", "intervals", "num_undefined"):
@@ -105,7 +111,7 @@ def tables(out: Path) -> dict[str, Any]:
 
 
 def without_measured(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without the columns that are measured."""
+    """Return a row without the measured columns."""
     return {
         name: value
         for name, value in row.items()

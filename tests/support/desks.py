@@ -49,7 +49,7 @@ def write_reviewed(demo_manifest: Path, folder: Path) -> Reviewed:
     for sample in read_samples(split):
         states = dict.fromkeys((step.id for step in sample.steps), "not_started")
         outputs = [output(index, index / sample.fps, states) for index in range(sample.num_frames)]
-        run.keep(VideoRecord(video_id=sample.video_id, source="s", num_frames=sample.num_frames), outputs)
+        run.save_video(VideoRecord(video_id=sample.video_id, source="s", num_frames=sample.num_frames), outputs)
     write_settings(run.path, {"split": str(split.resolve()), "model_digest": "m"})
     store = runs / "reviews.sqlite"
     fill(split, store)

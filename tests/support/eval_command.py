@@ -1,4 +1,4 @@
-"""``python -m eval`` without Java, which takes seconds to start and is not what a test of signals looks at."""
+"""``python -m eval`` without Java, which takes seconds to start and is irrelevant to tests of signals."""
 
 import sys
 from unittest.mock import patch

@@ -22,11 +22,11 @@ from app.player.downloads import file_name
 from engine.config import StreamConfig
 from eval.data.samples import Split
 from eval.reports.scoring import ScoreSettings
-from eval.runs.batch import describe, find_places
-from eval.runs.folder import IDENTITY, RunFolder, tell_differences
+from eval.runs.batch import build_run_settings, parse_devices
+from eval.runs.folder import IDENTITY, RunFolder, describe_changes
 from eval.runs.traces import read_provenance
-from eval.runs.worker import Work
-from eval.sweeps.exact import sweep_settings
+from eval.runs.worker import WorkerConfig
+from eval.sweeps.exact import build_sweep_settings
 from eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
 from eval.sweeps.grid import Grid, GridScores
 from eval.sweeps.preview import preview, read_traces
@@ -59,7 +59,7 @@ class PlannedSweep:
 
     split: Split
     """The videos."""
-    work: Work
+    work: WorkerConfig
     """Checkpoint and settings of the run."""
     grid: Grid
     """The points."""
@@ -121,7 +121,7 @@ def find_exact_sizes(batches: Batches, name: str | None) -> tuple[int, ...]:
 def plan_sweep(batches: Batches, name: str | None, size: int, devices: str) -> PlannedSweep:
     """Return what is to be run at each point of a grid for a run.
 
-    Raises ``ValueError`` where the page may not run it, or would run another model; and as ``describe``.
+    Raises ``ValueError`` where the page may not run it, or would run another model; and as ``build_run_settings``.
     """
     name, split, settings = _chosen(batches, name)
     checkpoint = str(settings.get("checkpoint", ""))
@@ -135,11 +135,11 @@ def plan_sweep(batches: Batches, name: str | None, size: int, devices: str) -> P
         batches.work, checkpoint=checkpoint, heads=heads, config=config, live=False, features=batches.runs / FEATURES
     )
     device, grid, scoring = _one(devices), make_grid(size), batches.scoring_of(settings)
-    described = describe(split, work, find_places(device))
+    described = build_run_settings(split, work, parse_devices(device))
     if changed := [key for key in _OF_RUN if described.get(key) != settings.get(key)]:
-        told = tell_differences(changed, settings, described)
+        told = describe_changes(changed, settings, described)
         raise ValueError(f"{name} was made with {told}; start it again under another name first")
-    wanted = sweep_settings(described, grid, scoring)
+    wanted = build_sweep_settings(described, grid, scoring)
     new = batches.runs / SWEEPS / f"{split.path.stem}-{_digest(wanted)}-{size}"
     folder = _find_same(batches, wanted) or unused_folder(new)
     return PlannedSweep(split=split, work=work, grid=grid, scoring=scoring, device=device, folder=folder)
@@ -238,5 +238,5 @@ def _digest(settings: Mapping[str, Any]) -> str:
 
 def _one(devices: str) -> str:
     """Return the one device of a sweep: on the CPU a single thread, which is fastest for small models."""
-    place = find_places(devices)[0].device
+    place = parse_devices(devices)[0].device
     return "cpu:1" if place == "cpu" else place

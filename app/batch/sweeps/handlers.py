@@ -21,14 +21,14 @@ from engine.config import threshold_text
 from engine.errors import EngineError
 from eval.metrics.definitions import NUM_FAILURES, find_metric
 from eval.sweeps.exact import SweepProgress, run_sweep
-from eval.sweeps.grid import DECISIONS, SWEPT, BestPoint, GridScores, find_best, has_direction, losses
+from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, BestPoint, GridScores, compute_losses, find_best, has_direction
 
 RECOMMENDED: Final = "recommended"
 """The choice of the score that is recommended for what there is."""
 _CANCELLED: Final = '<p class="dim">Cancelled. Finished videos are kept: Run each point goes on with the others.</p>'
 _REASONS: Final = {
     NUM_FAILURES: "all that N steps through in the player, and both thresholds move it",
-    DECISIONS: "a preview knows no texts and no states, and both heads count alike",
+    DECISION_F1: "a preview knows no texts and no states, and both heads count alike",
     "dst_f1": "this sweep is older than the count of failures: run each point again to count them",
 }
 """Why a score is recommended; the first that a sweep has is."""
@@ -37,7 +37,7 @@ _REASONS: Final = {
 def choices(scores: GridScores | None) -> list[tuple[str, str]]:
     """Return what can be chosen by: the recommended score, those of these points, and those of exact points alone."""
     known = scores.metrics if scores is not None else ()
-    offered = [(find_metric(name).label, name) for name in SWEPT if has_direction(name)]
+    offered = [(find_metric(name).label, name) for name in SWEEP_METRICS if has_direction(name)]
     return [
         (f"recommended: {find_metric(recommend(scores)).label}", RECOMMENDED),
         *((label, name) for label, name in offered if name in known),
@@ -53,8 +53,8 @@ def recommend(scores: GridScores | None) -> str:
 
 def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
     """Draw one score over the grid: update threshold upwards, speak threshold to the right, the best point outlined."""
-    rows, metric = scores.surface(best.metric), find_metric(best.metric)
-    loss = losses(best.metric, np.array(rows, float))
+    rows, metric = scores.as_matrix(best.metric), find_metric(best.metric)
+    loss = compute_losses(best.metric, np.array(rows, float))
     least, most = float(np.nanmin(loss)), float(np.nanmax(loss))
     cells = []
     for place in reversed(range(len(rows))):
@@ -82,7 +82,7 @@ def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
 
 def curves(scores: GridScores, best: BestPoint) -> pd.DataFrame:
     """Return columns ``threshold``, ``score``, ``head``: along each axis through the best point."""
-    rows = scores.surface(best.metric)
+    rows = scores.as_matrix(best.metric)
     row = scores.grid.update.index(best.update_threshold)
     column = scores.grid.speak.index(best.speak_threshold)
     points = [
@@ -101,11 +101,11 @@ def describe(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str
     why = f" Recommended: {_REASONS[best.metric]}." if is_recommended else ""
     tied = "" if best.num_tied == 1 else f" {best.num_tied} points tie; {_plateau(best)}."
     name = Path(found.scores.split).name
-    caution = f" Beware: {found.scores.caution.replace(found.scores.split, name)}." if found.scores.caution else ""
+    warning = f" Beware: {found.scores.warning.replace(found.scores.split, name)}." if found.scores.warning else ""
     return (
         f"Best: {_point(*_best_point(best))}; "
         f"{metric.label} {figure(best.value, is_count=metric.is_count)}.{tied}{_edge(found.scores, best)} "
-        f"{_kind(found)}{caution}{why}"
+        f"{_kind(found)}{warning}{why}"
     )
 
 

@@ -36,9 +36,9 @@ from app.player.views import Buttons, ClipView, RunView, show_run, status_line
 from app.videos import read_splits
 from eval.data.samples import Split
 from eval.metrics.definitions import NUM_FAILURES, find_metric
-from eval.runs.folder import RunFolder, lock
+from eval.runs.folder import RunFolder, lock_folder
 from eval.runs.progress import Progress
-from tests.support.batches import SCORING, copies, no_java, work_of, write_split
+from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
 from tests.support.benches import make_context
 from tests.support.fakes import count_letters
 
@@ -66,7 +66,7 @@ def serve(split: Path, checkpoint: Path, runs: Path) -> Batches:
         jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [split]),
         runs=runs,
-        work=work_of(checkpoint),
+        work=make_worker_config(checkpoint),
         takes_paths=True,
     )
 
@@ -149,7 +149,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     def run_batch(split: Split, *_: Any, **__: Any) -> Any:
         while not go_on.is_set():
-            yield Progress(num_videos=3, num_finished=0, num_frames=72, num_done=12, elapsed_s=12, stations=())
+            yield Progress(num_videos=3, num_finished=0, num_frames=72, num_done=12, elapsed_s=12, workers=())
             time.sleep(0.01)
 
     monkeypatch.setattr(jobs, "run_batch", run_batch)
@@ -271,7 +271,7 @@ def test_a_start_under_the_name_of_another_run_is_refused_to_who_pressed_it_and_
 
 def test_a_run_that_another_program_writes_keeps_its_status_in_all_other_windows(finished: Batches) -> None:
     later = replace(finished, jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java))
-    with lock(later.runs / "a"):
+    with lock_folder(later.runs / "a"):
         seen = start(later).seen
         wait_for(later, "a", "refused")
     mine = handlers.tick(later, seen, "a", "as in the split")
@@ -283,7 +283,14 @@ def test_a_run_that_another_program_writes_keeps_its_status_in_all_other_windows
 
 
 ROWS: list[dict[str, str | float]] = [
-    {"video_id": name, "error": "", "remark": "", **dict.fromkeys(VIDEO_COLUMNS, 0.5), "F1": f1, "redundant_rate": rate}
+    {
+        "video_id": name,
+        "error": "",
+        "warning": "",
+        **dict.fromkeys(VIDEO_COLUMNS, 0.5),
+        "F1": f1,
+        "redundant_rate": rate,
+    }
     for name, f1, rate in (("a", 0.9, 0.1), ("b", 0.2, 0.0), ("c", math.nan, math.nan), ("d", 0.4, 0.8))
 ]
 

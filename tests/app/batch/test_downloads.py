@@ -42,7 +42,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(batch
     assert [{name: row[name] for name in kept[0]} for row in rows] == kept
     assert {(row["run"], row["model_digest"], row["speak_threshold"]) for row in rows} == {("a", digest, "0.0")}
     columns = {row["column"] for row in read_rows(tmp_path / "a-columns.csv")}
-    assert set(rows[0]) <= columns | {"video_id", "error", "remark"}
+    assert set(rows[0]) <= columns | {"video_id", "error", "warning"}
     traces = read_rows(tmp_path / "a-traces.csv")
     frames = {sample.video_id: sample.num_frames for sample in batches.splits["split"].samples}
     assert {name: sum(row["video_id"] == name for row in traces) for name in frames} == frames

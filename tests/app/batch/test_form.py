@@ -13,9 +13,9 @@ from app.batch.context import FEATURES, Batches
 from app.batch.form import UNFILLED, FilledForm, use_settings
 from app.batch.job_queue import Jobs
 from app.videos import read_splits
-from eval.runs.batch import describe, find_places
+from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import write_settings
-from tests.support.batches import SCORING, copies, no_java, work_of, write_split
+from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
 from tests.support.fakes import count_letters
 
 
@@ -25,7 +25,7 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
     first = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
     other = tmp_path / "other.json"
     other.write_bytes(first.read_bytes())
-    work = work_of(tiny_folder)
+    work = make_worker_config(tiny_folder)
     batches = Batches(
         jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [first, other]),
@@ -36,7 +36,7 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
     config = replace(work.config, speak_threshold=0.25, update_threshold=0.25)
     made = replace(work, config=config, live=True, features=batches.runs / FEATURES)
     (batches.runs / "a").mkdir(parents=True)
-    write_settings(batches.runs / "a", describe(batches.splits["other"], made, find_places("cpu:2")))
+    write_settings(batches.runs / "a", build_run_settings(batches.splits["other"], made, parse_devices("cpu:2")))
     return batches
 
 

@@ -8,11 +8,11 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from eval.data.loading import read_split
-from eval.runs.batch import describe, find_places
+from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
 from tests.app.batch.test_batch_browser import STATUS, choose, open_batch
 from tests.app.batch.test_scoring import repeat
-from tests.support.batches import copies, work_of, write_scores, write_split
+from tests.support.batches import copies, make_worker_config, write_scores, write_split
 from tests.support.browser import NEEDS_CHROMIUM, serve, wait_for_status
 
 pytestmark = NEEDS_CHROMIUM
@@ -24,15 +24,15 @@ def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.Tem
     folder = tmp_path_factory.mktemp("layout")
     videos = [{**video, "fps": 2.0, "num_frames": 12} for video in copies(demo_manifest, folder, 3)]
     split = write_split(folder, *videos).rename(folder / "other.json")
-    work = work_of(tiny_folder)
+    work = make_worker_config(tiny_folder)
     for name, speak, late in (("prompt", 0.25, 0), ("late", 0.75, 3)):
         config = replace(work.config, speak_threshold=speak)
         (folder / "runs" / name).mkdir(parents=True)
-        made = describe(read_split(split), replace(work, config=config), find_places("cpu:2"))
+        made = build_run_settings(read_split(split), replace(work, config=config), parse_devices("cpu:2"))
         write_settings(folder / "runs" / name, made)
         for sample in read_split(split).samples:
             record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=12)
-            RunFolder(folder / "runs" / name).keep(record, repeat(sample, late=late))
+            RunFolder(folder / "runs" / name).save_video(record, repeat(sample, late=late))
         write_scores(split, folder / "runs" / name)
     more = ["--split", str(split)]
     with serve(data=demo_manifest, checkpoint=tiny_folder, runs=folder / "runs", more=more) as url:

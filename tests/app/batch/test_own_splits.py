@@ -16,7 +16,7 @@ from app.batch.own_splits import read_kept
 from eval.data.loading import read_split
 from eval.data.samples import BadRecord, Sample, Split
 from eval.data.writers import write_samples
-from tests.support.batches import SCORING, copies, work_of, write_split
+from tests.support.batches import SCORING, copies, make_worker_config, write_split
 from tests.support.fakes import count_letters
 
 
@@ -28,7 +28,7 @@ def batches(demo_manifest: Path, tmp_path: Path) -> Batches:
         jobs=Jobs(encode=count_letters, scoring=SCORING),
         splits={"split": read_split(path)},
         runs=tmp_path / "runs",
-        work=work_of(tmp_path),
+        work=make_worker_config(tmp_path),
         takes_paths=True,
     )
 

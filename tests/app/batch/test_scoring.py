@@ -21,7 +21,7 @@ from eval.data.samples import Sample
 from eval.metrics.failures import judge_video
 from eval.metrics.videollm_online import LiveTurn, count_live
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
-from tests.support.batches import SCORING, copies, no_java, work_of, write_split
+from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
 from tests.support.benches import make_context
 from tests.support.fakes import count_letters
 
@@ -55,7 +55,7 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
         jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [split]),
         runs=tmp_path / "runs",
-        work=work_of(tiny_folder),
+        work=make_worker_config(tiny_folder),
         takes_paths=True,
     )
     sample = batches.splits["split"].samples[0]
@@ -67,7 +67,7 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
         record = VideoRecord(video_id="v0", source=digest_sample(sample), num_frames=sample.num_frames)
         if name == "published":
             record = replace(record, live=count_live([turn], fps=sample.fps, threshold=0))
-        RunFolder(folder).keep(record, repeat(sample, late=6 if name == "late" else 0))
+        RunFolder(folder).save_video(record, repeat(sample, late=6 if name == "late" else 0))
     return batches
 
 

@@ -23,7 +23,7 @@ from eval.data.loading import read_split
 from eval.data.samples import Sample
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
 from tests.app.batch.test_scoring import repeat
-from tests.support.batches import SCORING, copies, no_java, work_of, write_scores, write_split
+from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_scores, write_split
 from tests.support.fakes import count_letters
 
 BENCH: Any = SimpleNamespace(encode=count_letters)
@@ -44,8 +44,8 @@ def scored(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     right, silent, lost = read_split(split).samples
     for sample, outputs in ((right, repeat(right)), (silent, [replace(o, response=None) for o in repeat(silent)])):
         record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=12)
-        RunFolder(run).keep(record, outputs)
-    RunFolder(run).keep(VideoRecord(video_id="v2", source=digest_sample(lost), error="no such file"), [])
+        RunFolder(run).save_video(record, outputs)
+    RunFolder(run).save_video(VideoRecord(video_id="v2", source=digest_sample(lost), error="no such file"), [])
     write_scores(split, run)
     return split
 
@@ -58,7 +58,7 @@ def batches(scored: Path, tmp_path: Path) -> Batches:
         jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [scored]),
         runs=tmp_path / "runs",
-        work=work_of(tmp_path),
+        work=make_worker_config(tmp_path),
         takes_paths=True,
     )
 

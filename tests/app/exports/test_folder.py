@@ -35,8 +35,8 @@ def run(tmp_path: Path) -> RunFolder:
     write_samples(tmp_path / "split.json", SAMPLES, form="manifest")
     folder = RunFolder(tmp_path / "run")
     outputs = [replace(output(index), response=None) for index in range(12)]
-    folder.keep(VideoRecord(video_id="boat", source="s", num_frames=12), outputs)
-    folder.keep(VideoRecord(video_id=UNRUN.video_id, source="s", error="no such file"), [])
+    folder.save_video(VideoRecord(video_id="boat", source="s", num_frames=12), outputs)
+    folder.save_video(VideoRecord(video_id=UNRUN.video_id, source="s", error="no such file"), [])
     write_settings(folder.path, {"split": str(tmp_path / "split.json")})
     return folder
 

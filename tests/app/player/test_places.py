@@ -19,7 +19,7 @@ from app.player.session.live_run import LiveRun
 from app.player.session.places import RecentSessions, run_url_params
 from app.player.session.run import Run
 from app.videos import Clip
-from tests.support.batches import SCORING, work_of
+from tests.support.batches import SCORING, make_worker_config
 from tests.support.benches import make_context, open_upload, run_views, views
 from tests.support.fakes import count_letters
 from tests.support.played import make_run
@@ -95,7 +95,7 @@ def test_a_saved_run_is_named_by_its_folder_and_one_that_is_gone_says_so(
     other = replace(make_run(tmp_path), name="b")
     shown = json.loads(pack_run(replace(other, name="a"), other=(other, None)))
     assert shown["place"] == {"video": "a", "saved": "a", "other": "b"}
-    work = work_of(tmp_path)
+    work = make_worker_config(tmp_path)
     batches = Batches(
         jobs=Jobs(encode=count_letters, scoring=SCORING), splits={}, runs=tmp_path, work=work, takes_paths=True
     )

@@ -21,7 +21,7 @@ from app.player.session.recordings import RecordingCache
 from app.reviews.store import open_store
 from engine.replay import Thresholds
 from eval.reports.scoring import ScoreSettings
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 from tests.support.benches import make_context, run_views
 from tests.support.browser import free_port
 from tests.support.fakes import count_letters
@@ -98,7 +98,7 @@ def window(context: AppContext, tmp_path: Path) -> Iterator[tuple[PageClient, Ap
     """Serve the page in this process, and open a window."""
     own = replace(context, recordings=RecordingCache())
     jobs = Jobs(encode=count_letters, scoring=ScoreSettings(text_encoder="letters"))
-    batches = Batches(jobs=jobs, splits={}, runs=tmp_path, work=Work(checkpoint="none"), takes_paths=False)
+    batches = Batches(jobs=jobs, splits={}, runs=tmp_path, work=WorkerConfig(checkpoint="none"), takes_paths=False)
     port = free_port()
     with open_store(tmp_path / "reviews.sqlite") as store:
         page = build_page(own, batches, Desk(store=store, splits={}))

@@ -24,7 +24,7 @@ from eval.data.loading import read_samples
 from eval.data.writers import write_samples
 from eval.matching.sentence_encoders import load_encoder
 from eval.metrics.failures import judge_video
-from eval.runs.worker import task_of
+from eval.runs.worker import build_task
 from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
 from tests.support.paths import ASSETS
 from tests.support.played import make_run
@@ -69,9 +69,9 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert sample.video_path is not None
         (folder / f"{name}.mp4").symlink_to(sample.video_path.resolve())
         frames = encode(checkpoint, read_frames(sample.video_path, fps=sample.fps))
-        outputs = tuple(Streamer(checkpoint, StreamConfig(lookahead=16)).run(frames, task_of(sample)))
+        outputs = tuple(Streamer(checkpoint, StreamConfig(lookahead=16)).run(frames, build_task(sample)))
         clip = sample_clip(sample, sample.video_path, is_bundled=True)
-        run = Run(clip=clip, task=task_of(sample), config=StreamConfig(), outputs=outputs, is_finished=True)
+        run = Run(clip=clip, task=build_task(sample), config=StreamConfig(), outputs=outputs, is_finished=True)
         judged = judge_video(sample, outputs, encode=encoder.encode)
         events = name_events(name, outputs=outputs, references=name_turns(sample.turns), judged=judged)
         (folder / f"{name}.json").write_text(pack_run(run, judged, events=events), encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import Uploads
-from tests.support.batches import run_to_end, work_of
+from tests.support.batches import make_worker_config, run_to_end
 from tests.support.browser import NEEDS_CHROMIUM, STATUS, inspect, open_page, rows, run, serve, upload, wait_for_status
 from tests.support.paths import ASSETS
 
@@ -25,7 +25,7 @@ pytestmark = NEEDS_CHROMIUM
 def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve a page with a run of its own checkpoint and a run of a different one."""
     runs = tmp_path_factory.mktemp("runs")
-    run_to_end(demo_manifest, work_of(tiny_folder), runs / "own", devices="cpu:1")
+    run_to_end(demo_manifest, make_worker_config(tiny_folder), runs / "own", devices="cpu:1")
     shutil.copytree(runs / "own", runs / "foreign")
     settings = json.loads((runs / "foreign" / "run.json").read_text(encoding="utf-8"))
     (runs / "foreign" / "run.json").write_text(json.dumps({**settings, "model_digest": "another"}), encoding="utf-8")

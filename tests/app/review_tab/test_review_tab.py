@@ -34,7 +34,7 @@ from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.loading import read_samples
 from eval.metrics.failures import judge_video
 from eval.runs.folder import RunFolder, write_settings
-from tests.support.batches import SCORING, no_java, work_of
+from tests.support.batches import SCORING, make_worker_config, no_java
 from tests.support.benches import make_context
 from tests.support.browser import free_port
 from tests.support.desks import HOSTILE, Reviewed, clicked_by, write_reviewed
@@ -52,7 +52,7 @@ def batches(reviewed: Reviewed, tiny_folder: Path) -> Batches:
         jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [reviewed.split]),
         runs=reviewed.runs,
-        work=work_of(tiny_folder),
+        work=make_worker_config(tiny_folder),
         takes_paths=True,
     )
 

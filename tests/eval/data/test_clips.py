@@ -16,12 +16,12 @@ from engine.video.reader import read_frames
 from eval import __main__ as command
 from eval.data.loading import read_samples, read_split
 from eval.data.samples import BadRecord, Sample
-from eval.runs.batch import VideoDone
+from eval.runs.batch import FinishedVideo
 from eval.runs.folder import RunFolder, digest_sample
-from eval.runs.worker import embed_sample, run_sample, task_of
+from eval.runs.worker import build_task, embed_sample, run_sample
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.eval.data.test_loading import CLIP, DIALOGUE, write
-from tests.support.batches import run_to_end, work_of
+from tests.support.batches import make_worker_config, run_to_end
 from tests.support.shared_data import shared
 
 START = {"start_frame_idx": 20, "end_frame_idx": 32}  # 10 s to 16 s at 2 fps: pictures 100, 105 ... 155 of the video
@@ -77,7 +77,7 @@ def test_the_frames_of_a_clip_are_embedded_from_its_part_of_the_video_and_kept_a
         videos=long_video.parent,
     )
     whole = list(encode(checkpoint, read_frames(long_video, fps=2)))
-    for work in (work_of(tiny_folder), work_of(tiny_folder, features=tmp_path / "features")):
+    for work in (make_worker_config(tiny_folder), make_worker_config(tiny_folder, features=tmp_path / "features")):
         for _ in range(2):
             for sample, first in ((clip, 20), (later, 30)):
                 frames = embed_sample(checkpoint, work, sample).frames
@@ -92,15 +92,15 @@ def test_a_clip_runs_as_its_frames_alone_would(
     tmp_path: Path, checkpoint: Checkpoint, long_video: Path, tiny_folder: Path
 ) -> None:
     split = write(tmp_path, {**SHORT_CLIP, "video_path": str(long_video)})
-    (done,) = run_to_end(split, work_of(tiny_folder), tmp_path / "run")
-    assert isinstance(done, VideoDone)
-    assert (done.record.error, done.record.remark, done.record.num_frames) == ("", "", 12)
+    (done,) = run_to_end(split, make_worker_config(tiny_folder), tmp_path / "run")
+    assert isinstance(done, FinishedVideo)
+    assert (done.record.error, done.record.warning, done.record.num_frames) == ("", "", 12)
     (sample,) = read_samples(split)
     frames = list(read_frames(long_video, fps=2))[20:32]
     assert [number_of(frame.image) for frame in frames] == list(range(100, 160, 5))
     alone = [replace(frame, index=index, time_s=index / 2) for index, frame in enumerate(frames)]
-    config = replace(work_of(tiny_folder).config, fps=2.0)
-    wanted = Streamer(checkpoint, config).run(encode(checkpoint, iter(alone)), task_of(sample))
+    config = replace(make_worker_config(tiny_folder).config, fps=2.0)
+    wanted = Streamer(checkpoint, config).run(encode(checkpoint, iter(alone)), build_task(sample))
     for got, output in zip(RunFolder(tmp_path / "run").outputs(sample), wanted, strict=True):
         assert (got.frame_index, got.response, got.updates) == (output.frame_index, output.response, output.updates)
         assert got.time_s == pytest.approx(output.time_s, abs=1e-3)
@@ -114,13 +114,13 @@ def test_a_video_that_is_shorter_than_its_clip_says_so(
     beyond = {**late, "clip_idx": 1, "start_frame_idx": 193, "end_frame_idx": 200}
     partly = {**late, "clip_idx": 2, "start_frame_idx": 115, "end_frame_idx": 125}
     results = [
-        run_sample(checkpoint, work_of(tiny_folder), sample, device="cpu", on_frame=lambda _: None)
+        run_sample(checkpoint, make_worker_config(tiny_folder), sample, device="cpu", on_frame=lambda _: None)
         for sample in read_samples(write(tmp_path, [beyond, partly]))
     ]
     assert results[0].record.error == (
         f"{long_video}: ends at 60.00 s, before the clip starts at 96.5 s; give the whole video that the clip is of"
     )
-    assert results[1].record.remark == (
+    assert results[1].record.warning == (
         f"{long_video} ends after 5 of the 10 frames of the clip, which starts at 57.5 s; is it the whole video?"
     )
 

@@ -10,10 +10,10 @@ from eval.data.loading import read_split
 from eval.metrics.failures import FAILURE_KINDS, failure_score
 from eval.reports.compare_runs import compare_runs
 from eval.reports.scoring import score_run
-from eval.runs.folder import RunFolder, VideoRecord, claim, digest_sample
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample, open_run_folder
 from eval.runs.worker import run_sample
 from tests.eval.runs.test_folder import outputs as silent_outputs
-from tests.support.batches import SCORING, copies, no_java, work_of, write_split
+from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
 from tests.support.fakes import count_letters
 
 
@@ -24,12 +24,12 @@ def folder(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.Temp
     checkpoint = load_model(tiny_folder, device="cpu")
     split = write_split(folder, *copies(demo_manifest, folder, 3))
     for name, threshold in (("talks", 0.0), ("silent", 1.0)):
-        work = work_of(tiny_folder)
+        work = make_worker_config(tiny_folder)
         work = replace(work, config=replace(work.config, speak_threshold=threshold))
-        with claim(folder / name, {}) as run:
+        with open_run_folder(folder / name, {}) as run:
             for sample in read_split(split).samples:
                 result = run_sample(checkpoint, work, sample, device="cpu", on_frame=lambda _: None)
-                run.keep(result.record, result.outputs)
+                run.save_video(result.record, result.outputs)
     return folder
 
 
@@ -73,7 +73,7 @@ def test_a_run_held_against_itself_has_no_difference(folder: Path) -> None:
         ({}, False, ""),
         ({}, None, ""),  # it kept no embeddings
         ({}, True, "again reused kept embeddings in 3 of 3 videos"),
-        ({"kept_features": True}, None, "again may have reused kept embeddings; it is too old to say"),
+        ({"kept_features": True}, None, "again may have reused kept embeddings; its version did not record it"),
         ({"devices": ["cuda:0"]}, False, "the devices differ: not known; cuda:0"),
     ],
 )
@@ -81,12 +81,12 @@ def test_times_are_compared_only_where_nothing_but_the_model_made_them(
     folder: Path, tmp_path: Path, settings: dict[str, Any], reused: bool | None, words: str
 ) -> None:
     split = read_split(folder / "split.json")
-    with claim(tmp_path / "again", settings) as again:
+    with open_run_folder(tmp_path / "again", settings) as again:
         for sample in split.samples:
             record = RunFolder(folder / "talks").record(sample.video_id)
             assert record is not None
             slower = [replace(o, latency_ms=9 * o.latency_ms) for o in RunFolder(folder / "talks").outputs(sample)]
-            again.keep(replace(record, reused_features=reused), slower)
+            again.save_video(replace(record, reused_features=reused), slower)
     found = compare_runs(folder / "talks", again.path, split, SCORING, encode=count_letters, num_resamples=20)
     latency = found.differences["latency_p50_ms"]
     assert latency.b == pytest.approx(9 * latency.a)
@@ -108,8 +108,8 @@ def test_illegal_updates_are_counted_as_the_run_took_them(tmp_path: Path) -> Non
             replace(silent[1], updates=("S1->start",), dst_state={"S1": second}),
             replace(silent[2], dst_state={"S1": second}),
         ]
-        with claim(tmp_path / illegal, {"config": {"illegal_updates": illegal}}) as run:
-            run.keep(VideoRecord(video_id="boat", source=digest_sample(sample), num_frames=3), outputs)
+        with open_run_folder(tmp_path / illegal, {"config": {"illegal_updates": illegal}}) as run:
+            run.save_video(VideoRecord(video_id="boat", source=digest_sample(sample), num_frames=3), outputs)
     (video,) = compare_runs(tmp_path / "apply", tmp_path / "refuse", split, SCORING, encode=count_letters).videos
     assert [scores["dst_illegal"] for scores in video.scores] == [2, 1]  # the skip; then the step back, if it counted
     with no_java() as scorer:
@@ -121,7 +121,7 @@ def test_unfinished_videos_are_left_out_by_name(folder: Path, tmp_path: Path) ->
     split = read_split(folder / "split.json")
     with pytest.raises(ValueError, match="no finished video in common"):
         compare_runs(folder / "talks", tmp_path, split, SCORING, encode=count_letters)
-    RunFolder(folder / "silent").forget("v1")
+    RunFolder(folder / "silent").delete_video("v1")
     found = compare_runs(folder / "talks", folder / "silent", split, SCORING, encode=count_letters, num_resamples=20)
     assert found.left_out == {"v1": "not finished in silent"}
     assert [video.video_id for video in found.videos] == ["v0", "v2"]

@@ -1,4 +1,4 @@
-"""A split over processes: the rest is scored, what fails is named, and a kill at any moment loses nothing."""
+"""Batches over processes: failed videos are listed, the rest is scored, and a kill at any moment loses nothing."""
 
 import os
 import random
@@ -11,31 +11,31 @@ from pathlib import Path
 
 import pytest
 
-from eval.runs.batch import VideoDone, run_batch
-from eval.runs.progress import Progress
 from eval.data.loading import read_split
-from eval.runs.worker import Work
-from tests.support.batches import copies, run_to_end, tables, work_of, write_scores, write_split
+from eval.runs.batch import FinishedVideo, run_batch
+from eval.runs.progress import Progress
+from eval.runs.worker import WorkerConfig
+from tests.support.batches import copies, make_worker_config, run_to_end, tables, write_scores, write_split
 
 NUM_VIDEOS = 6
 
 
-def busy(event: VideoDone | Progress) -> dict[str, int]:
-    """Return the videos at hand, each with its process."""
-    stations = event.stations if isinstance(event, Progress) else ()
-    return {station.video_id: station.pid for station in stations if station.video_id and station.pid}
+def running_videos(event: FinishedVideo | Progress) -> dict[str, int]:
+    """Return the running videos with their process ids."""
+    workers = event.workers if isinstance(event, Progress) else ()
+    return {worker.video_id: worker.pid for worker in workers if worker.video_id and worker.pid}
 
 
 def test_a_batch_writes_every_video_longest_first_and_tells_how_far_it_is(
-    six_videos: Path, live_work: Work, tmp_path: Path
+    six_videos: Path, live_work: WorkerConfig, tmp_path: Path
 ) -> None:
     events = list(run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="cpu:2"))
-    done = [event.record.video_id for event in events if isinstance(event, VideoDone)]
+    done = [event.record.video_id for event in events if isinstance(event, FinishedVideo)]
     progress = [event for event in events if isinstance(event, Progress)]
     assert sorted(done) == [f"v{index}" for index in range(NUM_VIDEOS)]
-    begun = [station.video_id for event in progress for station in event.stations if station.video_id]
+    begun = [worker.video_id for event in progress for worker in event.workers if worker.video_id]
     assert set(begun[:2]) <= {"v5", "v4"}
-    assert {station.name for event in progress for station in event.stations} == {"cpu 1", "cpu 2"}
+    assert {worker.name for event in progress for worker in event.workers} == {"cpu 1", "cpu 2"}
     assert {event.elapsed_s for event in progress if not event.num_done} == {0.0}  # while checkpoints are loaded
     last = progress[-1]
     assert (last.num_finished, last.num_done, last.remaining_s) == (NUM_VIDEOS, last.num_frames, 0)
@@ -43,11 +43,11 @@ def test_a_batch_writes_every_video_longest_first_and_tells_how_far_it_is(
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(
-    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
+    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
 ) -> None:
     killed: dict[str, int] = {}
     for event in run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="cpu:2"):
-        for video_id, pid in busy(event).items():
+        for video_id, pid in running_videos(event).items():
             if len(killed) < 2 and video_id not in killed and pid not in killed.values():
                 os.kill(pid, signal.SIGKILL)
                 killed[video_id] = pid
@@ -57,11 +57,11 @@ def test_a_worker_that_is_killed_is_replaced_and_the_tables_are_the_same(
 
 
 def test_a_video_whose_worker_dies_twice_has_failed_with_the_reason(
-    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
+    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
 ) -> None:
     out, killed = tmp_path / "run", set[int]()
     for event in run_batch(read_split(six_videos), live_work, out=out, devices="cpu:2"):
-        for pid in {pid for video_id, pid in busy(event).items() if video_id == "v3"} - killed:
+        for pid in {pid for video_id, pid in running_videos(event).items() if video_id == "v3"} - killed:
             os.kill(pid, signal.SIGKILL)
             killed.add(pid)
     write_scores(six_videos, out)
@@ -76,12 +76,12 @@ def test_a_video_whose_worker_dies_twice_has_failed_with_the_reason(
     assert tables(out) == tables(undisturbed)
 
 
-def run_in_a_process(six_videos: Path, live_work: Work, out: Path) -> None:
+def run_in_a_process(six_videos: Path, live_work: WorkerConfig, out: Path) -> None:
     for _ in run_batch(read_split(six_videos), live_work, out=out, devices="cpu:2", resume=True):
         pass
 
 
-def kill_parent_and_resume(six_videos: Path, live_work: Work, out: Path, *, after_s: float) -> int:
+def kill_parent_and_resume(six_videos: Path, live_work: WorkerConfig, out: Path, *, after_s: float) -> int:
     """Kill the parent of a batch some time after its folder is there; resume, and return how many videos were kept."""
     parent = get_context("forkserver").Process(target=run_in_a_process, args=(six_videos, live_work, out))
     parent.start()
@@ -95,7 +95,7 @@ def kill_parent_and_resume(six_videos: Path, live_work: Work, out: Path, *, afte
 
 @pytest.mark.slow
 def test_a_parent_that_is_killed_loses_nothing_that_was_finished(
-    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
+    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
 ) -> None:
     chance = random.Random(1)
     for number in range(2):
@@ -108,7 +108,7 @@ def test_a_parent_that_is_killed_loses_nothing_that_was_finished(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_kills_at_random_moments_change_no_table(
-    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path, seed: int
+    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
     kept = kill_parent_and_resume(six_videos, live_work, tmp_path / "parent", after_s=chance.uniform(0, 4))
@@ -116,22 +116,22 @@ def test_kills_at_random_moments_change_no_table(
     assert tables(tmp_path / "parent") == tables(undisturbed)
     due_s, began = chance.uniform(0, 3), time.monotonic()
     for event in run_batch(read_split(six_videos), live_work, out=tmp_path / "worker", devices="cpu:2"):
-        if busy(event) and due_s < time.monotonic() - began:
-            os.kill(chance.choice([*busy(event).values()]), signal.SIGKILL)
+        if running_videos(event) and due_s < time.monotonic() - began:
+            os.kill(chance.choice([*running_videos(event).values()]), signal.SIGKILL)
             due_s = float("inf")
     write_scores(six_videos, tmp_path / "worker")
     assert tables(tmp_path / "worker") == tables(undisturbed)
 
 
 def test_closing_a_batch_ends_its_processes_and_keeps_what_is_finished(
-    six_videos: Path, live_work: Work, undisturbed: Path, tmp_path: Path
+    six_videos: Path, live_work: WorkerConfig, undisturbed: Path, tmp_path: Path
 ) -> None:
     pids = set[int]()
     with closing(run_batch(read_split(six_videos), live_work, out=tmp_path / "run", devices="cpu:2")) as events:
         for event in events:
-            if isinstance(event, VideoDone):
+            if isinstance(event, FinishedVideo):
                 break
-            pids |= {station.pid for station in event.stations if station.pid}
+            pids |= {worker.pid for worker in event.workers if worker.pid}
     assert len(pids) == 2
     for pid in pids:
         with pytest.raises(ProcessLookupError):
@@ -147,9 +147,9 @@ def test_a_run_is_not_continued_with_another_chat_template(
 ) -> None:
     folder = Path(shutil.copytree(tiny_folder, tmp_path / "checkpoint"))
     split, out = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)), tmp_path / "run"
-    run_to_end(split, work_of(folder), out, devices="cpu:1")
+    run_to_end(split, make_worker_config(folder), out, devices="cpu:1")
     template = folder / "chat_template.jinja"
     template.write_text(template.read_text() + "{# another #}")
     with pytest.raises(ValueError, match=r"another model \(changed: chat template\); name a new folder"):
-        run_to_end(split, work_of(folder), out, devices="cpu:1", resume=True)
+        run_to_end(split, make_worker_config(folder), out, devices="cpu:1", resume=True)
     assert (out / "metrics.json").is_file(), "the old tables stay"

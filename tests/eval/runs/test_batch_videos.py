@@ -1,4 +1,4 @@
-"""What a batch does with videos and records that are wrong, with kept embeddings, and what the command line says."""
+"""Batches with invalid videos and records, with kept embeddings, and the output of the command line."""
 
 import json
 import multiprocessing
@@ -14,21 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from engine.model.checkpoint import Checkpoint
-from engine.loading import load_model
 from engine.errors import EngineError, VideoError
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
 from engine.model.feature_files import feature_info, read_features, write_features
-from eval.runs import worker
 from eval.__main__ import main
-from eval.runs.batch import find_places, run_batch
-from eval.runs.local_pool import Place
-from eval.runs.progress import Progress, Station
-from eval.runs.folder import RunFolder
-from eval.data.samples import BadRecord
 from eval.data.loading import read_samples, read_split
-from eval.runs.worker import run_sample
-from tests.support.batches import copies, no_java, run_to_end, tables, work_of, write_split
+from eval.data.samples import BadRecord
+from eval.runs import worker
+from eval.runs.batch import parse_devices, run_batch
+from eval.runs.folder import RunFolder
+from eval.runs.progress import Progress, WorkerStatus
+from eval.runs.worker import WorkerSpec, run_sample
 from tests.conftest import Uploads
+from tests.support.batches import copies, make_worker_config, no_java, run_to_end, tables, write_split
 from tests.support.fakes import nan_checkpoint, random_frames
 
 
@@ -96,12 +95,12 @@ def test_the_rest_is_scored_and_the_four_are_named_with_exit_code_1(
     assert list(rows) == ["v0", "v2", "v3", "v4", "video number 4", "v1"]
     assert [name for name, row in rows.items() if row["error"]] == ["v2", "v4", "video number 4"]
     assert [name for name, row in rows.items() if row["recall"]] == ["v0", "v3", "v1"]
-    assert rows["v3"]["remark"].startswith(f"{tmp_path / 'damaged.mkv'}: damaged, could be read up to 3")
-    for name in ("failed: v2: ", "remark: v3: ", "failed: v4: ", "failed: video number 4: "):
+    assert rows["v3"]["warning"].startswith(f"{tmp_path / 'damaged.mkv'}: damaged, could be read up to 3")
+    for name in ("failed: v2: ", "warning: v3: ", "failed: v4: ", "failed: video number 4: "):
         assert name in complaints
     metrics = json.loads((out / "metrics.json").read_text())
     assert set(metrics["errors"]) == {"v2", "v4", "video number 4"}
-    assert set(metrics["remarks"]) == {"v3"}
+    assert set(metrics["warnings"]) == {"v3"}
 
     assert main(["run", str(bad_split), *options]) == 2
     assert "holds a run already; continue it with --resume" in capfd.readouterr().err
@@ -115,29 +114,32 @@ def test_another_threshold_takes_the_kept_embeddings_and_a_resumed_run_is_equal(
 ) -> None:
     videos = copies(demo_manifest, tmp_path, 3)
     shutil.copy(uploads.damaged, tmp_path / "v1.mp4")
-    split, work = write_split(tmp_path, *videos), work_of(tiny_folder, features=tmp_path / "features")
-    run_to_end(split, work, tmp_path / "a")
+    split, worker_config = (
+        write_split(tmp_path, *videos),
+        make_worker_config(tiny_folder, features=tmp_path / "features"),
+    )
+    run_to_end(split, worker_config, tmp_path / "a")
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "features").iterdir()}
     assert len(files) == 3
-    run_to_end(split, work, tmp_path / "b")
-    other = replace(work, config=replace(work.config, speak_threshold=0.2))
+    run_to_end(split, worker_config, tmp_path / "b")
+    other = replace(worker_config, config=replace(worker_config.config, speak_threshold=0.2))
     run_to_end(split, other, tmp_path / "c")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "features").iterdir()} == files
     first, again, changed = (tables(tmp_path / name) for name in "abc")
     assert first == again
     assert first["outputs"] != changed["outputs"]
     for result in (first, again, changed):
-        assert [bool(row["remark"]) for row in result["videos"]] == [False, True, False]
+        assert [bool(row["warning"]) for row in result["videos"]] == [False, True, False]
 
 
 def test_kept_embeddings_are_used_instead_of_decoding(
     demo_manifest: Path, tiny_folder: Path, checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (sample,) = read_samples(write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)))
-    work = work_of(tiny_folder, features=tmp_path / "features", live=True)
+    worker_config = make_worker_config(tiny_folder, features=tmp_path / "features", live=True)
 
     def run(seen: Callable[[int], None] = lambda _: None) -> tuple[object, ...]:
-        result = run_sample(checkpoint, work, sample, device="cpu", on_frame=seen)
+        result = run_sample(checkpoint, worker_config, sample, device="cpu", on_frame=seen)
         return result.record.error, result.record.live, [output.speak_prob for output in result.outputs]
 
     frames: list[int] = []
@@ -153,20 +155,20 @@ def test_kept_embeddings_are_used_instead_of_decoding(
     assert run()[0] == "nothing may be decoded"
 
 
-def test_a_user_turn_behind_the_end_is_remarked_and_other_warnings_are_shown(
+def test_a_user_turn_behind_the_end_gets_a_warning_and_other_warnings_are_shown(
     demo_manifest: Path, tiny_folder: Path, checkpoint: Checkpoint, tmp_path: Path
 ) -> None:
     (video,) = copies(demo_manifest, tmp_path, 1)
     video |= {"num_frames": 40, "turns": [{"time_s": 15.0, "role": "user", "text": "Still there?"}]}
     (sample,) = read_samples(write_split(tmp_path, video))
 
-    def grumble(_: int) -> None:
+    def warn(_: int) -> None:
         warnings.warn("about something else", UserWarning, stacklevel=1)
 
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
-        result = run_sample(checkpoint, work_of(tiny_folder), sample, device="cpu", on_frame=grumble)
-    assert result.record.remark == "the user turn at 15 s lies behind the end and was not fed"
+        result = run_sample(checkpoint, make_worker_config(tiny_folder), sample, device="cpu", on_frame=warn)
+    assert result.record.warning == "the user turn at 15 s lies after the end of the video and was not fed"
     assert {str(warning.message) for warning in shown} == {"about something else"}
 
 
@@ -178,7 +180,7 @@ def test_half_a_surrogate_pair_in_every_text_stops_nothing(
     video |= {"video_id": half, "goal": half, "steps": [{"id": f"S1{half}", "name": half}]}
     video["turns"] = [{"time_s": 1.0, "role": role, "text": f"Go {half}"} for role in ("user", "assistant")]
     out, split = tmp_path / "run", write_split(tmp_path, video)
-    (done,) = run_to_end(split, work_of(tiny_folder), out, devices="cpu:1")
+    (done,) = run_to_end(split, make_worker_config(tiny_folder), out, devices="cpu:1")
     assert (done.record.video_id, done.record.error) == ("?", "")
     (output, *_) = RunFolder(out).outputs(read_split(split).samples[0])
     assert output.dst_state == {"S1?": "not_started"}
@@ -190,7 +192,7 @@ def test_a_model_whose_probabilities_are_nan_fails_the_video(
 ) -> None:
     broken = nan_checkpoint(tmp_path / "broken")
     (sample,) = read_samples(write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)))
-    result = run_sample(broken, work_of(tiny_folder), sample, device="cpu", on_frame=lambda _: None)
+    result = run_sample(broken, make_worker_config(tiny_folder), sample, device="cpu", on_frame=lambda _: None)
     assert result.record.error.startswith("frame 0 has the probability nan: the weights are damaged")
     assert result.outputs == ()
 
@@ -221,8 +223,8 @@ def test_two_processes_that_write_one_feature_file_never_show_half_of_it(
 
 
 def test_devices_are_places_for_processes() -> None:
-    assert find_places("cpu:2") == [Place(device="cpu", num_threads=1)] * 2
-    assert find_places("cpu") == [Place(device="cpu")]
+    assert parse_devices("cpu:2") == [WorkerSpec(device="cpu", num_threads=1)] * 2
+    assert parse_devices("cpu") == [WorkerSpec(device="cpu")]
     for devices, reason in (
         ("cpu:0", "must give a number of processes"),
         ("cpu:x", "must give a number of processes"),
@@ -230,7 +232,7 @@ def test_devices_are_places_for_processes() -> None:
         ("nonsense", "is not there"),
     ):
         with pytest.raises(ValueError, match=reason):
-            find_places(devices)
+            parse_devices(devices)
 
 
 def test_a_checkpoint_that_cannot_be_loaded_ends_the_batch_with_its_reason(
@@ -239,7 +241,7 @@ def test_a_checkpoint_that_cannot_be_loaded_ends_the_batch_with_its_reason(
     shutil.copytree(tiny_folder, tmp_path / "checkpoint")
     (tmp_path / "checkpoint" / "heads.safetensors").unlink()
     events = run_batch(
-        read_split(demo_manifest), work_of(tmp_path / "checkpoint"), out=tmp_path / "run", devices="cpu:1"
+        read_split(demo_manifest), make_worker_config(tmp_path / "checkpoint"), out=tmp_path / "run", devices="cpu:1"
     )
     with pytest.raises(EngineError, match="heads"):
         list(events)
@@ -248,7 +250,7 @@ def test_a_checkpoint_that_cannot_be_loaded_ends_the_batch_with_its_reason(
 
 def test_rate_and_remaining_time_follow_from_frames() -> None:
     moment = Progress(
-        num_videos=2, num_finished=1, num_frames=30, num_done=20, elapsed_s=4.0, stations=(Station(name="cpu"),)
+        num_videos=2, num_finished=1, num_frames=30, num_done=20, elapsed_s=4.0, workers=(WorkerStatus(name="cpu"),)
     )
     assert (moment.frames_per_s, moment.remaining_s) == (5.0, 2.0)  # 20 / 4 s; 10 left at 5 per second
     assert replace(moment, num_done=0).remaining_s is None

@@ -1,4 +1,4 @@
-"""Reading run folders: kinds are checked, what cannot be used is named, and nothing else is lost with it."""
+"""Readers of run folders: types are checked, invalid files are named, and the rest is still read."""
 
 import json
 import re
@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from app.batch import charts
 from app.batch.results import draw_corpus, read_results, video_table
-from app.review_tab.summary import summarize
 from app.exports.folder import gather_videos
 from app.exports.tabulate import tabulate
+from app.review_tab.summary import summarize
 from app.reviews.review import fold_actions
 from engine.records import FrameOutput, Step
+from eval.data.samples import Sample, Split, Turn
 from eval.reports.compare_runs import compare_runs
+from eval.reports.report import make_report
+from eval.reports.scoring import ScoredRun, score_run, write_tables
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample, explain_missing, open_run_folder
 from eval.sweeps.grid import Grid
 from eval.sweeps.preview import preview, read_traces
-from eval.reports.report import make_report
-from eval.runs.folder import RunFolder, VideoRecord, claim, digest_sample, why_missing
-from eval.data.samples import Sample, Split, Turn
-from eval.reports.scoring import ScoredRun, score_run, write_tables
 from tests.support.batches import SCORING, no_java
 from tests.support.fakes import count_letters
 
@@ -85,12 +85,12 @@ def outputs() -> list[FrameOutput]:
 
 def write_run(path: Path) -> Path:
     """Write a finished and scored run of both videos."""
-    with claim(path, SETTINGS) as folder:
+    with open_run_folder(path, SETTINGS) as folder:
         for sample in SAMPLES:
             record = VideoRecord(
                 video_id=sample.video_id, source=digest_sample(sample), num_frames=4, wall_s=0.5, peak_memory_mb=9.0
             )
-            folder.keep(record, outputs())
+            folder.save_video(record, outputs())
     write_tables(path, score(path), SETTINGS)
     return path
 
@@ -132,7 +132,7 @@ def change(path: Path, **changes: object) -> None:
         ("a.jsonl", {"time_s": -1}, "line 1: time_s: .*greater than or equal to 0; got -1"),
         ("a.jsonl", {"latency_ms": 10**400}, "line 1: latency_ms: .*"),
         ("a.record.json", {"peak_memory_mb": "9"}, r"a\.record\.json cannot be read: peak_memory_mb: .*; continue the"),
-        ("a.record.json", {"remark": 7}, "remark: .*valid string; got 7"),
+        ("a.record.json", {"warning": 7}, "warning: .*valid string; got 7"),
         ("a.record.json", {"live": {"sums": [1.0], "num_defined": [1.0]}}, r"live\.sums: .*at least 5 items"),
         ("a.record.json", {"video_id": "b"}, "is of the video b, not of a"),
     ],
@@ -146,8 +146,8 @@ def test_a_wrong_value_fails_its_video_alone_and_a_resumed_run_makes_it_again(
     assert re.search(reason, scored.errors["a"])
     assert scored.report.num_videos == 1
     folder = RunFolder(run)
-    assert folder.finished(SAMPLES[0]) is None
-    assert folder.finished(SAMPLES[1]) is not None
+    assert folder.find_finished(SAMPLES[0]) is None
+    assert folder.find_finished(SAMPLES[1]) is not None
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ FILES = ("run.json", "a.jsonl", "a.record.json", "metrics.json", "charts.json", 
 
 
 def mutate(value: Any, draw: Callable[[Any], Any]) -> Any:
-    """Return a JSON value in which one part, somewhere, is another."""
+    """Return a JSON value with one random part replaced."""
     if isinstance(value, dict) and value and draw(st.integers(0, 9)):
         name = draw(st.sampled_from(sorted(value)))
         if draw(st.integers(0, 9)) == 0:
@@ -345,6 +345,6 @@ def test_any_damage_is_a_result_or_a_sentence(whole: Path, data: st.DataObject) 
     assert all(reason and "\n" not in reason for reason in scored.errors.values())
     write_tables(run.parent / "scored", scored, {})
     for sample in SAMPLES:  # a video is kept only if it has scores
-        if folder.finished(sample) is not None:
+        if folder.find_finished(sample) is not None:
             assert sample.video_id not in scored.errors
-            assert not why_missing(sample, folder.record(sample.video_id))
+            assert not explain_missing(sample, folder.record(sample.video_id))

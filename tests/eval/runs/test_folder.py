@@ -1,4 +1,4 @@
-"""Run folders: what is refused, what is kept, and what a full disk or a killed program leaves."""
+"""Run folders: refused folders, kept videos, and the files after a full disk or a killed program."""
 
 import errno
 import fcntl
@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from engine.records import FrameOutput
-from eval.metrics.videollm_online import LiveCounts
-from eval.runs.folder import RunFolder, VideoRecord, claim, digest_sample, output_path
 from eval.data.samples import Sample
+from eval.metrics.videollm_online import LiveCounts
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample, open_run_folder, output_path
 
 SETTINGS: dict[str, Any] = {
     "split": "/s.json",
@@ -44,7 +44,7 @@ RECORD = VideoRecord(
     wall_s=0.5,
     device="cpu",
     peak_memory_mb=9.0,
-    remark="odd",
+    warning="odd",
     live=LiveCounts(sums=(1.0, 2.0, 3.0, 4.0, 5.0), num_defined=(1.0,) * 5),
 )
 
@@ -70,80 +70,91 @@ def outputs(number: int, *, response: str | None = None) -> list[FrameOutput]:
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
     """Return a run folder with one finished video."""
-    with claim(tmp_path / "run", SETTINGS) as folder:
-        folder.keep(RECORD, outputs(3))
+    with open_run_folder(tmp_path / "run", SETTINGS) as folder:
+        folder.save_video(RECORD, outputs(3))
     return tmp_path / "run"
 
 
 def test_a_record_comes_back_equal(finished: Path) -> None:
     folder = RunFolder(finished)
-    assert folder.record(SAMPLE.video_id) == folder.finished(SAMPLE) == RECORD
+    assert folder.record(SAMPLE.video_id) == folder.find_finished(SAMPLE) == RECORD
     assert folder.outputs(SAMPLE) == tuple(outputs(3))
+
+
+def test_a_record_of_an_older_version_with_its_remark_is_read(finished: Path) -> None:
+    path = next(finished.glob("*.record.json"))
+    content = json.loads(path.read_text())
+    content["remark"] = content.pop("warning")
+    path.write_text(json.dumps(content))
+    assert RunFolder(finished).find_finished(SAMPLE) == RECORD
 
 
 def test_a_video_is_finished_only_with_the_same_sample_and_all_its_outputs(finished: Path) -> None:
     folder, path = RunFolder(finished), output_path(finished, SAMPLE.video_id)
-    assert folder.finished(replace(SAMPLE, goal="another")) is None
+    assert folder.find_finished(replace(SAMPLE, goal="another")) is None
     text = path.read_text()
     for damage in (text[: len(text) // 2], "\n".join(text.splitlines()[:2]) + "\n", None):
         path.unlink() if damage is None else path.write_text(damage)
-        assert folder.finished(SAMPLE) is None
-    folder.keep(RECORD, outputs(3))
-    assert folder.finished(SAMPLE) == RECORD
+        assert folder.find_finished(SAMPLE) is None
+    folder.save_video(RECORD, outputs(3))
+    assert folder.find_finished(SAMPLE) == RECORD
     next(finished.glob("*.record.json")).write_text("{")
-    assert folder.finished(SAMPLE) is None
+    assert folder.find_finished(SAMPLE) is None
 
 
 def test_a_failed_video_has_a_record_and_no_outputs_and_is_run_again(finished: Path) -> None:
     folder = RunFolder(finished)
-    folder.keep(replace(RECORD, error="lost"), ())
+    folder.save_video(replace(RECORD, error="lost"), ())
     assert not output_path(finished, SAMPLE.video_id).exists()
-    assert folder.finished(SAMPLE) is None
+    assert folder.find_finished(SAMPLE) is None
     found = folder.record(SAMPLE.video_id)
     assert found is not None
     assert found.error == "lost"
 
 
 def test_a_run_is_continued_only_when_asked_and_with_the_same_settings(finished: Path) -> None:
-    with pytest.raises(ValueError, match="holds a run already; continue it with --resume"), claim(finished, SETTINGS):
+    with (
+        pytest.raises(ValueError, match="holds a run already; continue it with --resume"),
+        open_run_folder(finished, SETTINGS),
+    ):
         pass
     for changes, reason in (
         ({"model_digest": "b"}, r"another model \(a; now b\); name a new folder"),
         ({"config": {"speak_threshold": 0.7, "seed": 0}}, r"another speak_threshold \(0\.5; now 0\.7\); name"),
         ({"live": True}, r"another live \(False; now True\)"),
     ):
-        with pytest.raises(ValueError, match=reason), claim(finished, {**SETTINGS, **changes}, resume=True):
+        with pytest.raises(ValueError, match=reason), open_run_folder(finished, {**SETTINGS, **changes}, resume=True):
             pass
-    with claim(finished, {**SETTINGS, "devices": ["cpu", "cpu"], "dataset": "wtag"}, resume=True) as folder:
-        assert folder.finished(SAMPLE) == RECORD
+    with open_run_folder(finished, {**SETTINGS, "devices": ["cpu", "cpu"], "dataset": "wtag"}, resume=True) as folder:
+        assert folder.find_finished(SAMPLE) == RECORD
     assert json.loads((finished / "run.json").read_text())["dataset"] == "wtag"
 
 
 def test_a_run_of_another_model_names_the_parts_that_changed(tmp_path: Path) -> None:
     parts = {"weights": "1", "config": "2", "chat_template": "3"}
     run_dir = tmp_path / "run"
-    with claim(run_dir, {**SETTINGS, "model_parts": parts}) as folder:
-        folder.keep(RECORD, outputs(3))
+    with open_run_folder(run_dir, {**SETTINGS, "model_parts": parts}) as folder:
+        folder.save_video(RECORD, outputs(3))
     for changed, reason in (
         ({"chat_template": "4"}, r"another model \(changed: chat template\); name a new folder$"),
         ({"config": "4", "weights": "4"}, r"another model \(changed: weights, config\); name a new folder$"),
     ):
         settings = {**SETTINGS, "model_digest": "b", "model_parts": {**parts, **changed}}
-        with pytest.raises(ValueError, match=reason), claim(run_dir, settings, resume=True):
+        with pytest.raises(ValueError, match=reason), open_run_folder(run_dir, settings, resume=True):
             pass
 
 
 def test_a_run_that_recorded_the_weights_alone_opens_and_says_why_it_cannot_be_continued(finished: Path) -> None:
-    assert RunFolder(finished).finished(SAMPLE) == RECORD
+    assert RunFolder(finished).find_finished(SAMPLE) == RECORD
     settings = {**SETTINGS, "model_digest": "b", "model_parts": {"weights": "1"}}
-    reason = r"a model of which only the weights are recorded \(a\), as older versions did, .*; name a new folder$"
-    with pytest.raises(ValueError, match=reason), claim(finished, settings, resume=True):
+    reason = r"a model of which an older version recorded only the weights \(a\), .*; name a new folder$"
+    with pytest.raises(ValueError, match=reason), open_run_folder(finished, settings, resume=True):
         pass
 
 
 def test_a_run_without_a_finished_video_may_change_its_settings(tmp_path: Path) -> None:
     for threshold in (0.5, 0.7):
-        with claim(tmp_path / "run", {**SETTINGS, "config": {"speak_threshold": threshold}}):
+        with open_run_folder(tmp_path / "run", {**SETTINGS, "config": {"speak_threshold": threshold}}):
             pass
     settings = RunFolder(tmp_path / "run").settings()
     assert settings is not None
@@ -155,7 +166,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     for resume in (False, True):
         with (
             pytest.raises(ValueError, match="is not empty and holds no run; name a new folder"),
-            claim(tmp_path, SETTINGS, resume=resume),
+            open_run_folder(tmp_path, SETTINGS, resume=resume),
         ):
             pass
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
@@ -164,16 +175,19 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_two_programs_cannot_write_one_folder(finished: Path) -> None:
     handle = os.open(finished, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(ValueError, match="is being written by another program"), claim(finished, SETTINGS, resume=True):
+    with (
+        pytest.raises(ValueError, match="is being written by another program"),
+        open_run_folder(finished, SETTINGS, resume=True),
+    ):
         pass
     os.close(handle)
-    with claim(finished, SETTINGS, resume=True):
+    with open_run_folder(finished, SETTINGS, resume=True):
         pass
 
 
 def test_what_a_killed_program_left_half_is_removed(finished: Path) -> None:
     (finished / ".a.jsonl.x1y2.part").write_text("{")
-    with claim(finished, SETTINGS, resume=True):
+    with open_run_folder(finished, SETTINGS, resume=True):
         pass
     assert not list(finished.glob(".*"))
 
@@ -181,7 +195,7 @@ def test_what_a_killed_program_left_half_is_removed(finished: Path) -> None:
 def test_any_name_of_a_video_is_a_file_name(tmp_path: Path) -> None:
     names = ["組" * 200, "組" * 201, "../up", "a" * 300, ".", "run", "\ud83d", "\ud83c" * 200]
     for name in names:
-        RunFolder(tmp_path).keep(replace(RECORD, video_id=name), outputs(1, response=name))
+        RunFolder(tmp_path).save_video(replace(RECORD, video_id=name), outputs(1, response=name))
     assert [RunFolder(tmp_path).outputs(replace(SAMPLE, video_id=name))[0].response for name in names] == names
     assert len(list(tmp_path.iterdir())) == 2 * len(names)
 
@@ -201,12 +215,12 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_an_error_and_leaves_no_half_file(tiny_disk: Path) -> None:
-    with claim(tiny_disk / "run", SETTINGS) as folder:
-        folder.keep(RECORD, outputs(3))
+    with open_run_folder(tiny_disk / "run", SETTINGS) as folder:
+        folder.save_video(RECORD, outputs(3))
         with pytest.raises(OSError, match="No space left") as caught:
-            folder.keep(replace(RECORD, video_id="long"), outputs(400))
+            folder.save_video(replace(RECORD, video_id="long"), outputs(400))
         assert caught.value.errno == errno.ENOSPC
     assert {path.suffix for path in (tiny_disk / "run").iterdir()} == {".json", ".jsonl"}
-    assert folder.finished(SAMPLE) == RECORD
+    assert folder.find_finished(SAMPLE) == RECORD
     assert folder.record("long") is None
     assert not output_path(tiny_disk / "run", "long").exists()

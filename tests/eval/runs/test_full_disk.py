@@ -1,4 +1,4 @@
-"""A full disk: one sentence, no half file, and the run goes on once there is room."""
+"""A full disk: one error message, no partial file, and the run is resumed once space is free."""
 
 import os
 import subprocess

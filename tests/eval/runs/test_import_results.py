@@ -10,14 +10,14 @@ import pytest
 
 from engine.records import FrameOutput, Step
 from eval.__main__ import main
-from eval.metrics.decisions import count_decisions, summarize_decisions
-from eval.runs.import_results import NO_FILE, import_results
-from eval.metrics.score import score_video, summarize
-from eval.metrics.definitions import METRICS
-from eval.runs.folder import RunFolder, write_settings
-from eval.data.samples import Sample
-from eval.reports.scoring import score_run
 from eval.data.loading import read_split
+from eval.data.samples import Sample
+from eval.metrics.decisions import count_decisions, summarize_decisions
+from eval.metrics.definitions import METRICS
+from eval.metrics.score import score_video, summarize
+from eval.reports.scoring import score_run
+from eval.runs.folder import RunFolder, write_settings
+from eval.runs.import_results import NO_RESULT_FILE, import_results
 from tests.support.batches import SCORING, no_java, write_split
 from tests.support.fakes import count_letters
 from tests.support.shared_data import shared
@@ -50,13 +50,13 @@ def video(video_id: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-def proassist(said: dict[int, str], *, uid: str = "boat", first: int = 40, number: int = 20) -> dict[str, Any]:
+def proassist(responses: dict[int, str], *, uid: str = "boat", first: int = 40, number: int = 20) -> dict[str, Any]:
     """Return a file as its stream runner writes it."""
     return {
         "metadata": {"dataset": "wtag", "sample_idx": 1, "video_uid": uid, "fps": 2, "use_gt_context": False},
         "predictions": [
             {
-                "gen": said.get(frame, ""),
+                "gen": responses.get(frame, ""),
                 "ref": "",
                 "text_inputs": [],
                 "frame_idx_in_stream": frame,
@@ -92,7 +92,7 @@ def imported(folder: Path, content: object, *videos: dict[str, Any]) -> tuple[Ru
     return run, import_results([folder / "0.json"], split, folder=run)
 
 
-def said(outputs: tuple[FrameOutput, ...]) -> dict[int, str]:
+def responses(outputs: tuple[FrameOutput, ...]) -> dict[int, str]:
     return {output.frame_index: output.response for output in outputs if output.response is not None}
 
 
@@ -100,40 +100,40 @@ def test_a_proassist_result_has_its_texts_at_their_frames(tmp_path: Path) -> Non
     run, problems = imported(tmp_path, proassist({2: "Now the sail.", 5: " . ", 7: "Good."}))
     outputs = run.outputs(BOAT)
     assert problems == {}
-    assert said(outputs) == {2: "Now the sail.", 7: "Good."}
+    assert responses(outputs) == {2: "Now the sail.", 7: "Good."}
     assert [output.time_s for output in outputs] == [index / 2 for index in range(20)]
     assert {output.dst_state["S1"] for output in outputs} == {"in_progress"}
     assert all(math.isnan(output.speak_prob) and math.isnan(output.latency_ms) for output in outputs)
     assert "NaN" not in (tmp_path / "run" / "boat.jsonl").read_text()
 
 
-def test_frames_that_a_file_leaves_out_are_silent_and_an_early_end_is_remarked(tmp_path: Path) -> None:
+def test_frames_that_a_file_leaves_out_are_silent_and_an_early_end_gets_a_warning(tmp_path: Path) -> None:
     content = proassist({7: "Good."}, number=8)
     del content["predictions"][2:5]
     run, _ = imported(tmp_path, content)
     assert len(run.outputs(BOAT)) == 8
-    assert said(run.outputs(BOAT)) == {7: "Good."}
+    assert responses(run.outputs(BOAT)) == {7: "Good."}
     record = run.record("boat")
     assert record is not None
-    assert (record.remark, record.wall_s) == ("ends after 8 of 20 frames", None)
+    assert (record.warning, record.wall_s) == ("ends after 8 of 20 frames", None)
 
 
 def test_of_several_clips_of_one_video_the_place_in_the_split_decides(tmp_path: Path) -> None:
     run, problems = imported(tmp_path, proassist({}), video("boat_clip0"), video("boat_clip1"), video("boats"))
     assert problems == {}
     errors = {name: record.error for name in ("boat_clip0", "boat_clip1", "boats") if (record := run.record(name))}
-    assert errors == {"boat_clip0": NO_FILE, "boat_clip1": "", "boats": NO_FILE}
+    assert errors == {"boat_clip0": NO_RESULT_FILE, "boat_clip1": "", "boats": NO_RESULT_FILE}
 
 
 def test_a_videollm_result_has_its_texts_without_their_prefix_and_its_times(tmp_path: Path) -> None:
     run, problems = imported(tmp_path, videollm())
     outputs = run.outputs(BOAT)
     assert problems == {}
-    assert said(outputs) == {1: "Hello.", 3: "You cut (it)."}
+    assert responses(outputs) == {1: "Hello.", 3: "You cut (it)."}
     assert [output.latency_ms for output in outputs] == [250.0] * 4
     record = run.record("boat")
     assert record is not None
-    assert (record.wall_s, record.remark) == (1.0, "ends after 4 of 20 frames")
+    assert (record.wall_s, record.warning) == (1.0, "ends after 4 of 20 frames")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from tests.support.paths import ROOT
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,13 +14,14 @@ import pytest
 
 from engine.config import StreamConfig
 from engine.errors import EngineError
-from eval.runs.batch import VideoDone, run_batch
-from eval.runs.ray_pool import join_cluster
-from eval.runs.progress import Progress
 from eval.data.loading import read_split
-from eval.runs.worker import Work
+from eval.runs.batch import FinishedVideo, run_batch
+from eval.runs.progress import Progress
+from eval.runs.ray_pool import join_cluster
+from eval.runs.worker import WorkerConfig
 from tests.support.batches import run_to_end, tables, write_scores
 from tests.support.fakes import tiny_checkpoint
+from tests.support.paths import ROOT
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 pytestmark = [
@@ -34,18 +34,18 @@ SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard":
 
 
 @pytest.fixture(scope="module")
-def slow_work(tmp_path_factory: pytest.TempPathFactory) -> Work:
-    """Return work that is met under way: frame by frame, by a model that does not come to an end of its words."""
+def slow_config(tmp_path_factory: pytest.TempPathFactory) -> WorkerConfig:
+    """Return a slow configuration: frame by frame, with a model that never ends a response."""
     folder = tmp_path_factory.mktemp("wordy")
     tiny_checkpoint(folder)
-    return Work(checkpoint=str(folder), config=StreamConfig(lookahead=1, max_new_tokens=24), live=True)
+    return WorkerConfig(checkpoint=str(folder), config=StreamConfig(lookahead=1, max_new_tokens=24), live=True)
 
 
 @pytest.fixture(scope="module")
-def calm(six_videos: Path, slow_work: Work, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the six videos without a cluster and without any trouble."""
-    out = tmp_path_factory.mktemp("calm") / "run"
-    run_to_end(six_videos, slow_work, out)
+def undisturbed(six_videos: Path, slow_config: WorkerConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the six videos without a cluster and without interruption."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    run_to_end(six_videos, slow_config, out)
     return out
 
 
@@ -70,20 +70,20 @@ def second_node(cluster: Any) -> Iterator[Any]:
 
 
 def figures(out: Path) -> dict[str, Any]:
-    """Return the tables of a run, but not on how many cores it ran."""
+    """Return the tables of a run without the number of cores."""
     found = tables(out)
     assert set(found["metrics"].pop("devices")) == {"cpu"}
     return found
 
 
-def at_hand(event: VideoDone | Progress) -> set[str]:
-    """Return the videos of which some frames are done."""
-    stations = event.stations if isinstance(event, Progress) else ()
-    return {station.video_id for station in stations if station.video_id and station.num_done}
+def running_videos(event: FinishedVideo | Progress) -> set[str]:
+    """Return the running videos of which some frames are done."""
+    workers = event.workers if isinstance(event, Progress) else ()
+    return {worker.video_id for worker in workers if worker.video_id and worker.num_done}
 
 
 def actor_pids() -> list[int]:
-    """Return the processes of our actors on this machine."""
+    """Return the process ids of the actors on this machine."""
     pids = []
     for folder in Path("/proc").iterdir():
         try:
@@ -95,7 +95,7 @@ def actor_pids() -> list[int]:
 
 
 def has_ended() -> bool:
-    """Wait until no actor is left, and say whether that took less than 10 s."""
+    """Wait until no actor is left; return whether that took less than 10 s."""
     until = time.monotonic() + 10
     while actor_pids() and time.monotonic() < until:
         time.sleep(0.1)
@@ -103,15 +103,15 @@ def has_ended() -> bool:
 
 
 def test_a_node_that_is_lost_in_the_middle_changes_no_table(
-    cluster: Any, second_node: Any, six_videos: Path, slow_work: Work, calm: Path, tmp_path: Path
+    cluster: Any, second_node: Any, six_videos: Path, slow_config: WorkerConfig, undisturbed: Path, tmp_path: Path
 ) -> None:
     events, is_lost, begun, names = [], False, list[str](), set[str]()
-    for event in run_batch(read_split(six_videos), slow_work, out=tmp_path / "run", devices="ray"):
+    for event in run_batch(read_split(six_videos), slow_config, out=tmp_path / "run", devices="ray"):
         events.append(event)
         if isinstance(event, Progress):
-            begun += [station.video_id for station in event.stations if station.video_id]
-            names |= {station.name.partition(" (")[0] for station in event.stations}
-        if not is_lost and len(at_hand(event)) == 2:
+            begun += [worker.video_id for worker in event.workers if worker.video_id]
+            names |= {worker.name.partition(" (")[0] for worker in event.workers}
+        if not is_lost and len(running_videos(event)) == 2:
             cluster.remove_node(second_node, allow_graceful=False)
             is_lost = True
     assert is_lost
@@ -120,18 +120,18 @@ def test_a_node_that_is_lost_in_the_middle_changes_no_table(
     assert names == {"ray 1", "ray 2"}
     last = events[-1]
     assert isinstance(last, Progress)
-    assert (last.num_finished, last.num_done, last.stations) == (NUM_VIDEOS, last.num_frames, ())
+    assert (last.num_finished, last.num_done, last.workers) == (NUM_VIDEOS, last.num_frames, ())
     write_scores(six_videos, tmp_path / "run")
-    assert figures(tmp_path / "run") == figures(calm)
+    assert figures(tmp_path / "run") == figures(undisturbed)
     assert not ray.is_initialized()
 
 
 def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
-    cluster: Any, six_videos: Path, slow_work: Work, calm: Path, tmp_path: Path
+    cluster: Any, six_videos: Path, slow_config: WorkerConfig, undisturbed: Path, tmp_path: Path
 ) -> None:
     out, killed = tmp_path / "run", set[int]()
-    for event in run_batch(read_split(six_videos), slow_work, out=out, devices="ray"):
-        if "v5" in at_hand(event):
+    for event in run_batch(read_split(six_videos), slow_config, out=out, devices="ray"):
+        if "v5" in running_videos(event):
             for pid in set(actor_pids()) - killed:
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
@@ -144,34 +144,34 @@ def test_a_video_whose_actor_dies_twice_has_failed_with_the_reason(
     assert "\n" not in error
     assert len(killed) == 2
     assert set(errors.values()) == {""}
-    done = run_to_end(six_videos, slow_work, out, devices="ray", resume=True)
+    done = run_to_end(six_videos, slow_config, out, devices="ray", resume=True)
     assert [event.record.video_id for event in done if not event.is_kept] == ["v5"]
-    assert figures(out) == figures(calm)
+    assert figures(out) == figures(undisturbed)
 
 
 def test_closing_a_batch_frees_the_cluster_and_keeps_what_is_finished(
-    cluster: Any, six_videos: Path, slow_work: Work, calm: Path, tmp_path: Path
+    cluster: Any, six_videos: Path, slow_config: WorkerConfig, undisturbed: Path, tmp_path: Path
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with closing(run_batch(read_split(six_videos), slow_work, out=tmp_path / "run", devices="ray")) as events:
+    with closing(run_batch(read_split(six_videos), slow_config, out=tmp_path / "run", devices="ray")) as events:
         for event in events:
-            if isinstance(event, VideoDone):
+            if isinstance(event, FinishedVideo):
                 break
         assert actor_pids()
     assert has_ended()
     assert signal.getsignal(signal.SIGTERM) == before
-    done = run_to_end(six_videos, slow_work, tmp_path / "run", devices="ray", resume=True)
+    done = run_to_end(six_videos, slow_config, tmp_path / "run", devices="ray", resume=True)
     assert sum(event.is_kept for event in done) == 1
-    assert figures(tmp_path / "run") == figures(calm)
+    assert figures(tmp_path / "run") == figures(undisturbed)
 
 
 def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
-    cluster: Any, six_videos: Path, slow_work: Work, tmp_path: Path
+    cluster: Any, six_videos: Path, slow_config: WorkerConfig, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "eval", "run", str(six_videos), "--out", str(out), "--devices", "ray"]
     process = subprocess.Popen(
-        [*command, "--checkpoint", slow_work.checkpoint], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*command, "--checkpoint", slow_config.checkpoint], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     until = time.monotonic() + 60
     while not list(out.glob("*.record.json")) and process.poll() is None and time.monotonic() < until:
@@ -185,7 +185,7 @@ def test_sigterm_ends_the_command_with_its_exit_code_and_frees_the_cluster(
 
 def test_a_checkpoint_that_no_node_can_load_ends_the_run(cluster: Any, six_videos: Path, tmp_path: Path) -> None:
     with join_cluster("ray") as joined:
-        lost = Work(checkpoint=str(tmp_path / "nowhere"))
-        events = joined.run_videos(read_split(six_videos).samples, lost, joined.places())
+        lost = WorkerConfig(checkpoint=str(tmp_path / "nowhere"))
+        events = joined.run_videos(read_split(six_videos).samples, lost, joined.worker_specs())
         with pytest.raises(EngineError, match="nowhere"):
             list(events)

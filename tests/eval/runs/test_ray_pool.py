@@ -1,14 +1,14 @@
-"""Wrong use of a Ray cluster is one clear sentence, with and without Ray."""
+"""Usage errors of a Ray cluster are one clear sentence, with and without Ray."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
+from eval.data.loading import read_split
 from eval.runs.batch import run_batch
 from eval.runs.ray_pool import is_cluster
-from eval.data.loading import read_split
-from tests.support.batches import work_of
+from tests.support.batches import make_worker_config
 
 
 def test_ray_and_its_addresses_are_clusters_and_devices_are_none() -> None:
@@ -27,5 +27,5 @@ def test_without_ray_the_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "ray", None)
     out = tmp_path / "run"
     with pytest.raises(ValueError, match=r"^devices ray need Ray, .*: pip install '\.\[ray\]'$"):
-        next(run_batch(read_split(demo_manifest), work_of(tiny_folder), out=out, devices="ray"))
+        next(run_batch(read_split(demo_manifest), make_worker_config(tiny_folder), out=out, devices="ray"))
     assert not out.exists()

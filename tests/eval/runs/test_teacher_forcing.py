@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.model.checkpoint import Checkpoint
-from engine.loading import load_model
 from engine.config import StreamConfig
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures
 from engine.records import Step
 from engine.training.trainer import IGNORED, TrainingClip, TrainingTurn, build_sequence
-from engine.model.frame_encoder import FrameFeatures
-from eval.metrics.videollm_online import LiveTurn
 from eval.data.samples import Sample, Turn
-from eval.runs.teacher_forcing import live_turns
+from eval.metrics.videollm_online import LiveTurn
+from eval.runs.teacher_forcing import read_live_turns
 
 NUM_FRAMES = 12
 SAMPLE = Sample(
@@ -76,7 +76,7 @@ def speak_probs(
 
 
 def test_every_frame_is_read_as_in_one_full_pass(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
-    turns = live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames)
+    turns = read_live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames)
     whole = speak_probs(checkpoint, frames)
     assert [len(turn.silent_prob) for turn in turns] == [1, 5, 4]
     assert [prob for turn in turns for prob in turn.other_prob] == pytest.approx(whole[:10], abs=1e-5)
@@ -88,7 +88,7 @@ def test_every_frame_is_read_as_in_one_full_pass(checkpoint: Checkpoint, frames:
 
 
 def test_frames_after_a_response_are_read_without_it(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
-    turns = live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames)
+    turns = read_live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames)
     for turn, frame, until in zip(turns, RESPONSE_FRAMES, (5, 9, 11), strict=True):
         withheld = speak_probs(checkpoint, frames, without=frame)
         assert list(turn.late_other_prob) == pytest.approx(withheld[frame + 1 : until + 1], abs=1e-5)
@@ -96,17 +96,17 @@ def test_frames_after_a_response_are_read_without_it(checkpoint: Checkpoint, fra
 
 
 def test_tokens_are_those_of_the_reference_with_its_end(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
-    turns = live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames)
+    turns = read_live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames)
     words = [checkpoint.prompt.words(turn.text) for turn in SAMPLE.turns if turn.role == "assistant"]
     assert [len(turn.token_nll) for turn in turns] == [len(ids) + 1 for ids in words]
     assert all(nll > 0 for turn in turns for nll in turn.token_nll)
 
 
 def test_a_full_context_begins_anew_and_no_frame_is_lost(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
-    whole = live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames)
+    whole = read_live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames)
     prompt = len(checkpoint.prompt.schema(goal=SAMPLE.goal, steps=SAMPLE.steps, state={"S1": "x", "S2": "x"}))
     config = StreamConfig(max_seq_len=prompt + 90, reserved_seq_len=60, max_new_tokens=20, max_updates_per_frame=1)
-    short = live_turns(checkpoint, config, SAMPLE, frames)
+    short = read_live_turns(checkpoint, config, SAMPLE, frames)
     assert [len(turn.silent_prob) for turn in short] == [len(turn.silent_prob) for turn in whole]
     assert short != whole
     assert [len(turn.late_other_prob) for turn in short[:2]] == [5, 4]
@@ -115,7 +115,7 @@ def test_a_full_context_begins_anew_and_no_frame_is_lost(checkpoint: Checkpoint,
 def test_a_video_shorter_than_its_reference_has_the_turns_that_it_has(
     checkpoint: Checkpoint, frames: list[FrameFeatures]
 ) -> None:
-    turns = live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames[:7])
+    turns = read_live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, frames[:7])
     assert [len(turn.silent_prob) for turn in turns] == [1, 5]
-    assert live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, []) == ()
+    assert read_live_turns(checkpoint, StreamConfig(fps=2.0), SAMPLE, []) == ()
     assert all(isinstance(turn, LiveTurn) for turn in turns)

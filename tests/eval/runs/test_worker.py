@@ -1,4 +1,4 @@
-"""One video of a batch: what is odd about it is its own remark, and what is wrong with it its own row."""
+"""One video of a batch: its warnings and errors are its own."""
 
 import json
 import shutil
@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.model.checkpoint import Checkpoint
-from engine.loading import load_model
 from engine.json_records import parse_record
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from eval.data.loading import read_samples
+from eval.data.samples import Sample
 from eval.runs import worker
 from eval.runs.folder import VideoRecord
-from eval.data.samples import Sample
-from eval.data.loading import read_samples
 from eval.runs.worker import VideoResult, run_sample
-from tests.support.batches import copies, work_of, write_split
 from tests.conftest import Uploads
+from tests.support.batches import copies, make_worker_config, write_split
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def checkpoint(tiny_folder: Path) -> Checkpoint:
     return load_model(tiny_folder, device="cpu")
 
 
-def test_two_videos_at_once_each_have_their_own_damage_as_remark(
+def test_two_videos_at_once_each_have_their_own_damage_as_warning(
     demo_manifest: Path, uploads: Uploads, tiny_folder: Path, checkpoint: Checkpoint, tmp_path: Path
 ) -> None:
     """The first begins first and ends first, while the second is under way."""
@@ -44,7 +44,7 @@ def test_two_videos_at_once_each_have_their_own_damage_as_remark(
             says.set()
             assert waits.wait(60)
 
-        results[name] = run_sample(checkpoint, work_of(tiny_folder), one, device="cpu", on_frame=on_frame)
+        results[name] = run_sample(checkpoint, make_worker_config(tiny_folder), one, device="cpu", on_frame=on_frame)
 
     threads = [
         threading.Thread(target=run, args=("first", first, has_begun, may_end)),
@@ -58,8 +58,8 @@ def test_two_videos_at_once_each_have_their_own_damage_as_remark(
     threads[1].join(60)
     assert warnings.showwarning is shown
     for name, result in results.items():
-        assert result.record.remark.startswith(f"{tmp_path / name}.mkv: damaged, could be read up to 3")
-        assert result.record.remark.count("damaged") == 1
+        assert result.record.warning.startswith(f"{tmp_path / name}.mkv: damaged, could be read up to 3")
+        assert result.record.warning.count("damaged") == 1
 
 
 def test_a_video_that_cannot_be_hashed_for_its_kept_features_has_its_row(
@@ -72,8 +72,8 @@ def test_a_video_that_cannot_be_hashed_for_its_kept_features_has_its_row(
 
     monkeypatch.setattr(worker, "feature_path", refuse)
     (sample,) = read_samples(split)
-    work = work_of(tiny_folder, features=tmp_path / "features")
-    result = run_sample(checkpoint, work, sample, device="cpu", on_frame=lambda _: None)
+    worker_config = make_worker_config(tiny_folder, features=tmp_path / "features")
+    result = run_sample(checkpoint, worker_config, sample, device="cpu", on_frame=lambda _: None)
     assert result.record.error == f"{sample.video_path} cannot be read: Permission denied; check its permissions"
 
 
@@ -81,8 +81,10 @@ def test_a_record_says_whether_embeddings_were_reused(
     demo_manifest: Path, tiny_folder: Path, checkpoint: Checkpoint, tmp_path: Path
 ) -> None:
     (sample,) = read_samples(write_split(tmp_path, *copies(demo_manifest, tmp_path, 1)))
-    work = work_of(tiny_folder, features=tmp_path / "features")
-    seen = [run_sample(checkpoint, work, sample, device="cpu", on_frame=lambda _: None).record for _ in range(2)]
+    worker_config = make_worker_config(tiny_folder, features=tmp_path / "features")
+    seen = [
+        run_sample(checkpoint, worker_config, sample, device="cpu", on_frame=lambda _: None).record for _ in range(2)
+    ]
     assert [record.reused_features for record in seen] == [False, True]
     old = {name: value for name, value in asdict(seen[0]).items() if name != "reused_features"}
     assert parse_record(VideoRecord, json.dumps(old)).reused_features is None  # of a run folder that is older

@@ -21,9 +21,9 @@ from eval.metrics.counts import Values
 from eval.metrics.definitions import NUM_FAILURES
 from eval.metrics.score import SystemCounts, score_video
 from eval.runs.folder import digest_sample
-from eval.runs.worker import Work
+from eval.runs.worker import WorkerConfig
 from eval.sweeps.exact import score_sweep
-from eval.sweeps.folder import SweepFolder, SweptVideo, claim_sweep, read_sweep, write_sweep
+from eval.sweeps.folder import SweepFolder, SweptVideo, open_sweep_folder, read_sweep, write_sweep
 from eval.sweeps.grid import find_best
 from tests.eval.runs.test_files import SAMPLES, SETTINGS, change, copy_of, damage, few, outputs, refusal_of, write_run
 from tests.support.batches import SCORING
@@ -39,7 +39,7 @@ def write_exact(path: Path, settings: dict[str, Any]) -> Path:
     """Write a finished exact sweep of both videos, in which two kinds of runs alternate."""
     wanted = {**settings, **asdict(SCORING), "speak": GRID.speak, "update": GRID.update}
     del wanted["devices"], wanted["live"]
-    with claim_sweep(path, wanted) as folder:
+    with open_sweep_folder(path, wanted) as folder:
         for sample in SAMPLES:
             runs = []
             for frames in (outputs(), [replace(output, response=None) for output in outputs()]):
@@ -49,7 +49,7 @@ def write_exact(path: Path, settings: dict[str, Any]) -> Path:
                     for decided in (bare.speaking, bare.updating)
                 )
                 runs.append(replace(bare, speaking=speaking, updating=updating, system=SystemCounts()))
-            folder.keep(
+            folder.save_video(
                 SweptVideo(
                     video_id=sample.video_id,
                     source=digest_sample(sample),
@@ -58,7 +58,7 @@ def write_exact(path: Path, settings: dict[str, Any]) -> Path:
                     passes=(1,) * len(GRID),
                 )
             )
-    write_sweep(path, score_sweep(path, SPLIT, GRID), wanted, remarks={}, num_passes=50)
+    write_sweep(path, score_sweep(path, SPLIT, GRID), wanted, warnings={}, num_passes=50)
     return path
 
 
@@ -71,7 +71,7 @@ def write_runs(runs: Path) -> Path:
 
 def page_of(runs: Path) -> Batches:
     jobs = Jobs(encode=count_letters, scoring=SCORING)
-    return Batches(jobs=jobs, splits={"val": SPLIT}, runs=runs, work=Work(checkpoint="tiny"), takes_paths=True)
+    return Batches(jobs=jobs, splits={"val": SPLIT}, runs=runs, work=WorkerConfig(checkpoint="tiny"), takes_paths=True)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,17 @@ def test_a_whole_sweep_is_shown_with_exact_points(whole: Path) -> None:
     assert "Exact: each of 25 points was run, 2 videos. " in view.said
     assert "cannot be read" not in view.said
     assert find_exact_sizes(page_of(whole), "run") == (5,)
+
+
+def test_a_video_of_an_older_version_with_its_remark_is_read(runs: Path) -> None:
+    folder = SweepFolder(runs / SWEEPS / FOLDER)
+    path = folder.path / "a.sweep.json"
+    content = json.loads(path.read_text())
+    assert content.pop("warning") == ""
+    path.write_text(json.dumps({**content, "remark": "odd"}))
+    found = folder.video("a", num_points=len(GRID))
+    assert found is not None
+    assert (found.warning, found.error) == ("odd", "")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +154,7 @@ def test_a_bad_sweep_of_another_split_is_not_named(runs: Path) -> None:
 def test_points_are_run_into_a_new_folder_beside_a_bad_sweep(runs: Path) -> None:
     folder = runs / SWEEPS / FOLDER
     (folder / "sweep.json").write_text("{")
-    with pytest.raises(ValueError, match="restore the file"), claim_sweep(folder, {}, resume=True):
+    with pytest.raises(ValueError, match="restore the file"), open_sweep_folder(folder, {}, resume=True):
         pass
     assert unused_folder(folder) == folder.with_name(f"{FOLDER}-2")
     folder.with_name(f"{FOLDER}-2").mkdir()  # nothing was written into it yet
@@ -155,7 +166,7 @@ def test_points_are_run_into_a_new_folder_beside_a_bad_sweep(runs: Path) -> None
     ("changes", "reason"),
     [
         ({"video_id": "b"}, "is of the video b, not of a"),
-        ({"points": [0] * 25, "runs": []}, "its points must be places in its 0 runs"),
+        ({"points": [0] * 25, "runs": []}, "its points must be indices of its 0 runs"),
         ({"points": [0]}, "must have 25 entries each"),
         ({"points": [-1] * 25}, r"points\[0\]: "),
         ({"runs": [{}, {}]}, r"runs\[0\] must have num_videos"),
@@ -202,12 +213,12 @@ def test_any_damage_of_a_sweep_is_a_result_or_a_sentence(whole: Path, data: st.D
 
 def resume(folder: Path) -> None:
     settings = json.loads((folder.parent.parent.parent / "whole" / SWEEPS / FOLDER / "sweep.json").read_text())
-    with claim_sweep(folder, settings["settings"], resume=True):
+    with open_sweep_folder(folder, settings["settings"], resume=True):
         pass
 
 
 def look_at_page(runs: Path) -> None:
-    """Show a run with its damaged sweep, and another run, as the page does."""
+    """Show a run with its damaged sweep, and an intact run, as the page does."""
     shutil.copytree(runs / "run", runs / "other", dirs_exist_ok=True)
     batches = page_of(runs)
     for name in ("run", "other"):

@@ -25,14 +25,14 @@ from eval.matching.sentence_encoders import TextEncoder
 from eval.metrics.counts import Pool
 from eval.metrics.decisions import count_decisions
 from eval.metrics.score import VideoCounts, score_counts, score_video
-from eval.runs.folder import RunFolder, claim
-from eval.runs.worker import Work, embed_sample, run_sample, task_of
+from eval.runs.folder import RunFolder, open_run_folder
+from eval.runs.worker import WorkerConfig, build_task, embed_sample, run_sample
 from eval.sweeps.exact import score_sweep
 from eval.sweeps.folder import SweepFolder, read_sweep
-from eval.sweeps.grid import SWEPT, Grid, GridPoint, GridScores, find_best, read_axis
-from eval.sweeps.preview import PREVIEWED, HeadTrace, count_thresholds, preview, read_traces
+from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores, find_best, parse_axis
+from eval.sweeps.preview import PREVIEW_METRICS, HeadTrace, count_thresholds, preview, read_traces
 from tests.engine.test_streamer import between
-from tests.support.batches import begin_sweep, copies, sweep, work_of, write_split
+from tests.support.batches import begin_sweep, copies, make_worker_config, sweep, write_split
 from tests.support.fakes import count_letters
 
 NUM_VIDEOS = 2
@@ -45,9 +45,9 @@ def split(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture(scope="module")
-def work(tiny_folder: Path) -> Work:
+def work(tiny_folder: Path) -> WorkerConfig:
     """Return work with texts of a few tokens: a random model never ends one."""
-    work = work_of(tiny_folder)
+    work = make_worker_config(tiny_folder)
     return replace(work, config=replace(work.config, max_new_tokens=4, max_update_tokens=4, max_updates_per_frame=2))
 
 
@@ -57,45 +57,49 @@ def checkpoint(tiny_folder: Path) -> Checkpoint:
 
 
 @pytest.fixture(scope="module")
-def run(split: Path, work: Work, checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(split: Path, work: WorkerConfig, checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run at thresholds of 0.5."""
     out = tmp_path_factory.mktemp("run") / "run"
-    with claim(out, {"config": {}}) as folder:
+    with open_run_folder(out, {"config": {}}) as folder:
         for sample in read_split(split).samples:
-            result = run_sample(checkpoint, work, sample, device="cpu", on_frame=unheard)
-            folder.keep(result.record, result.outputs)
+            result = run_sample(checkpoint, work, sample, device="cpu", on_frame=ignore_frame)
+            folder.save_video(result.record, result.outputs)
     return out
 
 
 @pytest.fixture(scope="module")
 def grid(split: Path, run: Path) -> Grid:
-    """Return thresholds that some of the probabilities of the run exceed, and others do not."""
+    """Return thresholds that some, but not all, probabilities of the run exceed."""
     outputs = [output for sample in read_split(split).samples for output in RunFolder(run).outputs(sample)]
     speak, update = ([getattr(output, name) for output in outputs] for name in ("speak_prob", "update_prob"))
     return Grid(
-        speak=(between(speak, 0.4), between(speak, 0.1), 1.0),  # at 1 nothing is said: runs differ in updates alone
+        speak=(
+            between(speak, 0.4),
+            between(speak, 0.1),
+            1.0,
+        ),  # at 1 there is no response: runs differ in updates alone
         update=tuple(between(update, share) for share in (0.3, 0.1)),
     )
 
 
 @pytest.fixture(scope="module")
-def swept(split: Path, work: Work, grid: Grid, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def swept(split: Path, work: WorkerConfig, grid: Grid, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("swept") / "sweep"
     sweep(split, work, grid, out)
     return out
 
 
-def unheard(_: int) -> None:
+def ignore_frame(_: int) -> None:
     """Hear of a frame."""
 
 
-def made_up(surface: list[list[float]], *, metric: str = "dst_f1", split: str = "val.json") -> GridScores:
+def make_scores(matrix: list[list[float]], *, metric: str = "dst_f1", split: str = "val.json") -> GridScores:
     """Return scores with one metric: rows by update threshold, columns by speak threshold, both 0.1, 0.2, ..."""
     grid = Grid(
-        speak=tuple((1 + column) / 10 for column in range(len(surface[0]))),
-        update=tuple((1 + row) / 10 for row in range(len(surface))),
+        speak=tuple((1 + column) / 10 for column in range(len(matrix[0]))),
+        update=tuple((1 + row) / 10 for row in range(len(matrix))),
     )
-    values = [value for row in surface for value in row]
+    values = [value for row in matrix for value in row]
     points = tuple(
         GridPoint(speak_threshold=speak, update_threshold=update, scores={metric: value})
         for (speak, update), value in zip(grid.pairs(), values, strict=True)
@@ -103,16 +107,16 @@ def made_up(surface: list[list[float]], *, metric: str = "dst_f1", split: str = 
     return GridScores(split=split, is_exact=True, grid=grid, points=points, num_videos=1, errors={})
 
 
-def best(surface: list[list[float]], *, metric: str = "dst_f1") -> tuple[float, float, int, int]:
-    point = find_best(made_up(surface, metric=metric), metric)
+def best(matrix: list[list[float]], *, metric: str = "dst_f1") -> tuple[float, float, int, int]:
+    point = find_best(make_scores(matrix, metric=metric), metric)
     return point.speak_threshold, point.update_threshold, point.num_tied, point.num_plateau
 
 
 def test_every_exact_point_scores_as_a_run_of_its_own(
-    split: Path, work: Work, grid: Grid, swept: Path, checkpoint: Checkpoint
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, checkpoint: Checkpoint
 ) -> None:
     scores = read_sweep(swept)
-    assert (scores.is_exact, scores.num_videos, scores.errors, scores.metrics) == (True, NUM_VIDEOS, {}, SWEPT)
+    assert (scores.is_exact, scores.num_videos, scores.errors, scores.metrics) == (True, NUM_VIDEOS, {}, SWEEP_METRICS)
     assert scores.grid == grid
     for point in scores.points:
         config = replace(
@@ -120,21 +124,23 @@ def test_every_exact_point_scores_as_a_run_of_its_own(
         ).one_by_one()
         rows = []
         for sample in read_split(split).samples:
-            result = run_sample(checkpoint, replace(work, config=config), sample, device="cpu", on_frame=unheard)
+            result = run_sample(checkpoint, replace(work, config=config), sample, device="cpu", on_frame=ignore_frame)
             rows.append(score_video(sample, result.outputs, encode=count_letters).counts)
         wanted = score_counts(Pool(rows, VideoCounts).total())
-        assert point.scores == pytest.approx({name: wanted[name] for name in SWEPT}, nan_ok=True)
+        assert point.scores == pytest.approx({name: wanted[name] for name in SWEEP_METRICS}, nan_ok=True)
     files = [SweepFolder(swept).video(f"v{index}", num_points=len(grid)) for index in range(NUM_VIDEOS)]
     assert [len(video.runs) > len(grid) // 2 for video in files if video] == [True] * NUM_VIDEOS  # the points do differ
 
 
-def test_shared_prefixes_save_passes(split: Path, work: Work, grid: Grid, swept: Path, checkpoint: Checkpoint) -> None:
+def test_shared_prefixes_save_passes(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, checkpoint: Checkpoint
+) -> None:
     sample, alone = read_split(split).samples[0], 0
     frames = embed_sample(checkpoint, work, sample).frames
     for speak, update in grid.pairs():
         config = replace(work.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
         streamer = Streamer(checkpoint, config)
-        list(streamer.run(frames, task_of(sample)))
+        list(streamer.run(frames, build_task(sample)))
         alone += streamer.counts.passes
     video = SweepFolder(swept).video(sample.video_id, num_points=len(grid))
     assert video is not None
@@ -145,8 +151,8 @@ def test_tables_hold_every_point(grid: Grid, swept: Path) -> None:
     with (swept / "sweep.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [(float(row["speak_threshold"]), float(row["update_threshold"])) for row in rows] == list(grid.pairs())
-    assert set(rows[0]) == {"speak_threshold", "update_threshold", *SWEPT}
-    assert read_sweep(swept).surface("dst_f1")[1][2] == pytest.approx(float(rows[5]["dst_f1"] or "nan"), nan_ok=True)
+    assert set(rows[0]) == {"speak_threshold", "update_threshold", *SWEEP_METRICS}
+    assert read_sweep(swept).as_matrix("dst_f1")[1][2] == pytest.approx(float(rows[5]["dst_f1"] or "nan"), nan_ok=True)
 
 
 def test_counts_of_old_without_failures_are_counted_again(grid: Grid, swept: Path, tmp_path: Path) -> None:
@@ -163,12 +169,12 @@ def test_counts_of_old_without_failures_are_counted_again(grid: Grid, swept: Pat
 def test_the_walk_goes_from_neighbour_to_neighbour() -> None:
     grid = Grid(speak=(0.1, 0.2), update=(0.3, 0.4, 0.5))
     pairs = list(grid.pairs())
-    assert [pairs[place] for place in grid.walk()] == [
+    assert [pairs[place] for place in grid.snake_order()] == [
         (0.1, 0.3), (0.1, 0.4), (0.1, 0.5), (0.2, 0.5), (0.2, 0.4), (0.2, 0.3)
     ]  # fmt: skip
 
 
-def test_progress_counts_runs_videos_and_passes(split: Path, work: Work, tmp_path: Path) -> None:
+def test_progress_counts_runs_videos_and_passes(split: Path, work: WorkerConfig, tmp_path: Path) -> None:
     moments = sweep(split, work, Grid(speak=(0.4, 0.6), update=(0.5,)), tmp_path / "sweep")
     first, last = moments[0], moments[-1]
     assert (first.num_done, first.num_finished, first.remaining_s) == (0, 0, None)
@@ -179,7 +185,7 @@ def test_progress_counts_runs_videos_and_passes(split: Path, work: Work, tmp_pat
 
 
 def test_a_closed_sweep_keeps_its_finished_videos_and_goes_on(
-    split: Path, work: Work, grid: Grid, swept: Path, tmp_path: Path
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "sweep"
     with closing(begin_sweep(split, work, grid, out)) as moments:
@@ -199,7 +205,7 @@ def test_a_closed_sweep_keeps_its_finished_videos_and_goes_on(
 
 
 def test_a_sweep_that_is_killed_goes_on_and_gives_the_same(
-    split: Path, work: Work, grid: Grid, swept: Path, tmp_path: Path
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "sweep"
     process = get_context("forkserver").Process(target=sweep, args=(split, work, grid, out))
@@ -245,7 +251,7 @@ def test_at_the_thresholds_of_the_run_the_preview_scores_as_the_run(split: Path,
     samples = read_split(split).samples
     rows = [score_video(s, RunFolder(run).outputs(s), encode=count_letters).counts for s in samples]
     wanted = score_counts(Pool(rows, VideoCounts).total())
-    assert point.scores == pytest.approx({name: wanted[name] for name in PREVIEWED}, nan_ok=True)
+    assert point.scores == pytest.approx({name: wanted[name] for name in PREVIEW_METRICS}, nan_ok=True)
 
 
 def test_the_preview_of_a_run_that_lacks_a_video_names_it(split: Path, run: Path, tmp_path: Path) -> None:
@@ -272,37 +278,37 @@ def test_of_two_plateaus_the_largest_is_taken() -> None:
 
 
 def test_the_registry_says_which_way_is_better() -> None:
-    surface = [[0.2, 0.4, -0.3, 1.1]]
-    assert best(surface) == (0.4, 0.1, 1, 1)  # higher
-    assert best(surface, metric="dst_abs_delay_s") == (0.3, 0.1, 1, 1)  # lower
+    matrix = [[0.2, 0.4, -0.3, 1.1]]
+    assert best(matrix) == (0.4, 0.1, 1, 1)  # higher
+    assert best(matrix, metric="dst_abs_delay_s") == (0.3, 0.1, 1, 1)  # lower
     assert best([[3.0, 1.0, 2.0]], metric="num_failures") == (0.2, 0.1, 1, 1)
-    assert str(find_best(made_up([[3.0, 1.0]], metric="num_failures"), "num_failures")) == (
+    assert str(find_best(make_scores([[3.0, 1.0]], metric="num_failures"), "num_failures")) == (
         "num_failures 1 at speak 0.2, update 0.1"
     )
-    assert best(surface, metric="dst_delay_s") == (0.1, 0.1, 1, 1)  # near 0
-    assert best(surface, metric="speaking_talk_ratio") == (0.4, 0.1, 1, 1)  # near 1
+    assert best(matrix, metric="dst_delay_s") == (0.1, 0.1, 1, 1)  # near 0
+    assert best(matrix, metric="speaking_talk_ratio") == (0.4, 0.1, 1, 1)  # near 1
     with pytest.raises(ValueError, match="no value of dst_num_predictions is better"):
-        best(surface, metric="dst_num_predictions")
+        best(matrix, metric="dst_num_predictions")
     with pytest.raises(ValueError, match="undefined at every point"):
         best([[math.nan, math.nan]])
 
 
 def test_a_best_point_says_what_it_is_and_that_others_tie() -> None:
-    point = find_best(made_up([[0.5, 0.5, 0.5]]), "dst_f1")
+    point = find_best(make_scores([[0.5, 0.5, 0.5]]), "dst_f1")
     assert str(point) == "dst_f1 0.500 at speak 0.2, update 0.1 (nearest the middle of a plateau of 3; 3 points tie)"
-    assert str(find_best(made_up([[0.5]]), "dst_f1")) == "dst_f1 0.500 at speak 0.1, update 0.1"
+    assert str(find_best(make_scores([[0.5]]), "dst_f1")) == "dst_f1 0.500 at speak 0.1, update 0.1"
     assert point.split == "val.json"
 
 
 def test_a_test_split_is_warned_of() -> None:
-    assert made_up([[1.0]]).caution == ""
-    assert "looks like a test split" in made_up([[1.0]], split="demo/test.json").caution
+    assert make_scores([[1.0]]).warning == ""
+    assert "looks like a test split" in make_scores([[1.0]], split="demo/test.json").warning
 
 
 def test_thresholds_are_read_as_a_range_or_a_list() -> None:
-    assert read_axis("0.1:0.9:9") == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    assert read_axis("0.5,0.25,0.5") == (0.25, 0.5)
-    assert read_axis("0.3:0.3:4") == (0.3,)
+    assert parse_axis("0.1:0.9:9") == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    assert parse_axis("0.5,0.25,0.5") == (0.25, 0.5)
+    assert parse_axis("0.3:0.3:4") == (0.3,)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +319,10 @@ def test_thresholds_are_read_as_a_range_or_a_list() -> None:
         (["--update", "nan"], "update thresholds must be within [0, 1]; got nan"),
         (["--speak", "0.1:0.9"], "such as 0.1:0.9:9"),
         (["--speak", "0:1:200", "--update", "0:1:200"], "the grid has 40000 points"),
-        (["--metric", "update_event_f1"], "a sweep has no score update_event_f1; take one such as dst_update_event_f1"),
+        (
+            ["--metric", "update_event_f1"],
+            "a sweep has no score update_event_f1; choose one such as dst_update_event_f1",
+        ),
         (["--metric", "dst_num_predictions"], "no value of dst_num_predictions is better"),
         (["--metric", "dst_f1", "--preview", "nowhere"], "a preview has no score dst_f1"),
         (["--preview", "nowhere"], "nowhere holds no run"),
@@ -360,7 +369,7 @@ def test_the_command_previews(split: Path, run: Path, tmp_path: Path, capfd: pyt
     assert f"81 points, preview from the traces of {run}; 2 of 2 videos" in printed
     assert printed.count("best ") == 2
     scores = read_sweep(tmp_path / "out")
-    assert (scores.is_exact, scores.metrics, len(scores.points)) == (False, PREVIEWED, 81)
+    assert (scores.is_exact, scores.metrics, len(scores.points)) == (False, PREVIEW_METRICS, 81)
     assert main(options) == 2
     assert "holds a sweep already; continue it with --resume" in capfd.readouterr().err
     assert main([*options, "--resume"]) == 0

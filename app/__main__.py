@@ -21,9 +21,9 @@ if __name__ == "__main__":  # before the libraries, whose import takes seconds
 from starlette.middleware import Middleware
 from transformers.utils import logging as transformers_logging
 
-from app.batch.context import OWN_SPLITS, Batches
-from app.batch.job_queue import Jobs
-from app.batch.own_splits import read_kept
+from app.batch.context import SPLITS_FOLDER, BatchContext
+from app.batch.job_queue import JobQueue
+from app.batch.own_splits import read_kept_splits
 from app.batch.selection.handlers import read_marks
 from app.exports.__main__ import STORE
 from app.guard import LOOPBACK, HostRules, RequestGuard
@@ -31,9 +31,9 @@ from app.identity import read_users
 from app.page import build_page
 from app.player.component import CSS as PLAYER_CSS
 from app.player.context import Bench
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.session.recordings import BUDGET_BYTES, KeptRecordings
-from app.reviews.store import check_place, open_store
+from app.reviews.store import check_store_location, open_store
 from app.theme import CSS, make_theme
 from app.transcode import DisplayCopies, serving_folder
 from app.videos import MAX_UPLOAD_BYTES, read_demos, read_splits
@@ -81,7 +81,7 @@ def serve(options: argparse.Namespace) -> None:
     _check_address(options.host, options.port)
     users = read_users(options.auth) if options.auth else None
     demos = read_demos(options.data)
-    where = check_place(options.reviews) if options.reviews else options.runs / STORE.name
+    where = check_store_location(options.reviews) if options.reviews else options.runs / STORE.name
     with serving_folder() as folder, open_store(where) as store:
         checkpoint = load_model(
             options.checkpoint,
@@ -104,9 +104,9 @@ def serve(options: argparse.Namespace) -> None:
         splits = read_splits(
             [options.data.with_name(f"{name}.json") for name in OFFERED], options.split, videos=options.videos
         )
-        problems = read_kept(splits, options.runs / OWN_SPLITS)
-        batches = Batches(
-            jobs=Jobs(encode=bench.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=bench.encoder),
+        problems = read_kept_splits(splits, options.runs / SPLITS_FOLDER)
+        batches = BatchContext(
+            jobs=JobQueue(encode=bench.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=bench.encoder),
             splits=splits,
             runs=options.runs.resolve(),
             work=Work(checkpoint=str(options.checkpoint), heads=options.heads),
@@ -114,12 +114,14 @@ def serve(options: argparse.Namespace) -> None:
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),
         )
-        desk = Desk(store=store, splits=_reviewed(splits, options.data), recent=bench.recent, is_blind=options.blind)
+        reviews = ReviewContext(
+            store=store, splits=_reviewed(splits, options.data), recent=bench.recent, is_blind=options.blind
+        )
         said = [f"StepScope: http://{options.host}:{options.port}", demos.notice, store.notice, *problems]
         print(*filter(None, said), sep="\n", flush=True)
         rules = HostRules.read(options.host, options.allowed_host)
         os.environ.update(NO_SUMMARY)
-        build_page(bench, batches, desk).queue(max_size=MOST_WAITING).launch(
+        build_page(bench, batches, reviews).queue(max_size=MOST_WAITING).launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)]},
             auth=users,
             server_name=options.host,

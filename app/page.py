@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app.batch import saved_runs as saved
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.tab import make_batch_tab
 from app.formatting import shorten_ids
 from app.player import handlers, reruns, streaming, uploads
@@ -17,10 +17,10 @@ from app.player.component import make_player
 from app.player.context import Bench
 from app.player.downloads import SAVE, export_run, make_download
 from app.player.inspection import inspect_run
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.views import Buttons, ClipView, RunView, Thresholds
 from app.review_tab.api import answer
-from app.review_tab.tab import make_desk_tab
+from app.review_tab.tab import make_review_tab
 from app.widgets import AT_ONCE, MODEL, MOVE, THRESHOLD, make_line
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
@@ -33,11 +33,11 @@ STALE = "() => { document.dispatchEvent(new CustomEvent('stepscope:stale')); }"
 """Lets the player compare the boxes of the task with the task of the run that it shows."""
 
 
-def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
+def build_page(bench: Bench, batches: BatchContext, reviews: ReviewContext) -> gr.Blocks:
     """Build the page around a model, the videos, the batch runs and the reviews; ``launch`` takes theme and style."""
 
     def review(asked: dict[str, Any], request: gr.Request) -> dict[str, Any]:
-        return answer(desk, asked, request=request)
+        return answer(reviews, asked, request=request)
 
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
         clip, live, accepted, checked = (gr.State(None) for _ in range(4))
@@ -75,7 +75,7 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
                         player = make_player(video_id="video", elem_id="player", streams=bench.streams, review=review)
                     scores = gr.HTML(elem_id="scores", padding=False)
             batch_tab = gr.Tab("Batch", id="batch")
-            desk_tab = gr.Tab("Reviews", id="reviews")
+            review_tab = gr.Tab("Reviews", id="reviews")
 
         clip_view = ClipView(
             clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
@@ -86,7 +86,7 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         everything = [*clip_view, *run_view, *buttons]
 
         def judge_against(live: Any, event: gr.EventData, request: gr.Request) -> Any:
-            return streaming.judge_against(bench, desk, live, event, request)
+            return streaming.judge_against(bench, reviews, live, event, request)
 
         player.against(judge_against, live, list(run_view), **AT_ONCE)
 
@@ -166,9 +166,9 @@ def build_page(bench: Bench, batches: Batches, desk: Desk) -> gr.Blocks:
         checked.change(partial(uploads.show_reference, bench), [live, clip, checked], everything, **ends)
         shared: dict[str, Any] = {"live": live, "player": [*everything, *thresholds], "ends": ends, "rooms": rooms}
         with batch_tab:
-            make_batch_tab(bench, batches, **shared, here=batch_tab, elsewhere=[player_tab, desk_tab])
-        with desk_tab:
-            make_desk_tab(bench, batches, desk, **shared, here=desk_tab)
+            make_batch_tab(bench, batches, **shared, here=batch_tab, elsewhere=[player_tab, review_tab])
+        with review_tab:
+            make_review_tab(bench, batches, reviews, **shared, here=review_tab)
         moves = [event for slider in thresholds for event in (slider.input, slider.release)]
         gr.on(moves, None, list(thresholds), None, js=MOVE, api_visibility="private")
         for box in (goal, steps, user_turns):

@@ -5,13 +5,13 @@ from typing import Any
 
 import gradio as gr
 
-from app.batch.context import OWN_SPLITS, Batches
+from app.batch.context import SPLITS_FOLDER, BatchContext
 from app.batch.own_splits import add_by_path, add_upload, describe_split
 from app.formatting import sentence
 from app.player.views import say
 
 
-def add_path(batches: Batches, path: str | None) -> tuple[Any, Any]:
+def add_path(batches: BatchContext, path: str | None) -> tuple[Any, Any]:
     """Add the split of a path: a sentence about it, and the list of splits."""
     try:
         if not batches.takes_paths:
@@ -23,21 +23,21 @@ def add_path(batches: Batches, path: str | None) -> tuple[Any, Any]:
         return say(sentence(error), is_problem=True), gr.skip()
 
 
-def add_file(batches: Batches, upload: str | None) -> tuple[Any, Any]:
+def add_file(batches: BatchContext, upload: str | None) -> tuple[Any, Any]:
     """Add an uploaded split: a sentence about it, and the list of splits."""
     if upload is None:
         return gr.skip(), gr.skip()
     try:
-        return _show(batches, add_upload(batches.splits, Path(upload), folder=batches.runs / OWN_SPLITS))
+        return _show(batches, add_upload(batches.splits, Path(upload), folder=batches.runs / SPLITS_FOLDER))
     except (ValueError, OSError) as error:
         return say(sentence(error), is_problem=True), gr.skip()
 
 
-def list_splits(batches: Batches) -> Any:
+def list_splits(batches: BatchContext) -> Any:
     """Return the list of splits as it is now; the one that is chosen stays."""
     return gr.Dropdown(choices=list(batches.splits))
 
 
-def _show(batches: Batches, name: str) -> tuple[Any, Any]:
+def _show(batches: BatchContext, name: str) -> tuple[Any, Any]:
     said, is_problem = describe_split(name, batches.splits[name])
     return say(said, is_problem=is_problem), gr.Dropdown(choices=list(batches.splits), value=name)

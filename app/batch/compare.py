@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 import numpy as np
 
-from app.batch.context import Batches
-from app.batch.results import figure, interval_words, rounded
+from app.batch.context import BatchContext
+from app.batch.results import format_interval, format_score, round_score
 from app.formatting import sentence
 from app.player.context import Bench
 from eval.data.samples import Sample
@@ -22,9 +22,9 @@ VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Turns wrong in both", "only
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
 FEW_VIDEOS: Final = 20
 """Bootstrap intervals of fewer are too narrow; see ``eval.metrics.definitions``."""
-CHOICES: Final = ["only A", "only B", "both", "neither"]
-CHANCE: Final = 0.05
-_UNKNOWN: Final = ("Bleu", "CIDEr", "METEOR", "live_")
+WRONG_IN: Final = ["only A", "only B", "both", "neither"]
+SIGNIFICANCE_LEVEL: Final = 0.05
+_NOT_COMPARED: Final = ("Bleu", "CIDEr", "METEOR", "live_")
 """Scores that a comparison does not have: those of texts are of a corpus, and outputs do not hold the others."""
 
 
@@ -44,26 +44,29 @@ def draw_differences(differences: Mapping[str, Difference], times_problem: str =
 
 
 def _difference_row(metric: Metric, found: Difference) -> str:
-    is_known = found.p_value < CHANCE
+    is_known = found.p_value < SIGNIFICANCE_LEVEL
     tag = "b" if is_known else "span"
-    change = "not compared" if math.isnan(found.difference) else _signed(found.difference, is_count=metric.is_count)
-    interval = interval_words([found.interval.low, found.interval.high], is_count=metric.is_count)
+    change = (
+        "not compared" if math.isnan(found.difference) else _format_change(found.difference, is_count=metric.is_count)
+    )
+    interval = format_interval([found.interval.low, found.interval.high], is_count=metric.is_count)
     p_value = "" if math.isnan(found.p_value) else f"{found.p_value:.3f}"
     return (
         f'<tr tabindex="0" data-hint="{escape(metric.hint)}"><td>{escape(metric.label)}</td>'
-        f"<td>{figure(found.a, is_count=metric.is_count)}</td><td>{figure(found.b, is_count=metric.is_count)}</td>"
+        f"<td>{format_score(found.a, is_count=metric.is_count)}</td>"
+        f"<td>{format_score(found.b, is_count=metric.is_count)}</td>"
         f"<td><{tag}>{change}</{tag}></td><td>{interval}</td><td>{p_value}</td>"
-        f"<td>{_better(metric.name, found) if is_known else ''}</td></tr>"
+        f"<td>{_direction_words(metric.name, found) if is_known else ''}</td></tr>"
     )
 
 
-def _signed(change: float, *, is_count: bool) -> str:
+def _format_change(change: float, *, is_count: bool) -> str:
     """Write a change with its sign; none where it rounds to nothing."""
-    words = figure(change, is_count=is_count)
+    words = format_score(change, is_count=is_count)
     return f"+{words}" if float(words.replace(",", "")) > 0 else words
 
 
-def _better(name: str, found: Difference) -> str:
+def _direction_words(name: str, found: Difference) -> str:
     if not has_direction(name):
         return ""
     of_a, of_b = losses(name, np.array([found.a, found.b]))
@@ -75,7 +78,7 @@ def metric_choices() -> list[tuple[str, str]]:
     return [
         (metric.label, metric.name)
         for metric in METRICS
-        if metric.scope != "split" and has_direction(metric.name) and not metric.name.startswith(_UNKNOWN)
+        if metric.scope != "split" and has_direction(metric.name) and not metric.name.startswith(_NOT_COMPARED)
     ]
 
 
@@ -92,7 +95,7 @@ def compared_videos(
     for video in videos:
         a, b = (of_run[name] for of_run in video.scores)
         of_a, of_b = losses(name, np.array([a, b]))
-        cells = [rounded(value) for value in (a, b, b - a)]
+        cells = [round_score(value) for value in (a, b, b - a)]
         wrong = [video.count(who) for who in ("both", "only A", "only B")]
         rows.append(
             (
@@ -108,7 +111,7 @@ def compared_videos(
 def compared_turns(
     videos: Sequence[ComparedVideo], samples: Mapping[str, Sample], who: str, names: Mapping[str, str]
 ) -> list[list[str | float]]:
-    """Return a row per reference turn that is wrong in ``who``, one of ``CHOICES``."""
+    """Return a row per reference turn that is wrong in ``who``, one of ``WRONG_IN``."""
     rows: list[list[str | float]] = []
     for video in videos:
         for compared in video.turns:
@@ -119,7 +122,7 @@ def compared_turns(
     return rows
 
 
-class Compared(NamedTuple):
+class ComparedRuns(NamedTuple):
     """The runs that the tables compare; a window may show another meanwhile."""
 
     a: str
@@ -138,7 +141,9 @@ class CompareView(NamedTuple):
     turns: Any
 
 
-def compare(bench: Bench, batches: Batches, name: str | None, other: str | None, who: str, metric: str) -> CompareView:
+def compare(
+    bench: Bench, batches: BatchContext, name: str | None, other: str | None, who: str, metric: str
+) -> CompareView:
     """Hold the run that is shown (A) against another (B)."""
     try:
         if not name or not other or name == other:
@@ -148,11 +153,11 @@ def compare(bench: Bench, batches: Batches, name: str | None, other: str | None,
         said, videos = sentence(error), compared_videos([], metric)
         return CompareView(compared=None, said=said, failures="", scores="", videos=videos, turns=[])
     left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
-    otherwise = _scored_otherwise(batches, name, other)
+    otherwise = _scoring_note(batches, name, other)
     said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left}{otherwise} A row opens both in the player."
     if len(found.videos) < FEW_VIDEOS:
         said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p, of a permutation test, holds."
-    compared = Compared(name, other, found.videos)
+    compared = ComparedRuns(name, other, found.videos)
     return CompareView(
         compared=compared,
         said=said,
@@ -165,7 +170,7 @@ def compare(bench: Bench, batches: Batches, name: str | None, other: str | None,
     )
 
 
-def _scored_otherwise(batches: Batches, name: str, other: str) -> str:
+def _scoring_note(batches: BatchContext, name: str, other: str) -> str:
     """Say that B was scored by other settings than A, by which both are compared; nothing when it was not."""
     a, b = (batches.scoring_of(batches.settings_of(run)) for run in (name, other))
     if a == b:
@@ -174,7 +179,7 @@ def _scored_otherwise(batches: Batches, name: str, other: str) -> str:
     return f" {other} was scored otherwise; here both are scored with {how}, as {name} was."
 
 
-def choose_turns(batches: Batches, compared: Compared | None, who: str) -> list[list[str | float]]:
+def choose_turns(batches: BatchContext, compared: ComparedRuns | None, who: str) -> list[list[str | float]]:
     """Return the rows of the turns that are wrong in ``who``, of what is compared already."""
     split = None if compared is None else batches.split_of(batches.settings_of(compared.a))
     if compared is None or split is None:
@@ -183,14 +188,14 @@ def choose_turns(batches: Batches, compared: Compared | None, who: str) -> list[
     return compared_turns(compared.videos, samples, who, batches.video_names(compared.a))
 
 
-def sort_videos(batches: Batches, compared: Compared | None, metric: str) -> dict[str, Any]:
+def sort_videos(batches: BatchContext, compared: ComparedRuns | None, metric: str) -> dict[str, Any]:
     """Return the rows of the videos by another score, of what is compared already."""
     if compared is None:
         return compared_videos((), metric)
     return compared_videos(compared.videos, metric, batches.video_names(compared.a))
 
 
-def others(batches: Batches, name: str | None, other: str | None) -> Any:
+def list_other_runs(batches: BatchContext, name: str | None, other: str | None) -> Any:
     """Offer the runs that the one that is shown can be held against."""
-    names = [run for run in batches.names() if run != name]
+    names = [run for run in batches.run_names() if run != name]
     return gr.Dropdown(choices=names, value=other if other in names else None)

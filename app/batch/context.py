@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.batch.job_queue import Jobs
+from app.batch.job_queue import JobQueue
 from app.formatting import shorten_ids
 from engine.io import plain
 from engine.records import FrameOutput
@@ -18,16 +18,16 @@ from eval.reports.scoring import ScoreSettings, read_scoring
 from eval.runs.folder import RunFolder
 from eval.runs.worker import Work
 
-FEATURES = ".features"
-SWEEPS = ".sweeps"
-OWN_SPLITS = ".splits"
+FEATURES_FOLDER = ".features"
+SWEEPS_FOLDER = ".sweeps"
+SPLITS_FOLDER = ".splits"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batches:
+class BatchContext:
     """What all windows share of the batch tab; only jobs and splits change."""
 
-    jobs: Jobs
+    jobs: JobQueue
     """The line of runs."""
     splits: MutableMapping[str, Split]
     """Splits that can be run, by name; windows add others."""
@@ -43,7 +43,7 @@ class Batches:
     marks: Callable[[], Mapping[str, frozenset[str]]] = dict
     """Returns the verdicts and tags of reviewers, by video, as far as they may be seen here."""
 
-    def names(self) -> list[str]:
+    def run_names(self) -> list[str]:
         """Return the names of the runs, the newest first; this server's own, which may have no folder, at the top.
 
         A folder whose name UTF-8 cannot hold is left out: no browser could name it.
@@ -60,7 +60,7 @@ class Batches:
 
     def compare(self, name: str, other: str, *, encode: Encode) -> Comparison:
         """Compare two runs of one split, both scored as the first is. Raises ``ValueError`` where they cannot be."""
-        if not {name, other} <= set(self.names()):
+        if not {name, other} <= set(self.run_names()):
             raise ValueError("there is no such run; choose one from the list")
         of = [self.split_of(self.settings_of(run)) for run in (name, other)]
         if of[0] is None or of[0] is not of[1]:
@@ -80,7 +80,7 @@ class Batches:
         """Return the id of a video of a run that tables call so."""
         return next((video_id for video_id, short in self.video_names(name).items() if short == called), called)
 
-    def judge_of(self, name: str | None) -> Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]:
+    def make_judge(self, name: str | None) -> Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]:
         """Return what judges the outputs of a run, by the settings that it was scored with."""
         scoring = self.scoring_of(self.settings_of(name))
         return partial(judge_video, encode=self.jobs.encode, dataset=scoring.dataset, zero_cost=scoring.zero_cost)
@@ -91,6 +91,6 @@ class Batches:
 
     def settings_of(self, name: str | None) -> Mapping[str, Any]:
         """Return what ``run.json`` of a run says; nothing for an unknown one."""
-        if name is None or name not in self.names():
+        if name is None or name not in self.run_names():
             return {}
         return RunFolder(self.runs / name).settings() or {}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.formatting import sentence
 from app.player.downloads import file_name
 from app.transcode import find_table
@@ -27,7 +27,7 @@ TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "tr
 """What the batch tab exports of a run."""
 
 
-def has_table(batches: Batches, name: str | None, table: str) -> bool:
+def has_table(batches: BatchContext, name: str | None, table: str) -> bool:
     """Return whether a file of ``TABLES`` can be downloaded of a run."""
     if name is None:
         return False
@@ -35,7 +35,7 @@ def has_table(batches: Batches, name: str | None, table: str) -> bool:
     return find_table(batches.runs / name / source, private=batches.private) is not None
 
 
-def draw_provenance(batches: Batches, name: str | None) -> str:
+def draw_provenance(batches: BatchContext, name: str | None) -> str:
     """Return where a run comes from as markup: a line that opens into a table; nothing for a run without a folder."""
     if not has_table(batches, name, "provenance.json"):
         return ""
@@ -47,11 +47,11 @@ def draw_provenance(batches: Batches, name: str | None) -> str:
     return plain(f'<details class="origin"><summary>{escape(source.summary)}</summary><table>{rows}</table></details>')
 
 
-def download(batches: Batches, name: str | None, table: str) -> Generator[Any]:
+def download(batches: BatchContext, name: str | None, table: str) -> Generator[Any]:
     """Write a file of a run; None with a warning when it cannot be written."""
     with TemporaryDirectory(prefix="stepscope-export-") as folder:
         try:
-            if name not in batches.names() or not has_table(batches, name, table):
+            if name not in batches.run_names() or not has_table(batches, name, table):
                 raise ValueError(f"{name} has no {table}; wait for the end of the run, or start it again")
             yield str(write_table(Path(folder), batches, str(name), table))
         except (EngineError, ValueError, OSError) as error:
@@ -59,7 +59,7 @@ def download(batches: Batches, name: str | None, table: str) -> Generator[Any]:
             yield None
 
 
-def write_table(folder: Path, batches: Batches, name: str, table: str) -> Path:
+def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> Path:
     """Write one of ``TABLES`` of a run into a folder and return its path. Raises ``ValueError`` where it cannot be."""
     path, run = folder / file_name(name, table), RunFolder(batches.runs / name)
     source = _provenance(batches, name)
@@ -74,9 +74,9 @@ def write_table(folder: Path, batches: Batches, name: str, table: str) -> Path:
     elif found is None:
         raise ValueError(f"there is no download {table!r}; choose one of {', '.join(TABLES)}")
     elif table == "videos.csv":
-        write_rows(path, _explained(_read_rows(found), source))
+        write_rows(path, _with_provenance(_read_rows(found), source))
     elif table == "columns.csv":
-        write_rows(path, _defined(_read_rows(found)))
+        write_rows(path, _with_definitions(_read_rows(found)))
     else:
         content = load_json(found.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
@@ -85,7 +85,7 @@ def write_table(folder: Path, batches: Batches, name: str, table: str) -> Path:
     return path
 
 
-def _provenance(batches: Batches, name: str) -> Provenance:
+def _provenance(batches: BatchContext, name: str) -> Provenance:
     return read_provenance(RunFolder(batches.runs / name))
 
 
@@ -100,7 +100,7 @@ def _read_rows(path: Path) -> Iterator[list[str]]:
             yield row
 
 
-def _explained(rows: Iterator[list[str]], source: Provenance) -> Iterator[list[str]]:
+def _with_provenance(rows: Iterator[list[str]], source: Provenance) -> Iterator[list[str]]:
     """Yield rows with the columns of the provenance behind their own."""
     columns = source.columns()
     cells = [to_cell(value) for value in columns.values()]
@@ -108,7 +108,7 @@ def _explained(rows: Iterator[list[str]], source: Provenance) -> Iterator[list[s
     yield from ([*row, *cells] for row in rows)
 
 
-def _defined(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+def _with_definitions(rows: Iterator[list[str]]) -> Iterator[list[str]]:
     """Yield the definitions of columns, with those of the provenance behind them."""
     header = next(rows, [])
     yield header

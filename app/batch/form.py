@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import FEATURES, Batches
+from app.batch.context import FEATURES_FOLDER, BatchContext
 from app.formatting import sentence
 from app.player.views import say
 from engine.config import read_threshold
@@ -41,7 +41,7 @@ class FilledForm(NamedTuple):
 UNFILLED = FilledForm(*(gr.skip() for _ in FilledForm._fields))
 
 
-def make_work(batches: Batches, checkpoint: str | None, speak: Any, update: Any, *, live: bool) -> Work:
+def make_work(batches: BatchContext, checkpoint: str | None, speak: Any, update: Any, *, live: bool) -> Work:
     """Return what is done with every video by the entries of the form. Raises ``ValueError`` for a wrong entry."""
     work = replace(
         batches.work,
@@ -51,7 +51,7 @@ def make_work(batches: Batches, checkpoint: str | None, speak: Any, update: Any,
             update_threshold=read_threshold(update, "update"),
         ),
         live=live,
-        features=batches.runs / FEATURES,
+        features=batches.runs / FEATURES_FOLDER,
     )
     checkpoint = (checkpoint or "").strip()
     if checkpoint in ("", work.checkpoint):
@@ -61,7 +61,7 @@ def make_work(batches: Batches, checkpoint: str | None, speak: Any, update: Any,
     return replace(work, checkpoint=checkpoint, heads=None)
 
 
-def use_settings(batches: Batches, name: str | None, devices: str) -> FilledForm:
+def use_settings(batches: BatchContext, name: str | None, devices: str) -> FilledForm:
     """Fill the form with the settings of a run; a sentence says what a new run would have otherwise.
 
     The name stays as it is, and so do ``devices`` unless others of the list are those of the run.
@@ -75,7 +75,7 @@ def use_settings(batches: Batches, name: str | None, devices: str) -> FilledForm
         return UNFILLED._replace(status=say(sentence(error), is_problem=True))
 
 
-def _fill(batches: Batches, name: str, settings: Mapping[str, Any], devices: str) -> FilledForm:
+def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices: str) -> FilledForm:
     source, split = Provenance.of_settings(name, settings), batches.split_of(settings)
     speak, update = (source.threshold(head) for head in ("speak", "update"))
     if not source.checkpoint or speak is None or update is None:
@@ -83,7 +83,7 @@ def _fill(batches: Batches, name: str, settings: Mapping[str, Any], devices: str
     checkpoint = source.checkpoint if batches.takes_paths else batches.work.checkpoint
     live, devices = settings.get("live") is True, _find_devices(settings.get("devices"), devices)
     work = make_work(batches, checkpoint, speak, update, live=live)
-    differences = _tell(split, work, settings, devices)
+    differences = _describe_differences(split, work, settings, devices)
     return FilledForm(
         status=say(f"The form has the settings of {name}{differences}.", is_problem=bool(differences)),
         split=next((called for called, known in batches.splits.items() if known is split), gr.skip()),
@@ -95,7 +95,7 @@ def _fill(batches: Batches, name: str, settings: Mapping[str, Any], devices: str
     )
 
 
-def _tell(split: Split | None, work: Work, settings: Mapping[str, Any], devices: str) -> str:
+def _describe_differences(split: Split | None, work: Work, settings: Mapping[str, Any], devices: str) -> str:
     """Say in what a new run by the form would differ from one of these settings; nothing where it would not."""
     if split is None:
         called = Path(str(settings.get("split", ""))).name or "unknown"

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.batch import charts
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.downloads import TABLES, draw_provenance, has_table
 from app.batch.form import DEVICES, make_work
 from app.batch.job_queue import Job
-from app.batch.results import Choice, Results, draw_corpus, read_results, video_table
-from app.batch.status import draw_job, tell_status
+from app.batch.results import Results, VideoFilter, draw_corpus, read_results, video_table
+from app.batch.status import describe_status, draw_job
 from app.formatting import sentence
 from app.player.views import Page, say
 from engine.errors import EngineError
@@ -24,23 +24,23 @@ from eval.runs.batch import describe, find_places
 from eval.runs.folder import FolderRefusedError, check_run, other_settings
 from eval.runs.ray_pool import is_cluster
 
-NAME_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-LONGEST_NAME = 80
+NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+MAX_NAME_CHARS = 80
 
 
-class Seen(NamedTuple):
+class ShownRun(NamedTuple):
     """What a window has been shown last, so that nothing is sent twice."""
 
     name: str | None = None
     state: str = ""
     num_rows: int = 0
-    order: str | Choice = ""
+    order: str | VideoFilter = ""
 
 
 class BatchView(NamedTuple):
     """The outputs of the tab, in the order in which ``app.batch.tab`` wires them."""
 
-    seen: Any
+    shown: Any
     status: Any
     progress: Any
     runs: Any
@@ -63,13 +63,13 @@ class BatchView(NamedTuple):
     origin: Any
 
 
-SAY_AGAIN_S = 5.0
+REPEAT_STATUS_S = 5.0
 """How long the end of a run is said again: the page may draw an answer after it that was asked for before."""
-SAME = BatchView(*(gr.skip() for _ in BatchView._fields))
+UNCHANGED = BatchView(*(gr.skip() for _ in BatchView._fields))
 
 
 def start(
-    batches: Batches,
+    batches: BatchContext,
     split: str | None,
     checkpoint: str | None,
     speak: Any,
@@ -77,19 +77,19 @@ def start(
     devices: str,
     live: bool,
     name: str | None,
-    order: str | Choice,
+    order: str | VideoFilter,
 ) -> BatchView:
     """Put a run into the line, or go on with the one of the same settings that is there; show it."""
     try:
         job = _make_job(batches, split, checkpoint, speak, update, devices, live, (name or "").strip())
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
-        return SAME._replace(status=say(sentence(error), is_problem=True))
+        return UNCHANGED._replace(status=say(sentence(error), is_problem=True))
     return show(batches, job.name, order)
 
 
 def _make_job(
-    batches: Batches,
+    batches: BatchContext,
     split: str | None,
     checkpoint: str | None,
     speak: Any,
@@ -104,16 +104,16 @@ def _make_job(
     work = make_work(batches, checkpoint, speak, update, live=live)
     if devices not in DEVICES and not batches.takes_paths:
         raise ValueError(f"choose devices from the list: {', '.join(DEVICES)}")
-    same = next((job.name for job in batches.jobs.under_way() if (job.split, job.work) == (chosen, work)), None)
+    same = next((job.name for job in batches.jobs.active_jobs() if (job.split, job.work) == (chosen, work)), None)
     settings = None if is_cluster(devices) else describe(chosen, work, find_places(devices))
     if same is None and settings is not None:  # a cluster's nodes are not asked while one waits for an answer
         same = _find_same(batches, settings)
     if not name:
-        known = "".join(sign if sign in NAME_SIGNS else "_" for sign in str(split)).lstrip(".")[:40]
+        known = "".join(sign if sign in NAME_CHARACTERS else "_" for sign in str(split)).lstrip(".")[:40]
         name = same or f"{known}-{time.strftime('%Y%m%d-%H%M%S')}"
-    if not set(name) <= NAME_SIGNS or name.startswith(".") or len(name) > LONGEST_NAME:
+    if not set(name) <= NAME_CHARACTERS or name.startswith(".") or len(name) > MAX_NAME_CHARS:
         raise ValueError(
-            f"a run's name has letters, digits, '.', '_' and '-' only, at most {LONGEST_NAME}; got {name[:100]!r}"
+            f"a run's name has letters, digits, '.', '_' and '-' only, at most {MAX_NAME_CHARS}; got {name[:100]!r}"
         )
     folder = batches.runs / name
     if settings is not None:
@@ -130,9 +130,9 @@ def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
         raise ValueError(str(error).replace(str(folder), folder.name)) from error
 
 
-def _find_same(batches: Batches, settings: Mapping[str, Any]) -> str | None:
+def _find_same(batches: BatchContext, settings: Mapping[str, Any]) -> str | None:
     """Return the run whose outputs follow from the same settings, if there is one."""
-    for name in batches.names():
+    for name in batches.run_names():
         try:
             found = batches.settings_of(name)
         except ValueError:
@@ -142,20 +142,20 @@ def _find_same(batches: Batches, settings: Mapping[str, Any]) -> str | None:
     return None
 
 
-def cancel(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
+def cancel(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
     """End the run that is shown; what is finished stays."""
     if name is not None:
         batches.jobs.cancel(name)
     return show(batches, name, order)
 
 
-def show(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
+def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
     """Show a run: everything that is known of it now."""
-    names = batches.names()
+    names = batches.run_names()
     runs = gr.Dropdown(choices=names, value=name if name in names else None)
     if name not in names:
         return _view(Results(), order, {})._replace(
-            seen=Seen(order=order),
+            shown=ShownRun(order=order),
             status=say("Choose a split and press Start, or choose a run." if names else "Choose a split, press Start."),
             progress="",
             runs=runs,
@@ -165,9 +165,9 @@ def show(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
     last = batches.jobs.find(name)
     job = None if last is not None and last.state == "refused" else last  # the run that is there is as it was
     results = _results(batches, name, job)
-    words, is_problem = tell_status(batches, name, job, results)
+    words, is_problem = describe_status(batches, name, job, results)
     return _view(results, order, batches.video_names(name))._replace(
-        seen=_seen(name, last, order),
+        shown=_shown_run(name, last, order),
         status=say(words, is_problem=is_problem),
         progress="" if job is None else draw_job(job),
         runs=runs,
@@ -176,43 +176,43 @@ def show(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
     )
 
 
-def tick(batches: Batches, seen: Seen, name: str | None, order: str | Choice) -> BatchView:
+def tick(batches: BatchContext, shown: ShownRun, name: str | None, order: str | VideoFilter) -> BatchView:
     """Show what has changed since the window was told last, or all when it was told of another run.
 
     Which run is chosen stays: an answer that a click has overtaken would take the window back, and is put right by the
     next one.
     """
     job = batches.jobs.find(name) if name is not None else None
-    now = _seen(name, job, order)
-    if name is None or (now == seen and (job is None or job.is_over)):
-        is_new = job is not None and job.state != "refused" and time.monotonic() < job.ended_s + SAY_AGAIN_S
-        return SAME._replace(**_moving(batches, job)) if job is not None and is_new else SAME
-    is_much = abs(now.num_rows - seen.num_rows) >= max(1, seen.num_rows // 50)
-    if job is not None and now._replace(num_rows=seen.num_rows) == seen and not is_much:
-        return SAME._replace(seen=seen, **_moving(batches, job))  # which a click may overtake as well
-    view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.names()))
-    if job is not None and job.state == "refused" and seen.name == name and seen.state in ("waiting", "running"):
+    now = _shown_run(name, job, order)
+    if name is None or (now == shown and (job is None or job.is_over)):
+        is_new = job is not None and job.state != "refused" and time.monotonic() < job.ended_s + REPEAT_STATUS_S
+        return UNCHANGED._replace(**_live_outputs(batches, job)) if job is not None and is_new else UNCHANGED
+    is_much = abs(now.num_rows - shown.num_rows) >= max(1, shown.num_rows // 50)
+    if job is not None and now._replace(num_rows=shown.num_rows) == shown and not is_much:
+        return UNCHANGED._replace(shown=shown, **_live_outputs(batches, job))  # which a click may overtake as well
+    view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.run_names()))
+    if job is not None and job.state == "refused" and shown.name == name and shown.state in ("waiting", "running"):
         return view._replace(status=say(sentence(job.problem), is_problem=True))  # to those who saw it begin
     return view
 
 
-def _downloads(batches: Batches, name: str | None) -> dict[str, Any]:
+def _downloads(batches: BatchContext, name: str | None) -> dict[str, Any]:
     """Return the buttons of what can be taken from a run now, its files and settings, and where the run comes from."""
     use = gr.Button(interactive=has_table(batches, name, "provenance.json"))
     buttons = {table.replace(".", "_"): gr.Button(interactive=has_table(batches, name, table)) for table in TABLES}
     return {**buttons, "use": use, "origin": draw_provenance(batches, name)}
 
 
-def _moving(batches: Batches, job: Job) -> dict[str, Any]:
-    words, is_problem = tell_status(batches, job.name, job, Results())
+def _live_outputs(batches: BatchContext, job: Job) -> dict[str, Any]:
+    words, is_problem = describe_status(batches, job.name, job, Results())
     return {"status": say(words, is_problem=is_problem), "progress": draw_job(job)}
 
 
-def _seen(name: str | None, job: Job | None, order: str | Choice) -> Seen:
-    return Seen(name=name, state=job.state if job else "", num_rows=len(job.rows) if job else 0, order=order)
+def _shown_run(name: str | None, job: Job | None, order: str | VideoFilter) -> ShownRun:
+    return ShownRun(name=name, state=job.state if job else "", num_rows=len(job.rows) if job else 0, order=order)
 
 
-def _results(batches: Batches, name: str, job: Job | None) -> Results:
+def _results(batches: BatchContext, name: str, job: Job | None) -> Results:
     if job is None or job.is_over:
         results = read_results(batches.runs / name)
         if results.rows or job is None:
@@ -220,9 +220,9 @@ def _results(batches: Batches, name: str, job: Job | None) -> Results:
     return Results(rows=list(job.rows.values()))
 
 
-def _view(results: Results, order: str | Choice, names: Mapping[str, str]) -> BatchView:
+def _view(results: Results, order: str | VideoFilter, names: Mapping[str, str]) -> BatchView:
     data = results.charts
-    return SAME._replace(
+    return UNCHANGED._replace(
         videos=video_table(results.rows, order, names),
         corpus=draw_corpus(results.metrics),
         precision_recall=charts.precision_recall(data),
@@ -234,9 +234,9 @@ def _view(results: Results, order: str | Choice, names: Mapping[str, str]) -> Ba
     )
 
 
-def enter(batches: Batches, name: str | None, order: str | Choice) -> Page:
+def enter(batches: BatchContext, name: str | None, order: str | VideoFilter) -> Page:
     """Come to the tab: show the run under way, or the newest; ask again and again while the tab is open."""
-    names = batches.names()
+    names = batches.run_names()
     return (*show(batches, name or (names[0] if names else None), order), gr.Timer(active=True))
 
 

@@ -26,7 +26,7 @@ from eval.runs.folder import FolderRefusedError, RunFolder
 from eval.runs.progress import Progress
 from eval.runs.worker import Work
 
-State = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
+JobState = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
 Row = dict[str, str | float]
 
 
@@ -44,7 +44,7 @@ class Job:
     """See ``eval.runs.batch.find_places``."""
     scoring: ScoreSettings
     """How it is scored."""
-    state: State = "waiting"
+    state: JobState = "waiting"
     """How far it is; the last four are ends. One that is ``refused`` has changed nothing in its folder."""
     progress: Progress | None = None
     """Its frames; None before the first process is there."""
@@ -52,8 +52,8 @@ class Job:
     """Scores of the finished videos by video, without those of texts, which need all of them."""
     problem: str = ""
     """Why it failed, or what is missing; empty when all is well."""
-    is_wanted: bool = True
-    """Whether it shall go on."""
+    cancelled: bool = False
+    """Whether ``JobQueue.cancel`` was called; the job ends after its current video."""
     ended_s: float = math.inf
     """When nothing more came, by ``time.monotonic``; infinity before."""
 
@@ -73,7 +73,7 @@ class Job:
         return sum(sample.num_frames for sample in self.split.samples)
 
 
-class Jobs:
+class JobQueue:
     """The line of jobs, and the thread that runs them.
 
     Args:
@@ -120,7 +120,7 @@ class Jobs:
             job = self.find(name)
             if job is None or job.is_over:
                 return
-            job.is_wanted = False
+            job.cancelled = True
             if job.state == "waiting":
                 job.state = "cancelled"
                 job.ended_s = time.monotonic()
@@ -133,13 +133,13 @@ class Jobs:
         """Return the jobs in the order in which they came, those that are over among them."""
         return list(self._jobs)
 
-    def under_way(self) -> list[Job]:
+    def active_jobs(self) -> list[Job]:
         """Return the jobs that are not over, in the order of the line."""
         return [job for job in self._jobs if not job.is_over]
 
     def wait_s(self, job: Job) -> float | None:
         """Return the seconds until a waiting job's turn, at the present rate; None while there is no rate."""
-        line = self.under_way()
+        line = self.active_jobs()
         ahead = line[: line.index(job)] if job in line else []
         running = next((other.progress for other in ahead if other.progress is not None), None)
         if running is None or running.remaining_s is None:
@@ -179,7 +179,7 @@ class Jobs:
                     job.progress = event
                 else:
                     self._score(job, event, samples[event.record.video_id])
-                if not job.is_wanted:
+                if job.cancelled:
                     job.state = "cancelled"
                     return
         job.state = "scoring"

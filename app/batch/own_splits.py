@@ -60,7 +60,7 @@ def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path
     return upload.stem
 
 
-def read_kept(splits: MutableMapping[str, Split], folder: Path) -> list[str]:
+def read_kept_splits(splits: MutableMapping[str, Split], folder: Path) -> list[str]:
     """Add the uploaded splits that a folder keeps; return a sentence for each that cannot be read."""
     problems = []
     for path in sorted(folder.glob("*.json")):

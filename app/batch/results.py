@@ -26,9 +26,9 @@ VIDEO_COLUMNS: Final = (
 """Scores of the table of videos."""
 HEADERS: Final = ["Video", *(find_metric(name).label for name in VIDEO_COLUMNS), "Remark"]
 
-TAUGHT: Final = "Teacher-forced"
+TEACHER_FORCED: Final = "Teacher-forced"
 """The group of scores of the second pass."""
-NOT_TAUGHT: Final = "not measured: tick “Teacher-forced pass” and start the run again, under another name"
+NOT_MEASURED: Final = "not measured: tick “Teacher-forced pass” and start the run again, under another name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +64,12 @@ def _failed(row: Row) -> bool:
     return bool(row["error"])
 
 
-def _least(name: str) -> Callable[[Row], float]:
+def _ascending(name: str) -> Callable[[Row], float]:
     """Sort by a score, the least first and what has none last."""
     return lambda row: _last_if_undefined(float(row.get(name, math.nan)))
 
 
-def _most(name: str) -> Callable[[Row], float]:
+def _descending(name: str) -> Callable[[Row], float]:
     return lambda row: _last_if_undefined(-float(row.get(name, math.nan)))
 
 
@@ -79,16 +79,16 @@ def _last_if_undefined(value: float) -> float:
 
 ORDERS: Final[dict[str, Callable[[Row], float] | None]] = {
     "as in the split": None,
-    "worst responses": _least("F1"),
-    "worst updates": _least("dst_f1"),
-    "most redundant": _most("redundant_rate"),
-    "most missed": _most("missing_rate"),
-    "most failures": _most("num_failures"),
+    "worst responses": _ascending("F1"),
+    "worst updates": _ascending("dst_f1"),
+    "most redundant": _descending("redundant_rate"),
+    "most missed": _descending("missing_rate"),
+    "most failures": _descending("num_failures"),
     "only failed": None,
 }
 
 
-class Choice(NamedTuple):
+class VideoFilter(NamedTuple):
     """Which videos the table shows."""
 
     order: str
@@ -98,7 +98,7 @@ class Choice(NamedTuple):
 
 
 def video_table(
-    rows: Sequence[Row], choice: str | Choice, names: Mapping[str, str] | None = None
+    rows: Sequence[Row], choice: str | VideoFilter, names: Mapping[str, str] | None = None
 ) -> list[list[str | float | None]]:
     """Return the cells of the table of videos; ``choice`` is an order of ``ORDERS``, or says which videos too.
 
@@ -113,14 +113,14 @@ def video_table(
     return [
         [
             (names or {}).get(str(row["video_id"]), str(row["video_id"])),
-            *(None if _failed(row) else rounded(float(row.get(name, math.nan))) for name in VIDEO_COLUMNS),
+            *(None if _failed(row) else round_score(float(row.get(name, math.nan))) for name in VIDEO_COLUMNS),
             f"failed: {row['error']}" if _failed(row) else str(row.get("remark", "")),
         ]
         for row in chosen
     ]
 
 
-def rounded(value: float) -> float | None:
+def round_score(value: float) -> float | None:
     """Return a score as a cell; none where it is undefined."""
     return None if math.isnan(value) else round(value, 3)
 
@@ -135,8 +135,8 @@ def draw_corpus(metrics: Mapping[str, Any]) -> str:
         shown = [metric for metric in group.metrics if metric.name in scores and not metric.is_detail]
         if shown:
             rows.append(f'<tr><th colspan="3" scope="rowgroup">{escape(group.name)}</th></tr>')
-            if group.name == TAUGHT and all(scores[metric.name] is None for metric in shown):
-                rows.append(f'<tr><td colspan="3">{NOT_TAUGHT}</td></tr>')
+            if group.name == TEACHER_FORCED and all(scores[metric.name] is None for metric in shown):
+                rows.append(f'<tr><td colspan="3">{NOT_MEASURED}</td></tr>')
                 continue
             rows += [_corpus_row(metric, scores[metric.name], intervals.get(metric.name)) for metric in shown]
     return f'<table class="corpus">{"".join(rows)}</table>'
@@ -145,18 +145,18 @@ def draw_corpus(metrics: Mapping[str, Any]) -> str:
 def _corpus_row(metric: Metric, score: Any, interval: Any) -> str:
     hint = escape(metric.hint)
     return (
-        f'<tr tabindex="0" data-hint="{hint}"><td>{_named(metric)}</td>'
-        f"<td><b>{figure(score, is_count=metric.is_count)}</b></td><td>{interval_words(interval)}</td></tr>"
+        f'<tr tabindex="0" data-hint="{hint}"><td>{_label_and_name(metric)}</td>'
+        f"<td><b>{format_score(score, is_count=metric.is_count)}</b></td><td>{format_interval(interval)}</td></tr>"
     )
 
 
-def _named(metric: Metric) -> str:
+def _label_and_name(metric: Metric) -> str:
     """Return the label of a score, with its name in the files where that is another."""
     name = f" <code>{escape(metric.name)}</code>" if metric.name != metric.label else ""
     return f"{escape(metric.label)}{name}"
 
 
-def figure(value: Any, *, is_count: bool = False) -> str:
+def format_score(value: Any, *, is_count: bool = False) -> str:
     """Write a score; an undefined one is said to be so."""
     if not isinstance(value, int | float) or math.isnan(value):
         return "undefined"
@@ -164,9 +164,9 @@ def figure(value: Any, *, is_count: bool = False) -> str:
     return f"{round(value, places) or 0.0:,.{places}f}"  # never minus nothing
 
 
-def interval_words(interval: Any, *, is_count: bool = False) -> str:
+def format_interval(interval: Any, *, is_count: bool = False) -> str:
     """Write an interval, read from JSON or not; nothing where there is none."""
     bounds = list(interval.values()) if isinstance(interval, Mapping) else list(interval or [])
     if len(bounds) != 2 or any(bound is None or math.isnan(bound) for bound in bounds):
         return ""
-    return " to ".join(figure(bound, is_count=is_count) for bound in bounds)
+    return " to ".join(format_score(bound, is_count=is_count) for bound in bounds)

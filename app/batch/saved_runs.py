@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import gradio as gr
 
-from app.batch.compare import Compared
-from app.batch.context import Batches
+from app.batch.compare import ComparedRuns
+from app.batch.context import BatchContext
 from app.formatting import clock, sentence
 from app.player.context import Bench
 from app.player.handlers import open_instead
@@ -26,7 +26,9 @@ from eval.runs.folder import RunFolder, why_missing
 from eval.runs.worker import task_of
 
 
-def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str | None, event: gr.SelectData) -> Page:
+def open_video(
+    bench: Bench, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.SelectData
+) -> Page:
     """Show a video of a run in the player at its worst moment.
 
     Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and which tab is open.
@@ -36,7 +38,7 @@ def open_video(bench: Bench, batches: Batches, live: LiveRun | None, name: str |
 
 
 def open_both(
-    bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+    bench: Bench, batches: BatchContext, live: LiveRun | None, compared: ComparedRuns | None, event: gr.SelectData
 ) -> Page:
     """Show a video in two runs at its worst moment, the one with more failures above; returns as ``open_video``."""
     if compared is None:
@@ -48,7 +50,7 @@ def open_both(
 
 
 def open_turn(
-    bench: Bench, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+    bench: Bench, batches: BatchContext, live: LiveRun | None, compared: ComparedRuns | None, event: gr.SelectData
 ) -> Page:
     """Show a turn in two runs, B above if the turn is wrong only there; returns what ``open_video`` does."""
     if compared is None:
@@ -59,7 +61,7 @@ def open_turn(
     return open_moment(bench, batches, live, video_id, names=names, open_at=float(time_s))
 
 
-def _order(batches: Batches, compared: Compared, *, is_b_first: bool) -> tuple[str, str]:
+def _order(batches: BatchContext, compared: ComparedRuns, *, is_b_first: bool) -> tuple[str, str]:
     """Return both runs, the one to be shown above first; A if they are scored differently, for it judges both."""
     a, b = (batches.scoring_of(batches.settings_of(name)) for name in compared[:2])
     return (compared.b, compared.a) if is_b_first and a == b else (compared.a, compared.b)
@@ -67,7 +69,7 @@ def _order(batches: Batches, compared: Compared, *, is_b_first: bool) -> tuple[s
 
 def open_moment(
     bench: Bench,
-    batches: Batches,
+    batches: BatchContext,
     live: LiveRun | None,
     video_id: str,
     *,
@@ -90,14 +92,14 @@ def open_moment(
     where = "" if open_at == "worst" else f", at {clock(open_at, digits=1)}. Press N for the next failure"
     status = (
         f"{saved.clip.name} in the run {saved.name}, {clock(saved.clip.duration_s)}{where}{below}."
-        f"{_judged_words(batches, saved)}"
+        f"{_scoring_words(batches, saved)}"
     )
     now = LiveRun.over(saved, other=rest[0] if rest else None)
     run_view = show_run(saved, status, encode=bench.encode, open_at=open_at, open_event=open_event, other=now.other)
     return _show(live, saved, video, run_view, now=now)
 
 
-def _judged_words(batches: Batches, run: Run) -> str:
+def _scoring_words(batches: BatchContext, run: Run) -> str:
     """Say how a run is judged where that is not as a run of the page, and where it cannot be as the run was scored."""
     scored, here = batches.settings_of(run.name).get("text_encoder"), batches.jobs.scoring.text_encoder
     encoder = (
@@ -110,7 +112,7 @@ def _judged_words(batches: Batches, run: Run) -> str:
 
 
 def open_linked(
-    bench: Bench, batches: Batches, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+    bench: Bench, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
 ) -> Page:
     """Show a moment of a saved run, or of two, that an address names; returns what ``open_video`` does."""
     names = [link[key] for key in ("saved", "other") if link.get(key)]
@@ -156,9 +158,9 @@ def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now
     return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
 
 
-def read_saved(bench: Bench, batches: Batches, name: str, video_id: str) -> Run:
+def read_saved(bench: Bench, batches: BatchContext, name: str, video_id: str) -> Run:
     """Read one video of a run folder. Raises ``ValueError`` saying why it cannot be shown."""
-    if name not in batches.names():
+    if name not in batches.run_names():
         raise ValueError(f"there is no run {name!r}; choose one from the list")
     folder = RunFolder(batches.runs / name)
     settings = folder.settings() or {}

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.job_queue import Job
 from app.batch.results import Results
 from app.formatting import clock, sentence
@@ -14,7 +14,7 @@ def draw_job(job: Job) -> str:
     return draw_progress(job.progress) if job.progress is not None and not job.is_over else ""
 
 
-def tell_status(batches: Batches, name: str, job: Job | None, results: Results) -> tuple[str, bool]:
+def describe_status(batches: BatchContext, name: str, job: Job | None, results: Results) -> tuple[str, bool]:
     """Return a sentence about a run, and whether it tells of a problem."""
     if job is None:
         if results.problems:
@@ -29,7 +29,7 @@ def tell_status(batches: Batches, name: str, job: Job | None, results: Results) 
     failures = f", {failed} of them failed" if failed else ""
     match job.state:
         case "waiting":
-            place = batches.jobs.under_way().index(job) if job in batches.jobs.under_way() else 0
+            place = batches.jobs.active_jobs().index(job) if job in batches.jobs.active_jobs() else 0
             wait_s = batches.jobs.wait_s(job)
             eta = f", about {clock(wait_s)} until its turn" if wait_s else ""
             return f"{name} waits: {place} before it{eta}." if place else f"{name} begins.", False

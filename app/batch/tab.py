@@ -11,13 +11,13 @@ from app.batch import compare as comparing
 from app.batch import handlers
 from app.batch import saved_runs as saved
 from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS, PLOT
-from app.batch.compare import CHOICES, TURN_HEADERS, VIDEO_HEADERS, CompareView
-from app.batch.context import Batches
+from app.batch.compare import TURN_HEADERS, VIDEO_HEADERS, WRONG_IN, CompareView
+from app.batch.context import BatchContext
 from app.batch.downloads import TABLES, download
 from app.batch.form import DEVICES, use_settings
-from app.batch.handlers import BatchView, Seen
+from app.batch.handlers import BatchView, ShownRun
 from app.batch.results import HEADERS, ORDERS
-from app.batch.selection.panel import make_choice_panel, wire_choice_panel, with_choice
+from app.batch.selection.panel import make_selection_panel, wire_selection_panel, with_filter
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.panel import make_sweep_panel
 from app.player.context import Bench
@@ -31,7 +31,7 @@ EVERY_S: Final = 1.0
 
 def make_batch_tab(
     bench: Bench,
-    batches: Batches,
+    batches: BatchContext,
     *,
     live: Any,
     player: Sequence[Any],
@@ -52,7 +52,7 @@ def make_batch_tab(
         here: The ``gr.Tab`` of this tab.
         elsewhere: The other ``gr.Tab`` components.
     """
-    seen = gr.State(Seen())
+    shown = gr.State(ShownRun())
     with gr.Row():
         with gr.Column(scale=3, min_width=200, elem_classes="setup"):
             gr.Markdown("### New run", elem_id="new_run")
@@ -114,7 +114,7 @@ def make_batch_tab(
                 )
             with gr.Tabs():
                 with gr.Tab("Videos"):
-                    panel = make_choice_panel()
+                    panel = make_selection_panel()
                     videos = gr.Dataframe(
                         headers=HEADERS,
                         datatype=["str", *["number"] * (len(HEADERS) - 2), "str"],
@@ -154,11 +154,11 @@ def make_batch_tab(
                         **PLOT,
                     )  # fmt: skip
                 with gr.Tab("Thresholds") as sweep_tab:
-                    sweep = make_sweep_panel(bench, batches, runs=runs, seen=seen, devices=devices, here=sweep_tab)
+                    sweep = make_sweep_panel(bench, batches, runs=runs, shown=shown, devices=devices, here=sweep_tab)
                 with gr.Tab("Compare") as compare_tab:
                     with gr.Row():
                         other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
-                        who = gr.Dropdown(CHOICES, value="only B", label="Turns wrong in", elem_id="who")
+                        who = gr.Dropdown(WRONG_IN, value="only B", label="Turns wrong in", elem_id="who")
                         by = gr.Dropdown(
                             comparing.metric_choices(), value=NUM_FAILURES, label="Videos by", elem_id="compare_by"
                         )
@@ -187,7 +187,7 @@ def make_batch_tab(
                     )
                     differences = gr.HTML(elem_id="differences", padding=False)
     view = BatchView(
-        seen=seen, status=status, progress=progress, runs=runs, videos=videos, corpus=corpus, precision_recall=curves,
+        shown=shown, status=status, progress=progress, runs=runs, videos=videos, corpus=corpus, precision_recall=curves,
         reliability=reliability, leads=leads, failures=failures, states=states, latency=latency, cancel=cancel,
         use=use, **downloads, origin=origin,
     )  # fmt: skip
@@ -198,12 +198,12 @@ def make_batch_tab(
     use.click(partial(use_settings, batches), [runs, devices], [status, *form[:-1]], **AT_ONCE)
     timer = gr.Timer(EVERY_S, active=False)
     choice = [order, panel.only, panel.part]
-    chosen = partial(with_choice, batches)
+    chosen = partial(with_filter, batches)
     start.click(chosen(handlers.start), [*form, *choice], outputs, **AT_ONCE)
     cancel.click(chosen(handlers.cancel), [runs, *choice], outputs, **AT_ONCE)
     changes = [runs.select, order.select, panel.only.input, panel.part.input]
     gr.on(changes, chosen(handlers.show), [runs, *choice], outputs, **AT_ONCE)
-    offered = wire_choice_panel(bench, batches, panel, runs=runs, said=slice_scores)
+    offered = wire_selection_panel(bench, batches, panel, runs=runs, said=slice_scores)
 
     def show_all(*inputs: Any) -> Any:
         return chosen(handlers.show)(*inputs)._replace(runs=gr.skip())
@@ -217,7 +217,7 @@ def make_batch_tab(
 
         asked = downloads[table.replace(".", "_")].click(write, runs, file, **AT_ONCE)
         asked.then(None, file, None, js=SAVE, api_visibility="private")
-    timer.tick(chosen(handlers.tick), [seen, runs, *choice], outputs, **AT_ONCE)
+    timer.tick(chosen(handlers.tick), [shown, runs, *choice], outputs, **AT_ONCE)
 
     def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
         return saved.open_video(bench, batches, live, name, event)
@@ -238,7 +238,8 @@ def make_batch_tab(
     videos.select(open_video, [live, runs], [*player, rooms], **ends)
     compared.select(open_both, [live, held], [*player, rooms], **ends)
     turns.select(open_turn, [live, held], [*player, rooms], **ends)
-    gr.on([compare_tab.select, runs.select], partial(comparing.others, batches), [runs, other], other, **AT_ONCE)
+    list_other_runs = partial(comparing.list_other_runs, batches)
+    gr.on([compare_tab.select, runs.select], list_other_runs, [runs, other], other, **AT_ONCE)
     gr.on(
         [other.select, runs.select],
         partial(comparing.compare, bench, batches),

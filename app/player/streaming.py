@@ -17,7 +17,7 @@ from app.identity import signed_in, typed_name
 from app.player.context import Bench
 from app.player.handlers import read_task
 from app.player.increments import Increments
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
 from app.player.session.references import digest_reference
 from app.player.session.run import Run, TaskText
@@ -93,27 +93,29 @@ def stream(
         live.ended.set()
 
 
-def judge_against(bench: Bench, desk: Desk, live: LiveRun | None, event: gr.EventData, request: gr.Request) -> RunView:
+def judge_against(
+    bench: Bench, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
+) -> RunView:
     """Show the run judged by the reference as corrected, or by the source's; conflicts leave the source.
 
     A blind reviewer's own corrections count alone. A run that was replaced meanwhile is not shown again.
     """
     run, other = (live.run, live.other) if live else (None, None)
-    sample = desk.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
+    sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
     if run is None or sample is None or run.clip.sample is None:
         return say_only("There is no run with a reference to judge: press Run.", is_problem=True)
     if live is not None and live.increments is not None:
         return say_only("The run still streams: it is judged by the reference that you chose once it ends.")
     if not read_event(event, "corrected"):
         return show_run(run, "Judged by the reference of the source.", encode=bench.encode, other=other)
-    is_blind = desk.is_blind or bool(read_event(event, "is_blind"))
+    is_blind = reviews.is_blind or bool(read_event(event, "is_blind"))
     only = (signed_in(request) or typed_name(read_event(event, "reviewer"))) if is_blind else None
-    corrections = read_review(desk.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
+    corrections = read_review(reviews.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
     corrected = apply_corrections(sample, corrections)
     changed, conflicts = corrected.num_changed, len(corrected.conflicts)
     said = f"Judged by the corrected reference; turns changed: {changed}, conflicts: {conflicts}."
     view = show_run(run, said, encode=bench.encode, corrected=corrected, other=other)
-    return view if live and live.run is run else judge_against(bench, desk, live, event, request)
+    return view if live and live.run is run else judge_against(bench, reviews, live, event, request)
 
 
 def _stream(bench: Bench, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[RunView]:

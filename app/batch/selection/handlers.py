@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch.context import Batches
-from app.batch.results import Choice, draw_corpus, read_results
+from app.batch.context import BatchContext
+from app.batch.results import VideoFilter, draw_corpus, read_results
 from app.formatting import sentence
 from app.player.context import Bench
 from app.reviews.history import read_review
@@ -28,8 +28,8 @@ from eval.reports.scoring import score_run
 from eval.reports.table_files import Row
 
 SLICES: Final = ".slices"
-EVERY: Final = "all videos"
-LONGEST_NAME: Final = 60
+ALL_VIDEOS: Final = "all videos"
+MAX_NAME_CHARS: Final = 60
 
 
 def read_marks(store: ReviewStore, *, is_blind: bool) -> Mapping[str, frozenset[str]]:
@@ -59,18 +59,18 @@ def find_traits(
     return traits
 
 
-def list_traits(batches: Batches, name: str | None) -> list[tuple[str, str]]:
+def list_traits(batches: BatchContext, name: str | None) -> list[tuple[str, str]]:
     """Return what the videos of a run can be chosen by, with how many videos have it."""
     counts = Counter(trait for traits in _traits(batches, name).values() for trait in traits)
     return [(f"{trait} ({counts[trait]})", trait) for trait in sorted(counts)]
 
 
 def choose_videos(
-    batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None
+    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
 ) -> frozenset[str] | None:
     """Return the videos of a run that have all of ``only`` and are in the slice ``part``; None for all videos."""
     chosen = None
-    if part not in (None, EVERY):
+    if part not in (None, ALL_VIDEOS):
         chosen = frozenset(read_slices(batches, name).get(str(part), ()))
     if only:
         having = frozenset(video_id for video_id, traits in _traits(batches, name).items() if set(only) <= traits)
@@ -78,12 +78,14 @@ def choose_videos(
     return chosen
 
 
-def make_choice(batches: Batches, name: str | None, order: str, only: Sequence[str] | None, part: str | None) -> Choice:
+def make_filter(
+    batches: BatchContext, name: str | None, order: str, only: Sequence[str] | None, part: str | None
+) -> VideoFilter:
     """Return which videos the table shows, and in which order."""
-    return Choice(order, choose_videos(batches, name, only, part))
+    return VideoFilter(order, choose_videos(batches, name, only, part))
 
 
-def read_slices(batches: Batches, name: str | None) -> Mapping[str, Sequence[str]]:
+def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequence[str]]:
     """Return the slices of the split of a run: ids of videos, by name; none where they cannot be read."""
     path = _slices_path(batches, name)
     try:
@@ -99,15 +101,15 @@ def read_slices(batches: Batches, name: str | None) -> Mapping[str, Sequence[str
 
 
 def save_slice(
-    batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
+    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
 ) -> tuple[Any, str]:
     """Keep the videos that are shown as a slice of their split; return the list of slices, and what is said."""
     try:
         path, called = _slices_path(batches, name), " ".join((called or "").split())
         if path is None:
             raise ValueError("choose a run of a split that this page has")
-        if not called.isprintable() or not 0 < len(called) <= LONGEST_NAME or called == EVERY:
-            raise ValueError(f"give the slice a name of at most {LONGEST_NAME} characters")
+        if not called.isprintable() or not 0 < len(called) <= MAX_NAME_CHARS or called == ALL_VIDEOS:
+            raise ValueError(f"give the slice a name of at most {MAX_NAME_CHARS} characters")
         chosen = choose_videos(batches, name, only, part)
         if not chosen:
             raise ValueError("choose some of the videos first: all are shown" if chosen is None else "no video is left")
@@ -117,11 +119,11 @@ def save_slice(
     except (ValueError, OSError) as error:
         return gr.skip(), f'<p class="problem">⚠ {escape(sentence(error))}</p>'
     said = f'<p class="dim">{escape(f"{called}: {len(chosen)} videos are kept.")}</p>'
-    return gr.Dropdown(choices=[EVERY, *slices], value=called), said
+    return gr.Dropdown(choices=[ALL_VIDEOS, *slices], value=called), said
 
 
 def score_chosen(
-    bench: Bench, batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None
+    bench: Bench, batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
 ) -> Generator[str]:
     """Score the videos that are shown by themselves, as markup: scores of these videos with their intervals."""
     try:
@@ -145,39 +147,39 @@ def score_chosen(
     except (EngineError, ValueError, OSError) as error:
         yield f'<p class="problem">⚠ {escape(sentence(error))}</p>'
         return
-    of = f"{part}: " if part not in (None, EVERY) else ""
+    of = f"{part}: " if part not in (None, ALL_VIDEOS) else ""
     heading = f"{of}{scored.report.num_videos} of {len(split.entries)} videos of {name}, scored by themselves"
     intervals = {key: [of_score.low, of_score.high] for key, of_score in scored.report.intervals.items()}
     table = draw_corpus({"scores": scored.report.scores, "intervals": intervals})
     yield f"<h3>{escape(heading)}</h3>{table}"
 
 
-def offer(batches: Batches, name: str | None) -> tuple[Any, Any]:
+def offer(batches: BatchContext, name: str | None) -> tuple[Any, Any]:
     """Offer what the videos of a run can be chosen by, and the slices of its split; what is chosen stays."""
-    slices = gr.Dropdown(choices=[EVERY, *read_slices(batches, name)])
+    slices = gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)])
     return gr.Dropdown(choices=list_traits(batches, name)), slices
 
 
-def offer_again(batches: Batches, name: str | None) -> tuple[Any, Any]:
+def offer_again(batches: BatchContext, name: str | None) -> tuple[Any, Any]:
     """As ``offer``, for a run that was just chosen: all its videos are shown."""
-    slices = gr.Dropdown(choices=[EVERY, *read_slices(batches, name)], value=EVERY)
+    slices = gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)], value=ALL_VIDEOS)
     return gr.Dropdown(choices=list_traits(batches, name), value=[]), slices
 
 
-def _traits(batches: Batches, name: str | None) -> dict[str, frozenset[str]]:
-    if name is None or name not in batches.names():
+def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
+    if name is None or name not in batches.run_names():
         return {}
     return find_traits(read_results(batches.runs / name).rows, _split(batches, name), batches.marks())
 
 
-def _split(batches: Batches, name: str | None) -> Split | None:
+def _split(batches: BatchContext, name: str | None) -> Split | None:
     try:
         return batches.split_of(batches.settings_of(name))
     except ValueError:  # run.json cannot be read, so its split is not known
         return None
 
 
-def _slices_path(batches: Batches, name: str | None) -> Path | None:
+def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
     split = _split(batches, name)
     if split is None:
         return None

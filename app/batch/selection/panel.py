@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.selection import handlers as choosing
 from app.player.context import Bench
 from app.widgets import AT_ONCE
 
 
-class ChoicePanel(NamedTuple):
+class SelectionPanel(NamedTuple):
     """What chooses videos, beside their order."""
 
     only: Any
@@ -22,19 +22,19 @@ class ChoicePanel(NamedTuple):
     score: Any
 
 
-def make_choice_panel() -> ChoicePanel:
+def make_selection_panel() -> SelectionPanel:
     """Lay out what chooses videos."""
     with gr.Row():
         only = gr.Dropdown([], value=[], multiselect=True, label="Only videos with", scale=4, elem_id="only")
-        part = gr.Dropdown([choosing.EVERY], value=choosing.EVERY, label="Slice", scale=2, elem_id="slice")
+        part = gr.Dropdown([choosing.ALL_VIDEOS], value=choosing.ALL_VIDEOS, label="Slice", scale=2, elem_id="slice")
         called = gr.Textbox(label="Keep these as slice", placeholder="name", max_lines=1, scale=2, elem_id="slice_name")
         with gr.Column(scale=2, min_width=150):
             save = gr.Button("Keep as slice", size="sm", elem_id="save_slice")
             score = gr.Button("Score these alone", size="sm", elem_id="score_slice")
-    return ChoicePanel(only=only, part=part, called=called, save=save, score=score)
+    return SelectionPanel(only=only, part=part, called=called, save=save, score=score)
 
 
-def wire_choice_panel(bench: Bench, batches: Batches, panel: ChoicePanel, *, runs: Any, said: Any) -> Any:
+def wire_selection_panel(bench: Bench, batches: BatchContext, panel: SelectionPanel, *, runs: Any, said: Any) -> Any:
     """Wire it; ``runs`` says which run is shown, ``said`` takes words and scores.
 
     Returns the event after which all videos of a run that was just chosen are to be shown.
@@ -52,11 +52,11 @@ def wire_choice_panel(bench: Bench, batches: Batches, panel: ChoicePanel, *, run
     return offered
 
 
-def with_choice(batches: Batches, work: Callable[..., Any]) -> Callable[..., Any]:
+def with_filter(batches: BatchContext, work: Callable[..., Any]) -> Callable[..., Any]:
     """Return a handler whose last inputs, order, filters and slice, become one: which videos are shown, and how."""
 
     def run(*inputs: Any) -> Any:
         *rest, name, order, only, part = inputs
-        return work(batches, *rest, name, choosing.make_choice(batches, name, order, only, part))
+        return work(batches, *rest, name, choosing.make_filter(batches, name, order, only, part))
 
     return run

@@ -16,7 +16,7 @@ from typing import Any, Final
 import gradio as gr
 import numpy as np
 
-from app.batch.context import FEATURES, SWEEPS, Batches
+from app.batch.context import FEATURES_FOLDER, SWEEPS_FOLDER, BatchContext
 from app.formatting import sentence
 from app.player.downloads import file_name
 from engine.config import StreamConfig
@@ -31,9 +31,9 @@ from eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
 from eval.sweeps.grid import Grid, GridScores
 from eval.sweeps.preview import preview, read_traces
 
-SIZES: Final = (5, 9, 19)
+GRID_SIZES: Final = (5, 9, 19)
 """Thresholds an axis."""
-_OF_RUN: Final = tuple(name for name in IDENTITY if name not in ("device", "config", "live", "kept_features"))
+_RUN_IDENTITY: Final = tuple(name for name in IDENTITY if name not in ("device", "config", "live", "kept_features"))
 _SCORING: Final = tuple(asdict(ScoreSettings(text_encoder="")))
 
 
@@ -77,7 +77,7 @@ def make_grid(size: int) -> Grid:
     return Grid(speak=axis, update=axis)
 
 
-def find_sweep(batches: Batches, name: str | None, size: int) -> FoundSweep:
+def find_sweep(batches: BatchContext, name: str | None, size: int) -> FoundSweep:
     """Return the exact sweep of a run where it is finished, else a preview from the run's traces.
 
     Raises ``ValueError`` saying why there is neither.
@@ -92,7 +92,7 @@ def find_sweep(batches: Batches, name: str | None, size: int) -> FoundSweep:
     return FoundSweep(scores=scores, settings=found, run=name, exact_sizes=tuple(exact), problems=problems)
 
 
-def download_sweep(batches: Batches, name: str | None, size: int, table: str) -> Generator[Any]:
+def download_sweep(batches: BatchContext, name: str | None, size: int, table: str) -> Generator[Any]:
     """Write ``sweep.csv`` or ``sweep.json`` of the points that are shown; None with a warning where there are none.
 
     The file is deleted after the page has its own copy.
@@ -109,7 +109,7 @@ def download_sweep(batches: Batches, name: str | None, size: int, table: str) ->
             yield None
 
 
-def find_exact_sizes(batches: Batches, name: str | None) -> tuple[int, ...]:
+def find_exact_sizes(batches: BatchContext, name: str | None) -> tuple[int, ...]:
     """Return the thresholds an axis of which there is a finished exact sweep of a run, ascending."""
     try:
         settings = batches.settings_of(name)
@@ -118,7 +118,7 @@ def find_exact_sizes(batches: Batches, name: str | None) -> tuple[int, ...]:
     return tuple(_find_exact(batches, settings)[0]) if settings else ()
 
 
-def plan_sweep(batches: Batches, name: str | None, size: int, devices: str) -> PlannedSweep:
+def plan_sweep(batches: BatchContext, name: str | None, size: int, devices: str) -> PlannedSweep:
     """Return what is to be run at each point of a grid for a run.
 
     Raises ``ValueError`` where the page may not run it, or would run another model; and as ``describe``.
@@ -132,20 +132,25 @@ def plan_sweep(batches: Batches, name: str | None, size: int, devices: str) -> P
     heads = batches.work.heads if checkpoint == batches.work.checkpoint else None
     config = _config(settings) or batches.work.config
     work = replace(
-        batches.work, checkpoint=checkpoint, heads=heads, config=config, live=False, features=batches.runs / FEATURES
+        batches.work,
+        checkpoint=checkpoint,
+        heads=heads,
+        config=config,
+        live=False,
+        features=batches.runs / FEATURES_FOLDER,
     )
-    device, grid, scoring = _one(devices), make_grid(size), batches.scoring_of(settings)
+    device, grid, scoring = _first_device(devices), make_grid(size), batches.scoring_of(settings)
     described = describe(split, work, find_places(device))
-    if changed := [key for key in _OF_RUN if described.get(key) != settings.get(key)]:
+    if changed := [key for key in _RUN_IDENTITY if described.get(key) != settings.get(key)]:
         told = tell_differences(changed, settings, described)
         raise ValueError(f"{name} was made with {told}; start it again under another name first")
     wanted = sweep_settings(described, grid, scoring)
-    new = batches.runs / SWEEPS / f"{split.path.stem}-{_digest(wanted)}-{size}"
+    new = batches.runs / SWEEPS_FOLDER / f"{split.path.stem}-{_digest(wanted)}-{size}"
     folder = _find_same(batches, wanted) or unused_folder(new)
     return PlannedSweep(split=split, work=work, grid=grid, scoring=scoring, device=device, folder=folder)
 
 
-def _chosen(batches: Batches, name: str | None) -> tuple[str, Split, Mapping[str, Any]]:
+def _chosen(batches: BatchContext, name: str | None) -> tuple[str, Split, Mapping[str, Any]]:
     settings = batches.settings_of(name)
     split = batches.split_of(settings)
     if name is None or split is None:
@@ -163,7 +168,7 @@ def unused_folder(folder: Path) -> Path:
 
 
 def _find_exact(
-    batches: Batches, settings: Mapping[str, Any]
+    batches: BatchContext, settings: Mapping[str, Any]
 ) -> tuple[Mapping[int, tuple[GridScores, Mapping[str, Any]]], tuple[str, ...]]:
     """Return scores and settings of the exact sweeps that belong to a run of these settings, by thresholds an axis.
 
@@ -171,7 +176,7 @@ def _find_exact(
     """
     exact: dict[int, tuple[GridScores, Mapping[str, Any]]] = {}
     problems = []
-    wanted = {key: settings.get(key) for key in _OF_RUN} | asdict(batches.scoring_of(settings))
+    wanted = {key: settings.get(key) for key in _RUN_IDENTITY} | asdict(batches.scoring_of(settings))
     for path in _sweep_folders(batches):
         try:
             content = _read_content(path)
@@ -183,16 +188,18 @@ def _find_exact(
         except ValueError as error:
             if path.name.startswith(f"{Path(settings.get('split', '')).stem}-"):
                 problems.append(f"The sweep {path.name} is left out: {str(error).replace(f'{path}/', '')}.")
-    return {size: exact[size] for size in SIZES if size in exact}, tuple(problems)
+    return {size: exact[size] for size in GRID_SIZES if size in exact}, tuple(problems)
 
 
 def _size(settings: Mapping[str, Any]) -> int | None:
-    """Return which of ``SIZES`` the grid of a sweep has; None for another grid."""
+    """Return which of ``GRID_SIZES`` the grid of a sweep has; None for another grid."""
     axes = settings.get("speak"), settings.get("update")
-    return next((size for size in SIZES if axes == (list(make_grid(size).speak), list(make_grid(size).update))), None)
+    return next(
+        (size for size in GRID_SIZES if axes == (list(make_grid(size).speak), list(make_grid(size).update))), None
+    )
 
 
-def _find_same(batches: Batches, wanted: Mapping[str, Any]) -> Path | None:
+def _find_same(batches: BatchContext, wanted: Mapping[str, Any]) -> Path | None:
     """Return the folder of a sweep of just these settings, finished or not."""
     plain = json.loads(json.dumps(wanted))
     for path in _sweep_folders(batches):
@@ -204,8 +211,8 @@ def _find_same(batches: Batches, wanted: Mapping[str, Any]) -> Path | None:
     return None
 
 
-def _sweep_folders(batches: Batches) -> list[Path]:
-    return sorted(path.parent for path in (batches.runs / SWEEPS).glob("*/sweep.json"))
+def _sweep_folders(batches: BatchContext) -> list[Path]:
+    return sorted(path.parent for path in (batches.runs / SWEEPS_FOLDER).glob("*/sweep.json"))
 
 
 def _read_content(folder: Path) -> Mapping[str, Any]:
@@ -236,7 +243,7 @@ def _digest(settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _one(devices: str) -> str:
+def _first_device(devices: str) -> str:
     """Return the one device of a sweep: on the CPU a single thread, which is fastest for small models."""
     place = find_places(devices)[0].device
     return "cpu:1" if place == "cpu" else place

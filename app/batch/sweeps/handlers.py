@@ -11,8 +11,8 @@ import gradio as gr
 import numpy as np
 import pandas as pd
 
-from app.batch.context import Batches
-from app.batch.results import figure
+from app.batch.context import BatchContext
+from app.batch.results import format_score
 from app.batch.sweeps.folders import FoundSweep, find_exact_sizes, find_sweep, plan_sweep
 from app.formatting import clock, sentence
 from app.player.context import Bench
@@ -66,12 +66,12 @@ def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
             is_best = (speak, update) == (best.speak_threshold, best.update_threshold)
             cells.append(
                 f'<span class="cell{" best" if is_best else ""}" style="--share: {100 * share:.1f}%" '
-                f'title="{_point(speak, update)}: {figure(value, is_count=metric.is_count)}"></span>'
+                f'title="{_point(speak, update)}: {format_score(value, is_count=metric.is_count)}"></span>'
             )
     cells.append("<span></span>")
     cells += [f'<span class="axis">{speak:.3g}</span>' for speak in scores.grid.speak]
-    worst = figure(float(np.array(rows, float).flat[np.nanargmax(loss)]), is_count=metric.is_count)
-    top = figure(best.value, is_count=metric.is_count)
+    worst = format_score(float(np.array(rows, float).flat[np.nanargmax(loss)]), is_count=metric.is_count)
+    top = format_score(best.value, is_count=metric.is_count)
     label = f"{escape(metric.label)} from {worst} to {top} over speak and update threshold"
     return (
         f'<div class="heat" role="img" aria-label="{label}" style="--columns: {len(scores.grid.speak)}">'
@@ -104,7 +104,7 @@ def describe(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str
     caution = f" Beware: {found.scores.caution.replace(found.scores.split, name)}." if found.scores.caution else ""
     return (
         f"Best: {_point(*_best_point(best))}; "
-        f"{metric.label} {figure(best.value, is_count=metric.is_count)}.{tied}{_edge(found.scores, best)} "
+        f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{_edge(found.scores, best)} "
         f"{_kind(found)}{caution}{why}"
     )
 
@@ -171,7 +171,7 @@ NO_SWEEP = SweepView(
 )
 
 
-def enter_sweep(batches: Batches, name: str | None, metric: str, size: int) -> tuple[Any, ...]:
+def enter_sweep(batches: BatchContext, name: str | None, metric: str, size: int) -> tuple[Any, ...]:
     """Show the sweep of a run that was just chosen, and the size of grid: one whose points were run, if there is one.
 
     Returns ``SweepView`` and the size.
@@ -181,7 +181,7 @@ def enter_sweep(batches: Batches, name: str | None, metric: str, size: int) -> t
     return (*show_sweep(batches, name, metric, chosen), chosen)
 
 
-def show_sweep(batches: Batches, name: str | None, metric: str, size: int) -> SweepView:
+def show_sweep(batches: BatchContext, name: str | None, metric: str, size: int) -> SweepView:
     """Show the points of a grid: exact where they were run, else a preview from the traces of the run."""
     try:
         found = find_sweep(batches, name, size)
@@ -218,7 +218,7 @@ def begin_sweep() -> tuple[Stoppable, *tuple[Any, ...]]:
 
 
 def run_points(
-    bench: Bench, batches: Batches, live: Stoppable | None, name: str | None, size: int, devices: str
+    bench: Bench, batches: BatchContext, live: Stoppable | None, name: str | None, size: int, devices: str
 ) -> Generator[SweepButtons, None, None]:
     """Run the split of a run at every point of a grid, and say how far it is; what is finished is kept.
 

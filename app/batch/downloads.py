@@ -1,6 +1,6 @@
-"""Files of a run folder as downloads: its tables with where they come from, the traces of all videos, the provenance.
+"""Downloads of a run: its tables with provenance columns, the traces of all videos, and the provenance.
 
-A download is written when it is asked for, named after its run, and deleted after the page has its own copy.
+A file is written on request, named after its run, and deleted once Gradio has made its own copy.
 """
 
 import csv
@@ -24,11 +24,11 @@ from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
 from eval.runs.traces import read_provenance, traced_videos, write_traces
 
 TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
-"""What the batch tab exports of a run."""
+"""File names of the downloads."""
 
 
 def has_table(batches: BatchContext, name: str | None, table: str) -> bool:
-    """Return whether a file of ``TABLES`` can be downloaded of a run."""
+    """Return whether a run has the file ``table``, one of ``TABLES``."""
     if name is None:
         return False
     source = "run.json" if table in ("traces.csv", "provenance.json") else table
@@ -36,7 +36,7 @@ def has_table(batches: BatchContext, name: str | None, table: str) -> bool:
 
 
 def draw_provenance(batches: BatchContext, name: str | None) -> str:
-    """Return where a run comes from as markup: a line that opens into a table; nothing for a run without a folder."""
+    """Return the provenance of a run as HTML: a line that expands into a table; empty for a run without a folder."""
     if not has_table(batches, name, "provenance.json"):
         return ""
     try:
@@ -48,7 +48,7 @@ def draw_provenance(batches: BatchContext, name: str | None) -> str:
 
 
 def download(batches: BatchContext, name: str | None, table: str) -> Generator[Any]:
-    """Write a file of a run; None with a warning when it cannot be written."""
+    """Write a file of a run and yield its path; yield None and show a warning if that fails."""
     with TemporaryDirectory(prefix="stepscope-export-") as folder:
         try:
             if name not in batches.run_names() or not has_table(batches, name, table):
@@ -60,7 +60,7 @@ def download(batches: BatchContext, name: str | None, table: str) -> Generator[A
 
 
 def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> Path:
-    """Write one of ``TABLES`` of a run into a folder and return its path. Raises ``ValueError`` where it cannot be."""
+    """Write one of ``TABLES`` of a run into a folder; return its path. Raises ``ValueError`` if that fails."""
     path, run = folder / file_name(name, table), RunFolder(batches.runs / name)
     source = _provenance(batches, name)
     found = find_table(run.path / table, private=batches.private)
@@ -80,7 +80,7 @@ def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> P
     else:
         content = load_json(found.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
-            raise ValueError(f"{found} is not an object; start the run again")
+            raise ValueError(f"{found} is not a JSON object; start the run again")
         write_json(path, {**content, "provenance": asdict(source)})
     return path
 
@@ -90,7 +90,7 @@ def _provenance(batches: BatchContext, name: str) -> Provenance:
 
 
 def _read_rows(path: Path) -> Iterator[list[str]]:
-    """Yield the rows of a CSV file as they are, the header first. Raises ``ValueError`` for one of another length."""
+    """Yield the rows of a CSV file, header first. Raises ``ValueError`` for rows of unequal length."""
     with path.open(encoding="utf-8", newline="") as file:
         width = None
         for row in csv.reader(file):
@@ -101,7 +101,7 @@ def _read_rows(path: Path) -> Iterator[list[str]]:
 
 
 def _with_provenance(rows: Iterator[list[str]], source: Provenance) -> Iterator[list[str]]:
-    """Yield rows with the columns of the provenance behind their own."""
+    """Yield rows with the columns of the provenance appended."""
     columns = source.columns()
     cells = [to_cell(value) for value in columns.values()]
     yield [*next(rows, []), *columns]
@@ -109,7 +109,7 @@ def _with_provenance(rows: Iterator[list[str]], source: Provenance) -> Iterator[
 
 
 def _with_definitions(rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield the definitions of columns, with those of the provenance behind them."""
+    """Yield the definitions of columns, then those of the provenance."""
     header = next(rows, [])
     yield header
     yield from rows

@@ -1,6 +1,6 @@
-"""The form of a new run: what is run by its entries, and how it is filled with the settings of a run that is shown.
+"""The form of a new run: its entries as a ``Work``, and its filling with the settings of the shown run.
 
-The form is the user's: choosing a run never changes it, only the button *Use these settings* does.
+Choosing a run never changes the form; only the button *Use these settings* does.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ from eval.runs.ray_pool import is_cluster
 from eval.runs.worker import Work
 
 DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
-"""What is offered; a page for this machine alone takes others as well."""
+"""Offered devices; a local page accepts any value."""
 
 
 class FilledForm(NamedTuple):
-    """The status line and the entries of the form, in the order in which ``app.batch.tab`` wires them."""
+    """The status line and the entries of the form, in the order of ``app.batch.tab``."""
 
     status: Any
     split: Any
@@ -42,7 +42,7 @@ UNFILLED = FilledForm(*(gr.skip() for _ in FilledForm._fields))
 
 
 def make_work(batches: BatchContext, checkpoint: str | None, speak: Any, update: Any, *, live: bool) -> Work:
-    """Return what is done with every video by the entries of the form. Raises ``ValueError`` for a wrong entry."""
+    """Return the work of a run with the entries of the form. Raises ``ValueError`` for an invalid entry."""
     work = replace(
         batches.work,
         config=replace(
@@ -62,14 +62,14 @@ def make_work(batches: BatchContext, checkpoint: str | None, speak: Any, update:
 
 
 def use_settings(batches: BatchContext, name: str | None, devices: str) -> FilledForm:
-    """Fill the form with the settings of a run; a sentence says what a new run would have otherwise.
+    """Fill the form with the settings of a run; the status lists settings in which a new run would differ.
 
-    The name stays as it is, and so do ``devices`` unless others of the list are those of the run.
+    The name does not change. ``devices`` change only if an entry of the list gives the devices of the run.
     """
     try:
         settings = batches.settings_of(name)
         if not settings:
-            raise ValueError("there is no run; choose one")
+            raise ValueError("no run is shown; choose one")
         return _fill(batches, str(name), settings, devices)
     except (EngineError, ValueError, OSError) as error:
         return UNFILLED._replace(status=say(sentence(error), is_problem=True))
@@ -79,14 +79,14 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
     source, split = Provenance.of_settings(name, settings), batches.split_of(settings)
     speak, update = (source.threshold(head) for head in ("speak", "update"))
     if not source.checkpoint or speak is None or update is None:
-        raise ValueError(f"{name} was imported: it does not say which model and thresholds made it")
+        raise ValueError(f"{name} was imported: its model and thresholds are unknown")
     checkpoint = source.checkpoint if batches.takes_paths else batches.work.checkpoint
     live, devices = settings.get("live") is True, _find_devices(settings.get("devices"), devices)
     work = make_work(batches, checkpoint, speak, update, live=live)
     differences = _describe_differences(split, work, settings, devices)
     return FilledForm(
         status=say(f"The form has the settings of {name}{differences}.", is_problem=bool(differences)),
-        split=next((called for called, known in batches.splits.items() if known is split), gr.skip()),
+        split=next((key for key, known in batches.splits.items() if known is split), gr.skip()),
         checkpoint=checkpoint,
         speak=speak,
         update=update,
@@ -96,19 +96,19 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
 
 
 def _describe_differences(split: Split | None, work: Work, settings: Mapping[str, Any], devices: str) -> str:
-    """Say in what a new run by the form would differ from one of these settings; nothing where it would not."""
+    """Return the settings in which a new run with the form would differ, in words; empty without differences."""
     if split is None:
-        called = Path(str(settings.get("split", ""))).name or "unknown"
-        return f", but not its split ({called}): add it under Another split"
-    if is_cluster(devices):  # its nodes are not asked while one waits for an answer
+        file_name = Path(str(settings.get("split", ""))).name or "unknown"
+        return f", but not its split ({file_name}): add it under Another split"
+    if is_cluster(devices):  # connecting to the cluster would block the page
         return ""
     wanted = describe(split, work, find_places(devices))
-    told = tell_differences(other_settings(settings, wanted), settings, wanted)
-    return f", but a new run would have {told}" if told else ""
+    differences = tell_differences(other_settings(settings, wanted), settings, wanted)
+    return f", but a new run would have {differences}" if differences else ""
 
 
 def _find_devices(wanted: Any, current: str) -> str:
-    """Return the entry of the list that gives the devices of a run; the current one where it does, or none does."""
+    """Return the entry that gives the devices of a run: ``current`` if it does or no entry does."""
     for devices in (current, *DEVICES):
         try:
             if not is_cluster(devices) and [place.device for place in find_places(devices)] == wanted:

@@ -1,6 +1,6 @@
-"""What happens on a click in the batch tab: free functions from what is on the page to what shall be on it.
+"""Event handlers of the batch tab: pure functions from the inputs of the page to its outputs.
 
-Jobs belong to the server (``app.batch.job_queue``), run folders to the disk: a window shows one of them, by its name.
+Jobs live in the server (``app.batch.job_queue``), run folders on the disk. A window shows one run, by its name.
 """
 
 import time
@@ -18,7 +18,7 @@ from app.batch.job_queue import Job
 from app.batch.results import Results, VideoFilter, draw_corpus, read_results, video_table
 from app.batch.status import describe_status, draw_job
 from app.formatting import sentence
-from app.player.views import Page, say
+from app.player.views import say
 from engine.errors import EngineError
 from eval.runs.batch import describe, find_places
 from eval.runs.folder import FolderRefusedError, check_run, other_settings
@@ -29,7 +29,7 @@ MAX_NAME_CHARS = 80
 
 
 class ShownRun(NamedTuple):
-    """What a window has been shown last, so that nothing is sent twice."""
+    """The last state that a window received, to send only changes."""
 
     name: str | None = None
     state: str = ""
@@ -38,7 +38,7 @@ class ShownRun(NamedTuple):
 
 
 class BatchView(NamedTuple):
-    """The outputs of the tab, in the order in which ``app.batch.tab`` wires them."""
+    """The outputs of the tab, in the order of ``app.batch.tab``."""
 
     shown: Any
     status: Any
@@ -61,10 +61,11 @@ class BatchView(NamedTuple):
     traces_csv: Any
     provenance_json: Any
     origin: Any
+    timer: Any
 
 
 REPEAT_STATUS_S = 5.0
-"""How long the end of a run is said again: the page may draw an answer after it that was asked for before."""
+"""How long the final status of a run is repeated: the page may render an earlier reply after it."""
 UNCHANGED = BatchView(*(gr.skip() for _ in BatchView._fields))
 
 
@@ -79,7 +80,7 @@ def start(
     name: str | None,
     order: str | VideoFilter,
 ) -> BatchView:
-    """Put a run into the line, or go on with the one of the same settings that is there; show it."""
+    """Queue a run, or continue an existing one with the same settings; show it."""
     try:
         job = _make_job(batches, split, checkpoint, speak, update, devices, live, (name or "").strip())
         batches.jobs.submit(job)
@@ -100,20 +101,20 @@ def _make_job(
 ) -> Job:
     chosen = batches.splits.get(split or "")
     if chosen is None:
-        raise ValueError("there is no split; choose one")
+        raise ValueError("no split is chosen; choose one")
     work = make_work(batches, checkpoint, speak, update, live=live)
     if devices not in DEVICES and not batches.takes_paths:
         raise ValueError(f"choose devices from the list: {', '.join(DEVICES)}")
     same = next((job.name for job in batches.jobs.active_jobs() if (job.split, job.work) == (chosen, work)), None)
     settings = None if is_cluster(devices) else describe(chosen, work, find_places(devices))
-    if same is None and settings is not None:  # a cluster's nodes are not asked while one waits for an answer
+    if same is None and settings is not None:  # connecting to the cluster would block the page
         same = _find_same(batches, settings)
     if not name:
-        known = "".join(sign if sign in NAME_CHARACTERS else "_" for sign in str(split)).lstrip(".")[:40]
-        name = same or f"{known}-{time.strftime('%Y%m%d-%H%M%S')}"
+        prefix = "".join(char if char in NAME_CHARACTERS else "_" for char in str(split)).lstrip(".")[:40]
+        name = same or f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}"
     if not set(name) <= NAME_CHARACTERS or name.startswith(".") or len(name) > MAX_NAME_CHARS:
         raise ValueError(
-            f"a run's name has letters, digits, '.', '_' and '-' only, at most {MAX_NAME_CHARS}; got {name[:100]!r}"
+            f"a run's name may have letters, digits, '.', '_' and '-', at most {MAX_NAME_CHARS}; got {name[:100]!r}"
         )
     folder = batches.runs / name
     if settings is not None:
@@ -123,7 +124,7 @@ def _make_job(
 
 
 def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` where a run of these settings must not go on with what a folder holds."""
+    """Raise ``ValueError`` if a run with these settings cannot continue the run in the folder."""
     try:
         check_run(folder, settings)
     except FolderRefusedError as error:
@@ -131,7 +132,7 @@ def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _find_same(batches: BatchContext, settings: Mapping[str, Any]) -> str | None:
-    """Return the run whose outputs follow from the same settings, if there is one."""
+    """Return a run with the same settings, if there is one."""
     for name in batches.run_names():
         try:
             found = batches.settings_of(name)
@@ -143,14 +144,14 @@ def _find_same(batches: BatchContext, settings: Mapping[str, Any]) -> str | None
 
 
 def cancel(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
-    """End the run that is shown; what is finished stays."""
+    """Cancel the shown run; finished videos are kept."""
     if name is not None:
         batches.jobs.cancel(name)
     return show(batches, name, order)
 
 
 def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
-    """Show a run: everything that is known of it now."""
+    """Show the current state of a run."""
     names = batches.run_names()
     runs = gr.Dropdown(choices=names, value=name if name in names else None)
     if name not in names:
@@ -163,7 +164,7 @@ def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> B
             **_downloads(batches, None),
         )
     last = batches.jobs.find(name)
-    job = None if last is not None and last.state == "refused" else last  # the run that is there is as it was
+    job = None if last is not None and last.state == "refused" else last  # a refused job has not changed the folder
     results = _results(batches, name, job)
     words, is_problem = describe_status(batches, name, job, results)
     return _view(results, order, batches.video_names(name))._replace(
@@ -177,10 +178,10 @@ def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> B
 
 
 def tick(batches: BatchContext, shown: ShownRun, name: str | None, order: str | VideoFilter) -> BatchView:
-    """Show what has changed since the window was told last, or all when it was told of another run.
+    """Show the changes since the last reply to the window; everything if that was for a different run.
 
-    Which run is chosen stays: an answer that a click has overtaken would take the window back, and is put right by the
-    next one.
+    The chosen run is never set: the reply may arrive after the user has chosen a different run. The next tick corrects
+    the outputs of such a late reply.
     """
     job = batches.jobs.find(name) if name is not None else None
     now = _shown_run(name, job, order)
@@ -189,15 +190,15 @@ def tick(batches: BatchContext, shown: ShownRun, name: str | None, order: str | 
         return UNCHANGED._replace(**_live_outputs(batches, job)) if job is not None and is_new else UNCHANGED
     is_much = abs(now.num_rows - shown.num_rows) >= max(1, shown.num_rows // 50)
     if job is not None and now._replace(num_rows=shown.num_rows) == shown and not is_much:
-        return UNCHANGED._replace(shown=shown, **_live_outputs(batches, job))  # which a click may overtake as well
+        return UNCHANGED._replace(shown=shown, **_live_outputs(batches, job))  # may arrive late, too
     view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.run_names()))
     if job is not None and job.state == "refused" and shown.name == name and shown.state in ("waiting", "running"):
-        return view._replace(status=say(sentence(job.problem), is_problem=True))  # to those who saw it begin
+        return view._replace(status=say(sentence(job.problem), is_problem=True))  # only in windows that saw it queued
     return view
 
 
 def _downloads(batches: BatchContext, name: str | None) -> dict[str, Any]:
-    """Return the buttons of what can be taken from a run now, its files and settings, and where the run comes from."""
+    """Return the buttons of downloads and settings, enabled as the run has them, and the provenance."""
     use = gr.Button(interactive=has_table(batches, name, "provenance.json"))
     buttons = {table.replace(".", "_"): gr.Button(interactive=has_table(batches, name, table)) for table in TABLES}
     return {**buttons, "use": use, "origin": draw_provenance(batches, name)}
@@ -234,12 +235,12 @@ def _view(results: Results, order: str | VideoFilter, names: Mapping[str, str]) 
     )
 
 
-def enter(batches: BatchContext, name: str | None, order: str | VideoFilter) -> Page:
-    """Come to the tab: show the run under way, or the newest; ask again and again while the tab is open."""
+def enter(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
+    """Show the chosen run, else the newest, and start polling; called when the tab is opened."""
     names = batches.run_names()
-    return (*show(batches, name or (names[0] if names else None), order), gr.Timer(active=True))
+    return show(batches, name or (names[0] if names else None), order)._replace(timer=gr.Timer(active=True))
 
 
 def leave() -> Any:
-    """Ask no more."""
+    """Stop polling; called when another tab is opened."""
     return gr.Timer(active=False)

@@ -1,4 +1,4 @@
-"""Videos of splits in the player: of a run at its worst moment, a turn of two runs, or the reference alone."""
+"""Open videos of saved runs in the player: one run, two runs to compare, or a reference without a run."""
 
 import math
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def open_video(
 ) -> Page:
     """Show a video of a run in the player at its worst moment.
 
-    Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and which tab is open.
+    Returns ``ClipView``, ``RunView``, ``Buttons``, ``Thresholds``, and the selected tab.
     """
     video_id = batches.find_video(name, str(event.row_value[0]))
     return open_moment(bench, batches, live, video_id, names=(name,), open_at="worst")
@@ -40,29 +40,29 @@ def open_video(
 def open_both(
     bench: Bench, batches: BatchContext, live: LiveRun | None, compared: ComparedRuns | None, event: gr.SelectData
 ) -> Page:
-    """Show a video in two runs at its worst moment, the one with more failures above; returns as ``open_video``."""
+    """Show a video in two runs at its worst moment, the run with more failures above; returns as ``open_video``."""
     if compared is None:
         return _refuse(ValueError("no runs are compared; choose two"))
     video_id = batches.find_video(compared.a, str(event.row_value[0]))
-    of_a, of_b = next(video.scores for video in compared.videos if video.video_id == video_id)
-    names = _order(batches, compared, is_b_first=of_b.get(NUM_FAILURES, 0) > of_a.get(NUM_FAILURES, 0))
+    scores_a, scores_b = next(video.scores for video in compared.videos if video.video_id == video_id)
+    names = _order(batches, compared, is_b_first=scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0))
     return open_moment(bench, batches, live, video_id, names=names, open_at="worst")
 
 
 def open_turn(
     bench: Bench, batches: BatchContext, live: LiveRun | None, compared: ComparedRuns | None, event: gr.SelectData
 ) -> Page:
-    """Show a turn in two runs, B above if the turn is wrong only there; returns what ``open_video`` does."""
+    """Show a turn in two runs, B above if the turn is wrong only there; returns as ``open_video``."""
     if compared is None:
         return _refuse(ValueError("no runs are compared; choose two"))
-    called, time_s, wrong_in, *_ = event.row_value
-    video_id = batches.find_video(compared.a, str(called))
+    short_name, time_s, wrong_in, *_ = event.row_value
+    video_id = batches.find_video(compared.a, str(short_name))
     names = _order(batches, compared, is_b_first=wrong_in == "only B")
     return open_moment(bench, batches, live, video_id, names=names, open_at=float(time_s))
 
 
 def _order(batches: BatchContext, compared: ComparedRuns, *, is_b_first: bool) -> tuple[str, str]:
-    """Return both runs, the one to be shown above first; A if they are scored differently, for it judges both."""
+    """Return both runs, the upper one first; that is A if their scoring differs, since A's settings judge both."""
     a, b = (batches.scoring_of(batches.settings_of(name)) for name in compared[:2])
     return (compared.b, compared.a) if is_b_first and a == b else (compared.a, compared.b)
 
@@ -77,9 +77,9 @@ def open_moment(
     open_at: float | Literal["worst"],
     open_event: str | None = None,
 ) -> Page:
-    """Show a moment of a video of one run, or of two, in the player; returns what ``open_video`` does.
+    """Show a moment of a video in one run, or in two, in the player; returns as ``open_video``.
 
-    With the key ``open_event`` it is that event which is shown there.
+    ``open_event`` is the key of the event to select.
     """
     try:
         saved, *rest = [read_saved(bench, batches, name or "", video_id) for name in names]
@@ -100,21 +100,21 @@ def open_moment(
 
 
 def _scoring_words(batches: BatchContext, run: Run) -> str:
-    """Say how a run is judged where that is not as a run of the page, and where it cannot be as the run was scored."""
+    """Return a note if the scoring differs from that of the page's runs, or the text encoder from that of the run."""
     scored, here = batches.settings_of(run.name).get("text_encoder"), batches.jobs.scoring.text_encoder
     encoder = (
         f" The run was scored by the text encoder {scored}; here it is {here}." if scored not in (None, here) else ""
     )
     named = [("dataset", run.scoring.dataset), ("zero_cost", run.scoring.zero_cost)]
-    usual = (PAGE_SCORING.dataset, PAGE_SCORING.zero_cost)
-    words = [f"{name} {value or 'none'}" for (name, value), own in zip(named, usual, strict=True) if value != own]
+    defaults = (PAGE_SCORING.dataset, PAGE_SCORING.zero_cost)
+    words = [f"{name} {value or 'none'}" for (name, value), own in zip(named, defaults, strict=True) if value != own]
     return (f" Judged with {' and '.join(words)}, as the run was." if words else "") + encoder
 
 
 def open_linked(
     bench: Bench, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
 ) -> Page:
-    """Show a moment of a saved run, or of two, that an address names; returns what ``open_video`` does."""
+    """Show the moment of a link: a saved run, or two, a video and a time; returns as ``open_video``."""
     names = [link[key] for key in ("saved", "other") if link.get(key)]
     try:
         time_s = float(link.get("t", 0))
@@ -130,16 +130,16 @@ def open_linked(
 def open_reference(
     bench: Bench, live: LiveRun | None, sample: Sample | None, *, open_at: float, open_event: str | None = None
 ) -> Page:
-    """Show a moment of a video's reference, without a run, in the player; as ``open_moment`` otherwise."""
+    """Show a moment of a video's reference, without a run, in the player; else as ``open_moment``."""
     try:
         if sample is None or sample.video_path is None:
-            raise ValueError(f"{sample.video_id if sample else 'what was clicked'} has no video in its split")
+            raise ValueError(f"{sample.video_id if sample else 'this row'} has no video in its split")
         run = _plan(bench, sample, sample.video_path, StreamConfig(fps=sample.fps))
         video = bench.copies.find_or_convert(run.clip.path, start_s=run.clip.start_s, duration_s=run.clip.duration_s)
     except (EngineError, ValueError, OSError) as error:
         return _refuse(error)
     length = clock(run.clip.duration_s)
-    status = f"{run.clip.name}, {length}, its reference alone at {clock(open_at, digits=1)}. Press Run for a run."
+    status = f"{run.clip.name}, {length}, its reference only at {clock(open_at, digits=1)}. Press Run to run the model."
     run_view = show_run(run, status, encode=bench.encode, open_at=open_at, open_event=open_event)
     return _show(live, run, video, run_view, now=None)
 
@@ -159,7 +159,7 @@ def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now
 
 
 def read_saved(bench: Bench, batches: BatchContext, name: str, video_id: str) -> Run:
-    """Read one video of a run folder. Raises ``ValueError`` saying why it cannot be shown."""
+    """Read one video of a run folder. Raises ``ValueError`` with the reason if it cannot be shown."""
     if name not in batches.run_names():
         raise ValueError(f"there is no run {name!r}; choose one from the list")
     folder = RunFolder(batches.runs / name)
@@ -201,4 +201,4 @@ def _config(settings: Mapping[str, Any], sample: Sample) -> StreamConfig:
     try:
         return StreamConfig(**{**settings.get("config", {}), "fps": sample.fps})
     except TypeError as error:
-        raise ValueError("the run was made with settings that this version does not know") from error
+        raise ValueError("the run has settings that this version does not support") from error

@@ -1,4 +1,4 @@
-"""A sweep as the page shows it: a heat map over both thresholds, and a curve for each through the best point."""
+"""Handlers of the Thresholds tab: a heat map over both thresholds, and a curve along each through the best point."""
 
 import math
 from collections.abc import Generator
@@ -24,45 +24,48 @@ from eval.sweeps.exact import SweepProgress, run_sweep
 from eval.sweeps.grid import DECISIONS, SWEPT, BestPoint, GridScores, find_best, has_direction, losses
 
 RECOMMENDED: Final = "recommended"
-"""The choice of the score that is recommended for what there is."""
-_CANCELLED: Final = '<p class="dim">Cancelled. Finished videos are kept: Run each point goes on with the others.</p>'
+"""The choice of the recommended score."""
+_CANCELLED: Final = '<p class="dim">Cancelled. Finished videos are kept; “Run each point” continues the sweep.</p>'
 _REASONS: Final = {
-    NUM_FAILURES: "all that N steps through in the player, and both thresholds move it",
-    DECISIONS: "a preview knows no texts and no states, and both heads count alike",
+    NUM_FAILURES: "it counts all failures that N steps through in the player, and depends on both thresholds",
+    DECISIONS: "a preview has no texts and no states, and this score weighs both heads equally",
     "dst_f1": "this sweep is older than the count of failures: run each point again to count them",
 }
-"""Why a score is recommended; the first that a sweep has is."""
+"""Reasons for the recommended score; the first score that a sweep has is recommended."""
 
 
 def choices(scores: GridScores | None) -> list[tuple[str, str]]:
-    """Return what can be chosen by: the recommended score, those of these points, and those of exact points alone."""
+    """Return the choices of scores: the recommended one, those of the points, and those that need exact points."""
     known = scores.metrics if scores is not None else ()
     offered = [(find_metric(name).label, name) for name in SWEPT if has_direction(name)]
     return [
         (f"recommended: {find_metric(recommend(scores)).label}", RECOMMENDED),
         *((label, name) for label, name in offered if name in known),
-        *((f"{label} (needs each point run)", name) for label, name in offered if name not in known),
+        *((f"{label} (needs exact points)", name) for label, name in offered if name not in known),
     ]
 
 
 def recommend(scores: GridScores | None) -> str:
-    """Return the score that is recommended for points of this kind."""
+    """Return the recommended score for these points."""
     known = scores.metrics if scores is not None else (NUM_FAILURES,)
     return next(name for name in _REASONS if name in known)
 
 
 def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
-    """Draw one score over the grid: update threshold upwards, speak threshold to the right, the best point outlined."""
+    """Return one score over the grid as HTML: x is the speak threshold, y the update threshold upwards.
+
+    The opacity of a cell is its share between the worst score (0 %) and the best (100 %); the best point is outlined.
+    """
     rows, metric = scores.surface(best.metric), find_metric(best.metric)
     loss = losses(best.metric, np.array(rows, float))
     least, most = float(np.nanmin(loss)), float(np.nanmax(loss))
     cells = []
-    for place in reversed(range(len(rows))):
-        update = scores.grid.update[place]
+    for row in reversed(range(len(rows))):  # HTML is from the top, so the largest update threshold is first
+        update = scores.grid.update[row]
         cells.append(f'<span class="axis">{update:.3g}</span>')
-        for column, (speak, value) in enumerate(zip(scores.grid.speak, rows[place], strict=True)):
-            fault = loss[place, column]
-            share = 0.0 if math.isnan(fault) or most == least else (most - fault) / (most - least)
+        for column, (speak, value) in enumerate(zip(scores.grid.speak, rows[row], strict=True)):
+            cell_loss = loss[row, column]
+            share = 0.0 if math.isnan(cell_loss) or most == least else (most - cell_loss) / (most - least)
             is_best = (speak, update) == (best.speak_threshold, best.update_threshold)
             cells.append(
                 f'<span class="cell{" best" if is_best else ""}" style="--share: {100 * share:.1f}%" '
@@ -76,12 +79,12 @@ def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
     return (
         f'<div class="heat" role="img" aria-label="{label}" style="--columns: {len(scores.grid.speak)}">'
         f'{"".join(cells)}</div><p class="dim">{escape(metric.label)}: faint is worst, {worst}; full is best, {top}; '
-        "the best point is outlined. To the right: speak threshold; upwards: update threshold.</p>"
+        "the best point is outlined. Horizontal: speak threshold; vertical: update threshold.</p>"
     )
 
 
 def curves(scores: GridScores, best: BestPoint) -> pd.DataFrame:
-    """Return columns ``threshold``, ``score``, ``head``: along each axis through the best point."""
+    """Return columns ``threshold``, ``score``, ``head``: the scores along each axis through the best point."""
     rows = scores.surface(best.metric)
     row = scores.grid.update.index(best.update_threshold)
     column = scores.grid.speak.index(best.speak_threshold)
@@ -96,50 +99,50 @@ def curves(scores: GridScores, best: BestPoint) -> pd.DataFrame:
 
 
 def describe(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -> str:
-    """Say which point is best, why by this score, how it was found, and what to beware of."""
+    """Return the description of the best point: score, ties, how it was computed, cautions, and the reason."""
     metric = find_metric(best.metric)
-    why = f" Recommended: {_REASONS[best.metric]}." if is_recommended else ""
+    reason = f" Recommended: {_REASONS[best.metric]}." if is_recommended else ""
     tied = "" if best.num_tied == 1 else f" {best.num_tied} points tie; {_plateau(best)}."
     name = Path(found.scores.split).name
-    caution = f" Beware: {found.scores.caution.replace(found.scores.split, name)}." if found.scores.caution else ""
+    caution = f" Caution: {found.scores.caution.replace(found.scores.split, name)}." if found.scores.caution else ""
     return (
         f"Best: {_point(*_best_point(best))}; "
         f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{_edge(found.scores, best)} "
-        f"{_kind(found)}{caution}{why}"
+        f"{_kind(found)}{caution}{reason}"
     )
 
 
 def _plateau(best: BestPoint) -> str:
     if best.num_plateau == 1:
-        return "none lies beside another"
-    many = "them" if best.num_plateau == best.num_tied else f"the {best.num_plateau} that lie side by side"
-    return f"this one is in the middle of {many}"
+        return "no two of them are adjacent"
+    group = "them" if best.num_plateau == best.num_tied else f"the {best.num_plateau} adjacent ones"
+    return f"this one is in the middle of {group}"
 
 
 def _edge(scores: GridScores, best: BestPoint) -> str:
-    """Say that a better point may lie beyond the grid."""
+    """Return a warning if the best point is at the edge of the grid."""
     sides = ((scores.grid.speak, best.speak_threshold, "speak"), (scores.grid.update, best.update_threshold, "update"))
     names = [name for side, value, name in sides if value in (side[0], side[-1])]
-    return f" At the edge of the grid of {' and '.join(names)}: a better point may lie beyond." if names else ""
+    return f" At the edge of the grid of {' and '.join(names)}: a better point may lie outside." if names else ""
 
 
 def _kind(found: FoundSweep) -> str:
-    """Say of which kind the points are, and which others there are."""
+    """Return a description of the points: exact or preview, number of videos, and the available exact sizes."""
     scores = found.scores
     errors = f", {len(scores.errors)} have no scores" if scores.errors else ""
     left_out = "".join(f" {problem}" for problem in found.problems)
     if scores.is_exact:
         return f"Exact: each of {len(scores.grid)} points was run, {scores.num_videos} videos{errors}.{left_out}"
-    others = " and ".join(str(size) for size in found.exact_sizes)
-    there = f" Exact points are there for {others} thresholds an axis." if others else ""
+    sizes = " and ".join(str(size) for size in found.exact_sizes)
+    available = f" Exact points are available for {sizes} thresholds per axis." if sizes else ""
     return (
-        f"Preview from the traces of {found.run}, {scores.num_videos} videos{errors}: with another decision the model "
-        f"would have read another context.{there}{left_out}"
+        f"Preview from the traces of {found.run}, {scores.num_videos} videos{errors}: it ignores that different "
+        f"decisions change the context of the model.{available}{left_out}"
     )
 
 
 class SweepView(NamedTuple):
-    """The outputs of the sweep; ``best`` is what the button applies."""
+    """The outputs of the sweep; ``best`` is the point that the button ``apply`` uses."""
 
     said: Any
     heat: Any
@@ -152,11 +155,21 @@ class SweepView(NamedTuple):
 
 
 class SweepButtons(NamedTuple):
-    """What runs a sweep and ends it, and how far it is."""
+    """The buttons that start and cancel an exact sweep, and its progress."""
 
     exact: Any
     cancel: Any
     progress: Any
+
+
+class AppliedPoint(NamedTuple):
+    """The outputs of ``apply_best``: the sliders of the form and of the player, and the description."""
+
+    speak: Any
+    update: Any
+    player_speak: Any
+    player_update: Any
+    said: Any
 
 
 NO_SWEEP = SweepView(
@@ -172,7 +185,7 @@ NO_SWEEP = SweepView(
 
 
 def enter_sweep(batches: BatchContext, name: str | None, metric: str, size: int) -> tuple[Any, ...]:
-    """Show the sweep of a run that was just chosen, and the size of grid: one whose points were run, if there is one.
+    """Show the sweep of a newly chosen run, at a grid size with exact points if there is one.
 
     Returns ``SweepView`` and the size.
     """
@@ -182,7 +195,7 @@ def enter_sweep(batches: BatchContext, name: str | None, metric: str, size: int)
 
 
 def show_sweep(batches: BatchContext, name: str | None, metric: str, size: int) -> SweepView:
-    """Show the points of a grid: exact where they were run, else a preview from the traces of the run."""
+    """Show the points of a grid: exact if they were run, else a preview from the traces of the run."""
     try:
         found = find_sweep(batches, name, size)
         view = NO_SWEEP._replace(
@@ -193,11 +206,11 @@ def show_sweep(batches: BatchContext, name: str | None, metric: str, size: int) 
     except (EngineError, ValueError, OSError) as error:
         job = batches.jobs.find(name) if name is not None else None
         if job is not None and not job.is_over:
-            return NO_SWEEP._replace(said=f"{name} is under way; its points are shown when it has ended.")
+            return NO_SWEEP._replace(said=f"{name} is still running; its points are shown when it has finished.")
         return NO_SWEEP._replace(said=sentence(error))
     chosen = recommend(found.scores) if metric == RECOMMENDED else metric
     if chosen not in found.scores.metrics:
-        needs = f"{find_metric(chosen).label} needs each point run: press Run each point, or choose another score."
+        needs = f"{find_metric(chosen).label} needs exact points: press Run each point, or choose another score."
         return view._replace(said=f"{_kind(found)} {needs}")
     try:
         best = find_best(found.scores, chosen)
@@ -213,22 +226,22 @@ def show_sweep(batches: BatchContext, name: str | None, metric: str, size: int) 
 
 
 def begin_sweep() -> tuple[Stoppable, *tuple[Any, ...]]:
-    """Make the page ready for a sweep that may have to wait for another window's: it, ``SweepButtons``."""
-    return Stoppable(), *_running('<p class="dim">Waiting: one sweep is run at a time.</p>')
+    """Return a new handle of a sweep and ``SweepButtons``; the sweep may wait for that of another window."""
+    return Stoppable(), *_running('<p class="dim">Waiting: sweeps are run one at a time.</p>')
 
 
 def run_points(
     bench: Bench, batches: BatchContext, live: Stoppable | None, name: str | None, size: int, devices: str
 ) -> Generator[SweepButtons, None, None]:
-    """Run the split of a run at every point of a grid, and say how far it is; what is finished is kept.
+    """Run the split of a run at every point of a grid, and yield the progress; finished videos are kept.
 
-    Once it is not wanted any more, it says that it was cancelled and nothing else.
+    A cancelled sweep yields only that it was cancelled.
     """
-    live = live or Stoppable()  # a program may leave the click out
+    live = live or Stoppable()  # an API client may call this without begin_sweep
     live.is_started = True
     try:
         planned = plan_sweep(batches, name, size, devices)
-        moments = run_sweep(
+        events = run_sweep(
             planned.split,
             planned.work,
             planned.grid,
@@ -238,11 +251,11 @@ def run_points(
             device=planned.device,
             resume=True,
         )
-        with closing(moments):
-            for moment in moments:
+        with closing(events):
+            for progress in events:
                 if not live.is_wanted:
                     break
-                yield _running(draw_sweep_progress(moment))
+                yield _running(draw_sweep_progress(progress))
         yield _ended("" if live.is_wanted else _CANCELLED)
     except (EngineError, ValueError, OSError) as error:
         yield _ended(f'<p class="problem">⚠ {escape(sentence(error))}</p>')
@@ -251,30 +264,30 @@ def run_points(
 
 
 def halt_sweep(live: Stoppable | None) -> SweepButtons:
-    """Ask a sweep to end after the video that is under way, and say so."""
+    """Request the end of a sweep after the current video, and show that."""
     if live is not None:
         live.is_wanted = False
-    said = '<p class="dim">Cancelling: it ends after the video that is under way.</p>'
-    return _running(said)._replace(cancel=gr.Button(interactive=False))
+    status = '<p class="dim">Cancelling: the sweep ends after the current video.</p>'
+    return _running(status)._replace(cancel=gr.Button(interactive=False))
 
 
 def cancel_sweep(live: Stoppable | None) -> SweepButtons:
-    """Wait until a sweep that was halted has ended, unless it still waits for its turn; say that it was cancelled."""
+    """Wait for the end of a halted sweep, unless it has not started; show that it was cancelled."""
     if live is not None:
         live.stop()
     return _ended(_CANCELLED)
 
 
-def draw_sweep_progress(moment: SweepProgress) -> str:
-    """Draw a bar of the runs that are done, with a line of words."""
-    rest = "" if moment.remaining_s is None else f", {clock(moment.remaining_s)} left"
+def draw_sweep_progress(progress: SweepProgress) -> str:
+    """Return a progress bar of the finished runs, with a line of text, as HTML."""
+    rest = "" if progress.remaining_s is None else f", {clock(progress.remaining_s)} left"
     words = (
-        f"{moment.num_done} of {moment.num_runs} runs, {moment.num_finished} of {moment.num_videos} videos, "
-        f"{moment.passes:,} model passes{rest}. It ends when this window is closed; finished videos are kept."
+        f"{progress.num_done} of {progress.num_runs} runs, {progress.num_finished} of {progress.num_videos} videos, "
+        f"{progress.passes:,} model passes{rest}. The sweep ends if this window is closed; finished videos are kept."
     )
-    failed = f" {moment.video_id} failed: {sentence(moment.error)}" if moment.error else ""
+    failed = f" {progress.video_id} failed: {sentence(progress.error)}" if progress.error else ""
     return (
-        f'<progress value="{moment.num_done}" max="{max(1, moment.num_runs)}" aria-label="runs done"></progress>'
+        f'<progress value="{progress.num_done}" max="{max(1, progress.num_runs)}" aria-label="runs done"></progress>'
         f'<p class="dim">{escape(words + failed)}</p>'
     )
 
@@ -295,10 +308,16 @@ def _point(speak: float, update: float) -> str:
     return f"speak {threshold_text(speak)}, update {threshold_text(update)}"
 
 
-def apply_best(best: BestPoint | None, said: str) -> tuple[Any, Any, Any, Any, Any]:
-    """Set the thresholds of both tabs to the best point, and say so; the player then runs again what it shows."""
+def apply_best(best: BestPoint | None, said: str) -> AppliedPoint:
+    """Set the thresholds of both tabs to the best point, and add that to the description ``said``."""
     if best is None:
-        return gr.skip(), gr.skip(), gr.skip(), gr.skip(), gr.skip()
-    point = _best_point(best)
-    used = f"In use: the next run here and the player have {_point(*point)}."
-    return *point, *point, f"{said.removesuffix(used).rstrip()} {used}"
+        return AppliedPoint(*(gr.skip() for _ in AppliedPoint._fields))
+    speak, update = _best_point(best)
+    used = f"In use: the next run here and the player have {_point(speak, update)}."
+    return AppliedPoint(
+        speak=speak,
+        update=update,
+        player_speak=speak,
+        player_update=update,
+        said=f"{said.removesuffix(used).rstrip()} {used}",
+    )

@@ -1,4 +1,4 @@
-"""The tab *Thresholds* of the batch tab: its layout and wiring; what happens is in ``app.batch.sweeps.handlers``."""
+"""Layout and wiring of the tab *Thresholds*. The handlers are in ``app.batch.sweeps.handlers``."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -22,11 +22,11 @@ def make_sweep_panel(
     """Lay out the tab, inside ``here``, and wire it.
 
     Args:
-        bench: The page's model and videos.
+        bench: Model and videos of the page.
         batches: Runs, splits and jobs.
-        runs: Which run is shown.
-        shown: What the window was told of that run; the points follow it, so that they come when the run has ended.
-        devices: Where a sweep is run: on the first of them.
+        runs: The dropdown of the shown run.
+        shown: The ``ShownRun`` of the window; the points are updated with it, so they appear when the run ends.
+        devices: The devices; a sweep runs on the first.
         here: The ``gr.Tab`` of this tab.
     """
     with gr.Row():
@@ -39,7 +39,7 @@ def make_sweep_panel(
             min_width=300,
             elem_id="metric",
         )
-        size = gr.Dropdown(list(GRID_SIZES), value=GRID_SIZES[1], label="Thresholds an axis", scale=2, elem_id="size")
+        size = gr.Dropdown(list(GRID_SIZES), value=GRID_SIZES[1], label="Thresholds per axis", scale=2, elem_id="size")
         with gr.Column(scale=4, min_width=376), gr.Row():  # the buttons stay together in a narrow window
             with gr.Column(min_width=180):
                 exact = gr.Button("Run each point", size="sm", elem_id="exact")

@@ -165,12 +165,12 @@ def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_ro
     while first.progress is None:
         time.sleep(0.01)
     view = start(batches, name="b")
-    assert view.status.value == "b waits: 1 before it, about 1:00 until its turn."  # 60 frames at one a second
+    assert view.status.value == "b is queued: 1 ahead, about 1:00 until it starts."  # 60 frames at one a second
     view = start(batches, name="c")
-    assert view.status.value == "c waits: 2 before it, about 1:54 until its turn."  # and 54 of b
+    assert view.status.value == "c is queued: 2 ahead, about 1:54 until it starts."  # and 54 of b
     assert batches.run_names() == ["c", "b", "a"]
     swept = sweeping.show_sweep(batches, "a", RECOMMENDED, 5).said
-    assert swept == "a is under way; its points are shown when it has ended."
+    assert swept == "a is still running; its points are shown when it has finished."
     handlers.cancel(batches, "b", "as in the split")
     handlers.cancel(batches, "a", "as in the split")
     wait_for(batches, "c", "running")
@@ -208,9 +208,9 @@ def test_a_run_under_way_cannot_be_started_twice(batches: BatchContext, monkeypa
     go_on = endless(monkeypatch)
     start(batches)
     view = start(batches)
-    assert view.status.value == "⚠ a is already under way; wait for it or cancel it."
+    assert view.status.value == "⚠ a is already running or queued; wait for it or cancel it."
     view = start(batches, name="")  # which has no folder yet that could be recognised
-    assert view.status.value == "⚠ a is already under way; wait for it or cancel it."
+    assert view.status.value == "⚠ a is already running or queued; wait for it or cancel it."
     assert batches.run_names() == ["a"]
     go_on.set()
 
@@ -218,14 +218,14 @@ def test_a_run_under_way_cannot_be_started_twice(batches: BatchContext, monkeypa
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"split": None}, "there is no split"),
+        ({"split": None}, "no split is chosen"),
         ({"speak": 2}, "the speak threshold must be a number from 0 to 1; got 2"),
         ({"update": None}, "the update threshold must be a number from 0 to 1; got nothing"),
         ({"devices": "cpu:0"}, "cpu:0 must give a number of processes"),
         ({"devices": ""}, "device '' is not there"),
-        ({"name": "../x"}, "a run's name has letters"),
-        ({"name": ".x"}, "a run's name has letters"),
-        ({"name": "x" * 81}, "a run's name has letters"),
+        ({"name": "../x"}, "a run's name may have letters"),
+        ({"name": ".x"}, "a run's name may have letters"),
+        ({"name": "x" * 81}, "a run's name may have letters"),
         ({"checkpoint": "/nowhere"}, "nowhere"),
     ],
 )
@@ -405,13 +405,13 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert shown.heat.count("cell best") == 1
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Decisions F1 ±1 s [\d.]+", shown.said)
     assert "Preview from the traces of a, 1 videos: " in shown.said
-    assert "Recommended: a preview knows no texts" in shown.said
+    assert "Recommended: a preview has no texts" in shown.said
     path, text = read_now(sweeps.download_sweep(batches, "a", 5, "sweep.csv"))
     assert (path.name, text.count("\n")) == ("a-preview-5-sweep.csv", 26)
     unknown = sweeping.show_sweep(batches, "a", "num_failures", 5)  # never another score in its place
-    assert "Failures needs each point run: press Run each point" in unknown.said
+    assert "Failures needs exact points: press Run each point" in unknown.said
     assert (unknown.heat, unknown.best, unknown.apply.interactive) == ("", None, False)
-    assert ("Failures (needs each point run)", "num_failures") in unknown.metric.choices
+    assert ("Failures (needs exact points)", "num_failures") in unknown.metric.choices
     moments = list(sweeping.run_points(bench, batches, Stoppable(), "a", 5, "cpu:2"))
     assert "0 of 25 runs, 0 of 1 videos" in moments[0].progress
     assert [(m.exact.interactive, m.cancel.interactive) for m in (moments[0], moments[-1])] == [
@@ -421,7 +421,10 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Failures \d+\.", exact.said)
     is_at_edge = not {0.05, 0.95}.isdisjoint((exact.best.speak_threshold, exact.best.update_threshold))
     assert ("At the edge of the grid of " in exact.said) == is_at_edge
-    assert "Exact: each of 25 points was run, 1 videos. Recommended: all that N steps through" in exact.said
+    assert (
+        "Exact: each of 25 points was run, 1 videos. Recommended: it counts all failures that N steps through"
+        in exact.said
+    )
     path, text = read_now(sweeps.download_sweep(batches, "a", 5, "sweep.json"))
     assert path.name == "a-exact-5-sweep.json"
     failures = {row["num_failures"] for row in json.loads(text)["points"]}
@@ -471,7 +474,7 @@ def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_we
     assert sweeping.enter_sweep(batches, "a", RECOMMENDED, 9)[-1] == 5  # whose points were run
     other = sweeping.show_sweep(batches, "a", "speaking_event_f1_1s", 9)
     assert "Preview from the traces of a" in other.said
-    assert "Exact points are there for 5 thresholds an axis." in other.said
+    assert "Exact points are available for 5 thresholds per axis." in other.said
     start(batches, name="b", speak=0.9)  # another threshold, the same sweep
     wait_for(batches, "b", "done")
     assert "Exact: " in sweeping.show_sweep(batches, "b", "F1", 5).said

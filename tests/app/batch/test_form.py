@@ -92,7 +92,7 @@ def test_a_page_for_others_keeps_its_own_checkpoint(batches: BatchContext) -> No
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"checkpoint": ""}, "a was imported: it does not say which model and thresholds made it"),
+        ({"checkpoint": ""}, "a was imported: its model and thresholds are unknown"),
         ({"config": {}}, "a was imported"),
         ({"checkpoint": "/nowhere"}, "nowhere"),
     ],
@@ -107,7 +107,7 @@ def test_a_run_that_cannot_be_made_again_leaves_the_form(batches: BatchContext, 
 @pytest.mark.parametrize("name", [None, "gone", "../a"])
 def test_no_run_leaves_the_form(batches: BatchContext, name: str | None) -> None:
     said, form = used(batches, name)
-    assert (said, form[1:]) == ("⚠ there is no run; choose one.", UNFILLED[1:])
+    assert (said, form[1:]) == ("⚠ no run is shown; choose one.", UNFILLED[1:])
 
 
 def test_only_a_run_with_settings_can_be_used(batches: BatchContext) -> None:

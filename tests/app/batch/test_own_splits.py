@@ -61,7 +61,7 @@ def test_a_page_that_others_see_takes_no_paths(
     batches: BatchContext, samples: tuple[Sample, ...], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "own.json", *samples)
-    assert "this page takes no paths" in add_path(replace(batches, takes_paths=False), path)[0].value
+    assert "this page accepts no paths" in add_path(replace(batches, takes_paths=False), path)[0].value
     assert set(batches.splits) == {"split"}
 
 
@@ -73,9 +73,9 @@ def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
     by_id = replace(samples[1], video_path=None, goal="mine")
     upload = write(tmp_path / "uploads" / "own.json", samples[0], by_id, foreign)
     status, split = add_file(batches, upload)
-    assert status.value.startswith("⚠ The split own has 2 videos. Records that cannot be used: 1; the first: x: ")
+    assert status.value.startswith("⚠ The split own has 2 videos. Unusable records: 1; the first: x: ")
     assert (
-        "an uploaded split cannot name files of the server, and this page has no such video: secret.mp4" in status.value
+        "an uploaded split cannot use files of the server, and this page has no such video: secret.mp4" in status.value
     )
     assert split.value == "own"
     first, second, third = batches.splits["own"].entries
@@ -103,7 +103,7 @@ def test_an_upload_of_a_known_name_leaves_the_split_of_this_name_alone(
     ("content", "words"),
     [
         ("no JSON", "own.json cannot be read as JSON"),
-        ('{"videos": []}', "own.json: holds no videos"),
+        ('{"videos": []}', "own.json: has no videos"),
         ('{"videos": [{"video_id": "x"}]}', "own.json, video x: num_frames is missing"),
         (None, "there is no file "),
     ],
@@ -128,10 +128,10 @@ def test_so_many_uploads_are_kept_and_no_more(
     monkeypatch.setattr(own_splits, "MAX_ADDED", 1)
     add_file(batches, write(tmp_path / "uploads" / "a.json", samples[0]))
     said = add_file(batches, write(tmp_path / "uploads" / "b.json", samples[0]))[0].value
-    assert "b.json: 1 uploaded splits are kept already" in said
+    assert "b.json: 1 uploads are stored already" in said
 
 
 def test_a_kept_split_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(json.dumps({"videos": 3}))
     (problem,) = read_kept_splits({}, tmp_path)
-    assert problem.startswith("The uploaded split bad is left out: ")
+    assert problem.startswith("The uploaded split bad is skipped: ")

@@ -109,7 +109,9 @@ def test_teacher_forced_scores_are_shown_where_that_pass_was_made(bench: Bench, 
 
 def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(bench: Bench, batches: BatchContext) -> None:
     view = comparing.compare(bench, batches, "published", "usual", "both", "F1")
-    assert "usual was scored otherwise; here both are scored with dataset none, zero_cost drop" in view.said
+    assert (
+        "usual was scored with different settings; here both are scored with dataset none, zero_cost drop" in view.said
+    )
     (row,) = batches.compare("published", "usual", encode=count_letters).videos
     assert row.scores[0]["F1"] == row.scores[1]["F1"] < 1
     (row,) = batches.compare("usual", "published", encode=count_letters).videos

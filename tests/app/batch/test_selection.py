@@ -1,4 +1,4 @@
-"""Videos of a run chosen by failures, causes, verdicts and tags, kept as a slice, and scored by themselves."""
+"""Videos of a run chosen by failures, causes, verdicts and tags, kept as a slice, and scored separately."""
 
 import json
 import shutil
@@ -101,15 +101,15 @@ def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
 
 def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchContext) -> None:
     _, said = choosing.save_slice(batches, "a", [], ALL_VIDEOS, "silent")
-    assert "choose some of the videos first" in said
+    assert "select some of the videos first" in said
     box, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "  silent  ")
-    assert (box.value, "silent: 1 videos are kept." in said) == ("silent", True)
+    assert (box.value, "silent: 1 videos saved." in said) == ("silent", True)
     again = replace(batches, jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java))
     assert shown(again, part="silent") == ["v1"]
     assert shown(again, "cause: dim light", part="silent") == ["v1"]
     waits, table = choosing.score_chosen(BENCH, again, "a", [], "silent")
     assert "Scoring 1 videos." in waits
-    assert "<h3>silent: 1 of 3 videos of a, scored by themselves</h3>" in table
+    assert "<h3>silent: 1 of 3 videos of a, scored separately</h3>" in table
     assert "<td>Responses missed <code>missing_rate</code></td><td><b>1.000</b></td>" in table
     *_, both = choosing.score_chosen(BENCH, again, "a", ["failure: missed update"], ALL_VIDEOS)
     assert "2 of 3 videos of a" in both

@@ -70,7 +70,7 @@ def test_who_signed_in_sees_progress_and_agreement_and_hostile_names_stay_text(p
 def test_a_disagreement_opens_the_player_at_its_time(page: Page) -> None:
     enter(page, "Agreement")
     page.locator("#to_settle [data-testid^=cell]", has_text="verdicts differ").first.click()
-    wait_for_status(page, "^v0, 0:06, its reference alone at 0:02.0")
+    wait_for_status(page, "^v0, 0:06, its reference only at 0:02.0")
     page.wait_for_function("Math.abs(document.querySelector('#video video')?.currentTime - 2) < 0.01")
     page.wait_for_function("document.querySelector('.ss').inspect().event?.time === 2")
     assert inspect(page)["tab"] == "review"
@@ -93,7 +93,7 @@ def test_what_waits_for_the_model_leaves_the_video_that_is_opened_alone(
     page.wait_for_timeout(1500)  # then it counts as let go of, and the run stands in line to be made again
     enter(page)
     page.locator("#reviewed_videos [data-testid^=cell]", has_text="v0").first.click()
-    opened = wait_for_status(page, "^v0, 0:06, its reference alone at 0:00.0")
+    opened = wait_for_status(page, "^v0, 0:06, its reference only at 0:00.0")
     busy.click("#stop")
     wait_for_status(busy, "^Stopped")
     page.wait_for_timeout(2000)  # in which what waited would have had its turn

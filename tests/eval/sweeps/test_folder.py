@@ -119,7 +119,7 @@ def test_a_bad_sweep_is_named_and_the_preview_is_shown(runs: Path, changes: dict
     assert reason in refusal_of(lambda: read_sweep(path.parent))
     view = show(runs)
     assert "Preview from the traces of run" in view.said
-    assert f"The sweep {FOLDER} is left out: sweep.json cannot be read: " in view.said
+    assert f"The sweep {FOLDER} is skipped: sweep.json cannot be read: " in view.said
     assert reason.partition("cannot be read: ")[2] in view.said
     assert str(runs) not in view.said
     assert view.heat

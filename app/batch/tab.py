@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
@@ -37,6 +37,19 @@ POLL_INTERVAL_S: Final = 1.0
 """Interval at which a window polls the state of its run, while the tab is open."""
 
 
+class Layout(NamedTuple):
+    """The components of the tab."""
+
+    form: FormPanel
+    run: RunPanel
+    selection: SelectionPanel
+    slice_scores: Any
+    sweep: SweepView
+    compare: ComparePanel
+    compare_tab: Any
+    view: BatchView
+
+
 def make_batch_tab(
     bench: Bench,
     batches: BatchContext,
@@ -60,6 +73,25 @@ def make_batch_tab(
         here: The ``gr.Tab`` of this tab.
         elsewhere: The remaining ``gr.Tab`` components.
     """
+    layout = _make_layout(bench, batches)
+    form, run, selection, view = layout.form, layout.run, layout.selection, layout.view
+    to_player: dict[str, Any] = {"outputs": [*player, rooms], **ends}
+    filtered = partial(with_filter, batches)
+    _wire_form(batches, form, run, view.status)
+    _wire_runs(filtered, form, run, selection, view, here=here, elsewhere=elsewhere)
+    here.select(partial(adding.list_splits, batches), None, form.split, **AT_ONCE)
+    _wire_selection(bench, batches, filtered, run, selection, view, layout.slice_scores)
+    _wire_downloads(batches, run)
+    _wire_best_point(form, layout.sweep, sliders=list(player[-2:]))
+
+    def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
+        return saved.open_video(bench, batches, live, name, event)
+
+    view.videos.select(open_video, [live, run.runs], **to_player)
+    _wire_compare(bench, batches, layout, live=live, to_player=to_player)
+
+
+def _make_layout(bench: Bench, batches: BatchContext) -> Layout:
     shown = gr.State(ShownRun())
     with gr.Row():
         form = make_form_panel(batches)
@@ -96,20 +128,16 @@ def make_batch_tab(
         origin=run.origin,
         timer=gr.Timer(POLL_INTERVAL_S, active=False),
     )
-    to_player: dict[str, Any] = {"outputs": [*player, rooms], **ends}
-    filtered = partial(with_filter, batches)
-    _wire_form(batches, form, run, status)
-    _wire_runs(filtered, form, run, selection, view, here=here, elsewhere=elsewhere)
-    here.select(partial(adding.list_splits, batches), None, form.split, **AT_ONCE)
-    _wire_selection(bench, batches, filtered, run, selection, view, slice_scores)
-    _wire_downloads(batches, run)
-    _wire_best_point(form, sweep, sliders=list(player[-2:]))
-
-    def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
-        return saved.open_video(bench, batches, live, name, event)
-
-    videos.select(open_video, [live, run.runs], **to_player)
-    _wire_compare(bench, batches, compare, runs=run.runs, live=live, compare_tab=compare_tab, to_player=to_player)
+    return Layout(
+        form=form,
+        run=run,
+        selection=selection,
+        slice_scores=slice_scores,
+        sweep=sweep,
+        compare=compare,
+        compare_tab=compare_tab,
+        view=view,
+    )
 
 
 def _wire_form(batches: BatchContext, form: FormPanel, run: RunPanel, status: Any) -> None:
@@ -195,16 +223,10 @@ def _wire_best_point(form: FormPanel, sweep: SweepView, *, sliders: Sequence[Any
 
 
 def _wire_compare(
-    bench: Bench,
-    batches: BatchContext,
-    panel: ComparePanel,
-    *,
-    runs: Any,
-    live: Any,
-    compare_tab: Any,
-    to_player: Mapping[str, Any],
+    bench: Bench, batches: BatchContext, layout: Layout, *, live: Any, to_player: Mapping[str, Any]
 ) -> None:
     """Compare the shown run with a second run; a click on a row opens both in the player."""
+    panel, runs = layout.compare, layout.run.runs
 
     def open_both(live: Any, compared: Any, event: gr.SelectData) -> Any:
         return saved.open_both(bench, batches, live, compared, event)
@@ -221,7 +243,7 @@ def _wire_compare(
         turns=panel.turns,
     )
     list_other_runs = partial(comparing.list_other_runs, batches)
-    gr.on([compare_tab.select, runs.select], list_other_runs, [runs, panel.other], panel.other, **AT_ONCE)
+    gr.on([layout.compare_tab.select, runs.select], list_other_runs, [runs, panel.other], panel.other, **AT_ONCE)
     gr.on(
         [panel.other.select, runs.select],
         partial(comparing.compare, bench, batches),

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from app.exports.corrected_split import PATH_BASES, SplitSource, write_corrected_split
 from app.exports.elan_edits import MissingTierError
@@ -199,6 +200,25 @@ def _parser() -> argparse.ArgumentParser:
         help="reviewer whose corrections win conflicts; may be repeated, best first",
     )
 
+    _add_exports(commands, common, prefer)
+    imported = commands.add_parser("import", parents=[common], help=read_eaf.__doc__)
+    imported.add_argument("files", type=Path, nargs="+", metavar="FILE.eaf")
+    imported.add_argument("--split", type=Path, required=True, help="file of the references")
+    imported.add_argument("--reviewer", required=True, metavar="NAME", help="reviewer of the corrections")
+    imported.add_argument(
+        "--allow-deletions",
+        action="store_true",
+        help="delete the turns of missing tiers; by default such a document is refused",
+    )
+    imported.set_defaults(work=read_eaf)
+
+    measured = commands.add_parser("agreement", parents=[common], help=agreement.__doc__)
+    measured.set_defaults(work=agreement)
+    return parser
+
+
+def _add_exports(commands: Any, common: argparse.ArgumentParser, prefer: argparse.ArgumentParser) -> None:
+    """Add the commands that write files."""
     export = commands.add_parser("write", parents=[common, prefer], help=write.__doc__)
     export.add_argument("run", type=Path, help="run folder of `python -m eval run`")
     _add_format(export, choices=EXPORT_FORMATS)
@@ -231,21 +251,6 @@ def _parser() -> argparse.ArgumentParser:
         help="base of a manifest's video paths: the written file, or the source split, as in the page's export",
     )
     corrected.set_defaults(work=split)
-
-    imported = commands.add_parser("import", parents=[common], help=read_eaf.__doc__)
-    imported.add_argument("files", type=Path, nargs="+", metavar="FILE.eaf")
-    imported.add_argument("--split", type=Path, required=True, help="file of the references")
-    imported.add_argument("--reviewer", required=True, metavar="NAME", help="reviewer of the corrections")
-    imported.add_argument(
-        "--allow-deletions",
-        action="store_true",
-        help="delete the turns of missing tiers; by default such a document is refused",
-    )
-    imported.set_defaults(work=read_eaf)
-
-    measured = commands.add_parser("agreement", parents=[common], help=agreement.__doc__)
-    measured.set_defaults(work=agreement)
-    return parser
 
 
 def _add_format(parser: argparse.ArgumentParser, *, choices: Sequence[str], default: str | None = None) -> None:

@@ -10,7 +10,8 @@ from app.batch.charts import HEAD_COLOURS, PLOT
 from app.batch.context import BatchContext
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.folders import GRID_SIZES, download_sweep
-from app.batch.sweeps.handlers import RECOMMENDED, SweepButtons, SweepView, choices
+from app.batch.sweeps.handlers import SweepButtons, SweepView
+from app.batch.sweeps.render import RECOMMENDED, choices
 from app.player.context import Bench
 from app.player.downloads import SAVE, make_download
 from app.widgets import AT_ONCE, SWEEP, make_line

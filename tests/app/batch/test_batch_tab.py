@@ -28,7 +28,7 @@ from app.batch.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results,
 from app.batch.selection.handlers import save_slice
 from app.batch.sweeps import folders as sweeps
 from app.batch.sweeps import handlers as sweeping
-from app.batch.sweeps.handlers import RECOMMENDED
+from app.batch.sweeps.render import RECOMMENDED
 from app.formatting import sentence
 from app.player.context import Bench
 from app.player.session.live_run import Stoppable

@@ -15,7 +15,8 @@ from app.batch.context import SWEEPS_FOLDER, BatchContext
 from app.batch.job_queue import JobQueue
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.folders import download_sweep, find_exact_sizes, make_grid, unused_folder
-from app.batch.sweeps.handlers import RECOMMENDED, SweepView
+from app.batch.sweeps.handlers import SweepView
+from app.batch.sweeps.render import RECOMMENDED
 from eval.data.samples import Split
 from eval.metrics.counts import Values
 from eval.metrics.definitions import NUM_FAILURES

@@ -60,7 +60,7 @@ def test_a_table_that_cannot_be_read_is_no_download(batches: BatchContext, monke
     (folder / "charts.json").write_text("[]")
     for table, words in {
         "videos.csv": "videos.csv has a row of 4 cells instead of 3",
-        "charts.json": "charts.json is not an object",
+        "charts.json": "charts.json is not a JSON object",
         "metrics.json": "old has no metrics.json",
         "traces.csv": "old is a run of ",
         "../x": "old has no ../x",

@@ -119,7 +119,7 @@ def test_a_file_that_is_no_split_is_refused_in_a_sentence(
     assert said.startswith("⚠ ")
     assert words in said
     assert set(batches.splits) == {"split"}
-    assert "there is no path" in add_path(batches, " ")[0].value
+    assert "the path is empty" in add_path(batches, " ")[0].value
 
 
 def test_so_many_uploads_are_kept_and_no_more(

@@ -21,9 +21,9 @@ if __name__ == "__main__":  # before the libraries, whose import takes seconds
 from starlette.middleware import Middleware
 from transformers.utils import logging as transformers_logging
 
-from app.batch.context import OWN_SPLITS, Batches
-from app.batch.job_queue import Jobs
-from app.batch.own_splits import read_kept
+from app.batch.context import SPLITS_FOLDER, BatchContext
+from app.batch.job_queue import JobQueue
+from app.batch.own_splits import read_kept_splits
 from app.batch.selection.handlers import read_marks
 from app.exports.__main__ import STORE
 from app.guard import LOOPBACK, HostRules, RequestGuard
@@ -31,9 +31,9 @@ from app.identity import read_users
 from app.page import build_page
 from app.player.component import CSS as PLAYER_CSS
 from app.player.context import AppContext
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.session.recordings import DEFAULT_BUDGET_BYTES, RecordingCache
-from app.reviews.store import check_place, open_store
+from app.reviews.store import check_store_location, open_store
 from app.theme import CSS, make_theme
 from app.transcode import DisplayCopies, serving_folder
 from app.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
@@ -80,16 +80,16 @@ def serve(options: argparse.Namespace) -> None:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
     _check_address(options.host, options.port)
     users = read_users(options.auth) if options.auth else None
-    store_location = check_place(options.reviews) if options.reviews else options.runs / STORE.name
+    store_location = check_store_location(options.reviews) if options.reviews else options.runs / STORE.name
     with serving_folder() as folder, open_store(store_location) as store:
         context = _load_context(options, folder)
         private = (*store.files, *filter(None, [options.auth]))
         splits = read_splits(
             [options.data.with_name(f"{name}.json") for name in DEFAULT_SPLITS], options.split, videos=options.videos
         )
-        problems = read_kept(splits, options.runs / OWN_SPLITS)
-        batches = Batches(
-            jobs=Jobs(encode=context.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=context.encoder),
+        problems = read_kept_splits(splits, options.runs / SPLITS_FOLDER)
+        batches = BatchContext(
+            jobs=JobQueue(encode=context.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=context.encoder),
             splits=splits,
             runs=options.runs.resolve(),
             work=WorkerConfig(checkpoint=str(options.checkpoint), heads=options.heads),
@@ -97,7 +97,7 @@ def serve(options: argparse.Namespace) -> None:
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),
         )
-        desk = Desk(
+        reviews = ReviewContext(
             store=store, splits=_reviewable_splits(splits, options.data), recent=context.recent, is_blind=options.blind
         )
         messages = [
@@ -109,7 +109,7 @@ def serve(options: argparse.Namespace) -> None:
         print(*filter(None, messages), sep="\n", flush=True)
         rules = HostRules.from_options(options.host, options.allowed_host)
         os.environ.update(GRADIO_ANALYTICS_OPTIONS)
-        build_page(context, batches, desk).queue(max_size=MAX_QUEUED_EVENTS).launch(
+        build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS).launch(
             app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)]},
             auth=users,
             server_name=options.host,

@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from app.batch import saved_runs as saved
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.tab import make_batch_tab
 from app.formatting import shorten_ids
 from app.player import handlers, reruns, streaming, uploads
@@ -18,10 +18,10 @@ from app.player.component import make_player
 from app.player.context import AppContext
 from app.player.downloads import SAVE_JS, export_run, make_download
 from app.player.inspection import inspect_run
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.views import Buttons, ClipView, RunView, SliderThresholds
 from app.review_tab.api import answer
-from app.review_tab.tab import make_desk_tab
+from app.review_tab.tab import make_review_tab
 from app.widgets import AT_ONCE, MODEL_QUEUE, PREVIEW_THRESHOLDS_JS, THRESHOLD_SLIDER, make_status_line
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
@@ -63,17 +63,17 @@ class PlayerTab:
         return [self.buttons.live, clip.clip, clip.goal, clip.steps, clip.user_turns, *self.thresholds]
 
 
-def build_page(context: AppContext, batches: Batches, desk: Desk) -> gr.Blocks:
+def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContext) -> gr.Blocks:
     """Build the page for a model, videos, batch runs and reviews; ``launch`` takes the theme and the style sheets."""
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
         states = {name: gr.State(None) for name in ("clip", "live", "accepted", "checked")}
         gr.Markdown(INTRODUCTION, elem_id="title")
         with gr.Tabs(elem_id="rooms") as tabs:
             with gr.Tab("Player", id="player") as player_tab, gr.Row():
-                tab = _make_player_tab(context, desk, **states)
+                tab = _make_player_tab(context, reviews, **states)
             batch_tab = gr.Tab("Batch", id="batch")
-            desk_tab = gr.Tab("Reviews", id="reviews")
-        _wire_player(context, desk, tab)
+            review_tab = gr.Tab("Reviews", id="reviews")
+        _wire_player(context, reviews, tab)
         ends = _wire_runs(context, batches, tab, page=page, tabs=tabs)
         _wire_videos(context, tab, ends)
         shared: dict[str, Any] = {
@@ -83,15 +83,21 @@ def build_page(context: AppContext, batches: Batches, desk: Desk) -> gr.Blocks:
             "rooms": tabs,
         }
         with batch_tab:
-            make_batch_tab(context, batches, **shared, here=batch_tab, elsewhere=[player_tab, desk_tab])
-        with desk_tab:
-            make_desk_tab(context, batches, desk, **shared, here=desk_tab)
+            make_batch_tab(context, batches, **shared, here=batch_tab, elsewhere=[player_tab, review_tab])
+        with review_tab:
+            make_review_tab(context, batches, reviews, **shared, here=review_tab)
         _wire_previews(tab)
     return page
 
 
 def _make_player_tab(
-    context: AppContext, desk: Desk, *, clip: gr.State, live: gr.State, accepted: gr.State, checked: gr.State
+    context: AppContext,
+    reviews: ReviewContext,
+    *,
+    clip: gr.State,
+    live: gr.State,
+    accepted: gr.State,
+    checked: gr.State,
 ) -> PlayerTab:
     with gr.Column(scale=3, min_width=200, elem_classes="setup"):
         chosen = _make_chooser(context)
@@ -113,7 +119,7 @@ def _make_player_tab(
         speak = gr.Slider(label="Speak threshold", elem_id="speak_threshold", **THRESHOLD_SLIDER)
         update = gr.Slider(label="Update threshold", elem_id="update_threshold", **THRESHOLD_SLIDER)
     with gr.Column(scale=11, min_width=640, elem_classes="work"):
-        video, run_view = _make_stage(context, desk)
+        video, run_view = _make_stage(context, reviews)
     return PlayerTab(
         clip=ClipView(
             clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
@@ -136,11 +142,11 @@ def _make_chooser(context: AppContext) -> gr.Dropdown:
     )
 
 
-def _make_stage(context: AppContext, desk: Desk) -> tuple[Any, RunView]:
+def _make_stage(context: AppContext, reviews: ReviewContext) -> tuple[Any, RunView]:
     """Lay out the video and its run; return the ``gr.Video`` and the components of the run."""
 
     def review(request_data: dict[str, Any], request: gr.Request) -> dict[str, Any]:
-        return answer(desk, request_data, request=request)
+        return answer(reviews, request_data, request=request)
 
     status = make_status_line("status")
     progress = gr.HTML(elem_id="progress", padding=False)
@@ -151,12 +157,12 @@ def _make_stage(context: AppContext, desk: Desk) -> tuple[Any, RunView]:
     return video, RunView(status=status, progress=progress, player=player, scores=scores)
 
 
-def _wire_player(context: AppContext, desk: Desk, tab: PlayerTab) -> None:
+def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) -> None:
     """Wire the player's events for references, downloads and inspections."""
     live, player = tab.buttons.live, tab.run.player
 
     def judge_against(live: Any, event: gr.EventData, request: gr.Request) -> Any:
-        return streaming.judge_against(context, desk, live, event, request)
+        return streaming.judge_against(context, reviews, live, event, request)
 
     def inspect(live: Any, event: gr.EventData) -> Any:
         return inspect_run(context, live, event)
@@ -173,7 +179,7 @@ def _wire_player(context: AppContext, desk: Desk, tab: PlayerTab) -> None:
 
 
 def _wire_runs(
-    context: AppContext, batches: Batches, tab: PlayerTab, *, page: gr.Blocks, tabs: gr.Tabs
+    context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks, tabs: gr.Tabs
 ) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
     live, run_view, buttons, thresholds = tab.buttons.live, list(tab.run), list(tab.buttons), list(tab.thresholds)

@@ -1,1 +1,1 @@
-"""The batch tab: a split run in the background, its tables, charts and comparisons."""
+"""The batch tab: background runs of a split, their tables, charts, threshold sweeps and comparisons."""

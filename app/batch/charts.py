@@ -1,4 +1,4 @@
-"""The charts of a split as frames for Gradio's own plots, from ``charts.json``."""
+"""Data frames for the charts of a split, from ``charts.json``."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,7 +9,7 @@ from app.formatting import STATE_DIFFERENCES
 from app.theme import CHART_COLOURS
 
 PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 340}
-"""How all plots are laid out."""
+"""Layout of all plots."""
 Charts = Mapping[str, Any]
 HEAD_COLOURS: Final = {name: CHART_COLOURS[name] for name in ("speak", "update")}
 DIFFERENCE_COLOURS: Final = {
@@ -25,7 +25,7 @@ def precision_recall(charts: Charts) -> pd.DataFrame:
 
 
 def reliability(charts: Charts) -> pd.DataFrame:
-    """Return columns ``probability``, ``share``, ``frames``, ``head``: one row per tenth that has frames."""
+    """Return columns ``probability``, ``share``, ``frames``, ``head``: one row per tenth with frames."""
     rows = [
         {"probability": tenth["mean_prob"], "share": tenth["expected_share"], "frames": tenth["num_frames"], "head": h}
         for h, tenths in charts.get("reliability", {}).items()
@@ -35,7 +35,7 @@ def reliability(charts: Charts) -> pd.DataFrame:
 
 
 def leads(charts: Charts) -> pd.DataFrame:
-    """Return columns ``seconds``, ``events``, ``head``: one row per half second that has events."""
+    """Return columns ``seconds``, ``events``, ``head``: one row per half second with events."""
     rows = [
         {"seconds": f"{point['lead_s']:+g}", "events": point["num_events"], "head": head, "at": point["lead_s"]}
         for head, points in charts.get("leads_s", {}).items()
@@ -52,16 +52,16 @@ def failures(charts: Charts) -> pd.DataFrame:
 
 
 def states(charts: Charts) -> pd.DataFrame:
-    """Return columns ``step``, ``share``, ``state``: the shares of frames in which a step is ahead or behind."""
+    """Return columns ``step``, ``share``, ``state``: the share of frames in which a step is ahead or behind."""
     rows = [
-        {"step": f"step {place}", "share": step[difference], "state": STATE_DIFFERENCES[difference]}
-        for place, step in enumerate(charts.get("states", []), 1)
+        {"step": f"step {number}", "share": step[difference], "state": STATE_DIFFERENCES[difference]}
+        for number, step in enumerate(charts.get("states", []), 1)
         for difference in ("behind", "ahead")
     ]
     return pd.DataFrame(rows, columns=["step", "share", "state"])
 
 
 def latency(charts: Charts) -> pd.DataFrame:
-    """Return columns ``milliseconds``, ``share``: the share of frames that took at most so long."""
+    """Return columns ``milliseconds``, ``share``: the share of frames with at most this latency."""
     rows = [{"milliseconds": p["latency_ms"], "share": p["share"]} for p in charts.get("latency_ms", [])]
     return pd.DataFrame(rows, columns=["milliseconds", "share"])

@@ -1,4 +1,4 @@
-"""The tables of two runs held against each other; names and texts go into cells of type ``str`` only."""
+"""Tables that compare two runs, A and B. Names and texts are untrusted: they are in cells of type ``str`` only."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 import numpy as np
 
-from app.batch.context import Batches
-from app.batch.results import figure, interval_words, rounded
+from app.batch.context import BatchContext
+from app.batch.results import format_interval, format_score, round_score
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from eval.data.samples import Sample
@@ -21,17 +21,17 @@ from eval.sweeps.grid import compute_losses, has_direction
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
 FEW_VIDEOS: Final = 20
-"""Bootstrap intervals of fewer are too narrow; see ``eval.metrics.definitions``."""
-CHOICES: Final = ["only A", "only B", "both", "neither"]
-CHANCE: Final = 0.05
-_UNKNOWN: Final = ("Bleu", "CIDEr", "METEOR", "live_")
-"""Scores that a comparison does not have: those of texts are of a corpus, and outputs do not hold the others."""
+"""With fewer videos, bootstrap intervals are too narrow; see ``eval.metrics.definitions``."""
+WRONG_IN: Final = ["only A", "only B", "both", "neither"]
+SIGNIFICANCE_LEVEL: Final = 0.05
+_NOT_COMPARED: Final = ("Bleu", "CIDEr", "METEOR", "live_")
+"""Prefixes of scores without a value per video: text scores of the corpus, and scores that outputs do not have."""
 
 
 def draw_differences(differences: Mapping[str, Difference], times_problem: str = "") -> str:
-    """Return the scores of both runs as markup; what chance would hardly do is in bold, with which run is better.
+    """Return the scores of both runs as an HTML table; significant differences are bold, with the better run.
 
-    Times that are not to be compared, for the reason given, have no difference.
+    With ``times_problem``, the reason why times are not comparable, times have no difference.
     """
     heads = "".join(
         f"<th scope='col'>{word}</th>" for word in ("", "A", "B", "B - A", "95 % interval of B - A", "p", "")
@@ -39,64 +39,67 @@ def draw_differences(differences: Mapping[str, Difference], times_problem: str =
     rows = [_difference_row(find_metric(name), found) for name, found in differences.items()]
     if not rows:
         return ""
-    why = f'<p class="dim">Times are not compared: {escape(times_problem)}.</p>' if times_problem else ""
-    return f'{why}<table class="corpus"><tr>{heads}</tr>{"".join(rows)}</table>'
+    reason = f'<p class="dim">Times are not compared: {escape(times_problem)}.</p>' if times_problem else ""
+    return f'{reason}<table class="corpus"><tr>{heads}</tr>{"".join(rows)}</table>'
 
 
 def _difference_row(metric: Metric, found: Difference) -> str:
-    is_known = found.p_value < CHANCE
-    tag = "b" if is_known else "span"
-    change = "not compared" if math.isnan(found.difference) else _signed(found.difference, is_count=metric.is_count)
-    interval = interval_words([found.interval.low, found.interval.high], is_count=metric.is_count)
+    is_significant = found.p_value < SIGNIFICANCE_LEVEL
+    tag = "b" if is_significant else "span"
+    change = (
+        "not compared" if math.isnan(found.difference) else _format_change(found.difference, is_count=metric.is_count)
+    )
+    interval = format_interval([found.interval.low, found.interval.high], is_count=metric.is_count)
     p_value = "" if math.isnan(found.p_value) else f"{found.p_value:.3f}"
     return (
         f'<tr tabindex="0" data-hint="{escape(metric.hint)}"><td>{escape(metric.label)}</td>'
-        f"<td>{figure(found.a, is_count=metric.is_count)}</td><td>{figure(found.b, is_count=metric.is_count)}</td>"
+        f"<td>{format_score(found.a, is_count=metric.is_count)}</td>"
+        f"<td>{format_score(found.b, is_count=metric.is_count)}</td>"
         f"<td><{tag}>{change}</{tag}></td><td>{interval}</td><td>{p_value}</td>"
-        f"<td>{_better(metric.name, found) if is_known else ''}</td></tr>"
+        f"<td>{_direction_words(metric.name, found) if is_significant else ''}</td></tr>"
     )
 
 
-def _signed(change: float, *, is_count: bool) -> str:
-    """Write a change with its sign; none where it rounds to nothing."""
-    words = figure(change, is_count=is_count)
+def _format_change(change: float, *, is_count: bool) -> str:
+    """Return a change with its sign; without a sign if it rounds to zero."""
+    words = format_score(change, is_count=is_count)
     return f"+{words}" if float(words.replace(",", "")) > 0 else words
 
 
-def _better(name: str, found: Difference) -> str:
+def _direction_words(name: str, found: Difference) -> str:
     if not has_direction(name):
         return ""
-    of_a, of_b = compute_losses(name, np.array([found.a, found.b]))
-    return "" if of_a == of_b else "B is better" if of_b < of_a else "B is worse"
+    loss_a, loss_b = compute_losses(name, np.array([found.a, found.b]))
+    return "" if loss_a == loss_b else "B is better" if loss_b < loss_a else "B is worse"
 
 
 def metric_choices() -> list[tuple[str, str]]:
-    """Return the scores that videos can be compared by, as labels with names."""
+    """Return the scores by which videos can be compared, as pairs of label and name."""
     return [
         (metric.label, metric.name)
         for metric in METRICS
-        if metric.scope != "split" and has_direction(metric.name) and not metric.name.startswith(_UNKNOWN)
+        if metric.scope != "split" and has_direction(metric.name) and not metric.name.startswith(_NOT_COMPARED)
     ]
 
 
 def compared_videos(
     videos: Sequence[ComparedVideo], name: str, names: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return a table with a row per video: one score of both runs and its change, and how many turns are wrong where.
+    """Return a table with one row per video: a score of both runs, its change, and the number of wrong turns.
 
-    Where B is worse comes first, by how much; where the score is undefined comes last. ``names`` says what ids are
-    called.
+    Rows are sorted by the loss of B against A, largest first; undefined scores are last. ``names`` are short names of
+    the videos, by id.
     """
     label = find_metric(name).label
     rows = []
     for video in videos:
         a, b = (of_run[name] for of_run in video.scores)
-        of_a, of_b = compute_losses(name, np.array([a, b]))
-        cells = [rounded(value) for value in (a, b, b - a)]
-        wrong = [video.count(who) for who in ("both", "only A", "only B")]
+        loss_a, loss_b = compute_losses(name, np.array([a, b]))
+        cells = [round_score(value) for value in (a, b, b - a)]
+        wrong = [video.count(wrong_in) for wrong_in in ("both", "only A", "only B")]
         rows.append(
             (
-                math.inf if math.isnan(of_b - of_a) else of_a - of_b,
+                math.inf if math.isnan(loss_b - loss_a) else loss_a - loss_b,
                 [(names or {}).get(video.video_id, video.video_id), *cells, *wrong],
             )
         )
@@ -106,21 +109,21 @@ def compared_videos(
 
 
 def compared_turns(
-    videos: Sequence[ComparedVideo], samples: Mapping[str, Sample], who: str, names: Mapping[str, str]
+    videos: Sequence[ComparedVideo], samples: Mapping[str, Sample], wrong_in: str, names: Mapping[str, str]
 ) -> list[list[str | float]]:
-    """Return a row per reference turn that is wrong in ``who``, one of ``CHOICES``."""
+    """Return one row per reference turn that is wrong in ``wrong_in``, one of ``WRONG_IN``."""
     rows: list[list[str | float]] = []
     for video in videos:
         for compared in video.turns:
-            if compared.wrong_in == who:
+            if compared.wrong_in == wrong_in:
                 turn = samples[video.video_id].turns[compared.reference]
-                called = names.get(video.video_id, video.video_id)
-                rows.append([called, turn.time_s, compared.wrong_in, turn.role, turn.text])
+                name = names.get(video.video_id, video.video_id)
+                rows.append([name, turn.time_s, compared.wrong_in, turn.role, turn.text])
     return rows
 
 
-class Compared(NamedTuple):
-    """The runs that the tables compare; a window may show another meanwhile."""
+class ComparedRuns(NamedTuple):
+    """The compared runs; the window may show a different run by now."""
 
     a: str
     b: str
@@ -139,9 +142,9 @@ class CompareView(NamedTuple):
 
 
 def compare(
-    context: AppContext, batches: Batches, name: str | None, other: str | None, who: str, metric: str
+    context: AppContext, batches: BatchContext, name: str | None, other: str | None, wrong_in: str, metric: str
 ) -> CompareView:
-    """Hold the run that is shown (A) against another (B)."""
+    """Compare the shown run ``name`` (A) with the run ``other`` (B)."""
     try:
         if not name or not other or name == other:
             raise ValueError("choose two runs: A above, B here")
@@ -149,50 +152,51 @@ def compare(
     except (ValueError, OSError) as error:
         said, videos = as_sentence(error), compared_videos([], metric)
         return CompareView(compared=None, said=said, failures="", scores="", videos=videos, turns=[])
-    left = f" {len(found.left_out)} videos are left out: not finished in both." if found.left_out else ""
-    otherwise = _scored_otherwise(batches, name, other)
-    said = f"A is {name}, B is {other}; {len(found.videos)} videos.{left}{otherwise} A row opens both in the player."
+    unfinished = f" {len(found.left_out)} videos are omitted: not finished in both." if found.left_out else ""
+    note = _scoring_note(batches, name, other)
+    said = f"A is {name}, B is {other}; {len(found.videos)} videos.{unfinished}{note} Click a row to open both runs."
     if len(found.videos) < FEW_VIDEOS:
-        said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p, of a permutation test, holds."
-    compared = Compared(name, other, found.videos)
+        said += f" With fewer than {FEW_VIDEOS} videos the intervals are too narrow; p (permutation test) is valid."
+    compared = ComparedRuns(name, other, found.videos)
     return CompareView(
         compared=compared,
         said=said,
         failures=draw_differences({name: found.differences[name] for name in FAILURE_SCORES}),
         scores=draw_differences(
-            {name: of for name, of in found.differences.items() if name not in FAILURE_SCORES}, found.times_problem
+            {name: score for name, score in found.differences.items() if name not in FAILURE_SCORES},
+            found.times_problem,
         ),
         videos=compared_videos(found.videos, metric, batches.video_names(name)),
-        turns=choose_turns(batches, compared, who),
+        turns=choose_turns(batches, compared, wrong_in),
     )
 
 
-def _scored_otherwise(batches: Batches, name: str, other: str) -> str:
-    """Say that B was scored by other settings than A, by which both are compared; nothing when it was not."""
+def _scoring_note(batches: BatchContext, name: str, other: str) -> str:
+    """Return a note if B was scored with settings that differ from those of A, which are used for both."""
     a, b = (batches.scoring_of(batches.settings_of(run)) for run in (name, other))
     if a == b:
         return ""
-    how = f"dataset {a.dataset or 'none'}, zero_cost {a.zero_cost}"
-    return f" {other} was scored otherwise; here both are scored with {how}, as {name} was."
+    settings = f"dataset {a.dataset or 'none'}, zero_cost {a.zero_cost}"
+    return f" {other} was scored with different settings; here both are scored with {settings}, as {name} was."
 
 
-def choose_turns(batches: Batches, compared: Compared | None, who: str) -> list[list[str | float]]:
-    """Return the rows of the turns that are wrong in ``who``, of what is compared already."""
+def choose_turns(batches: BatchContext, compared: ComparedRuns | None, wrong_in: str) -> list[list[str | float]]:
+    """Return the rows of the turns of compared runs that are wrong in ``wrong_in``."""
     split = None if compared is None else batches.split_of(batches.settings_of(compared.a))
     if compared is None or split is None:
         return []
     samples = {sample.video_id: sample for sample in split.samples}
-    return compared_turns(compared.videos, samples, who, batches.video_names(compared.a))
+    return compared_turns(compared.videos, samples, wrong_in, batches.video_names(compared.a))
 
 
-def sort_videos(batches: Batches, compared: Compared | None, metric: str) -> dict[str, Any]:
-    """Return the rows of the videos by another score, of what is compared already."""
+def sort_videos(batches: BatchContext, compared: ComparedRuns | None, metric: str) -> dict[str, Any]:
+    """Return the table of the videos of compared runs by the score ``metric``."""
     if compared is None:
         return compared_videos((), metric)
     return compared_videos(compared.videos, metric, batches.video_names(compared.a))
 
 
-def others(batches: Batches, name: str | None, other: str | None) -> Any:
-    """Offer the runs that the one that is shown can be held against."""
-    names = [run for run in batches.names() if run != name]
+def list_other_runs(batches: BatchContext, name: str | None, other: str | None) -> Any:
+    """Return the dropdown of the runs with which the shown run can be compared."""
+    names = [run for run in batches.run_names() if run != name]
     return gr.Dropdown(choices=names, value=other if other in names else None)

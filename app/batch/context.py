@@ -1,4 +1,4 @@
-"""What all windows share of the batch tab: the line of jobs, the splits, and the run folders."""
+"""The state of the batch tab that all windows share: the job queue, the splits and the run folders."""
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.batch.job_queue import Jobs
+from app.batch.job_queue import JobQueue
 from app.formatting import shorten_ids
 from engine.io import plain
 from engine.records import FrameOutput
@@ -18,35 +18,34 @@ from eval.reports.scoring import ScoreSettings, read_score_settings
 from eval.runs.folder import RunFolder
 from eval.runs.worker import WorkerConfig
 
-FEATURES = ".features"
-SWEEPS = ".sweeps"
-OWN_SPLITS = ".splits"
+FEATURES_FOLDER = ".features"
+SWEEPS_FOLDER = ".sweeps"
+SPLITS_FOLDER = ".splits"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batches:
-    """What all windows share of the batch tab; only jobs and splits change."""
+class BatchContext:
+    """State of the batch tab that all windows share. Only ``jobs`` and ``splits`` are mutable."""
 
-    jobs: Jobs
-    """The line of runs."""
+    jobs: JobQueue
+    """Queue of the runs."""
     splits: MutableMapping[str, Split]
-    """Splits that can be run, by name; windows add others."""
+    """Splits that can be run, by name; users may add splits."""
     runs: Path
-    """Folder of the run folders; it is made when the first run begins."""
+    """Parent of the run folders; created when the first run starts."""
     work: WorkerConfig
-    """The page's checkpoint and settings."""
+    """Checkpoint and settings of the page."""
     takes_paths: bool
-    """Whether other checkpoints may be named: on a page that only this machine sees."""
+    """Whether users may enter paths of checkpoints and splits: on a page that is served to this machine only."""
     private: tuple[Path, ...] = ()
-    """Files that are handed out under no name: the store of reviews and the passwords."""
-
+    """Files that must never be served: the review store and the passwords."""
     marks: Callable[[], Mapping[str, frozenset[str]]] = dict
-    """Returns the verdicts and tags of reviewers, by video, as far as they may be seen here."""
+    """Returns the verdicts and tags of the reviewers, by video; empty in blind mode."""
 
-    def names(self) -> list[str]:
-        """Return the names of the runs, the newest first; this server's own, which may have no folder, at the top.
+    def run_names(self) -> list[str]:
+        """Return the names of the runs: those of the job queue, which may lack a folder, then by age, newest first.
 
-        A folder whose name UTF-8 cannot hold is left out: no browser could name it.
+        Folders whose names are not valid UTF-8 are skipped, since a browser cannot send them.
         """
         found = self.runs.glob("*") if self.runs.is_dir() else ()
         folders = [path for path in found if plain(path.name) == path.name and (path / "run.json").is_file()]
@@ -55,42 +54,45 @@ class Batches:
         return list(dict.fromkeys([*own, *(path.name for path in kept)]))
 
     def split_of(self, settings: Mapping[str, Any]) -> Split | None:
-        """Return the split of a run among those that the page knows."""
+        """Return the split of a run's settings; None if the page does not have it."""
         return next((s for s in self.splits.values() if str(s.path.resolve()) == settings.get("split")), None)
 
     def compare(self, name: str, other: str, *, encode: Encode) -> Comparison:
-        """Compare two runs of one split, both scored as the first is. Raises ``ValueError`` where they cannot be."""
-        if not {name, other} <= set(self.names()):
+        """Compare two runs of one split, scored with the settings of the first.
+
+        Raises ``ValueError`` if a run does not exist, or the runs are of different splits.
+        """
+        if not {name, other} <= set(self.run_names()):
             raise ValueError("there is no such run; choose one from the list")
-        of = [self.split_of(self.settings_of(run)) for run in (name, other)]
-        if of[0] is None or of[0] is not of[1]:
-            raise ValueError(f"{name} and {other} are not runs of one split that this page has")
+        split, other_split = (self.split_of(self.settings_of(run)) for run in (name, other))
+        if split is None or split is not other_split:
+            raise ValueError(f"{name} and {other} are not runs of the same split of this page")
         scoring = self.scoring_of(self.settings_of(name))
-        return compare_runs(self.runs / name, self.runs / other, of[0], scoring, encode=encode)
+        return compare_runs(self.runs / name, self.runs / other, split, scoring, encode=encode)
 
     def video_names(self, name: str | None) -> Mapping[str, str]:
-        """Return what tables call the videos of a run, by id; nothing for a run of no split that the page has."""
+        """Return the short names of a run's videos in tables, by id; empty if the page lacks the split."""
         try:
             split = self.split_of(self.settings_of(name))
-        except ValueError:  # run.json cannot be read, so its split is not known
+        except ValueError:  # run.json cannot be read, so the split is unknown
             split = None
         return shorten_ids(entry.video_id for entry in split.entries) if split is not None else {}
 
-    def find_video(self, name: str | None, called: str) -> str:
-        """Return the id of a video of a run that tables call so."""
-        return next((video_id for video_id, short in self.video_names(name).items() if short == called), called)
+    def find_video(self, name: str | None, short_name: str) -> str:
+        """Return the id of the video with a short name in the tables of a run."""
+        return next((video_id for video_id, short in self.video_names(name).items() if short == short_name), short_name)
 
-    def judge_of(self, name: str | None) -> Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]:
-        """Return what judges the outputs of a run, by the settings that it was scored with."""
+    def make_judge(self, name: str | None) -> Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]:
+        """Return a function that analyses the outputs of a run with the settings of its scoring."""
         scoring = self.scoring_of(self.settings_of(name))
         return partial(judge_video, encode=self.jobs.encode, dataset=scoring.dataset, zero_cost=scoring.zero_cost)
 
     def scoring_of(self, settings: Mapping[str, Any]) -> ScoreSettings:
-        """Return how a run is scored; texts are compared by the page's encoder. Raises ``ValueError`` if not known."""
+        """Return the scoring settings of a run, with the text encoder of the page. Raises ``ValueError`` if invalid."""
         return read_score_settings(settings, default=self.jobs.scoring)
 
     def settings_of(self, name: str | None) -> Mapping[str, Any]:
-        """Return what ``run.json`` of a run says; nothing for an unknown one."""
-        if name is None or name not in self.names():
+        """Return the contents of a run's ``run.json``; empty for an unknown run. Raises ``ValueError`` if invalid."""
+        if name is None or name not in self.run_names():
             return {}
         return RunFolder(self.runs / name).settings() or {}

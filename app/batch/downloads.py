@@ -1,6 +1,6 @@
-"""Files of a run folder as downloads: its tables with where they come from, the traces of all videos, the provenance.
+"""Downloads of a run: its tables with provenance columns, the traces of all videos, and the provenance.
 
-A download is written when it is asked for, named after its run, and deleted after the page has its own copy.
+A file is written on request, named after its run, and deleted once Gradio has made its own copy.
 """
 
 import csv
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.formatting import as_sentence
 from app.player.downloads import file_name
 from app.transcode import find_downloadable
@@ -24,19 +24,19 @@ from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
 from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
 
 TABLES: Final = ("videos.csv", "columns.csv", "metrics.json", "charts.json", "traces.csv", "provenance.json")
-"""What the batch tab exports of a run."""
+"""File names of the downloads."""
 
 
-def has_table(batches: Batches, name: str | None, table: str) -> bool:
-    """Return whether a file of ``TABLES`` can be downloaded of a run."""
+def has_table(batches: BatchContext, name: str | None, table: str) -> bool:
+    """Return whether a run has the file ``table``, one of ``TABLES``."""
     if name is None:
         return False
     source = "run.json" if table in ("traces.csv", "provenance.json") else table
     return find_downloadable(batches.runs / name / source, private=batches.private) is not None
 
 
-def draw_provenance(batches: Batches, name: str | None) -> str:
-    """Return where a run comes from as markup: a line that opens into a table; nothing for a run without a folder."""
+def draw_provenance(batches: BatchContext, name: str | None) -> str:
+    """Return the provenance of a run as HTML: a line that expands into a table; empty for a run without a folder."""
     if not has_table(batches, name, "provenance.json"):
         return ""
     try:
@@ -47,11 +47,11 @@ def draw_provenance(batches: Batches, name: str | None) -> str:
     return plain(f'<details class="origin"><summary>{escape(source.summary)}</summary><table>{rows}</table></details>')
 
 
-def download(batches: Batches, name: str | None, table: str) -> Generator[Any]:
-    """Write a file of a run; None with a warning when it cannot be written."""
+def download(batches: BatchContext, name: str | None, table: str) -> Generator[Any]:
+    """Write a file of a run and yield its path; yield None and show a warning if that fails."""
     with TemporaryDirectory(prefix="stepscope-export-") as folder:
         try:
-            if name not in batches.names() or not has_table(batches, name, table):
+            if name not in batches.run_names() or not has_table(batches, name, table):
                 raise ValueError(f"{name} has no {table}; wait for the end of the run, or start it again")
             yield str(write_table(Path(folder), batches, str(name), table))
         except (EngineError, ValueError, OSError) as error:
@@ -59,8 +59,8 @@ def download(batches: Batches, name: str | None, table: str) -> Generator[Any]:
             yield None
 
 
-def write_table(folder: Path, batches: Batches, name: str, table: str) -> Path:
-    """Write one of ``TABLES`` of a run into a folder and return its path. Raises ``ValueError`` where it cannot be."""
+def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> Path:
+    """Write one of ``TABLES`` of a run into a folder; return its path. Raises ``ValueError`` if that fails."""
     path, run = folder / file_name(name, table), RunFolder(batches.runs / name)
     source = _provenance(batches, name)
     found = find_downloadable(run.path / table, private=batches.private)
@@ -74,23 +74,23 @@ def write_table(folder: Path, batches: Batches, name: str, table: str) -> Path:
     elif found is None:
         raise ValueError(f"there is no download {table!r}; choose one of {', '.join(TABLES)}")
     elif table == "videos.csv":
-        write_rows(path, _explained(_read_rows(found), source))
+        write_rows(path, _with_provenance(_read_rows(found), source))
     elif table == "columns.csv":
-        write_rows(path, _defined(_read_rows(found)))
+        write_rows(path, _with_definitions(_read_rows(found)))
     else:
         content = load_json(found.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
-            raise ValueError(f"{found} is not an object; start the run again")
+            raise ValueError(f"{found} is not a JSON object; start the run again")
         write_json(path, {**content, "provenance": asdict(source)})
     return path
 
 
-def _provenance(batches: Batches, name: str) -> Provenance:
+def _provenance(batches: BatchContext, name: str) -> Provenance:
     return read_provenance(RunFolder(batches.runs / name))
 
 
 def _read_rows(path: Path) -> Iterator[list[str]]:
-    """Yield the rows of a CSV file as they are, the header first. Raises ``ValueError`` for one of another length."""
+    """Yield the rows of a CSV file, header first. Raises ``ValueError`` for rows of unequal length."""
     with path.open(encoding="utf-8", newline="") as file:
         width = None
         for row in csv.reader(file):
@@ -100,16 +100,16 @@ def _read_rows(path: Path) -> Iterator[list[str]]:
             yield row
 
 
-def _explained(rows: Iterator[list[str]], source: Provenance) -> Iterator[list[str]]:
-    """Yield rows with the columns of the provenance behind their own."""
+def _with_provenance(rows: Iterator[list[str]], source: Provenance) -> Iterator[list[str]]:
+    """Yield rows with the columns of the provenance appended."""
     columns = source.columns()
     cells = [to_cell(value) for value in columns.values()]
     yield [*next(rows, []), *columns]
     yield from ([*row, *cells] for row in rows)
 
 
-def _defined(rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield the definitions of columns, with those of the provenance behind them."""
+def _with_definitions(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield the definitions of columns, then those of the provenance."""
     header = next(rows, [])
     yield header
     yield from rows

@@ -1,6 +1,6 @@
-"""The form of a new run: what is run by its entries, and how it is filled with the settings of a run that is shown.
+"""The form of a new run: its entries as a ``Work``, and its filling with the settings of the shown run.
 
-The form is the user's: choosing a run never changes it, only the button *Use these settings* does.
+Choosing a run never changes the form; only the button *Use these settings* does.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import FEATURES, Batches
+from app.batch.context import FEATURES_FOLDER, BatchContext
 from app.formatting import as_sentence
 from app.player.views import status_line
 from engine.config import read_threshold
@@ -23,11 +23,11 @@ from eval.runs.ray_pool import is_cluster
 from eval.runs.worker import WorkerConfig
 
 DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
-"""What is offered; a page for this machine alone takes others as well."""
+"""Offered devices; a local page accepts any value."""
 
 
 class FilledForm(NamedTuple):
-    """The status line and the entries of the form, in the order in which ``app.batch.tab`` wires them."""
+    """The status line and the entries of the form, in the order of ``app.batch.tab``."""
 
     status: Any
     split: Any
@@ -41,8 +41,8 @@ class FilledForm(NamedTuple):
 UNFILLED = FilledForm(*(gr.skip() for _ in FilledForm._fields))
 
 
-def make_work(batches: Batches, checkpoint: str | None, speak: Any, update: Any, *, live: bool) -> WorkerConfig:
-    """Return what is done with every video by the entries of the form. Raises ``ValueError`` for a wrong entry."""
+def make_work(batches: BatchContext, checkpoint: str | None, speak: Any, update: Any, *, live: bool) -> WorkerConfig:
+    """Return the work of a run with the entries of the form. Raises ``ValueError`` for an invalid entry."""
     work = replace(
         batches.work,
         config=replace(
@@ -51,7 +51,7 @@ def make_work(batches: Batches, checkpoint: str | None, speak: Any, update: Any,
             update_threshold=read_threshold(update, "update"),
         ),
         live=live,
-        features=batches.runs / FEATURES,
+        features=batches.runs / FEATURES_FOLDER,
     )
     checkpoint = (checkpoint or "").strip()
     if checkpoint in ("", work.checkpoint):
@@ -61,32 +61,32 @@ def make_work(batches: Batches, checkpoint: str | None, speak: Any, update: Any,
     return replace(work, checkpoint=checkpoint, heads=None)
 
 
-def use_settings(batches: Batches, name: str | None, devices: str) -> FilledForm:
-    """Fill the form with the settings of a run; a sentence says what a new run would have otherwise.
+def use_settings(batches: BatchContext, name: str | None, devices: str) -> FilledForm:
+    """Fill the form with the settings of a run; the status lists settings in which a new run would differ.
 
-    The name stays as it is, and so do ``devices`` unless others of the list are those of the run.
+    The name does not change. ``devices`` change only if an entry of the list gives the devices of the run.
     """
     try:
         settings = batches.settings_of(name)
         if not settings:
-            raise ValueError("there is no run; choose one")
+            raise ValueError("no run is shown; choose one")
         return _fill(batches, str(name), settings, devices)
     except (EngineError, ValueError, OSError) as error:
         return UNFILLED._replace(status=status_line(as_sentence(error), is_problem=True))
 
 
-def _fill(batches: Batches, name: str, settings: Mapping[str, Any], devices: str) -> FilledForm:
+def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices: str) -> FilledForm:
     source, split = Provenance.of_settings(name, settings), batches.split_of(settings)
     speak, update = (source.threshold(head) for head in ("speak", "update"))
     if not source.checkpoint or speak is None or update is None:
-        raise ValueError(f"{name} was imported: it does not say which model and thresholds made it")
+        raise ValueError(f"{name} was imported: its model and thresholds are unknown")
     checkpoint = source.checkpoint if batches.takes_paths else batches.work.checkpoint
     live, devices = settings.get("live") is True, _find_devices(settings.get("devices"), devices)
     work = make_work(batches, checkpoint, speak, update, live=live)
-    differences = _tell(split, work, settings, devices)
+    differences = _describe_differences(split, work, settings, devices)
     return FilledForm(
         status=status_line(f"The form has the settings of {name}{differences}.", is_problem=bool(differences)),
-        split=next((called for called, known in batches.splits.items() if known is split), gr.skip()),
+        split=next((key for key, known in batches.splits.items() if known is split), gr.skip()),
         checkpoint=checkpoint,
         speak=speak,
         update=update,
@@ -95,20 +95,20 @@ def _fill(batches: Batches, name: str, settings: Mapping[str, Any], devices: str
     )
 
 
-def _tell(split: Split | None, work: WorkerConfig, settings: Mapping[str, Any], devices: str) -> str:
-    """Say in what a new run by the form would differ from one of these settings; nothing where it would not."""
+def _describe_differences(split: Split | None, work: WorkerConfig, settings: Mapping[str, Any], devices: str) -> str:
+    """Return the settings in which a new run with the form would differ, in words; empty without differences."""
     if split is None:
-        called = Path(str(settings.get("split", ""))).name or "unknown"
-        return f", but not its split ({called}): add it under Another split"
-    if is_cluster(devices):  # its nodes are not asked while one waits for an answer
+        file_name = Path(str(settings.get("split", ""))).name or "unknown"
+        return f", but not its split ({file_name}): add it under Another split"
+    if is_cluster(devices):  # connecting to the cluster would block the page
         return ""
     wanted = build_run_settings(split, work, parse_devices(devices))
-    told = describe_changes(find_changed_settings(settings, wanted), settings, wanted)
-    return f", but a new run would have {told}" if told else ""
+    differences = describe_changes(find_changed_settings(settings, wanted), settings, wanted)
+    return f", but a new run would have {differences}" if differences else ""
 
 
 def _find_devices(wanted: Any, current: str) -> str:
-    """Return the entry of the list that gives the devices of a run; the current one where it does, or none does."""
+    """Return the entry that gives the devices of a run: ``current`` if it does or no entry does."""
     for devices in (current, *DEVICES):
         try:
             if not is_cluster(devices) and [place.device for place in parse_devices(devices)] == wanted:

@@ -1,6 +1,6 @@
-"""What happens on a click in the batch tab: free functions from what is on the page to what shall be on it.
+"""Event handlers of the batch tab: pure functions from the inputs of the page to its outputs.
 
-Jobs belong to the server (``app.batch.job_queue``), run folders to the disk: a window shows one of them, by its name.
+Jobs live in the server (``app.batch.job_queue``), run folders on the disk. A window shows one run, by its name.
 """
 
 import time
@@ -11,36 +11,36 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.batch import charts
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.downloads import TABLES, draw_provenance, has_table
 from app.batch.form import DEVICES, make_work
 from app.batch.job_queue import Job
-from app.batch.results import Choice, Results, draw_corpus, read_results, video_table
-from app.batch.status import draw_job, tell_status
+from app.batch.results import Results, VideoFilter, draw_corpus, read_results, video_table
+from app.batch.status import describe_status, draw_job
 from app.formatting import as_sentence
-from app.player.views import Page, status_line
+from app.player.views import status_line
 from engine.errors import EngineError
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import FolderRefusedError, check_resumable, find_changed_settings
 from eval.runs.ray_pool import is_cluster
 
-NAME_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-LONGEST_NAME = 80
+NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+MAX_NAME_CHARS = 80
 
 
-class Seen(NamedTuple):
-    """What a window has been shown last, so that nothing is sent twice."""
+class ShownRun(NamedTuple):
+    """The last state that a window received, to send only changes."""
 
     name: str | None = None
     state: str = ""
     num_rows: int = 0
-    order: str | Choice = ""
+    order: str | VideoFilter = ""
 
 
 class BatchView(NamedTuple):
-    """The outputs of the tab, in the order in which ``app.batch.tab`` wires them."""
+    """The outputs of the tab, in the order of ``app.batch.tab``."""
 
-    seen: Any
+    shown: Any
     status: Any
     progress: Any
     runs: Any
@@ -61,15 +61,16 @@ class BatchView(NamedTuple):
     traces_csv: Any
     provenance_json: Any
     origin: Any
+    timer: Any
 
 
-SAY_AGAIN_S = 5.0
-"""How long the end of a run is said again: the page may draw an answer after it that was asked for before."""
-SAME = BatchView(*(gr.skip() for _ in BatchView._fields))
+REPEAT_STATUS_S = 5.0
+"""How long the final status of a run is repeated: the page may render an earlier reply after it."""
+UNCHANGED = BatchView(*(gr.skip() for _ in BatchView._fields))
 
 
 def start(
-    batches: Batches,
+    batches: BatchContext,
     split: str | None,
     checkpoint: str | None,
     speak: Any,
@@ -77,19 +78,19 @@ def start(
     devices: str,
     live: bool,
     name: str | None,
-    order: str | Choice,
+    order: str | VideoFilter,
 ) -> BatchView:
-    """Put a run into the line, or go on with the one of the same settings that is there; show it."""
+    """Queue a run, or continue an existing one with the same settings; show it."""
     try:
         job = _make_job(batches, split, checkpoint, speak, update, devices, live, (name or "").strip())
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
-        return SAME._replace(status=status_line(as_sentence(error), is_problem=True))
+        return UNCHANGED._replace(status=status_line(as_sentence(error), is_problem=True))
     return show(batches, job.name, order)
 
 
 def _make_job(
-    batches: Batches,
+    batches: BatchContext,
     split: str | None,
     checkpoint: str | None,
     speak: Any,
@@ -100,20 +101,20 @@ def _make_job(
 ) -> Job:
     chosen = batches.splits.get(split or "")
     if chosen is None:
-        raise ValueError("there is no split; choose one")
+        raise ValueError("no split is chosen; choose one")
     work = make_work(batches, checkpoint, speak, update, live=live)
     if devices not in DEVICES and not batches.takes_paths:
         raise ValueError(f"choose devices from the list: {', '.join(DEVICES)}")
-    same = next((job.name for job in batches.jobs.under_way() if (job.split, job.work) == (chosen, work)), None)
+    same = next((job.name for job in batches.jobs.active_jobs() if (job.split, job.work) == (chosen, work)), None)
     settings = None if is_cluster(devices) else build_run_settings(chosen, work, parse_devices(devices))
-    if same is None and settings is not None:  # a cluster's nodes are not asked while one waits for an answer
+    if same is None and settings is not None:  # connecting to the cluster would block the page
         same = _find_same(batches, settings)
     if not name:
-        known = "".join(sign if sign in NAME_SIGNS else "_" for sign in str(split)).lstrip(".")[:40]
-        name = same or f"{known}-{time.strftime('%Y%m%d-%H%M%S')}"
-    if not set(name) <= NAME_SIGNS or name.startswith(".") or len(name) > LONGEST_NAME:
+        prefix = "".join(char if char in NAME_CHARACTERS else "_" for char in str(split)).lstrip(".")[:40]
+        name = same or f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}"
+    if not set(name) <= NAME_CHARACTERS or name.startswith(".") or len(name) > MAX_NAME_CHARS:
         raise ValueError(
-            f"a run's name has letters, digits, '.', '_' and '-' only, at most {LONGEST_NAME}; got {name[:100]!r}"
+            f"a run's name may have letters, digits, '.', '_' and '-', at most {MAX_NAME_CHARS}; got {name[:100]!r}"
         )
     folder = batches.runs / name
     if settings is not None:
@@ -123,16 +124,16 @@ def _make_job(
 
 
 def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` where a run of these settings must not go on with what a folder holds."""
+    """Raise ``ValueError`` if a run with these settings cannot continue the run in the folder."""
     try:
         check_resumable(folder, settings)
     except FolderRefusedError as error:
         raise ValueError(str(error).replace(str(folder), folder.name)) from error
 
 
-def _find_same(batches: Batches, settings: Mapping[str, Any]) -> str | None:
-    """Return the run whose outputs follow from the same settings, if there is one."""
-    for name in batches.names():
+def _find_same(batches: BatchContext, settings: Mapping[str, Any]) -> str | None:
+    """Return a run with the same settings, if there is one."""
+    for name in batches.run_names():
         try:
             found = batches.settings_of(name)
         except ValueError:
@@ -142,20 +143,20 @@ def _find_same(batches: Batches, settings: Mapping[str, Any]) -> str | None:
     return None
 
 
-def cancel(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
-    """End the run that is shown; what is finished stays."""
+def cancel(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
+    """Cancel the shown run; finished videos are kept."""
     if name is not None:
         batches.jobs.cancel(name)
     return show(batches, name, order)
 
 
-def show(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
-    """Show a run: everything that is known of it now."""
-    names = batches.names()
+def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
+    """Show the current state of a run."""
+    names = batches.run_names()
     runs = gr.Dropdown(choices=names, value=name if name in names else None)
     if name not in names:
         return _view(Results(), order, {})._replace(
-            seen=Seen(order=order),
+            shown=ShownRun(order=order),
             status=status_line(
                 "Choose a split and press Start, or choose a run." if names else "Choose a split, press Start."
             ),
@@ -165,11 +166,11 @@ def show(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
             **_downloads(batches, None),
         )
     last = batches.jobs.find(name)
-    job = None if last is not None and last.state == "refused" else last  # the run that is there is as it was
+    job = None if last is not None and last.state == "refused" else last  # a refused job has not changed the folder
     results = _results(batches, name, job)
-    words, is_problem = tell_status(batches, name, job, results)
+    words, is_problem = describe_status(batches, name, job, results)
     return _view(results, order, batches.video_names(name))._replace(
-        seen=_seen(name, last, order),
+        shown=_shown_run(name, last, order),
         status=status_line(words, is_problem=is_problem),
         progress="" if job is None else draw_job(job),
         runs=runs,
@@ -178,43 +179,45 @@ def show(batches: Batches, name: str | None, order: str | Choice) -> BatchView:
     )
 
 
-def tick(batches: Batches, seen: Seen, name: str | None, order: str | Choice) -> BatchView:
-    """Show what has changed since the window was told last, or all when it was told of another run.
+def tick(batches: BatchContext, shown: ShownRun, name: str | None, order: str | VideoFilter) -> BatchView:
+    """Show the changes since the last reply to the window; everything if that was for a different run.
 
-    Which run is chosen stays: an answer that a click has overtaken would take the window back, and is put right by the
-    next one.
+    The chosen run is never set: the reply may arrive after the user has chosen a different run. The next tick corrects
+    the outputs of such a late reply.
     """
     job = batches.jobs.find(name) if name is not None else None
-    now = _seen(name, job, order)
-    if name is None or (now == seen and (job is None or job.is_over)):
-        is_new = job is not None and job.state != "refused" and time.monotonic() < job.ended_s + SAY_AGAIN_S
-        return SAME._replace(**_moving(batches, job)) if job is not None and is_new else SAME
-    is_much = abs(now.num_rows - seen.num_rows) >= max(1, seen.num_rows // 50)
-    if job is not None and now._replace(num_rows=seen.num_rows) == seen and not is_much:
-        return SAME._replace(seen=seen, **_moving(batches, job))  # which a click may overtake as well
-    view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.names()))
-    if job is not None and job.state == "refused" and seen.name == name and seen.state in ("waiting", "running"):
-        return view._replace(status=status_line(as_sentence(job.problem), is_problem=True))  # to those who saw it begin
+    now = _shown_run(name, job, order)
+    if name is None or (now == shown and (job is None or job.is_over)):
+        is_new = job is not None and job.state != "refused" and time.monotonic() < job.ended_s + REPEAT_STATUS_S
+        return UNCHANGED._replace(**_live_outputs(batches, job)) if job is not None and is_new else UNCHANGED
+    is_much = abs(now.num_rows - shown.num_rows) >= max(1, shown.num_rows // 50)
+    if job is not None and now._replace(num_rows=shown.num_rows) == shown and not is_much:
+        return UNCHANGED._replace(shown=shown, **_live_outputs(batches, job))  # may arrive late, too
+    view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.run_names()))
+    if job is not None and job.state == "refused" and shown.name == name and shown.state in ("waiting", "running"):
+        return view._replace(
+            status=status_line(as_sentence(job.problem), is_problem=True)
+        )  # only in windows that saw it queued
     return view
 
 
-def _downloads(batches: Batches, name: str | None) -> dict[str, Any]:
-    """Return the buttons of what can be taken from a run now, its files and settings, and where the run comes from."""
+def _downloads(batches: BatchContext, name: str | None) -> dict[str, Any]:
+    """Return the buttons of downloads and settings, enabled as the run has them, and the provenance."""
     use = gr.Button(interactive=has_table(batches, name, "provenance.json"))
     buttons = {table.replace(".", "_"): gr.Button(interactive=has_table(batches, name, table)) for table in TABLES}
     return {**buttons, "use": use, "origin": draw_provenance(batches, name)}
 
 
-def _moving(batches: Batches, job: Job) -> dict[str, Any]:
-    words, is_problem = tell_status(batches, job.name, job, Results())
+def _live_outputs(batches: BatchContext, job: Job) -> dict[str, Any]:
+    words, is_problem = describe_status(batches, job.name, job, Results())
     return {"status": status_line(words, is_problem=is_problem), "progress": draw_job(job)}
 
 
-def _seen(name: str | None, job: Job | None, order: str | Choice) -> Seen:
-    return Seen(name=name, state=job.state if job else "", num_rows=len(job.rows) if job else 0, order=order)
+def _shown_run(name: str | None, job: Job | None, order: str | VideoFilter) -> ShownRun:
+    return ShownRun(name=name, state=job.state if job else "", num_rows=len(job.rows) if job else 0, order=order)
 
 
-def _results(batches: Batches, name: str, job: Job | None) -> Results:
+def _results(batches: BatchContext, name: str, job: Job | None) -> Results:
     if job is None or job.is_over:
         results = read_results(batches.runs / name)
         if results.rows or job is None:
@@ -222,9 +225,9 @@ def _results(batches: Batches, name: str, job: Job | None) -> Results:
     return Results(rows=list(job.rows.values()))
 
 
-def _view(results: Results, order: str | Choice, names: Mapping[str, str]) -> BatchView:
+def _view(results: Results, order: str | VideoFilter, names: Mapping[str, str]) -> BatchView:
     data = results.charts
-    return SAME._replace(
+    return UNCHANGED._replace(
         videos=video_table(results.rows, order, names),
         corpus=draw_corpus(results.metrics),
         precision_recall=charts.precision_recall(data),
@@ -236,12 +239,12 @@ def _view(results: Results, order: str | Choice, names: Mapping[str, str]) -> Ba
     )
 
 
-def enter(batches: Batches, name: str | None, order: str | Choice) -> Page:
-    """Come to the tab: show the run under way, or the newest; ask again and again while the tab is open."""
-    names = batches.names()
-    return (*show(batches, name or (names[0] if names else None), order), gr.Timer(active=True))
+def enter(batches: BatchContext, name: str | None, order: str | VideoFilter) -> BatchView:
+    """Show the chosen run, else the newest, and start polling; called when the tab is opened."""
+    names = batches.run_names()
+    return show(batches, name or (names[0] if names else None), order)._replace(timer=gr.Timer(active=True))
 
 
 def leave() -> Any:
-    """Ask no more."""
+    """Stop polling; called when another tab is opened."""
     return gr.Timer(active=False)

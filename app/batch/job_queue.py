@@ -1,7 +1,7 @@
-"""Batch runs in the background: one at a time, whoever looks on; the others wait in line.
+"""The queue of background batch runs, which are run one at a time.
 
-A job belongs to no window: closing the page leaves it, and any window shows it. Everything that it has finished is in
-its run folder, so a server that is killed loses nothing: starting the same run again goes on with it.
+A job is independent of windows: closing the page does not end it, and every window can show it. Finished videos are in
+its run folder at once, so a killed server loses nothing: starting the same run again continues it.
 """
 
 import math
@@ -26,61 +26,59 @@ from eval.runs.folder import FolderRefusedError, RunFolder
 from eval.runs.progress import Progress
 from eval.runs.worker import WorkerConfig
 
-State = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
+JobState = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
 Row = dict[str, str | float]
 
 
 @dataclass(kw_only=True, eq=False)
 class Job:
-    """One batch run. The thread that runs it writes into it; windows read."""
+    """One batch run. Only the worker thread of the queue writes its fields, except ``cancelled``."""
 
     folder: Path
     """The run folder."""
     split: Split
-    """What is run."""
     work: WorkerConfig
     """Checkpoint and settings."""
     devices: str
     """See ``eval.runs.batch.parse_devices``."""
     scoring: ScoreSettings
-    """How it is scored."""
-    state: State = "waiting"
-    """How far it is; the last four are ends. One that is ``refused`` has changed nothing in its folder."""
+    state: JobState = "waiting"
+    """The last four values are final. A ``refused`` job has not changed its folder."""
     progress: Progress | None = None
-    """Its frames; None before the first process is there."""
+    """Progress in frames; None until the first worker process has started."""
     rows: dict[str, Row] = field(default_factory=dict)
-    """Scores of the finished videos by video, without those of texts, which need all of them."""
+    """Scores of the finished videos, by video. Text scores follow at the end, since they need all videos."""
     problem: str = ""
-    """Why it failed, or what is missing; empty when all is well."""
-    is_wanted: bool = True
-    """Whether it shall go on."""
+    """Error of a failed job, or missing text scores of a finished one; empty without problems."""
+    cancelled: bool = False
+    """Whether ``JobQueue.cancel`` was called; the job ends after its current video."""
     ended_s: float = math.inf
-    """When nothing more came, by ``time.monotonic``; infinity before."""
+    """Time of the end by ``time.monotonic``; infinity before the end."""
 
     @property
     def name(self) -> str:
-        """What the page calls it."""
+        """Name of the run folder."""
         return self.folder.name
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the state is final."""
         return self.state in ("done", "failed", "refused", "cancelled")
 
     @property
     def num_frames(self) -> int:
-        """Frames of its videos."""
+        """Number of frames of all videos."""
         return sum(sample.num_frames for sample in self.split.samples)
 
 
-class Jobs:
-    """The line of jobs, and the thread that runs them.
+class JobQueue:
+    """A queue of jobs with one worker thread.
 
     Args:
-        encode: Encoder that compares texts.
-        scoring: How new runs are scored, by the encoder ``encode``.
-        make_scorer: Returns the scorer of texts.
-        encoder: Name, version and digest of ``encode``, named as in ``metrics.json``.
+        encode: Text encoder.
+        scoring: Score settings of new runs, with the text encoder ``encode``.
+        make_scorer: Returns a new text scorer.
+        encoder: Name, version and digest of ``encode``, with the keys of ``metrics.json``.
     """
 
     def __init__(
@@ -99,14 +97,14 @@ class Jobs:
         self._thread: threading.Thread | None = None
 
     def open_scorer(self) -> AbstractContextManager[TextScorer]:
-        """Return a scorer of texts, yet to be opened."""
+        """Return a new text scorer, as a context manager."""
         return self._make_scorer()
 
     def submit(self, job: Job) -> None:
-        """Put a job at the end of the line. Raises ``ValueError`` when its folder has one under way."""
+        """Append a job to the queue. Raises ``ValueError`` if its folder has an active job."""
         with self._changed:
             if any(other.folder == job.folder and not other.is_over for other in self._jobs):
-                raise ValueError(f"{job.name} is already under way; wait for it or cancel it")
+                raise ValueError(f"{job.name} is already running or queued; wait for it or cancel it")
             self._jobs = [other for other in self._jobs if other.folder != job.folder]
             self._jobs.append(job)
             if self._thread is None:
@@ -115,32 +113,32 @@ class Jobs:
             self._changed.notify_all()
 
     def cancel(self, name: str) -> None:
-        """End a job; what is finished stays. One that waits leaves the line at once."""
+        """Cancel a job; finished videos are kept. A waiting job leaves the queue at once."""
         with self._changed:
             job = self.find(name)
             if job is None or job.is_over:
                 return
-            job.is_wanted = False
+            job.cancelled = True
             if job.state == "waiting":
                 job.state = "cancelled"
                 job.ended_s = time.monotonic()
 
     def find(self, name: str) -> Job | None:
-        """Return the job of a run folder's name, under way or over; None when this server has none."""
+        """Return the job with the name of a run folder, active or not; None if this server has none."""
         return next((job for job in self._jobs if job.name == name), None)
 
     def all(self) -> list[Job]:
-        """Return the jobs in the order in which they came, those that are over among them."""
+        """Return all jobs, including finished ones, in the order of their submission."""
         return list(self._jobs)
 
-    def under_way(self) -> list[Job]:
-        """Return the jobs that are not over, in the order of the line."""
+    def active_jobs(self) -> list[Job]:
+        """Return the waiting and running jobs, in the order of the queue."""
         return [job for job in self._jobs if not job.is_over]
 
     def wait_s(self, job: Job) -> float | None:
-        """Return the seconds until a waiting job's turn, at the present rate; None while there is no rate."""
-        line = self.under_way()
-        ahead = line[: line.index(job)] if job in line else []
+        """Return the estimated seconds until a waiting job starts; None while no frame rate is known."""
+        queue = self.active_jobs()
+        ahead = queue[: queue.index(job)] if job in queue else []
         running = next((other.progress for other in ahead if other.progress is not None), None)
         if running is None or running.remaining_s is None:
             return 0.0 if not ahead else None
@@ -162,7 +160,7 @@ class Jobs:
             except (EngineError, ValueError, OSError) as error:
                 job.problem = str(error)
                 job.state = "failed"
-            except Exception as error:  # whatever it is, the line goes on and the page says so
+            except Exception as error:  # a bug must not stop the queue; the page shows it
                 warnings.warn(f"the batch run {job.name} ended: {error!r}", stacklevel=1)
                 job.problem = f"{type(error).__name__}: {error}"
                 job.state = "failed"
@@ -179,7 +177,7 @@ class Jobs:
                     job.progress = event
                 else:
                     self._score(job, event, samples[event.record.video_id])
-                if not job.is_wanted:
+                if job.cancelled:
                     job.state = "cancelled"
                     return
         job.state = "scoring"
@@ -191,7 +189,7 @@ class Jobs:
         job.state = "done"
 
     def _score(self, job: Job, event: FinishedVideo, sample: Sample) -> None:
-        """Score a video by itself, for the table while the rest is run."""
+        """Score one video, to show it in the table while the run continues."""
         record = event.record
         scores = compute_video_scores([], score_texts=undefined_texts)
         error = record.error

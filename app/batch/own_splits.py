@@ -1,8 +1,8 @@
-"""Splits that are added while the page runs: by a path, on a page that only this machine sees, or as an upload.
+"""Splits that users add while the page runs: by path, on a local page only, or as an upload.
 
-An uploaded split names no files of the server. Its videos are those of the splits that the page has already, found by
-their file name or id; a record with another video cannot be used, and says so. It is kept as a manifest beside the run
-folders, so that its runs can be opened after a restart.
+An uploaded split must not access files of the server. Its videos are looked up in the splits of the page, by file name
+or id; records with unknown videos are reported as unusable. The split is stored as a manifest beside the run folders,
+so that its runs can be opened after a restart.
 """
 
 from collections import defaultdict
@@ -17,13 +17,13 @@ from eval.data.samples import BadRecord, Sample, Split
 from eval.data.writers import write_samples
 
 MAX_ADDED: Final = 50
-"""Uploaded splits that are kept."""
+"""Maximum number of stored uploads."""
 
 
 def add_by_path(splits: MutableMapping[str, Split], path: Path) -> str:
     """Add the split of a file, or read it again; return its name.
 
-    Raises ``ValueError`` for a file that is no split, without videos, or with the name of another split.
+    Raises ``ValueError`` if the file is not a split, has no videos, or has the name of a different split.
     """
     path = path.expanduser()
     if path.is_file():
@@ -38,18 +38,18 @@ def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path
     """Add an uploaded split and return its name.
 
     Args:
-        splits: The splits of the page, which gets the new one.
-        upload: The file as it was uploaded.
-        folder: Where it is kept, as ``<its name>.json``.
+        splits: The splits of the page; the new one is added.
+        upload: The uploaded file.
+        folder: Folder of the stored uploads; the split becomes ``<name>.json``.
 
-    Raises ``ValueError`` as ``add_by_path`` does, and when none of its videos is one of the page's.
+    Raises ``ValueError`` as ``add_by_path`` does, and if the page has none of its videos.
     """
     check_size(upload)
     kept = folder / f"{upload.stem}.json"
     if not kept.exists() and len(list(folder.glob("*.json"))) >= MAX_ADDED:
-        raise ValueError(f"{upload}: {MAX_ADDED} uploaded splits are kept already; remove some from {folder.name}")
+        raise ValueError(f"{upload}: {MAX_ADDED} uploads are stored already; remove some from {folder.name}")
     entries = tuple(_with_known_videos(_read(upload).entries, splits))
-    if upload.stem in splits and splits[upload.stem].entries != entries:  # another window may use it
+    if upload.stem in splits and splits[upload.stem].entries != entries:  # it may be in use in another window
         raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
@@ -60,33 +60,33 @@ def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path
     return upload.stem
 
 
-def read_kept(splits: MutableMapping[str, Split], folder: Path) -> list[str]:
-    """Add the uploaded splits that a folder keeps; return a sentence for each that cannot be read."""
+def read_kept_splits(splits: MutableMapping[str, Split], folder: Path) -> list[str]:
+    """Add the stored uploads of a folder; return one sentence per unreadable split."""
     problems = []
     for path in sorted(folder.glob("*.json")):
         try:
             if path.stem not in splits:
                 splits[path.stem] = _read(path)
         except ValueError as error:
-            problems.append(f"The uploaded split {path.stem} is left out: {error}.")
+            problems.append(f"The uploaded split {path.stem} is skipped: {error}.")
     return problems
 
 
 def describe_split(name: str, split: Split) -> tuple[str, bool]:
-    """Return a sentence about a split that was added, and whether some of its records cannot be used."""
+    """Return a description of an added split, and whether it has unusable records."""
     bad = [entry for entry in split.entries if isinstance(entry, BadRecord)]
     num_videos = len(split.samples)
-    said = f"The split {name} has {num_videos} video{'s' if num_videos != 1 else ''}."
+    description = f"The split {name} has {num_videos} video{'s' if num_videos != 1 else ''}."
     if not bad:
-        return said, False
-    return f"{said} Records that cannot be used: {len(bad)}; the first: {bad[0].reason}.", True
+        return description, False
+    return f"{description} Unusable records: {len(bad)}; the first: {bad[0].reason}.", True
 
 
 def _read(path: Path) -> Split:
     split = read_split(path)
     if not split.samples:
         bad = [entry.reason for entry in split.entries if isinstance(entry, BadRecord)]
-        raise ValueError(bad[0] if bad else f"{path}: holds no videos")
+        raise ValueError(bad[0] if bad else f"{path}: has no videos")
     return split
 
 
@@ -98,9 +98,10 @@ def _check_name(splits: Mapping[str, Split], name: str, path: Path) -> None:
 def _with_known_videos(
     entries: Iterable[Sample | BadRecord], splits: Mapping[str, Split]
 ) -> Iterator[Sample | BadRecord]:
-    """Yield the entries with the page's videos in place of the paths that they name.
+    """Yield the entries with videos of the page in place of their paths.
 
-    One that is found by its id is the same part of the file as there.
+    An entry that is found by id gets the file and the start of that video; one that is found by file name keeps its
+    own start.
     """
     found: defaultdict[str, set[Path]] = defaultdict(set)
     parts: defaultdict[str, set[tuple[Path, float | None]]] = defaultdict(set)
@@ -121,9 +122,9 @@ def _with_known_videos(
             ((path, start_s),) = options
             yield replace(entry, video_path=path, start_s=start_s)
             continue
-        why = "several videos of the page have this name" if options else "this page has no such video"
+        reason = "several videos of the page have this name" if options else "this page has no such video"
         yield BadRecord(
             video_id=entry.video_id,
-            reason=f"{entry.video_id}: an uploaded split cannot name files of the server, and {why}: {name}; "
+            reason=f"{entry.video_id}: an uploaded split cannot use files of the server, and {reason}: {name}; "
             "start the page with --split for it",
         )

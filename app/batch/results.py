@@ -1,6 +1,6 @@
-"""The tables of a run folder as the page shows them; what is in them is ``eval.reports.scoring``'s.
+"""The tables of a run folder on the page; ``eval.reports.scoring`` writes them.
 
-Video names, remarks and errors are untrusted: they go into cells of type ``str`` only, or are escaped.
+Video names, remarks and errors are untrusted: they are in cells of type ``str`` only, or escaped.
 """
 
 import math
@@ -26,27 +26,27 @@ VIDEO_COLUMNS: Final = (
 """Scores of the table of videos."""
 HEADERS: Final = ["Video", *(find_metric(name).label for name in VIDEO_COLUMNS), "Remark"]
 
-TAUGHT: Final = "Teacher-forced"
-"""The group of scores of the second pass."""
-NOT_TAUGHT: Final = "not measured: tick “Teacher-forced pass” and start the run again, under another name"
+TEACHER_FORCED: Final = "Teacher-forced"
+"""Name of the group of teacher-forced scores."""
+NOT_MEASURED: Final = "not measured: tick “Teacher-forced pass” and start the run again, under another name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """What a run folder says, as far as it is scored."""
+    """The scores of a run folder; empty fields before the run is scored."""
 
     rows: Sequence[Row] = ()
-    """A video each."""
+    """One row per video."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """``metrics.json``; nothing before the end."""
+    """Contents of ``metrics.json``."""
     charts: Mapping[str, Any] = field(default_factory=dict)
-    """``charts.json``; nothing before the end."""
+    """Contents of ``charts.json``."""
     problems: tuple[str, ...] = ()
-    """Per file that cannot be read, a sentence; what it would hold is empty."""
+    """One sentence per unreadable file; its field is empty."""
 
 
 def read_results(folder: Path) -> Results:
-    """Read the tables of a run folder; one that is missing or cannot be read is empty. They hold only UTF-8."""
+    """Read the tables of a run folder; missing and unreadable ones are empty. All texts can be encoded as UTF-8."""
     found: dict[str, Any] = {}
     problems: list[str] = []
     readers: Mapping[str, Callable[[Path], Any]] = {
@@ -68,12 +68,12 @@ def _failed(row: Row) -> bool:
     return bool(row["error"])
 
 
-def _least(name: str) -> Callable[[Row], float]:
-    """Sort by a score, the least first and what has none last."""
+def _ascending(name: str) -> Callable[[Row], float]:
+    """Return a sort key by a score, ascending; undefined scores are last."""
     return lambda row: _last_if_undefined(float(row.get(name, math.nan)))
 
 
-def _most(name: str) -> Callable[[Row], float]:
+def _descending(name: str) -> Callable[[Row], float]:
     return lambda row: _last_if_undefined(-float(row.get(name, math.nan)))
 
 
@@ -83,30 +83,30 @@ def _last_if_undefined(value: float) -> float:
 
 ORDERS: Final[dict[str, Callable[[Row], float] | None]] = {
     "as in the split": None,
-    "worst responses": _least("F1"),
-    "worst updates": _least("dst_f1"),
-    "most redundant": _most("redundant_rate"),
-    "most missed": _most("missing_rate"),
-    "most failures": _most("num_failures"),
+    "worst responses": _ascending("F1"),
+    "worst updates": _ascending("dst_f1"),
+    "most redundant": _descending("redundant_rate"),
+    "most missed": _descending("missing_rate"),
+    "most failures": _descending("num_failures"),
     "only failed": None,
 }
 
 
-class Choice(NamedTuple):
-    """Which videos the table shows."""
+class VideoFilter(NamedTuple):
+    """Order and selection of the videos in the table."""
 
     order: str
     """One of ``ORDERS``."""
     videos: frozenset[str] | None = None
-    """Their ids; None for all."""
+    """Ids of the selected videos; None for all."""
 
 
 def video_table(
-    rows: Sequence[Row], choice: str | Choice, names: Mapping[str, str] | None = None
+    rows: Sequence[Row], choice: str | VideoFilter, names: Mapping[str, str] | None = None
 ) -> list[list[str | float | None]]:
-    """Return the cells of the table of videos; ``choice`` is an order of ``ORDERS``, or says which videos too.
+    """Return the cells of the table of videos.
 
-    ``names`` says what ids are called.
+    ``choice`` is an order of ``ORDERS`` or a filter. ``names`` are short names of the videos, by id.
     """
     order, videos = (choice, None) if isinstance(choice, str) else choice
     rows = [row for row in rows if videos is None or row["video_id"] in videos]
@@ -117,20 +117,20 @@ def video_table(
     return [
         [
             (names or {}).get(str(row["video_id"]), str(row["video_id"])),
-            *(None if _failed(row) else rounded(float(row.get(name, math.nan))) for name in VIDEO_COLUMNS),
-            f"failed: {row['error']}" if _failed(row) else str(row.get("warning", "")),
+            *(None if _failed(row) else round_score(float(row.get(name, math.nan))) for name in VIDEO_COLUMNS),
+            f"failed: {row['error']}" if _failed(row) else str(row.get("remark", "")),
         ]
         for row in chosen
     ]
 
 
-def rounded(value: float) -> float | None:
-    """Return a score as a cell; none where it is undefined."""
+def round_score(value: float) -> float | None:
+    """Return a score rounded for a cell; None if it is undefined."""
     return None if math.isnan(value) else round(value, 3)
 
 
 def draw_corpus(metrics: Mapping[str, Any]) -> str:
-    """Return the scores of a split as markup: figure, 95 % interval, and the definition where one is pointed at."""
+    """Return the scores of a split as an HTML table: value, 95 % interval, and the definition as a hint."""
     scores, intervals = metrics.get("scores", {}), metrics.get("intervals", {})
     if not scores:
         return ""
@@ -139,8 +139,8 @@ def draw_corpus(metrics: Mapping[str, Any]) -> str:
         shown = [metric for metric in group.metrics if metric.name in scores and not metric.is_detail]
         if shown:
             rows.append(f'<tr><th colspan="3" scope="rowgroup">{escape(group.name)}</th></tr>')
-            if group.name == TAUGHT and all(scores[metric.name] is None for metric in shown):
-                rows.append(f'<tr><td colspan="3">{NOT_TAUGHT}</td></tr>')
+            if group.name == TEACHER_FORCED and all(scores[metric.name] is None for metric in shown):
+                rows.append(f'<tr><td colspan="3">{NOT_MEASURED}</td></tr>')
                 continue
             rows += [_corpus_row(metric, scores[metric.name], intervals.get(metric.name)) for metric in shown]
     return f'<table class="corpus">{"".join(rows)}</table>'
@@ -149,28 +149,28 @@ def draw_corpus(metrics: Mapping[str, Any]) -> str:
 def _corpus_row(metric: Metric, score: Any, interval: Any) -> str:
     hint = escape(metric.hint)
     return (
-        f'<tr tabindex="0" data-hint="{hint}"><td>{_named(metric)}</td>'
-        f"<td><b>{figure(score, is_count=metric.is_count)}</b></td><td>{interval_words(interval)}</td></tr>"
+        f'<tr tabindex="0" data-hint="{hint}"><td>{_label_and_name(metric)}</td>'
+        f"<td><b>{format_score(score, is_count=metric.is_count)}</b></td><td>{format_interval(interval)}</td></tr>"
     )
 
 
-def _named(metric: Metric) -> str:
-    """Return the label of a score, with its name in the files where that is another."""
+def _label_and_name(metric: Metric) -> str:
+    """Return the label of a score, with its name in files if that differs."""
     name = f" <code>{escape(metric.name)}</code>" if metric.name != metric.label else ""
     return f"{escape(metric.label)}{name}"
 
 
-def figure(value: Any, *, is_count: bool = False) -> str:
-    """Write a score; an undefined one is said to be so."""
+def format_score(value: Any, *, is_count: bool = False) -> str:
+    """Return a score as text, ``undefined`` for nan."""
     if not isinstance(value, int | float) or math.isnan(value):
         return "undefined"
     places = 0 if is_count or abs(value) >= 1000 else 3
-    return f"{round(value, places) or 0.0:,.{places}f}"  # never minus nothing
+    return f"{round(value, places) or 0.0:,.{places}f}"  # "or 0.0" turns -0.0 into 0.0
 
 
-def interval_words(interval: Any, *, is_count: bool = False) -> str:
-    """Write an interval, read from JSON or not; nothing where there is none."""
+def format_interval(interval: Any, *, is_count: bool = False) -> str:
+    """Return an interval as text, given as a pair or as a mapping of JSON; empty if it is undefined."""
     bounds = list(interval.values()) if isinstance(interval, Mapping) else list(interval or [])
     if len(bounds) != 2 or any(bound is None or math.isnan(bound) for bound in bounds):
         return ""
-    return " to ".join(figure(bound, is_count=is_count) for bound in bounds)
+    return " to ".join(format_score(bound, is_count=is_count) for bound in bounds)

@@ -1,4 +1,4 @@
-"""Videos of splits in the player: of a run at its worst moment, a turn of two runs, or the reference alone."""
+"""Open videos of saved runs in the player: one run, two runs to compare, or a reference without a run."""
 
 import math
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import gradio as gr
 
-from app.batch.compare import Compared
-from app.batch.context import Batches
+from app.batch.compare import ComparedRuns
+from app.batch.context import BatchContext
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
 from app.player.handlers import show_link_error
@@ -27,49 +27,57 @@ from eval.runs.worker import build_task
 
 
 def open_video(
-    context: AppContext, batches: Batches, live: LiveRun | None, name: str | None, event: gr.SelectData
+    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.SelectData
 ) -> Page:
     """Show a video of a run in the player at its worst moment.
 
-    Returns ``ClipView``, ``RunView``, ``Buttons``, ``SliderThresholds``, and which tab is open.
+    Returns ``ClipView``, ``RunView``, ``Buttons``, ``SliderThresholds``, and the selected tab.
     """
     video_id = batches.find_video(name, str(event.row_value[0]))
     return open_moment(context, batches, live, video_id, names=(name,), open_at="worst")
 
 
 def open_both(
-    context: AppContext, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+    context: AppContext,
+    batches: BatchContext,
+    live: LiveRun | None,
+    compared: ComparedRuns | None,
+    event: gr.SelectData,
 ) -> Page:
-    """Show a video in two runs at its worst moment, the one with more failures above; returns as ``open_video``."""
+    """Show a video in two runs at its worst moment, the run with more failures above; returns as ``open_video``."""
     if compared is None:
         return _refuse(ValueError("no runs are compared; choose two"))
     video_id = batches.find_video(compared.a, str(event.row_value[0]))
-    of_a, of_b = next(video.scores for video in compared.videos if video.video_id == video_id)
-    names = _order(batches, compared, is_b_first=of_b.get(NUM_FAILURES, 0) > of_a.get(NUM_FAILURES, 0))
+    scores_a, scores_b = next(video.scores for video in compared.videos if video.video_id == video_id)
+    names = _order(batches, compared, is_b_first=scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0))
     return open_moment(context, batches, live, video_id, names=names, open_at="worst")
 
 
 def open_turn(
-    context: AppContext, batches: Batches, live: LiveRun | None, compared: Compared | None, event: gr.SelectData
+    context: AppContext,
+    batches: BatchContext,
+    live: LiveRun | None,
+    compared: ComparedRuns | None,
+    event: gr.SelectData,
 ) -> Page:
-    """Show a turn in two runs, B above if the turn is wrong only there; returns what ``open_video`` does."""
+    """Show a turn in two runs, B above if the turn is wrong only there; returns as ``open_video``."""
     if compared is None:
         return _refuse(ValueError("no runs are compared; choose two"))
-    called, time_s, wrong_in, *_ = event.row_value
-    video_id = batches.find_video(compared.a, str(called))
+    short_name, time_s, wrong_in, *_ = event.row_value
+    video_id = batches.find_video(compared.a, str(short_name))
     names = _order(batches, compared, is_b_first=wrong_in == "only B")
     return open_moment(context, batches, live, video_id, names=names, open_at=float(time_s))
 
 
-def _order(batches: Batches, compared: Compared, *, is_b_first: bool) -> tuple[str, str]:
-    """Return both runs, the one to be shown above first; A if they are scored differently, for it judges both."""
+def _order(batches: BatchContext, compared: ComparedRuns, *, is_b_first: bool) -> tuple[str, str]:
+    """Return both runs, the upper one first; that is A if their scoring differs, since A's settings judge both."""
     a, b = (batches.scoring_of(batches.settings_of(name)) for name in compared[:2])
     return (compared.b, compared.a) if is_b_first and a == b else (compared.a, compared.b)
 
 
 def open_moment(
     context: AppContext,
-    batches: Batches,
+    batches: BatchContext,
     live: LiveRun | None,
     video_id: str,
     *,
@@ -77,9 +85,9 @@ def open_moment(
     open_at: float | Literal["worst"],
     open_event: str | None = None,
 ) -> Page:
-    """Show a moment of a video of one run, or of two, in the player; returns what ``open_video`` does.
+    """Show a moment of a video in one run, or in two, in the player; returns as ``open_video``.
 
-    With the key ``open_event`` it is that event which is shown there.
+    ``open_event`` is the key of the event to select.
     """
     try:
         saved, *rest = [read_saved(context, batches, name or "", video_id) for name in names]
@@ -92,29 +100,29 @@ def open_moment(
     where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next failure"
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
-        f"{_judged_words(batches, saved)}"
+        f"{_scoring_words(batches, saved)}"
     )
     now = LiveRun.finished(saved, other=rest[0] if rest else None)
     run_view = show_run(saved, status, encode=context.encode, open_at=open_at, open_event=open_event, other=now.other)
     return _show(live, saved, video, run_view, now=now)
 
 
-def _judged_words(batches: Batches, run: Run) -> str:
-    """Say how a run is judged where that is not as a run of the page, and where it cannot be as the run was scored."""
+def _scoring_words(batches: BatchContext, run: Run) -> str:
+    """Return a note if the scoring differs from that of the page's runs, or the text encoder from that of the run."""
     scored, here = batches.settings_of(run.name).get("text_encoder"), batches.jobs.scoring.text_encoder
     encoder = (
         f" The run was scored by the text encoder {scored}; here it is {here}." if scored not in (None, here) else ""
     )
     named = [("dataset", run.scoring.dataset), ("zero_cost", run.scoring.zero_cost)]
-    usual = (PAGE_SCORING.dataset, PAGE_SCORING.zero_cost)
-    words = [f"{name} {value or 'none'}" for (name, value), own in zip(named, usual, strict=True) if value != own]
+    defaults = (PAGE_SCORING.dataset, PAGE_SCORING.zero_cost)
+    words = [f"{name} {value or 'none'}" for (name, value), own in zip(named, defaults, strict=True) if value != own]
     return (f" Judged with {' and '.join(words)}, as the run was." if words else "") + encoder
 
 
 def open_linked(
-    context: AppContext, batches: Batches, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+    context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
 ) -> Page:
-    """Show a moment of a saved run, or of two, that an address names; returns what ``open_video`` does."""
+    """Show the moment of a link: a saved run, or two, a video and a time; returns as ``open_video``."""
     names = [link[key] for key in ("saved", "other") if link.get(key)]
     try:
         time_s = float(link.get("t", 0))
@@ -130,18 +138,17 @@ def open_linked(
 def open_reference(
     context: AppContext, live: LiveRun | None, sample: Sample | None, *, open_at: float, open_event: str | None = None
 ) -> Page:
-    """Show a moment of a video's reference, without a run, in the player; as ``open_moment`` otherwise."""
+    """Show a moment of a video's reference, without a run, in the player; else as ``open_moment``."""
     try:
         if sample is None or sample.video_path is None:
-            raise ValueError(f"{sample.video_id if sample else 'what was clicked'} has no video in its split")
+            raise ValueError(f"{sample.video_id if sample else 'this row'} has no video in its split")
         run = _plan(context, sample, sample.video_path, StreamConfig(fps=sample.fps))
         video = context.copies.find_or_convert(run.clip.path, start_s=run.clip.start_s, duration_s=run.clip.duration_s)
     except (EngineError, ValueError, OSError) as error:
         return _refuse(error)
     length = format_clock(run.clip.duration_s)
-    status = (
-        f"{run.clip.name}, {length}, its reference alone at {format_clock(open_at, digits=1)}. Press Run for a run."
-    )
+    opened = format_clock(open_at, digits=1)
+    status = f"{run.clip.name}, {length}, its reference only at {opened}. Press Run to run the model."
     run_view = show_run(run, status, encode=context.encode, open_at=open_at, open_event=open_event)
     return _show(live, run, video, run_view, now=None)
 
@@ -160,9 +167,9 @@ def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now
     return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
 
 
-def read_saved(context: AppContext, batches: Batches, name: str, video_id: str) -> Run:
-    """Read one video of a run folder. Raises ``ValueError`` saying why it cannot be shown."""
-    if name not in batches.names():
+def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: str) -> Run:
+    """Read one video of a run folder. Raises ``ValueError`` with the reason if it cannot be shown."""
+    if name not in batches.run_names():
         raise ValueError(f"there is no run {name!r}; choose one from the list")
     folder = RunFolder(batches.runs / name)
     settings = folder.settings() or {}
@@ -203,4 +210,4 @@ def _config(settings: Mapping[str, Any], sample: Sample) -> StreamConfig:
     try:
         return StreamConfig(**{**settings.get("config", {}), "fps": sample.fps})
     except TypeError as error:
-        raise ValueError("the run was made with settings that this version does not know") from error
+        raise ValueError("the run has settings that this version does not support") from error

@@ -1,8 +1,8 @@
-"""What is said of a run: how far it is, and how it ended."""
+"""The status line and the progress bar of a run."""
 
 from html import escape
 
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.job_queue import Job
 from app.batch.results import Results
 from app.formatting import as_sentence, format_clock
@@ -10,42 +10,42 @@ from eval.runs.progress import Progress
 
 
 def draw_job(job: Job) -> str:
-    """Draw how far a run is; of one that is over nothing is left to wait for."""
+    """Return the progress of a job as HTML; empty for a finished job."""
     return draw_progress(job.progress) if job.progress is not None and not job.is_over else ""
 
 
-def tell_status(batches: Batches, name: str, job: Job | None, results: Results) -> tuple[str, bool]:
-    """Return a sentence about a run, and whether it tells of a problem."""
+def describe_status(batches: BatchContext, name: str, job: Job | None, results: Results) -> tuple[str, bool]:
+    """Return the status of a run as a sentence, and whether it is a problem."""
     if job is None:
         if results.problems:
-            return f"{name}: {'; '.join(results.problems)}. Start it again to write it again.", True
+            return f"{name}: {'; '.join(results.problems)}. Start it again to restore the file.", True
         if not results.metrics:
-            return f"{name} is not scored: it was ended before its last video. Start it again to go on.", True
+            return f"{name} is not scored: it ended before its last video. Start it again to continue.", True
         if not results.rows:
-            return f"{name} has no videos.csv. Start it again to write it again.", True
+            return f"{name} has no videos.csv. Start it again to restore the file.", True
         errors = len(results.metrics.get("errors", {}))
         return f"{name}: {len(results.rows)} videos{f', {errors} of them failed' if errors else ''}.", bool(errors)
     failed = sum(bool(row["error"]) for row in job.rows.values())
     failures = f", {failed} of them failed" if failed else ""
     match job.state:
         case "waiting":
-            place = batches.jobs.under_way().index(job) if job in batches.jobs.under_way() else 0
+            num_ahead = batches.jobs.active_jobs().index(job) if job in batches.jobs.active_jobs() else 0
             wait_s = batches.jobs.wait_s(job)
-            eta = f", about {format_clock(wait_s)} until its turn" if wait_s else ""
-            return f"{name} waits: {place} before it{eta}." if place else f"{name} begins.", False
+            eta = f", about {format_clock(wait_s)} until it starts" if wait_s else ""
+            return f"{name} is queued: {num_ahead} ahead{eta}." if num_ahead else f"{name} is starting.", False
         case "running" if job.progress is None or not job.progress.elapsed_s:
             return f"{name}: loading the checkpoint.", False
         case "running":
             return f"{name}: {_rate_words(job.progress)}{failures}.", bool(failed)
         case "scoring":
-            return f"{name}: all {len(job.rows)} videos are run{failures}; scoring.", bool(failed)
+            return f"{name}: {len(job.rows)} videos finished{failures}; scoring.", bool(failed)
         case "done":
             missing = f"; {job.problem}" if job.problem else ""
             return as_sentence(f"{name}: {len(job.rows)} videos{failures}{missing}"), bool(failed or job.problem)
         case "cancelled":
-            return f"{name} was cancelled; {len(job.rows)} finished videos are kept. Start it again to go on.", False
+            return f"{name} was cancelled; {len(job.rows)} finished videos are kept. Start it again to continue.", False
         case _:
-            return f"{name} ended: {as_sentence(job.problem)}", True
+            return f"{name} failed: {as_sentence(job.problem)}", True
 
 
 def _rate_words(progress: Progress | None) -> str:
@@ -55,11 +55,11 @@ def _rate_words(progress: Progress | None) -> str:
 
 
 def draw_progress(progress: Progress) -> str:
-    """Draw a bar for the whole run and a line for each process: device, video, frames and its rate."""
+    """Return a progress bar of the run and one line per worker process: device, video, frames and rate, as HTML."""
     lines = []
     for worker in progress.workers:
         rate = worker.total_done / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
-        at = f"{worker.video_id}, frame {worker.num_done} of {worker.num_frames}" if worker.video_id else "waits"
+        at = f"{worker.video_id}, frame {worker.num_done} of {worker.num_frames}" if worker.video_id else "idle"
         rest_s = (worker.num_frames - worker.num_done) / rate if rate and worker.video_id else None
         left = "" if rest_s is None else f", {format_clock(rest_s)} left"
         lines.append(f"<li><b>{escape(worker.name)}</b> {escape(at)}{left} <span>{rate:.0f} frames/s</span></li>")

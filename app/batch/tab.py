@@ -1,8 +1,8 @@
-"""The batch tab's layout and wiring; what happens is in ``app.batch.handlers``."""
+"""Wiring of the batch tab. The layout is in ``app.batch.panels``, the handlers in ``app.batch.handlers``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
@@ -10,28 +10,49 @@ from app.batch import add_split as adding
 from app.batch import compare as comparing
 from app.batch import handlers
 from app.batch import saved_runs as saved
-from app.batch.charts import DIFFERENCE_COLOURS, HEAD_COLOURS, PLOT
-from app.batch.compare import CHOICES, TURN_HEADERS, VIDEO_HEADERS, CompareView
-from app.batch.context import Batches
+from app.batch.compare import CompareView
+from app.batch.context import BatchContext
 from app.batch.downloads import TABLES, download
-from app.batch.form import DEVICES, use_settings
-from app.batch.handlers import BatchView, Seen
-from app.batch.results import HEADERS, ORDERS
-from app.batch.selection.panel import make_choice_panel, wire_choice_panel, with_choice
+from app.batch.form import FilledForm, use_settings
+from app.batch.handlers import BatchView, ShownRun
+from app.batch.panels import (
+    ComparePanel,
+    FormPanel,
+    RunPanel,
+    make_charts,
+    make_compare_panel,
+    make_form_panel,
+    make_run_panel,
+    make_video_table,
+)
+from app.batch.selection.panel import SelectionPanel, make_selection_panel, wire_selection_panel, with_filter
 from app.batch.sweeps import handlers as sweeping
+from app.batch.sweeps.handlers import AppliedPoint, SweepView
 from app.batch.sweeps.panel import make_sweep_panel
 from app.player.context import AppContext
 from app.player.downloads import SAVE_JS, make_download
-from app.widgets import AT_ONCE, PREVIEW_THRESHOLDS_JS, THRESHOLD_SLIDER, make_status_line
-from eval.metrics.definitions import NUM_FAILURES
+from app.widgets import AT_ONCE, PREVIEW_THRESHOLDS_JS, make_status_line
 
-EVERY_S: Final = 1.0
-"""How often a window asks how far its run is, while the tab is open."""
+POLL_INTERVAL_S: Final = 1.0
+"""Interval at which a window polls the state of its run, while the tab is open."""
+
+
+class Layout(NamedTuple):
+    """The components of the tab."""
+
+    form: FormPanel
+    run: RunPanel
+    selection: SelectionPanel
+    slice_scores: Any
+    sweep: SweepView
+    compare: ComparePanel
+    compare_tab: Any
+    view: BatchView
 
 
 def make_batch_tab(
     context: AppContext,
-    batches: Batches,
+    batches: BatchContext,
     *,
     live: Any,
     player: Sequence[Any],
@@ -43,212 +64,197 @@ def make_batch_tab(
     """Lay out the tab, inside ``here``, and wire it.
 
     Args:
-        context: The page's model and videos.
+        context: Model and videos of the page.
         batches: Runs, splits and jobs.
-        live: The window's own run, in the player.
-        player: Outputs of the player, in the order of ``saved.open_video``.
-        ends: For events that show another video: what they cancel.
-        rooms: The ``gr.Tabs``.
+        live: State of the run in the player of this window.
+        player: Outputs of the player, in the order of ``saved.open_video``; the last two are its threshold sliders.
+        ends: Arguments of events that show another video, such as the events to cancel.
+        rooms: The ``gr.Tabs`` of the page.
         here: The ``gr.Tab`` of this tab.
-        elsewhere: The other ``gr.Tab`` components.
+        elsewhere: The remaining ``gr.Tab`` components.
     """
-    seen = gr.State(Seen())
+    layout = _make_layout(context, batches)
+    form, run, selection, view = layout.form, layout.run, layout.selection, layout.view
+    to_player: dict[str, Any] = {"outputs": [*player, rooms], **ends}
+    filtered = partial(with_filter, batches)
+    _wire_form(batches, form, run, view.status)
+    _wire_runs(filtered, form, run, selection, view, here=here, elsewhere=elsewhere)
+    here.select(partial(adding.list_splits, batches), None, form.split, **AT_ONCE)
+    _wire_selection(context, batches, filtered, run, selection, view, layout.slice_scores)
+    _wire_downloads(batches, run)
+    _wire_best_point(form, layout.sweep, sliders=list(player[-2:]))
+
+    def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
+        return saved.open_video(context, batches, live, name, event)
+
+    view.videos.select(open_video, [live, run.runs], **to_player)
+    _wire_compare(context, batches, layout, live=live, to_player=to_player)
+
+
+def _make_layout(context: AppContext, batches: BatchContext) -> Layout:
+    shown = gr.State(ShownRun())
     with gr.Row():
-        with gr.Column(scale=3, min_width=200, elem_classes="setup"):
-            gr.Markdown("### New run", elem_id="new_run")
-            split = gr.Dropdown(list(batches.splits), label="Split", interactive=True, elem_id="split")
-            with gr.Accordion("Another split", open=False, elem_id="another_split"):
-                path = gr.Textbox(
-                    label="Its path on this machine, then Enter",
-                    placeholder="/data/val.json",
-                    max_lines=1,
-                    visible=batches.takes_paths,
-                    elem_id="split_path",
-                )
-                split_file = gr.File(label="or upload: manifest, DST, ProAssist", height=130, elem_id="split_file")
-            checkpoint = gr.Textbox(
-                batches.work.checkpoint,
-                label="Checkpoint, folder or hub id" if batches.takes_paths else "Checkpoint",
-                interactive=batches.takes_paths,
-                elem_id="batch_checkpoint",
-            )
-            speak = gr.Slider(label="Speak threshold", elem_id="batch_speak", **THRESHOLD_SLIDER)
-            update = gr.Slider(label="Update threshold", elem_id="batch_update", **THRESHOLD_SLIDER)
-            devices = gr.Dropdown(
-                DEVICES,
-                value="auto",
-                allow_custom_value=batches.takes_paths,
-                label="Devices",
-                info="cpu:2 is two processes; cuda takes every GPU",
-                elem_id="devices",
-            )
-            taught = gr.Checkbox(
-                label="Teacher-forced pass",
-                info="a second pass, which gives VideoLLM-online's scores",
-                elem_id="batch_live",
-            )
-            name = gr.Textbox(
-                label="Name (optional)", placeholder="the time, or the same run again", elem_id="run_name"
-            )
-            start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
+        form = make_form_panel(batches)
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_status_line("batch_status")
             progress = gr.HTML(elem_id="batch_progress", padding=False)
-            with gr.Row():
-                runs = gr.Dropdown([], label="Run shown", interactive=True, scale=3, elem_id="batch_runs")
-                order = gr.Dropdown(list(ORDERS), value="as in the split", label="Videos", scale=2, elem_id="order")
-                with gr.Row(elem_id="downloads", scale=3):
-                    downloads = {
-                        table.replace(".", "_"): gr.Button(
-                            table, size="sm", min_width=90, interactive=False, elem_id=f"get_{table.replace('.', '_')}"
-                        )
-                        for table in TABLES
-                    }
-            with gr.Row(elem_id="shown"):
-                origin = gr.HTML(elem_id="origin", padding=False, scale=1)
-                use = gr.Button(
-                    "Use these settings", size="sm", scale=0, min_width=140, interactive=False, elem_id="use_settings"
-                )
-                cancel = gr.Button(
-                    "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"
-                )
+            run = make_run_panel()
             with gr.Tabs():
                 with gr.Tab("Videos"):
-                    panel = make_choice_panel()
-                    videos = gr.Dataframe(
-                        headers=HEADERS,
-                        datatype=["str", *["number"] * (len(HEADERS) - 2), "str"],
-                        interactive=False,
-                        max_height=560,
-                        show_search="search",
-                        elem_id="videos",
-                        label="A click opens the video at its worst moment",
-                        column_widths=["18%", *["9.7%"] * (len(HEADERS) - 2), "14%"],
-                        wrap=True,
-                    )
+                    selection = make_selection_panel()
+                    videos = make_video_table()
                     slice_scores = gr.HTML(elem_id="slice_scores", padding=False)
                 with gr.Tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
                 with gr.Tab("Charts"), gr.Row():
-                    curves = gr.LinePlot(
-                        x="recall", y="precision", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
-                        y_lim=[0, 1], title="Precision and recall over frames", tooltip="all", **PLOT,
-                    )  # fmt: skip
-                    reliability = gr.LinePlot(
-                        x="probability", y="share", color="head", color_map=HEAD_COLOURS, x_lim=[0, 1],
-                        y_lim=[0, 1], title="Reliability: expected share by probability", tooltip="all", **PLOT,
-                    )  # fmt: skip
-                    leads = gr.BarPlot(
-                        x="seconds", y="events", color="head", color_map=HEAD_COLOURS, sort=None,
-                        title="Early (-) and late (+) decisions, in seconds", **PLOT,
-                    )  # fmt: skip
-                    failures = gr.BarPlot(
-                        x="kind", y="failures", title="Failures", x_label_angle=-30, sort=None, **PLOT
-                    )
-                    states = gr.BarPlot(
-                        x="step", y="share", color="state", color_map=DIFFERENCE_COLOURS, sort=None,
-                        title="Step states that differ, share of frames", **PLOT,
-                    )  # fmt: skip
-                    latency = gr.LinePlot(
-                        x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames done in so many ms",
-                        **PLOT,
-                    )  # fmt: skip
+                    charts = make_charts()
                 with gr.Tab("Thresholds") as sweep_tab:
-                    sweep = make_sweep_panel(context, batches, runs=runs, seen=seen, devices=devices, here=sweep_tab)
+                    sweep = make_sweep_panel(
+                        context, batches, runs=run.runs, shown=shown, devices=form.devices, here=sweep_tab
+                    )
                 with gr.Tab("Compare") as compare_tab:
-                    with gr.Row():
-                        other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
-                        who = gr.Dropdown(CHOICES, value="only B", label="Turns wrong in", elem_id="who")
-                        by = gr.Dropdown(
-                            comparing.metric_choices(), value=NUM_FAILURES, label="Videos by", elem_id="compare_by"
-                        )
-                    said = make_status_line("compared")
-                    held = gr.State(None)
-                    failed = gr.HTML(elem_id="compared_failures", padding=False)
-                    turns = gr.Dataframe(
-                        headers=TURN_HEADERS,
-                        datatype=["str", "number", "str", "str", "str"],
-                        interactive=False,
-                        max_height=260,
-                        label="Turns; a click opens both runs in the player",
-                        column_widths=["20%", "10%", "12%", "12%", "46%"],
-                        wrap=True,
-                        elem_id="turns",
-                    )
-                    compared = gr.Dataframe(
-                        headers=VIDEO_HEADERS,
-                        datatype=["str", *["number"] * (len(VIDEO_HEADERS) - 1)],
-                        interactive=False,
-                        max_height=260,
-                        label="Videos, where B is worse first; a click opens both runs at the worst moment",
-                        column_widths=["28%", *["12%"] * 6],
-                        wrap=True,
-                        elem_id="compared_videos",
-                    )
-                    differences = gr.HTML(elem_id="differences", padding=False)
+                    compare = make_compare_panel()
     view = BatchView(
-        seen=seen, status=status, progress=progress, runs=runs, videos=videos, corpus=corpus, precision_recall=curves,
-        reliability=reliability, leads=leads, failures=failures, states=states, latency=latency, cancel=cancel,
-        use=use, **downloads, origin=origin,
-    )  # fmt: skip
+        shown=shown,
+        status=status,
+        progress=progress,
+        runs=run.runs,
+        videos=videos,
+        corpus=corpus,
+        **charts,
+        cancel=run.cancel,
+        use=run.use,
+        **run.downloads,
+        origin=run.origin,
+        timer=gr.Timer(POLL_INTERVAL_S, active=False),
+    )
+    return Layout(
+        form=form,
+        run=run,
+        selection=selection,
+        slice_scores=slice_scores,
+        sweep=sweep,
+        compare=compare,
+        compare_tab=compare_tab,
+        view=view,
+    )
+
+
+def _wire_form(batches: BatchContext, form: FormPanel, run: RunPanel, status: Any) -> None:
+    """Add splits, and fill the form with the settings of the shown run."""
+    added = [status, form.split]
+    form.path.submit(partial(adding.add_path, batches), form.path, added, **AT_ONCE)
+    form.split_file.upload(partial(adding.add_file, batches), form.split_file, added, **AT_ONCE)
+    filled = FilledForm(
+        status=status,
+        split=form.split,
+        checkpoint=form.checkpoint,
+        speak=form.speak,
+        update=form.update,
+        devices=form.devices,
+        live=form.teacher_forced,
+    )
+    run.use.click(partial(use_settings, batches), [run.runs, form.devices], list(filled), **AT_ONCE)
+
+
+def _wire_runs(
+    filtered: Callable[..., Any],
+    form: FormPanel,
+    run: RunPanel,
+    selection: SelectionPanel,
+    view: BatchView,
+    *,
+    here: Any,
+    elsewhere: Sequence[Any],
+) -> None:
+    """Start, cancel and show runs; poll while the tab is open."""
     outputs = list(view)
-    form = [split, checkpoint, speak, update, devices, taught, name]
-    path.submit(partial(adding.add_path, batches), path, [status, split], **AT_ONCE)
-    split_file.upload(partial(adding.add_file, batches), split_file, [status, split], **AT_ONCE)
-    use.click(partial(use_settings, batches), [runs, devices], [status, *form[:-1]], **AT_ONCE)
-    timer = gr.Timer(EVERY_S, active=False)
-    choice = [order, panel.only, panel.part]
-    chosen = partial(with_choice, batches)
-    start.click(chosen(handlers.start), [*form, *choice], outputs, **AT_ONCE)
-    cancel.click(chosen(handlers.cancel), [runs, *choice], outputs, **AT_ONCE)
-    changes = [runs.select, order.select, panel.only.input, panel.part.input]
-    gr.on(changes, chosen(handlers.show), [runs, *choice], outputs, **AT_ONCE)
-    offered = wire_choice_panel(context, batches, panel, runs=runs, said=slice_scores)
+    filters = [run.order, selection.only, selection.part]
+    form.start.click(filtered(handlers.start), [*form.entries, *filters], outputs, **AT_ONCE)
+    run.cancel.click(filtered(handlers.cancel), [run.runs, *filters], outputs, **AT_ONCE)
+    changes = [run.runs.select, run.order.select, selection.only.input, selection.part.input]
+    gr.on(changes, filtered(handlers.show), [run.runs, *filters], outputs, **AT_ONCE)
+    view.timer.tick(filtered(handlers.tick), [view.shown, run.runs, *filters], outputs, **AT_ONCE)
+    here.select(filtered(handlers.enter), [run.runs, *filters], outputs, **AT_ONCE)
+    gr.on([tab.select for tab in elsewhere], handlers.leave, None, view.timer, **AT_ONCE)
+
+
+def _wire_selection(
+    context: AppContext,
+    batches: BatchContext,
+    filtered: Callable[..., Any],
+    run: RunPanel,
+    selection: SelectionPanel,
+    view: BatchView,
+    slice_scores: Any,
+) -> None:
+    """Select videos; a newly chosen run is shown with all its videos."""
 
     def show_all(*inputs: Any) -> Any:
-        return chosen(handlers.show)(*inputs)._replace(runs=gr.skip())
+        return filtered(handlers.show)(*inputs)._replace(runs=gr.skip())
 
-    offered.then(show_all, [runs, *choice], outputs, **AT_ONCE)
+    offered = wire_selection_panel(context, batches, selection, runs=run.runs, result=slice_scores)
+    offered.then(show_all, [run.runs, run.order, selection.only, selection.part], list(view), **AT_ONCE)
+
+
+def _wire_downloads(batches: BatchContext, run: RunPanel) -> None:
     file = make_download()
     for table in TABLES:
 
         def write(name: Any, table: str = table) -> Any:
             yield from download(batches, name, table)
 
-        asked = downloads[table.replace(".", "_")].click(write, runs, file, **AT_ONCE)
-        asked.then(None, file, None, js=SAVE_JS, api_visibility="private")
-    timer.tick(chosen(handlers.tick), [seen, runs, *choice], outputs, **AT_ONCE)
+        written = run.downloads[table.replace(".", "_")].click(write, run.runs, file, **AT_ONCE)
+        written.then(None, file, None, js=SAVE_JS, api_visibility="private")
 
-    def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
-        return saved.open_video(context, batches, live, name, event)
 
-    def open_both(live: Any, held: Any, event: gr.SelectData) -> Any:
-        return saved.open_both(context, batches, live, held, event)
-
-    def open_turn(live: Any, held: Any, event: gr.SelectData) -> Any:
-        return saved.open_turn(context, batches, live, held, event)
-
-    sliders = list(player[-2:])
-    used = [speak, update, *sliders, sweep.said]
-    applying = sweep.apply.click(sweeping.apply_best, [sweep.best, sweep.said], used, **AT_ONCE)
-    applying.then(None, sliders, None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
-    comparison = CompareView(
-        compared=held, said=said, failures=failed, scores=differences, videos=compared, turns=turns
+def _wire_best_point(form: FormPanel, sweep: SweepView, *, sliders: Sequence[Any]) -> None:
+    """Set the thresholds of the form and of the player to the best point of the sweep."""
+    player_speak, player_update = sliders
+    applied = AppliedPoint(
+        speak=form.speak,
+        update=form.update,
+        player_speak=player_speak,
+        player_update=player_update,
+        said=sweep.said,
     )
-    videos.select(open_video, [live, runs], [*player, rooms], **ends)
-    compared.select(open_both, [live, held], [*player, rooms], **ends)
-    turns.select(open_turn, [live, held], [*player, rooms], **ends)
-    gr.on([compare_tab.select, runs.select], partial(comparing.others, batches), [runs, other], other, **AT_ONCE)
+    applying = sweep.apply.click(sweeping.apply_best, [sweep.best, sweep.said], list(applied), **AT_ONCE)
+    applying.then(None, list(sliders), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
+
+
+def _wire_compare(
+    context: AppContext, batches: BatchContext, layout: Layout, *, live: Any, to_player: Mapping[str, Any]
+) -> None:
+    """Compare the shown run with a second run; a click on a row opens both in the player."""
+    panel, runs = layout.compare, layout.run.runs
+
+    def open_both(live: Any, compared: Any, event: gr.SelectData) -> Any:
+        return saved.open_both(context, batches, live, compared, event)
+
+    def open_turn(live: Any, compared: Any, event: gr.SelectData) -> Any:
+        return saved.open_turn(context, batches, live, compared, event)
+
+    view = CompareView(
+        compared=panel.compared,
+        said=panel.said,
+        failures=panel.failures,
+        scores=panel.scores,
+        videos=panel.videos,
+        turns=panel.turns,
+    )
+    list_other_runs = partial(comparing.list_other_runs, batches)
+    gr.on([layout.compare_tab.select, runs.select], list_other_runs, [runs, panel.other], panel.other, **AT_ONCE)
     gr.on(
-        [other.select, runs.select],
+        [panel.other.select, runs.select],
         partial(comparing.compare, context, batches),
-        [runs, other, who, by],
-        list(comparison),
+        [runs, panel.other, panel.wrong_in, panel.metric],
+        list(view),
         concurrency_limit=None,
         api_visibility="private",
     )
-    by.select(partial(comparing.sort_videos, batches), [held, by], compared, **AT_ONCE)
-    who.select(partial(comparing.choose_turns, batches), [held, who], turns, **AT_ONCE)
-    here.select(chosen(handlers.enter), [runs, *choice], [*outputs, timer], **AT_ONCE)
-    here.select(partial(adding.list_splits, batches), None, split, **AT_ONCE)
-    gr.on([tab.select for tab in elsewhere], handlers.leave, None, timer, **AT_ONCE)
+    sort_videos = partial(comparing.sort_videos, batches)
+    panel.metric.select(sort_videos, [panel.compared, panel.metric], panel.videos, **AT_ONCE)
+    choose_turns = partial(comparing.choose_turns, batches)
+    panel.wrong_in.select(choose_turns, [panel.compared, panel.wrong_in], panel.turns, **AT_ONCE)
+    panel.videos.select(open_both, [live, panel.compared], **to_player)
+    panel.turns.select(open_turn, [live, panel.compared], **to_player)

@@ -1,1 +1,1 @@
-"""A reviewed video in forms that other programs open."""
+"""Exports of reviewed videos: CSV, JSON, WebVTT, ELAN, Hugging Face datasets and corrected splits."""

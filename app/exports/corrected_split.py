@@ -1,8 +1,7 @@
-"""A split with its references as corrected, in a form that loads again, and where its corrections come from.
+"""Write a split with corrected references in a format that loads again, with the provenance of its corrections.
 
-A manifest holds the provenance in its field ``provenance``, which readers ignore; beside a file of another form it is
-``<file>.provenance.json``. The same reviews give the same file, so it has no date of its own but that of the last
-correction.
+A manifest has the provenance in its field ``provenance``, which readers ignore. The other formats have it in
+``<file>.provenance.json``. The output is deterministic: it has no date except that of the last correction.
 """
 
 import os
@@ -21,78 +20,78 @@ from eval.data.samples import Sample
 from eval.data.writers import Detail, Form, write_samples
 
 PathBase = Literal["out", "split"]
-"""What the video paths of a manifest are relative to: the written file, or the file of the source split."""
+"""Base of the video paths in a manifest: the folder of the written file, or that of the source split."""
 PATH_BASES: Final[tuple[PathBase, ...]] = get_args(PathBase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSource:
-    """The split that was corrected."""
+    """The source split of the corrected references."""
 
     name: str
-    """File name, or what the page calls it."""
+    """File name, or the name on the page."""
     path: Path | None = None
-    """Its file; None for videos that are in no split."""
+    """The file; None for videos that are in no split."""
     digest: str = ""
-    """SHA-256 of the file; empty without one."""
+    """SHA-256 of the file; empty without a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectionProvenance:
-    """Where the corrections of a split come from."""
+    """The provenance of the corrections of a split. The field names are those of the JSON file."""
 
     written_by: str
     """Program and version."""
     source: str
-    """Name of the split that was corrected."""
+    """Name of the source split."""
     source_sha256: str
-    """Digest of its file."""
+    """SHA-256 of the file of the source split."""
     reviewers: tuple[str, ...]
-    """Whose corrections are in force."""
+    """Reviewers with at least one effective correction."""
     num_corrections: Mapping[str, int]
-    """Corrections by status: ``effective`` and those that are not in force (``eval.annotations.corrected_samples``)."""
+    """Number of corrections by status (``eval.annotations.corrected_samples``), such as ``effective``."""
     num_corrected_turns: int
-    """Turns that were changed, added or deleted."""
+    """Number of turns that were changed, added or deleted."""
     last_correction_at: str
-    """When the last correction that is in force was given, in UTC; empty without any."""
+    """Time of the last effective correction, in UTC; empty without any."""
     prefer: tuple[str, ...]
-    """Whose corrections counted in a conflict, best first."""
+    """Reviewers whose corrections win conflicts, best first."""
     only: str | None
-    """The reviewer whose corrections alone were looked at (blind mode); None for everybody's."""
+    """The reviewer whose corrections alone were applied (blind mode); None for all reviewers."""
     without: tuple[str, ...]
-    """What was left out of the source."""
+    """Details of the source that were omitted."""
 
 
 def write_corrected_split(
     path: Path,
     corrected: Sequence[CorrectedSample],
     *,
-    form: Form,
+    file_format: Form,
     source: SplitSource,
     review: Review,
     prefer: Sequence[str] = (),
-    without: Collection[Detail] = (),
+    omit: Collection[Detail] = (),
     relative_to: PathBase = "out",
 ) -> None:
-    """Write a split as corrected, with its provenance.
+    """Write a split with corrected references, and its provenance.
 
     Args:
-        path: The file.
-        corrected: The samples, in the order in which they are written.
-        form: See ``eval.data.writers``.
-        source: The split that was corrected.
+        path: The file to write.
+        corrected: The samples, in the order of the file.
+        file_format: A format of ``eval.data.writers``.
+        source: The source split.
         review: The corrections that were applied.
-        prefer: Whose corrections counted in a conflict, best first.
-        without: What is left out because the form cannot hold it.
-        relative_to: With ``split``, a video that does not lie below the split's folder is named by its file name.
+        prefer: Reviewers whose corrections win conflicts, best first.
+        omit: Details to omit because the format cannot represent them.
+        relative_to: With ``split``, a video outside the split's folder is written as its file name.
 
     Raises ``ValueError`` as ``write_samples`` does.
     """
     samples = [found.sample for found in corrected]
     videos = _paths_from(path, samples) if relative_to == "out" else _paths_in_split(source.path, samples)
-    provenance = describe_corrections(corrected, source=source, review=review, prefer=prefer, without=without)
+    provenance = describe_corrections(corrected, source=source, review=review, prefer=prefer, omit=omit)
     write_samples(
-        path, samples, form=form, without=without, videos=videos, provenance=dict(plain_all(asdict(provenance)))
+        path, samples, form=file_format, without=omit, videos=videos, provenance=dict(plain_all(asdict(provenance)))
     )
 
 
@@ -102,17 +101,17 @@ def describe_corrections(
     source: SplitSource,
     review: Review,
     prefer: Sequence[str] = (),
-    without: Collection[Detail] = (),
+    omit: Collection[Detail] = (),
 ) -> CorrectionProvenance:
-    """Return where the corrections of samples come from; arguments as in ``write_corrected_split``."""
+    """Return the provenance of the corrections; arguments as for ``write_corrected_split``."""
     statuses, reviewers, times = Counter[str](), set[str](), list[str]()
     for found in corrected:
-        counting = [given for given in review.given.get(found.sample.video_id, ()) if not given.is_undone]
-        for given, status in zip(counting, found.statuses, strict=True):
+        entries = [entry for entry in review.correction_log.get(found.sample.video_id, ()) if not entry.is_undone]
+        for entry, status in zip(entries, found.statuses, strict=True):
             statuses[status] += 1
             if status == "effective":
-                reviewers.add(given.correction.reviewer)
-                times.append(given.at.astimezone(UTC).isoformat())
+                reviewers.add(entry.correction.reviewer)
+                times.append(entry.at.astimezone(UTC).isoformat())
     return CorrectionProvenance(
         written_by=f"StepScope {version('stepscope')}",
         source=source.name,
@@ -123,12 +122,12 @@ def describe_corrections(
         last_correction_at=max(times, default=""),
         prefer=tuple(prefer),
         only=review.only,
-        without=tuple(sorted(without)),
+        without=tuple(sorted(omit)),
     )
 
 
 def _paths_from(path: Path, samples: Sequence[Sample]) -> dict[Path, str]:
-    """Return the videos by paths from the folder of the written file, also those that do not lie below it."""
+    """Return each video's path relative to the folder of the written file, with ``..`` where needed."""
     folder, paths = path.resolve().parent, dict[Path, str]()
     for video in _videos(samples):
         try:
@@ -139,23 +138,24 @@ def _paths_from(path: Path, samples: Sequence[Sample]) -> dict[Path, str]:
 
 
 def _paths_in_split(source: Path | None, samples: Sequence[Sample]) -> dict[Path, str]:
-    """Return the videos by the paths that the split has, if these are relative; else by their file names.
+    """Return each video's path relative to the folder of the split, or its file name if it lies outside that folder.
 
-    Of files that share a name, the path below their common folder. No path says where on this machine the videos are.
+    Files outside that share a name are written relative to their common folder. Example: ``/data/a/x.mp4`` and
+    ``/data/b/x.mp4`` become ``a/x.mp4`` and ``b/x.mp4``. So no path reveals a location on this machine.
     """
     folder = None if source is None else source.parent
     videos = _videos(samples)
     outside = [video for video in videos if folder is None or not video.is_relative_to(folder)]
     names = Counter(video.name for video in outside)
-    twins = [video.resolve() for video in outside if names[video.name] > 1]
-    common = Path(os.path.commonpath(twins)) if twins else Path()
+    duplicates = [video.resolve() for video in outside if names[video.name] > 1]
+    common = Path(os.path.commonpath(duplicates)) if duplicates else Path()
 
-    def written(video: Path) -> Path:
+    def to_path(video: Path) -> Path:
         if folder is not None and video.is_relative_to(folder):
             return video.relative_to(folder)
         return video.resolve().relative_to(common) if names[video.name] > 1 else Path(video.name)
 
-    return {video: written(video).as_posix() for video in videos}
+    return {video: to_path(video).as_posix() for video in videos}
 
 
 def _videos(samples: Sequence[Sample]) -> list[Path]:

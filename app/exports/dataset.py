@@ -1,7 +1,7 @@
-"""Rows as a folder that Hugging Face's ``datasets`` loads: Parquet files, and a card that names them.
+"""Write rows as a folder for Hugging Face ``datasets``: Parquet files and a dataset card.
 
-Parquet, since ``datasets`` guesses the types of JSON lines and would read texts such as ``2026-01-02`` as times. It
-needs ``pyarrow``, which only those have to install who write such folders.
+Parquet has typed columns. From JSON lines, ``datasets`` would infer types and read texts such as ``2026-01-02`` as
+timestamps. Parquet needs the optional package ``pyarrow``.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from app.exports.rows import ROWS, Tables, column_types
+from app.exports.rows import ROW_TYPES, Tables, column_types
 from engine.errors import EngineError
 from engine.io import write_whole
 
@@ -39,18 +39,18 @@ Written by StepScope: a configuration per table, a file per split.
 
 
 def write_dataset(folder: Path, splits: Mapping[str, Tables]) -> None:
-    """Write a dataset folder: ``load_dataset(folder, "verdicts")`` loads a table, one configuration each.
+    """Write a dataset folder with one configuration per table; ``load_dataset(folder, "verdicts")`` loads a table.
 
-    A table that is empty in all splits is left out. Raises ``ValueError`` for a split's name that ``datasets`` refuses,
-    and ``EngineError`` without ``pyarrow``.
+    Tables that are empty in all splits are omitted. Raises ``ValueError`` for a split name that ``datasets`` refuses,
+    and ``EngineError`` if ``pyarrow`` is not installed.
     """
     if pyarrow is None:
         raise EngineError("a datasets folder needs the package pyarrow: pip install '.[parquet]'")
     for split in splits:
         if not re.fullmatch(r"\w+(\.\w+)*", split):
-            raise ValueError(f"a split is named by letters, digits and underscores, such as test; got {split!r}")
+            raise ValueError(f"a split name has letters, digits and underscores only, such as test; got {split!r}")
     configs, infos = [], []
-    for name, row in ROWS.items():
+    for name, row in ROW_TYPES.items():
         kept = {split: getattr(tables, name) for split, tables in splits.items() if getattr(tables, name)}
         for split, records in kept.items():
             _write_parquet(folder / name / f"{split}.parquet", row, records)

@@ -1,12 +1,12 @@
-"""Rows as an ELAN document (EAF 3.0).
+"""Write a reviewed video as an ELAN document (EAF 3.0).
 
-A track is a tier; turns that begin together need a tier of their own each, ``corrected: update (2)``, as annotations of
-a tier may not overlap. The tiers ``corrected: ...`` hold the reference as it stands and are the ones to edit: moved,
-reworded, added and deleted annotations come back through ``app.exports.elan_edits``; all other tiers are only to be
-looked at. The header says from what state of the reviews the document was written. Characters that XML forbids are
-shown by the signs that Unicode has for them.
+Each track is a tier. Annotations of a tier may not overlap, so turns that start at the same time get tiers of their
+own, such as ``corrected: update (2)``. The tiers ``corrected: ...`` contain the current reference and are meant to be
+edited: moved, reworded, added and deleted annotations are imported by ``app.exports.elan_edits``. All remaining tiers
+are read-only. The header records the state of the reviews at the export. Characters that XML forbids are replaced by
+Unicode control pictures.
 
-Source: the elements and their order are those of ELAN's EAFv3.0.xsd.
+**Source**: the elements and their order follow ELAN's EAFv3.0.xsd.
 """
 
 import json
@@ -17,22 +17,22 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from app.exports.spans import Span, list_spans, split_lanes
-from app.exports.tabulate import ReviewedVideo, tabulate
+from app.exports.tabulate import ReviewedVideo, build_tables
 from engine.io import plain, write_whole
 
 _SIGNS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
 _VISIBLE = str.maketrans(_SIGNS | dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd"))
 _SCHEMA = "http://www.mpi.nl/tools/elan/EAFv3.0.xsd"
-ORIGIN = ("video_id", "last_action", "prefer", "only")
-"""Properties of the header: the video, then as JSON what the state of its reviews followed from."""
+ORIGIN_PROPERTIES = ("video_id", "last_action", "prefer", "only")
+"""Properties of the header: the video, then, as JSON, the parameters that determine the state of its reviews."""
 
 
 def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -> None:
-    """Write one video's rows as tiers; ``at`` is the document's date, now by default."""
+    """Write the rows of one video as tiers; ``at`` is the date of the document, by default the current time."""
     lanes: dict[str, list[Span]] = {}
-    for track, spans in groupby(list_spans(tabulate([video])), key=lambda span: span.track):
+    for track, spans in groupby(list_spans(build_tables([video])), key=lambda span: span.track):
         for lane in split_lanes(spans):
-            lanes[_unused(visible(track), lanes)] = lane
+            lanes[_unused_tier_name(escape_control_chars(track), lanes)] = lane
     for role in ("update", "user", "assistant") if video.sample else ():
         lanes.setdefault(f"corrected: {role}", [])
     document = ElementTree.Element(
@@ -55,13 +55,13 @@ def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -
         file.write(ElementTree.tostring(document, encoding="utf-8", xml_declaration=True))
 
 
-def visible(text: str) -> str:
-    """Return a text with signs for the characters that XML forbids."""
+def escape_control_chars(text: str) -> str:
+    """Return a text with Unicode control pictures in place of the characters that XML forbids."""
     return plain(text).translate(_VISIBLE)
 
 
-def _unused(name: str, names: Collection[str]) -> str:
-    """Return a name that no tier has yet."""
+def _unused_tier_name(name: str, names: Collection[str]) -> str:
+    """Return the name, with a number if a tier has it already: ``x``, ``x (2)``, ``x (3)``."""
     return name if name not in names else next(n for i in count(2) if (n := f"{name} ({i})") not in names)
 
 
@@ -70,15 +70,15 @@ def _add_header(document: ElementTree.Element, video: ReviewedVideo, num_annotat
     if video.video_path is not None:
         url = video.video_path.resolve().as_uri()
         media = ElementTree.SubElement(header, "MEDIA_DESCRIPTOR", MEDIA_URL=url, MIME_TYPE="video/mp4")
-        if video.start_s:  # 0 s of the document is this time of the file
+        if video.start_s:  # time 0 of the document is at this time of the video file
             media.set("TIME_ORIGIN", str(round(1000 * video.start_s)))
     review = video.review
     values = [
         json.dumps(value) for value in (review.last_action, video.prefer, review.only)
-    ]  # ELAN keeps no empty ones
-    origin = zip(ORIGIN, (video.video_id, *values), strict=True)
+    ]  # JSON, since ELAN drops empty properties
+    origin = zip(ORIGIN_PROPERTIES, (video.video_id, *values), strict=True)
     for name, text in (*origin, ("lastUsedAnnotationId", str(num_annotations))):
-        ElementTree.SubElement(header, "PROPERTY", NAME=name).text = visible(text)
+        ElementTree.SubElement(header, "PROPERTY", NAME=name).text = escape_control_chars(text)
 
 
 def _add_tiers(document: ElementTree.Element, order: ElementTree.Element, lanes: Mapping[str, Sequence[Span]]) -> None:
@@ -87,7 +87,7 @@ def _add_tiers(document: ElementTree.Element, order: ElementTree.Element, lanes:
     for name, lane in lanes.items():
         tier = ElementTree.SubElement(document, "TIER", LINGUISTIC_TYPE_REF="text", TIER_ID=name)
         if name.startswith("verdicts: "):
-            tier.set("ANNOTATOR", visible(lane[0].track.removeprefix("verdicts: ")))
+            tier.set("ANNOTATOR", escape_control_chars(lane[0].track.removeprefix("verdicts: ")))
         for span in lane:
             number += 1
             start, end = f"ts{2 * number - 1}", f"ts{2 * number}"
@@ -99,6 +99,6 @@ def _add_tiers(document: ElementTree.Element, order: ElementTree.Element, lanes:
                 TIME_SLOT_REF1=start,
                 TIME_SLOT_REF2=end,
             )
-            ElementTree.SubElement(annotation, "ANNOTATION_VALUE").text = visible(span.text)
+            ElementTree.SubElement(annotation, "ANNOTATION_VALUE").text = escape_control_chars(span.text)
     for time_ms, slot in sorted(slots, key=lambda slot: slot[0]):
         ElementTree.SubElement(order, "TIME_SLOT", TIME_SLOT_ID=slot, TIME_VALUE=str(time_ms))

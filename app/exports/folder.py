@@ -1,6 +1,6 @@
-"""A reviewed split as files in a folder, and corrections from a document that was edited in ELAN.
+"""Export a reviewed split as files in a folder, and import corrections from ELAN documents.
 
-What is exported is what a run, the source's references and a store of reviews say together; a run may be missing.
+An export combines a run, the source references and the reviews; the run is optional.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from app.exports.dataset import write_dataset
 from app.exports.elan import write_eaf
 from app.exports.elan_edits import read_eaf_corrections, read_eaf_origin
 from app.exports.tables import write_csv_tables, write_json_tables
-from app.exports.tabulate import ReviewedVideo, tabulate
+from app.exports.tabulate import ReviewedVideo, build_tables
 from app.exports.webvtt import write_webvtt
 from app.reviews.actions import Action, check_reviewer
 from app.reviews.review import Review, fold_actions
@@ -25,23 +25,24 @@ from eval.annotations.corrections import Correction, name_turns
 from eval.data.samples import Sample, Turn
 from eval.runs.folder import RunFolder, output_path
 
-ExportForm = Literal["csv", "json", "webvtt", "eaf", "dataset"]
-_Moment = tuple[str, int]
-EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
+ExportFormat = Literal["csv", "json", "webvtt", "eaf", "dataset"]
+_RoleAndTime = tuple[str, int]
+"""Role and start in milliseconds of a turn."""
+EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 
 def gather_videos(
     samples: Iterable[Sample], *, review: Review, run: RunFolder | None = None, prefer: Sequence[str] = ()
 ) -> tuple[ReviewedVideo, ...]:
-    """Put together what is known of videos.
+    """Return the outputs, reference and reviews of each video.
 
-    One that the run did not finish has no outputs, and one whose outputs cannot be read has a ``problem``.
+    Unfinished videos of the run have no outputs; videos with unreadable outputs have a ``problem``.
 
     Args:
-        samples: The source's references.
-        review: What reviewers say.
-        run: What the model did.
-        prefer: Whose corrections count in a conflict, best first.
+        samples: The source references.
+        review: The state of the reviews.
+        run: The run folder; None exports no outputs.
+        prefer: Reviewers whose corrections win conflicts, best first.
     """
     videos = []
     for sample in samples:
@@ -63,39 +64,47 @@ def gather_videos(
 
 
 def read_known_outputs(run: RunFolder | None, sample: Sample) -> tuple[tuple[FrameOutput, ...], str]:
-    """Return a video's outputs in a run, if there are any, and why they cannot be read, if they cannot."""
+    """Return a video's outputs in a run and the error of reading them; empty without outputs or without an error."""
     try:
         return (run.finished_outputs(sample) if run else ()), ""
     except ValueError as error:
         return (), str(error)
 
 
-def write_export(folder: Path, videos: Sequence[ReviewedVideo], *, form: ExportForm, split: str = "test") -> None:
-    """Write videos into a folder, each file whole or not at all.
+def write_export(
+    folder: Path, videos: Sequence[ReviewedVideo], *, file_format: ExportFormat, split: str = "test"
+) -> None:
+    """Write videos into a folder; each file is written atomically.
 
-    ``csv``: a file per table; ``json``: ``review.json``; ``webvtt`` and ``eaf``: a file per video; ``dataset``: for
-    Hugging Face's ``datasets``, as the split ``split``. Raises ``ValueError`` for a name of a split that it refuses.
+    Args:
+        folder: The folder; it is created if it does not exist.
+        videos: The videos, in the order of the rows.
+        file_format: ``csv``: a file per table; ``json``: ``review.json``; ``webvtt`` and ``eaf``: a file per video;
+            ``dataset``: a folder for Hugging Face ``datasets``.
+        split: Name of the split in a ``dataset``.
+
+    Raises ``ValueError`` for a split name that ``datasets`` refuses.
     """
-    writers: Mapping[ExportForm, Callable[[], None]] = {
-        "csv": lambda: write_csv_tables(folder, tabulate(videos)),
-        "json": lambda: write_json_tables(folder / "review.json", tabulate(videos)),
-        "dataset": lambda: write_dataset(folder, {split: tabulate(videos)}),
+    writers: Mapping[ExportFormat, Callable[[], None]] = {
+        "csv": lambda: write_csv_tables(folder, build_tables(videos)),
+        "json": lambda: write_json_tables(folder / "review.json", build_tables(videos)),
+        "dataset": lambda: write_dataset(folder, {split: build_tables(videos)}),
     }
-    if form in writers:
-        writers[form]()
+    if file_format in writers:
+        writers[file_format]()
         return
     for video in videos:
         path = output_path(folder, video.video_id)
-        if form == "eaf":
+        if file_format == "eaf":
             write_eaf(path.with_suffix(".eaf"), video)
         else:
-            write_webvtt(path.with_suffix(".vtt"), tabulate([video]))
+            write_webvtt(path.with_suffix(".vtt"), build_tables([video]))
 
 
 def correct_samples(
     samples: Iterable[Sample], *, review: Review, prefer: Sequence[str] = ()
 ) -> tuple[CorrectedSample, ...]:
-    """Return the references as corrected, each with its conflicts and with what does not fit it."""
+    """Return the corrected references, each with its conflicts and its unusable corrections."""
     return tuple(
         apply_corrections(sample, review.corrections.get(sample.video_id, ()), prefer=prefer) for sample in samples
     )
@@ -104,13 +113,14 @@ def correct_samples(
 def import_eaf(
     path: Path, *, samples: Iterable[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool = False
 ) -> tuple[Action, ...]:
-    """Keep what a reviewer changed in a document as corrections, and return them.
+    """Store the changes of an edited ELAN document as corrections, and return them.
 
-    Only what differs from the document as it was exported counts, so corrections by others since then stand; what the
-    reviewer wants already is not kept again.
-    Raises ``ValueError`` for a document that was not exported from this store and split, or that holds what no
-    reference can, and ``MissingTierError`` for one without a tier whose turns would be deleted, unless
-    ``allow_deletions``. Then nothing is kept.
+    Only differences from the exported document count, so later corrections by other reviewers are not reverted.
+    Corrections that are in effect already are not stored again. A refused document changes nothing.
+
+    Raises ``ValueError`` for a document that was not exported from this store and split, or with an invalid
+    annotation. Raises ``MissingTierError`` if the turns of a missing tier would be deleted without
+    ``allow_deletions``.
     """
     name = check_reviewer(reviewer)
     origin = read_eaf_origin(path, samples=samples)
@@ -118,7 +128,7 @@ def import_eaf(
     actions = store.read()
     before = list(takewhile(lambda action: action.action_id != origin.last_action, actions))
     if origin.last_action and len(before) == len(actions):
-        raise ValueError(f"{path} was exported from another store of reviews; name that one")
+        raise ValueError(f"{path} was exported from another store of reviews; import it there")
     then = actions[: len(before) + 1] if origin.last_action else ()
     corrections = read_eaf_corrections(
         path,
@@ -131,26 +141,27 @@ def import_eaf(
     now = fold_actions(actions).corrections.get(sample.video_id, ())
     return store.append_all(
         Action(kind="correction", reviewer=name, video_id=sample.video_id, correction=correction)
-        for correction in _list_unwanted(sample, corrections, now)
+        for correction in _list_new_corrections(sample, corrections, now)
     )
 
 
-def _list_unwanted(
+def _list_new_corrections(
     sample: Sample, corrections: Sequence[Correction], now: Iterable[Correction]
 ) -> Iterator[Correction]:
-    """Yield the corrections that are not among those that count, or were superseded by a later one.
+    """Yield the corrections that would change the corrected reference: new ones, and ones that were superseded.
 
-    A correction concerns turns of one role and moment alone, so each is held against what is wanted of those.
+    A correction affects only turns of its role and time, so it is compared with the corrections of these turns alone.
+    Example: with A in effect, A is dropped; with A and then B on the same turn, A is yielded, since it reverts B.
     """
-    turns, wanted = defaultdict[_Moment, list[Turn]](list), defaultdict[_Moment, list[Correction]](list)
+    turns, in_effect = defaultdict[_RoleAndTime, list[Turn]](list), defaultdict[_RoleAndTime, list[Correction]](list)
     for name, turn in zip(name_turns(sample.turns), sample.turns, strict=True):
         turns[name.key[:2]].append(turn)
-    for counting in now:
-        wanted[counting.turn.key[:2]].append(counting)
+    for correction in now:
+        in_effect[correction.turn.key[:2]].append(correction)
     for correction in corrections:
-        moment = correction.turn.key[:2]
-        before, part = wanted[moment], replace(sample, turns=tuple(turns[moment]))
-        is_there = correction in before
-        if not is_there or apply_corrections(part, [*before, correction]) != apply_corrections(part, before):
+        key = correction.turn.key[:2]
+        before, part = in_effect[key], replace(sample, turns=tuple(turns[key]))
+        is_known = correction in before
+        if not is_known or apply_corrections(part, [*before, correction]) != apply_corrections(part, before):
             before.append(correction)
             yield correction

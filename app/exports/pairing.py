@@ -1,4 +1,4 @@
-"""Pairs of things that are alike, in time that grows with their number and not with its square."""
+"""Match equal or similar items of two lists in O(n log n)."""
 
 import heapq
 from collections import defaultdict
@@ -8,60 +8,61 @@ from typing import NamedTuple, TypeVar
 H = TypeVar("H", bound=Hashable)
 
 
-def pair_equal(old: Mapping[int, H], new: Mapping[int, H]) -> list[tuple[int, int]]:
-    """Return the keys of pairs of equal values, each in one pair; of equal ones the first with the first."""
-    waiting: dict[H, list[int]] = defaultdict(list)
-    for place, value in reversed(list(new.items())):
-        waiting[value].append(place)
-    return [(place, waiting[value].pop()) for place, value in old.items() if waiting.get(value)]
+def match_equal(old: Mapping[int, H], new: Mapping[int, H]) -> list[tuple[int, int]]:
+    """Return pairs of keys with equal values; each key occurs once, and the first old key gets the first new one."""
+    keys_by_value: dict[H, list[int]] = defaultdict(list)
+    for key, value in reversed(list(new.items())):
+        keys_by_value[value].append(key)
+    return [(key, keys_by_value[value].pop()) for key, value in old.items() if keys_by_value.get(value)]
 
 
-def pair_nearest(old: Mapping[int, tuple[str, int]], new: Mapping[int, tuple[str, int]]) -> list[tuple[int, int]]:
-    """Return the keys of pairs of one text, each in one pair, the nearest in time first.
+def match_nearest(old: Mapping[int, tuple[str, int]], new: Mapping[int, tuple[str, int]]) -> list[tuple[int, int]]:
+    """Return pairs of keys with the same text, greedily by distance in time; each key occurs once.
 
     Args:
-        old: Text and milliseconds by key.
-        new: The same of the others.
+        old: Text and start in milliseconds, by key.
+        new: The same for the new items.
     """
     groups: dict[str, list[_Point]] = defaultdict(list)
-    for is_new, said in enumerate((old, new)):
-        for place, (text, start_ms) in said.items():
-            groups[text].append(_Point(start_ms, bool(is_new), place))
-    return [pair for points in groups.values() for pair in _pair_on_line(sorted(points))]
+    for is_new, items in enumerate((old, new)):
+        for key, (text, start_ms) in items.items():
+            groups[text].append(_Point(start_ms, bool(is_new), key))
+    return [pair for points in groups.values() for pair in _match_on_line(sorted(points))]
 
 
 class _Point(NamedTuple):
     start_ms: int
     is_new: bool
-    place: int
+    key: int
 
 
-def _pair_on_line(points: list[_Point]) -> Iterator[tuple[int, int]]:
-    """Yield the places of old and new points, the nearest first.
+def _match_on_line(points: list[_Point]) -> Iterator[tuple[int, int]]:
+    """Yield the keys of old and new points, nearest pair first.
 
-    The nearest pair always stands side by side, since a point between would be nearer to one of both. So the pairs
-    that wait are those of neighbours, and a pair that is taken makes neighbours of the points around it.
+    The nearest pair of an old and a new point is always adjacent: a point between them would be nearer to one of them.
+    So a heap of adjacent pairs suffices. Removing a pair makes the points around it adjacent, as in a linked list.
+    Example: old 0, new 4, old 5, new 9 gives (5, 4) and then (0, 9).
     """
-    before, after = list(range(-1, len(points) - 1)), list(range(1, len(points) + 1))
+    previous, following = list(range(-1, len(points) - 1)), list(range(1, len(points) + 1))
     is_free = [True] * len(points)
-    waiting: list[tuple[int, int, int, int, int]] = []
+    heap: list[tuple[int, int, int, int, int]] = []  # distance, old key, new key, indices of the left and right point
 
-    def wait(left: int, right: int) -> None:
+    def push(left: int, right: int) -> None:
         if left >= 0 and right < len(points) and points[left].is_new != points[right].is_new:
-            one, other = points[left], points[right]
-            i, j = (other.place, one.place) if one.is_new else (one.place, other.place)
-            heapq.heappush(waiting, (other.start_ms - one.start_ms, i, j, left, right))
+            first, second = points[left], points[right]
+            i, j = (second.key, first.key) if first.is_new else (first.key, second.key)
+            heapq.heappush(heap, (second.start_ms - first.start_ms, i, j, left, right))
 
     for left in range(len(points) - 1):
-        wait(left, left + 1)
-    while waiting:
-        _, i, j, left, right = heapq.heappop(waiting)
+        push(left, left + 1)
+    while heap:
+        _, i, j, left, right = heapq.heappop(heap)
         if is_free[left] and is_free[right]:
             is_free[left] = is_free[right] = False
             yield i, j
-            outer_left, outer_right = before[left], after[right]
+            outer_left, outer_right = previous[left], following[right]
             if outer_left >= 0:
-                after[outer_left] = outer_right
+                following[outer_left] = outer_right
             if outer_right < len(points):
-                before[outer_right] = outer_left
-            wait(outer_left, outer_right)
+                previous[outer_right] = outer_left
+            push(outer_left, outer_right)

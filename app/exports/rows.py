@@ -1,6 +1,6 @@
-"""The rows that all exports are written from: predictions, references, states, verdicts and corrections.
+"""The row types of all exports: predictions, references, states, verdicts and corrections.
 
-Rows hold plain values; ``app.exports.tabulate`` makes them of a reviewed video.
+Rows have plain values; ``app.exports.tabulate`` builds them from reviewed videos.
 """
 
 from collections.abc import Mapping
@@ -9,102 +9,90 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionRow:
-    """Something that the model wrote."""
+    """A text of the model."""
 
     video_id: str
-    """Its video."""
     frame_index: int
-    """Its frame."""
     time_s: float
-    """Time of the frame, in seconds."""
+    """Time of the frame in seconds."""
     role: str
     """``update`` or ``assistant``."""
     text: str
-    """As written."""
     speak_prob: float
-    """Probability of speaking at the frame."""
+    """Speak probability at the frame, in [0, 1]."""
     update_prob: float
-    """Probability of an update at the frame."""
+    """Update probability at the frame, in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceRow:
-    """A turn of the reference, as in the source or as corrected."""
+    """A turn of the source reference or of the corrected reference."""
 
     video_id: str
-    """Its video."""
     layer: str
-    """``reference``: as in the source; ``corrected``: with the corrections that count."""
+    """``reference``: as in the source; ``corrected``: with the effective corrections."""
     time_s: float
-    """When, in seconds."""
+    """Start in seconds."""
     role: str
     """``update``, ``user`` or ``assistant``."""
     text: str
-    """The words or the update."""
+    """The utterance or the update."""
     cause: str
-    """What makes the turn hard; empty where the data do not say."""
+    """Cause of the turn's difficulty; empty if the data set has none."""
     reviewers: tuple[str, ...]
-    """Whose corrections it bears."""
+    """Reviewers whose corrections changed the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRow:
-    """A time during which a step is in one state."""
+    """An interval in which a step has one state."""
 
     video_id: str
-    """Its video."""
     source: str
     """``model``, ``reference`` or ``corrected``."""
     step_id: str
-    """The step."""
     step_name: str
-    """What is done in it."""
     start_s: float
-    """From when."""
+    """Start in seconds."""
     end_s: float
-    """Until when."""
+    """End in seconds."""
     state: str
     """``not_started``, ``in_progress`` or ``completed``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictRow:
-    """What one reviewer says of one event."""
+    """The verdict, tags and note of one reviewer on one event."""
 
     video_id: str
-    """Its video."""
     event_key: str
-    """The event's name in the store."""
+    """Key of the event in the store."""
     event_kind: str
     """``generated``, ``update``, ``reference`` or ``state``."""
     event_role: str
-    """Who speaks."""
+    """Role of the speaker."""
     event_time_s: float
-    """When, in seconds."""
+    """Start of the event in seconds."""
     event_text: str
-    """What was written."""
     reviewer: str
-    """Who judges."""
     verdict: str
     """The verdict; empty without one."""
     tags: tuple[str, ...]
-    """The tags."""
     note: str
-    """The note."""
     at: str
-    """When it was last changed, in UTC."""
+    """Time of the last change, in UTC."""
     run_digest: str
-    """Which run was on the page."""
+    """Digest of the run on the reviewer's page."""
     model_digest: str
-    """Which checkpoint."""
+    """Digest of the run's checkpoint."""
     speak_threshold: float | None
-    """Threshold of speaking."""
+    """Speak threshold on the page, in [0, 1]."""
     update_threshold: float | None
-    """Threshold of updates."""
+    """Update threshold on the page, in [0, 1]."""
     playhead_s: float | None
-    """Where the playhead stood."""
+    """Position of the playhead in seconds."""
     judged_with: str = ""
-    """Key of the other event of a matched pair, when one verdict was given to both; empty for this event alone."""
+    """Key of the partner event, if one verdict was given to a matched pair; empty for this event alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,30 +100,28 @@ class CorrectionRow:
     """A correction by one reviewer."""
 
     video_id: str
-    """Its video."""
     reviewer: str
-    """Who."""
     kind: str
     """``text``, ``time``, ``update``, ``boundary``, ``add`` or ``delete``."""
     role: str
-    """Of which turn: its role,"""
+    """Role of the corrected turn."""
     time_s: float
-    """its time in the source,"""
+    """Start of the turn in the source, in seconds."""
     text: str
-    """its text in the source,"""
+    """Text of the turn in the source."""
     number: int
-    """and which of several alike."""
+    """Index among turns with equal role, time and text, from 0."""
     new_text: str
-    """New words or update; empty where they stay."""
+    """New utterance or update; empty if the text does not change."""
     new_time_s: float | None
-    """New time; None where it stays."""
+    """New start in seconds; None if the time does not change."""
     order: int = 0
-    """Its place among all corrections of the video, the oldest is 1; 0 in files of versions that did not write it."""
+    """Rank among all corrections of the video, oldest first, from 1; 0 in files of versions without this column."""
     at: str = ""
-    """When it was given, in UTC."""
+    """Time of the correction, in UTC."""
     status: str = ""
-    """Whether it is in force: ``effective``, ``in conflict``, ``overruled``, ``replaced``, ``undone`` or ``does not
-    fit`` (``eval.annotations.corrected_samples``); empty where there is no reference to apply it to."""
+    """``effective``, ``in conflict``, ``overruled``, ``replaced``, ``undone`` or ``does not fit``
+    (``eval.annotations.corrected_samples``); empty if the video has no reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,27 +129,22 @@ class Tables:
     """The rows of any number of videos."""
 
     predictions: tuple[PredictionRow, ...] = ()
-    """What the model wrote."""
     references: tuple[ReferenceRow, ...] = ()
-    """The reference, as in the source and as corrected."""
     states: tuple[StateRow, ...] = ()
-    """States over time."""
     verdicts: tuple[VerdictRow, ...] = ()
-    """What reviewers say."""
     corrections: tuple[CorrectionRow, ...] = ()
-    """What reviewers corrected."""
 
 
-ROWS: Mapping[str, type] = {
+ROW_TYPES: Mapping[str, type] = {
     "predictions": PredictionRow,
     "references": ReferenceRow,
     "states": StateRow,
     "verdicts": VerdictRow,
     "corrections": CorrectionRow,
 }
-"""The record of each table."""
+"""The row type of each table, by the name of the table."""
 
 
 def column_types(row: type) -> dict[str, object]:
-    """Return the columns of a record of rows with their types."""
+    """Return the columns of a row type with their types, in order."""
     return {field.name: field.type for field in fields(row)}

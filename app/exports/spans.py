@@ -1,7 +1,7 @@
-"""Rows as texts over time, on named tracks, for players and annotation programs. Times are whole milliseconds.
+"""Rows as timed texts on named tracks, for players and annotation tools. Times are whole milliseconds.
 
-Tracks are named ``model: assistant``, ``reference: user``, ``corrected: update``, ``model state: S1``,
-``verdicts: NAME``. A turn has no end of its own: it is shown for ``SHOWN_MS``, and to the end of the video at most.
+Track names are ``model: assistant``, ``reference: user``, ``corrected: update``, ``model state: S1``,
+``verdicts: NAME``. Turns have no end time: they are shown for ``TURN_DURATION_MS``, at most to the end of the video.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,35 +9,36 @@ from dataclasses import dataclass
 
 from app.exports.rows import Tables
 
-SHOWN_MS = 2000
+TURN_DURATION_MS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A text over a time."""
+    """A text with a start and an end."""
 
     track: str
-    """Its track."""
     start_ms: int
-    """From when."""
     end_ms: int
-    """Until when; later than the start."""
+    """End in milliseconds, greater than ``start_ms``."""
     text: str
-    """What is shown."""
 
 
 def list_spans(tables: Tables) -> tuple[Span, ...]:
-    """Return the spans of one video's rows, by track and time."""
+    """Return the spans of one video's rows, sorted by track and start."""
     return tuple(sorted(_spans(tables), key=lambda span: (_rank(span.track), span.track, span.start_ms)))
 
 
 def to_ms(time_s: float) -> int:
-    """Return a time in whole milliseconds; what lies before the video begins with it."""
+    """Return a time in whole milliseconds; negative times become 0."""
     return max(0, round(time_s * 1000))
 
 
 def split_lanes(spans: Iterable[Span]) -> list[list[Span]]:
-    """Put the spans of one track on as few lanes as it takes that none begins together; each ends before the next."""
+    """Distribute the spans of one track over the fewest lanes without overlaps, cutting ends where needed.
+
+    Spans with different starts share a lane; each is cut at the start of the next. Example: starts 0, 3, 3 with a
+    duration of 4 give the lanes [0-3, 3-7] and [3-7].
+    """
     lanes: list[list[Span]] = []
     for span in sorted(spans, key=lambda span: span.start_ms):
         lane = next((lane for lane in lanes if lane[-1].start_ms < span.start_ms), None)
@@ -54,9 +55,9 @@ def split_lanes(spans: Iterable[Span]) -> list[list[Span]]:
 def _spans(tables: Tables) -> Iterator[Span]:
     last = max((to_ms(row.end_s) for row in tables.states), default=0)
     for prediction in tables.predictions:
-        yield _shown(f"model: {prediction.role}", prediction.time_s, prediction.text, last)
+        yield _turn_span(f"model: {prediction.role}", prediction.time_s, prediction.text, last)
     for reference in tables.references:
-        yield _shown(f"{reference.layer}: {reference.role}", reference.time_s, reference.text, last)
+        yield _turn_span(f"{reference.layer}: {reference.role}", reference.time_s, reference.text, last)
     for state in tables.states:
         start_ms, end_ms = to_ms(state.start_s), to_ms(state.end_s)
         track = f"{state.source} state: {state.step_id}"
@@ -65,12 +66,12 @@ def _spans(tables: Tables) -> Iterator[Span]:
         tags = f" [{', '.join(row.tags)}]" if row.tags else ""
         note = f": {row.note}" if row.note else ""
         text = f"{row.verdict or 'no verdict'}{tags}{note} ({row.event_kind})"
-        yield _shown(f"verdicts: {row.reviewer}", row.event_time_s, text, last)
+        yield _turn_span(f"verdicts: {row.reviewer}", row.event_time_s, text, last)
 
 
-def _shown(track: str, time_s: float, text: str, last_ms: int) -> Span:
+def _turn_span(track: str, time_s: float, text: str, last_ms: int) -> Span:
     start_ms = to_ms(time_s)
-    end_ms = start_ms + SHOWN_MS
+    end_ms = start_ms + TURN_DURATION_MS
     if start_ms < last_ms:
         end_ms = min(end_ms, last_ms)
     return Span(track=track, start_ms=start_ms, end_ms=end_ms, text=text)

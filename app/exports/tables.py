@@ -1,7 +1,8 @@
-"""Rows as files for programs, CSV and JSON; both read back as they were.
+"""Write and read rows as CSV and JSON; both round-trip exactly.
 
-In CSV a cell that a spreadsheet would take for a formula gets an apostrophe before it, and so does one that begins with
-an apostrophe, so that reading can take it away again. Lists of texts stand in one cell, as JSON.
+In CSV, an apostrophe is put before a cell that a spreadsheet would evaluate as a formula, and before a cell that starts
+with an apostrophe. So the reader can always remove one. Lists of texts are one cell with JSON. This is not the escaping
+of ``engine.io.to_cell``, which is for one-way reports: it cannot be undone and writes nan as an empty cell.
 """
 
 import csv
@@ -12,13 +13,13 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
-from app.exports.rows import ROWS, Tables, column_types
+from app.exports.rows import ROW_TYPES, Tables, column_types
 from engine.io import harmless, write_json, write_whole
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:
-    """Write a CSV file per table, named after it, each whole or not at all."""
-    for name, row in ROWS.items():
+    """Write one CSV file per table, named after the table; each file is written atomically."""
+    for name, row in ROW_TYPES.items():
         text = io.StringIO()
         writer = csv.DictWriter(text, fieldnames=list(column_types(row)), lineterminator="\r\n")
         writer.writeheader()
@@ -29,9 +30,9 @@ def write_csv_tables(folder: Path, tables: Tables) -> None:
 
 
 def read_csv_tables(folder: Path) -> Tables:
-    """Read what ``write_csv_tables`` wrote. Raises ``ValueError`` naming the file that cannot be read."""
+    """Read the files of ``write_csv_tables``. Raises ``ValueError`` with the path and line of an unreadable file."""
     tables = {}
-    for name, row in ROWS.items():
+    for name, row in ROW_TYPES.items():
         path, types = folder / f"{name}.csv", column_types(row)
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
@@ -47,7 +48,7 @@ def read_csv_tables(folder: Path) -> Tables:
 
 
 def _later_columns(row: type[Any]) -> set[str]:
-    """Return the columns that files of earlier versions lack: those with a default."""
+    """Return the columns with a default, which files of earlier versions may lack."""
     return {field.name for field in fields(row) if field.default is not MISSING}
 
 
@@ -57,9 +58,11 @@ def write_json_tables(path: Path, tables: Tables) -> None:
 
 
 def read_json_tables(path: Path) -> Tables:
-    """Read what ``write_json_tables`` wrote."""
+    """Read a file of ``write_json_tables``."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    return Tables(**{name: tuple(row(**_listed(values)) for values in content[name]) for name, row in ROWS.items()})
+    return Tables(
+        **{name: tuple(row(**_listed(values)) for values in content[name]) for name, row in ROW_TYPES.items()}
+    )
 
 
 def _to_cell(value: object) -> str:

@@ -1,6 +1,6 @@
-"""Makes rows of reviewed videos.
+"""Build the rows of reviewed videos.
 
-Texts are as they were written, but for half a surrogate pair, which no file can hold and which becomes ``?``.
+Texts are unchanged, except that unpaired surrogates, which UTF-8 cannot encode, become ``?``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,39 +19,36 @@ from eval.metrics.dialogue_state import reference_states
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewedVideo:
-    """What is known of one video; any part may be missing."""
+    """The outputs, reference and reviews of one video; any of the three may be missing."""
 
     video_id: str
-    """Its name."""
     video_path: Path | None = None
-    """The file."""
     start_s: float = 0.0
-    """Seconds of the file at which the video starts."""
+    """Start of the video within the file, in seconds."""
     duration_s: float
-    """Its length in seconds."""
     steps: tuple[Step, ...] = ()
-    """The steps of the run's task."""
+    """Steps of the task."""
     outputs: tuple[FrameOutput, ...] = ()
-    """The run."""
+    """Outputs of the run; empty without a run."""
     sample: Sample | None = None
-    """The source's reference."""
+    """The source reference."""
     review: Review
-    """What reviewers say, of this video and possibly of others."""
+    """State of the reviews; it may include further videos."""
     prefer: tuple[str, ...] = ()
-    """Whose corrections count in a conflict, best first."""
+    """Reviewers whose corrections win conflicts, best first."""
     problem: str = ""
-    """Why the outputs of the run are missing, if they cannot be read."""
+    """Error of reading the outputs; empty if there was none."""
 
     @property
     def corrected(self) -> CorrectedSample | None:
-        """The reference with its corrections; None without a reference."""
+        """The corrected reference; None without a reference."""
         if self.sample is None:
             return None
         return apply_corrections(self.sample, self.review.corrections.get(self.video_id, ()), prefer=self.prefer)
 
 
-def tabulate(videos: Iterable[ReviewedVideo]) -> Tables:
-    """Return the rows of videos, in their order."""
+def build_tables(videos: Iterable[ReviewedVideo]) -> Tables:
+    """Return the rows of all videos, in the order of the videos."""
     listed = list(videos)
     return Tables(
         predictions=tuple(row for video in listed for row in _predictions(video)),
@@ -103,19 +100,24 @@ def _reference(video: ReviewedVideo, layer: str, turn: Turn, reviewers: tuple[st
 def _states(video: ReviewedVideo) -> Iterator[StateRow]:
     if video.outputs:
         states = [(output.time_s, output.dst_state) for output in video.outputs]
-        yield from _bands(video, "model", video.steps, states)
+        yield from _state_intervals(video, "model", video.steps, states)
     corrected = video.corrected
     layers = [] if video.sample is None else [("reference", video.sample)]
     layers += [("corrected", corrected.sample)] if corrected is not None else []
     for source, sample in layers:
         start = initial_state(sample.steps, sample.initial_state)
         frames = [(frame / sample.fps, state) for frame, state in enumerate(reference_states(sample))]
-        yield from _bands(video, source, sample.steps, [(0.0, start), *frames])
+        yield from _state_intervals(video, source, sample.steps, [(0.0, start), *frames])
 
 
-def _bands(
+def _state_intervals(
     video: ReviewedVideo, source: str, steps: Iterable[Step], states: Sequence[tuple[float, Mapping[str, str]]]
 ) -> Iterator[StateRow]:
+    """Yield one row per interval of equal state.
+
+    Example: states a, a, b at 0, 1, 2 s in a video of 4 s give a from 0 to 2 s and b from 2 to 4 s. Of several states
+    at one time the last is used.
+    """
     for step in steps:
         starts: list[tuple[float, str]] = []
         for time_s, state in states:
@@ -141,9 +143,9 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
         event = found.event
         if event.video_id != video.video_id:
             continue
-        for said in found.opinions:
-            assert said.action is not None  # the fold made this opinion from an action
-            moment = said.action.moment
+        for opinion in found.opinions:
+            assert opinion.action is not None  # fold_actions builds every opinion from an action
+            moment = opinion.action.moment
             yield VerdictRow(
                 video_id=plain(video.video_id),
                 event_key=event.key,
@@ -151,25 +153,25 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
                 event_role=event.role,
                 event_time_s=event.time_s,
                 event_text=plain(event.text),
-                reviewer=said.reviewer,
-                verdict=said.verdict or "",
-                tags=tuple(plain(tag) for tag in said.tags),
-                note=plain(said.note),
-                at=said.action.at.isoformat(),
+                reviewer=opinion.reviewer,
+                verdict=opinion.verdict or "",
+                tags=tuple(plain(tag) for tag in opinion.tags),
+                note=plain(opinion.note),
+                at=opinion.action.at.isoformat(),
                 run_digest=plain(moment.run_digest),
                 model_digest=plain(moment.model_digest),
                 speak_threshold=moment.speak_threshold,
                 update_threshold=moment.update_threshold,
                 playhead_s=moment.playhead_s,
-                judged_with=said.paired_with.get("verdict", ""),
+                judged_with=opinion.paired_with.get("verdict", ""),
             )
 
 
 def _corrections(video: ReviewedVideo) -> Iterator[CorrectionRow]:
     corrected = video.corrected
     statuses = iter(() if corrected is None else corrected.statuses)
-    for order, given in enumerate(video.review.given.get(video.video_id, ()), start=1):
-        correction = given.correction
+    for order, entry in enumerate(video.review.correction_log.get(video.video_id, ()), start=1):
+        correction = entry.correction
         yield CorrectionRow(
             video_id=plain(video.video_id),
             reviewer=correction.reviewer,
@@ -181,6 +183,6 @@ def _corrections(video: ReviewedVideo) -> Iterator[CorrectionRow]:
             new_text=plain(correction.text or ""),
             new_time_s=correction.time_s,
             order=order,
-            at=given.at.isoformat(),
-            status="undone" if given.is_undone else next(statuses, ""),
+            at=entry.at.isoformat(),
+            status="undone" if entry.is_undone else next(statuses, ""),
         )

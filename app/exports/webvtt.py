@@ -1,7 +1,6 @@
-"""Rows as WebVTT captions, which any player of videos shows; a cue's voice names its track.
+"""Write rows as WebVTT captions; the voice of a cue is the name of its track.
 
-Texts are escaped as the format asks for: nothing in them is a tag, ends a cue or begins one. NUL, which it forbids,
-becomes U+FFFD.
+Texts are escaped, so that they cannot contain tags or end a cue. NUL, which the format forbids, becomes U+FFFD.
 """
 
 from pathlib import Path
@@ -14,7 +13,7 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;",
 
 
 def write_webvtt(path: Path, tables: Tables) -> None:
-    """Write one video's rows as captions, by time."""
+    """Write the rows of one video as captions, sorted by start."""
     cues = ["WEBVTT\n"]
     for number, span in enumerate(sorted(list_spans(tables), key=lambda span: span.start_ms), start=1):
         times = f"{_clock(span.start_ms)} --> {_clock(span.end_ms)}"

@@ -10,7 +10,7 @@ from eval.data.samples import Sample, Split
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class ReviewContext:
     """What all windows share of reviewing; only what is in the store changes."""
 
     store: ReviewStore

@@ -17,7 +17,7 @@ from app.identity import signed_in, typed_name
 from app.player.context import AppContext
 from app.player.handlers import read_task
 from app.player.increments import StreamIncrements
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
 from app.player.session.references import digest_reference
 from app.player.session.run import Run, TaskText
@@ -94,28 +94,28 @@ def stream_run(
 
 
 def judge_against(
-    context: AppContext, desk: Desk, live: LiveRun | None, event: gr.EventData, request: gr.Request
+    context: AppContext, reviews: ReviewContext, live: LiveRun | None, event: gr.EventData, request: gr.Request
 ) -> RunView:
     """Show the run scored against the corrected or the source reference; conflicting corrections are not applied.
 
     For a blind reviewer only their own corrections apply. A run that was replaced meanwhile is not shown again.
     """
     run, other = (live.run, live.other) if live else (None, None)
-    sample = desk.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
+    sample = reviews.sample(run.clip.video_id, reference=digest_reference(run.clip)) if run else None
     if run is None or sample is None or run.clip.sample is None:
         return show_status("There is no run with a reference to score: press Run.", is_problem=True)
     if live is not None and live.increments is not None:
         return show_status("The run is still streaming. It is scored against the chosen reference when it ends.")
     if not read_event(event, "corrected"):
         return show_run(run, "Scored against the source reference.", encode=context.encode, other=other)
-    is_blind = desk.is_blind or bool(read_event(event, "is_blind"))
+    is_blind = reviews.is_blind or bool(read_event(event, "is_blind"))
     only = (signed_in(request) or typed_name(read_event(event, "reviewer"))) if is_blind else None
-    corrections = read_review(desk.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
+    corrections = read_review(reviews.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
     corrected = apply_corrections(sample, corrections)
     changed, conflicts = corrected.num_changed, len(corrected.conflicts)
     status = f"Scored against the corrected reference; turns changed: {changed}, conflicts: {conflicts}."
     view = show_run(run, status, encode=context.encode, corrected=corrected, other=other)
-    return view if live and live.run is run else judge_against(context, desk, live, event, request)
+    return view if live and live.run is run else judge_against(context, reviews, live, event, request)
 
 
 def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[RunView]:

@@ -1,6 +1,6 @@
-"""What happens on a click in the reviews tab: free functions from what is on the page to what shall be on it.
+"""Event handlers of the reviews tab: pure functions from the inputs of the page to its outputs.
 
-In blind mode the store is read for one reviewer only, so that nothing of the others' can be shown, counted or exported.
+In blind mode only the reviewer's own actions are read from the store, so nothing else can be shown or exported.
 """
 
 from collections.abc import Generator, Sequence
@@ -11,24 +11,24 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.batch import saved_runs as saved
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.formatting import as_sentence
 from app.identity import reviewer_of, signed_in
 from app.player.context import AppContext
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
 from app.player.views import Page, status_line
-from app.review_tab.import_export import Export, take_eaf, write_zip
-from app.review_tab.request import (
+from app.review_tab.import_export import Export, import_document, write_zip
+from app.review_tab.query import (
     NO_NAME,
     NO_RUN,
     UNSPLIT,
-    Asked,
+    ReviewQuery,
     find_run,
     find_split,
-    gather_asked,
-    read_asked,
-    summarize_asked,
+    gather_query_videos,
+    read_visible_review,
+    summarize_query,
 )
 from app.review_tab.summary import (
     Progress,
@@ -36,116 +36,135 @@ from app.review_tab.summary import (
     draw_progress,
     list_unsettled,
     measure_split,
-    said_at,
+    reviews_at,
     video_rows,
 )
 from app.reviews.review import Review
 from engine.errors import EngineError
 from eval.data.writers import DETAILS, Detail, UnheldError
 
-LEAVE_OUT = "Leave out of a corrected split"
-"""What the boxes of the export are called."""
-HIDDEN = '<p class="dim">Blind: what others say, and so agreement, is not shown.</p>'
+OMIT_LABEL = "Omit from a corrected split"
+NO_RUN_CHOICE = ("none: references only", NO_RUN)
+"""Label and value of the choice without a run."""
+HIDDEN_AGREEMENT = '<p class="dim">Agreement is hidden: in blind mode you see and export only your own reviews.</p>'
 
 
-class DeskView(NamedTuple):
-    """The outputs of the tab, in the order in which ``app.review_tab.tab`` wires them."""
+class ReviewView(NamedTuple):
+    """The outputs of the tab, in the order of ``app.review_tab.tab``."""
 
     status: Any
     progress: Any
     runs: Any
     reviewer: Any
+    blind: Any
     videos: Any
     agreement: Any
     to_settle: Any
     prefer: Any
 
 
-SAME = DeskView(*(gr.skip() for _ in DeskView._fields))
+UNCHANGED = ReviewView(*(gr.skip() for _ in ReviewView._fields))
 
 
-def show(batches: Batches, desk: Desk, asked: Asked) -> DeskView:
-    """Show what the store says now."""
-    name = signed_in(asked.request)
-    view = SAME._replace(
-        runs=_run_choices(batches, asked), reviewer=gr.skip() if name is None else gr.Textbox(name, interactive=False)
+def show(batches: BatchContext, reviews: ReviewContext, query: ReviewQuery) -> ReviewView:
+    """Show the current state of the reviews."""
+    name = signed_in(query.request)
+    view = UNCHANGED._replace(
+        runs=_run_choices(batches, query), reviewer=gr.skip() if name is None else gr.Textbox(name, interactive=False)
     )
     try:
-        is_blind, review = read_asked(desk, asked)
-        found = summarize_asked(desk, asked, review, run=find_run(batches, asked), judge=batches.judge_of(asked.run))
+        is_blind, review = read_visible_review(reviews, query)
+        found = summarize_query(
+            reviews, query, review, run=find_run(batches, query), judge=batches.make_judge(query.run)
+        )
     except (EngineError, ValueError) as error:
         problem = status_line(as_sentence(error), is_problem=True)
         return view._replace(status=problem, progress="", videos=[], agreement="", to_settle=[])
-    settling = [unsettled.row for unsettled in list_unsettled(found)]
-    others = sorted({wish.reviewer for wishes in found.review.corrections.values() for wish in wishes})
+    to_settle = [unsettled.row for unsettled in list_unsettled(found)]
+    correctors = sorted({found.reviewer for listed in found.review.corrections.values() for found in listed})
     progress = measure_split(found)
-    said = _progress_words(asked, progress, num_videos=len(found.events), num_settling=len(settling))
+    status = _progress_words(query, progress, num_videos=len(found.events), num_to_settle=len(to_settle))
     if is_blind:
-        whose = f"only what {review.only} did is shown" if review.only else f"nothing is shown: {NO_NAME}"
-        said = f"{said} Blind: {whose}."
+        included = f"only the reviews of {review.only} are shown" if review.only else f"nothing is shown: {NO_NAME}"
+        status = f"{status} Blind mode: {included}."
     if found.problems:
-        said = f"{said} {as_sentence('; '.join(f'{name}: {problem}' for name, problem in found.problems.items()))}"
+        status = f"{status} {as_sentence('; '.join(f'{name}: {problem}' for name, problem in found.problems.items()))}"
     if review.unreadable:
-        said = f"{said} {len(review.unreadable)} left out: {as_sentence(review.unreadable[0])}"
+        status = f"{status} {len(review.unreadable)} skipped: {as_sentence(review.unreadable[0])}"
     return view._replace(
-        status=status_line(said, is_problem=bool(found.problems or review.unreadable)),
+        status=status_line(status, is_problem=bool(found.problems or review.unreadable)),
         progress=draw_progress(progress),
         videos=video_rows(found),
-        agreement=HIDDEN if is_blind else draw_agreement(found),
-        to_settle=settling,
-        prefer=gr.Dropdown(choices=others),
+        agreement=HIDDEN_AGREEMENT if is_blind else draw_agreement(found),
+        to_settle=to_settle,
+        prefer=gr.Dropdown(choices=correctors),
     )
 
 
 def open_video(
-    context: AppContext, batches: Batches, desk: Desk, live: LiveRun | None, asked: Asked, event: gr.SelectData
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    live: LiveRun | None,
+    query: ReviewQuery,
+    event: gr.SelectData,
 ) -> Page:
-    """Show a video in the player: in the chosen run at its worst moment, or its reference alone.
+    """Show a video in the player: in the chosen run at its worst moment, or its reference only.
 
-    Returns what ``app.batch.saved_runs.open_video`` does.
+    Returns the outputs of ``app.batch.saved_runs.open_video``.
     """
     video_id = str(event.row_value[0])
-    if asked.run:
-        return saved.open_moment(context, batches, live, video_id, names=(asked.run,), open_at="worst")
-    return saved.open_reference(context, live, desk.sample(video_id), open_at=0.0)
+    if query.run:
+        return saved.open_moment(context, batches, live, video_id, names=(query.run,), open_at="worst")
+    return saved.open_reference(context, live, reviews.sample(video_id), open_at=0.0)
 
 
 def open_event(
-    context: AppContext, batches: Batches, desk: Desk, live: LiveRun | None, asked: Asked, event: gr.SelectData
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    live: LiveRun | None,
+    query: ReviewQuery,
+    event: gr.SelectData,
 ) -> Page:
-    """Show the event that is to be settled in the player, in the chosen run or in the one that was judged.
+    """Show the event of a row in the player, in the chosen run or else in the run that was judged.
 
-    Returns what ``app.batch.saved_runs.open_video`` does.
+    Returns the outputs of ``app.batch.saved_runs.open_video``.
     """
     video_id, time_s = str(event.row_value[0]), float(event.row_value[1])
-    key = _clicked_event(desk, asked, [video_id, time_s, *map(str, event.row_value[2:])])
-    name = asked.run or _judged_run(context, batches, desk, asked, video_id, time_s, key=key)
+    key = _clicked_event(reviews, query, [video_id, time_s, *map(str, event.row_value[2:])])
+    name = query.run or _judged_run(context, batches, reviews, query, video_id, time_s, key=key)
     if name:
         return saved.open_moment(context, batches, live, video_id, names=(name,), open_at=time_s, open_event=key)
-    return saved.open_reference(context, live, desk.sample(video_id), open_at=time_s, open_event=key)
+    return saved.open_reference(context, live, reviews.sample(video_id), open_at=time_s, open_event=key)
 
 
 def export(
-    batches: Batches, desk: Desk, asked: Asked, content: str, prefer: Sequence[str], without: Sequence[Detail]
+    batches: BatchContext,
+    reviews: ReviewContext,
+    query: ReviewQuery,
+    content: str,
+    prefer: Sequence[str],
+    omit: Sequence[Detail],
 ) -> Generator[tuple[Any, Any]]:
-    """Write a zip file: a sentence about it, and the button that hands it out.
+    """Write a zip file; yield a status line and the download button.
 
-    The file is deleted when the generator goes on: by then the page has its own copy.
+    The file is deleted when the generator resumes; by then Gradio has made its own copy.
     """
     with TemporaryDirectory(prefix="stepscope-export-") as folder:
         try:
-            _, review = read_asked(desk, asked)
+            _, review = read_visible_review(reviews, query)
             if review.only == "":
                 raise ValueError(f"in blind mode only your own reviews are exported: {NO_NAME}")
-            videos = gather_asked(batches, desk, asked, review, prefer)
-            name = (asked.split or "").removeprefix(":")
+            videos = gather_query_videos(batches, reviews, query, review, prefer)
+            name = (query.split or "").removeprefix(":")
             written = write_zip(
                 Path(folder),
                 videos,
                 content=content,
                 split=name,
-                source=desk.splits.get(asked.split or ""),
-                without=tuple(without),
+                source=reviews.splits.get(query.split or ""),
+                omit=tuple(omit),
             )
         except (EngineError, ValueError, OSError) as error:
             yield (
@@ -158,85 +177,97 @@ def export(
 
 
 def _refusal(error: Exception) -> str:
-    """Say why nothing was written, and what to do in the page's words."""
+    """Return why nothing was written, and which input of the page to change."""
     if isinstance(error, UnheldError):
         return as_sentence(
-            f"{error.problem}; tick “{DETAILS[error.detail]}” under “{LEAVE_OUT}”, or export the manifest"
+            f"{error.problem}; tick “{DETAILS[error.detail]}” under “{OMIT_LABEL}”, or export the manifest"
         )
     return as_sentence(error)
 
 
 def _export_words(written: Export, review: Review) -> Any:
-    said = [f"{written.path.name} holds {written.num_videos} videos."]
+    sentences = [f"{written.path.name} has {written.num_videos} videos."]
     if review.only is not None:
-        said.append(f"Only what {review.only} did is in it.")
+        sentences.append(f"It contains only the reviews of {review.only}.")
     if written.num_without_reference:
-        num = written.num_without_reference
-        said.append(f"Left out, since this page has no reference of them: {num} uploads.")
+        sentences.append(
+            f"Omitted, since this page has no reference for them: {written.num_without_reference} uploads."
+        )
     if written.num_conflicts:
-        said.append(f"Corrections in conflict, where the source stands: {written.num_conflicts}.")
+        sentences.append(f"Conflicting corrections, not applied: {written.num_conflicts}.")
     if written.num_unusable:
-        said.append(f"Corrections that do not fit any more and are left out: {written.num_unusable}.")
-    said += [as_sentence(f"Without the outputs of {name}: {problem}") for name, problem in written.problems.items()]
+        sentences.append(f"Corrections that no longer fit, not applied: {written.num_unusable}.")
+    sentences += [
+        as_sentence(f"Without the outputs of {name}: {problem}") for name, problem in written.problems.items()
+    ]
     is_problem = bool(written.num_conflicts or written.num_unusable or written.problems)
-    return status_line(" ".join(said), is_problem=is_problem)
+    return status_line(" ".join(sentences), is_problem=is_problem)
 
 
-def take_documents(desk: Desk, asked: Asked, paths: Sequence[str] | None, *, allow_deletions: bool = False) -> Any:
-    """Keep what was changed in ELAN documents as corrections: a sentence for each, refusals first."""
+def import_documents(
+    reviews: ReviewContext, query: ReviewQuery, paths: Sequence[str] | None, *, allow_deletions: bool = False
+) -> Any:
+    """Import edited ELAN documents as corrections; return one sentence per document, refusals first."""
     try:
-        split = find_split(desk, asked)
-        if not (signed_in(asked.request) or asked.typed.strip()):
-            raise ValueError(f"corrections are kept in somebody's name: {NO_NAME}, then choose the files again")
-        reviewer = reviewer_of(asked.request, asked.typed)
+        split = find_split(reviews, query)
+        if not (signed_in(query.request) or query.typed.strip()):
+            raise ValueError(f"corrections need a reviewer: {NO_NAME}, then choose the files again")
+        reviewer = reviewer_of(query.request, query.typed)
     except ValueError as error:
         return status_line(as_sentence(error), is_problem=True)
     outcomes = [
-        take_eaf(
+        import_document(
             Path(path),
             samples=split.samples,
-            store=desk.store,
+            store=reviews.store,
             reviewer=reviewer,
             allow_deletions=allow_deletions,
         )
         for path in paths or ()
     ]
-    refused = [outcome.said for outcome in outcomes if outcome.is_refused]
-    kept = [outcome.said for outcome in outcomes if not outcome.is_refused]
+    refused = [outcome.message for outcome in outcomes if outcome.is_refused]
+    kept = [outcome.message for outcome in outcomes if not outcome.is_refused]
     return status_line("\n".join([*refused, *kept]), is_problem=bool(refused))
 
 
-def _run_choices(batches: Batches, asked: Asked) -> Any:
-    """Return the runs of the split; one that is no run of it is not chosen any more."""
+def _run_choices(batches: BatchContext, query: ReviewQuery) -> Any:
+    """Return the dropdown of the split's runs; a chosen run of another split is deselected."""
     names = []
-    for name in batches.names():
+    for name in batches.run_names():
         try:
             split = batches.split_of(batches.settings_of(name))
         except ValueError:
             continue
-        if split is not None and split is batches.splits.get(asked.split or ""):
+        if split is not None and split is batches.splits.get(query.split or ""):
             names.append(name)
-    choices = [("none: references alone", NO_RUN), *((name, name) for name in names)]
-    return gr.Dropdown(choices=choices, value=asked.run if asked.run in names else NO_RUN)
+    choices = [NO_RUN_CHOICE, *((name, name) for name in names)]
+    return gr.Dropdown(choices=choices, value=query.run if query.run in names else NO_RUN)
 
 
-def _clicked_event(desk: Desk, asked: Asked, cells: list[str | float]) -> str | None:
-    """Return the key of the event of a row; None when it was settled since it was shown."""
+def _clicked_event(reviews: ReviewContext, query: ReviewQuery, cells: list[str | float]) -> str | None:
+    """Return the key of the event of a row; None if it has been settled since the row was shown."""
     try:
-        found = summarize_asked(desk, asked, read_asked(desk, asked)[1])
+        found = summarize_query(reviews, query, read_visible_review(reviews, query)[1])
     except (EngineError, ValueError):
         return None
     return next((each.event.key for each in list_unsettled(found) if each.row == cells), None)
 
 
 def _judged_run(
-    context: AppContext, batches: Batches, desk: Desk, asked: Asked, video_id: str, time_s: float, *, key: str | None
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    query: ReviewQuery,
+    video_id: str,
+    time_s: float,
+    *,
+    key: str | None,
 ) -> str | None:
-    """Return the run that was played when this event, or another of this time, was judged, if it is still there."""
-    _, review = read_asked(desk, asked)
-    said = [opinion for found in said_at(review, video_id, time_s, key=key) for opinion in found.opinions]
-    digests = {opinion.action.moment.run_digest for opinion in said if opinion.action is not None} - {""}
-    for name in batches.names() if digests else ():
+    """Return the run that was in the player when this event, or one at the same time, was judged, if it exists."""
+    _, review = read_visible_review(reviews, query)
+    opinions = [opinion for found in reviews_at(review, video_id, time_s, key=key) for opinion in found.opinions]
+    digests = {opinion.action.moment.run_digest for opinion in opinions if opinion.action is not None} - {""}
+    for name in batches.run_names() if digests else ():
         try:
             run = saved.read_saved(context, batches, name, video_id)
         except (EngineError, ValueError, OSError):
@@ -246,15 +277,15 @@ def _judged_run(
     return None
 
 
-def _progress_words(asked: Asked, progress: Progress, *, num_videos: int, num_settling: int) -> str:
-    if asked.split == UNSPLIT:
+def _progress_words(query: ReviewQuery, progress: Progress, *, num_videos: int, num_to_settle: int) -> str:
+    if query.split == UNSPLIT:
         return (
-            f"Videos of no split: {progress.num_events} judged events in {num_videos} videos"
-            f"{f', {num_settling} to settle' if num_settling else ''}."
+            f"Videos in no split: {progress.num_events} judged events in {num_videos} videos"
+            f"{f', {num_to_settle} to settle' if num_to_settle else ''}."
         )
-    of = "reference turns" if not asked.run else f"reference turns and what {asked.run} wrote, a matched pair once"
-    of += f", and {progress.num_besides} judged besides" if progress.num_besides else ""
+    kinds = "reference turns" if not query.run else f"reference turns and texts of {query.run}, matched pairs once"
+    kinds += f", and {progress.num_extra} more that were judged" if progress.num_extra else ""
     return (
-        f"{asked.split}: {progress.num_events} events ({of}) in {num_videos} videos"
-        f"{f', {num_settling} to settle' if num_settling else ''}."
+        f"{query.split}: {progress.num_events} events ({kinds}) in {num_videos} videos"
+        f"{f', {num_to_settle} to settle' if num_to_settle else ''}."
     )

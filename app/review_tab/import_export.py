@@ -1,4 +1,4 @@
-"""What leaves the desk as one file, and what comes back to it from ELAN."""
+"""Export reviews as one zip file, and import corrections from ELAN documents."""
 
 import re
 import shutil
@@ -9,37 +9,37 @@ from typing import Final
 
 from app.exports.corrected_split import SplitSource, write_corrected_split
 from app.exports.elan_edits import MissingTierError
-from app.exports.folder import EXPORT_FORMS, ExportForm, import_eaf, write_export
+from app.exports.folder import EXPORT_FORMATS, ExportFormat, import_eaf, write_export
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
 from eval.data.samples import Sample, Split
 from eval.data.writers import FORMS, Detail, Form
 
-TABLES: Final[dict[str, ExportForm]] = {f"everything, as {form}": form for form in EXPORT_FORMS}
-"""What can be had of a review, by what the page calls it."""
-SPLITS: Final[dict[str, Form]] = {f"corrected split, as {form}": form for form in FORMS}
-"""What can be had of the references as corrected."""
+REVIEW_EXPORTS: Final[dict[str, ExportFormat]] = {f"everything, as {form}": form for form in EXPORT_FORMATS}
+"""Export formats of all review data, by their names on the page."""
+SPLIT_EXPORTS: Final[dict[str, Form]] = {f"corrected split, as {form}": form for form in FORMS}
+"""Export formats of the corrected references, by their names on the page."""
 ALLOW_DELETIONS: Final = "Delete turns whose tier is missing"
-_ENDINGS: Final[dict[Form, str]] = {"manifest": "json", "dst": "json", "proassist": "jsonl"}
+_EXTENSIONS: Final[dict[Form, str]] = {"manifest": "json", "dst": "json", "proassist": "jsonl"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """A file that was written."""
+    """A zip file of an export, and its contents."""
 
     path: Path
     """The zip file."""
     num_videos: int
-    """Videos in it."""
+    """Number of videos in the file."""
     num_without_reference: int
-    """Uploads that are left out of a corrected split, since the page has no reference of them."""
+    """Number of uploads that a corrected split omits because the page has no reference for them."""
     num_conflicts: int
-    """Corrections that reviewers differ on and no preferred one settles; there the source stands."""
+    """Number of unresolved conflicts between corrections; these turns are exported as in the source."""
     num_unusable: int
-    """Corrections that do not fit the source any more."""
+    """Number of corrections that no longer fit the source."""
     problems: Mapping[str, str]
-    """Per video whose outputs in the run cannot be read, why."""
+    """Errors of reading the outputs of the run, by video."""
 
 
 def write_zip(
@@ -49,48 +49,48 @@ def write_zip(
     content: str,
     split: str,
     source: Split | None = None,
-    without: Sequence[Detail] = (),
+    omit: Sequence[Detail] = (),
 ) -> Export:
-    """Write what ``python -m app.exports`` writes, and zip it.
+    """Write an export of ``python -m app.exports``, and zip it.
 
     Args:
-        folder: An empty one.
-        videos: What is known of the videos of the split.
-        content: A name in ``TABLES`` or ``SPLITS``.
-        split: What the split is called.
-        source: The split; None for videos that are in none.
-        without: What the corrected split leaves out; other content has it all.
+        folder: An empty folder.
+        videos: The videos of the split.
+        content: A name in ``REVIEW_EXPORTS`` or ``SPLIT_EXPORTS``.
+        split: Name of the split.
+        source: The split; None for videos that are in no split.
+        omit: Details that a corrected split omits; ignored for ``REVIEW_EXPORTS``.
 
-    Raises ``ValueError`` for what the form cannot hold, and ``EngineError`` without a package that it needs.
+    Raises ``ValueError`` for data that the format cannot represent, and ``EngineError`` if a package is missing.
     """
-    form = TABLES.get(content) or SPLITS.get(content)
-    if form is None:
-        raise ValueError(f"there is no export of {content!r}; choose one from the list")
+    file_format = REVIEW_EXPORTS.get(content) or SPLIT_EXPORTS.get(content)
+    if file_format is None:
+        raise ValueError(f"unknown export {content!r}; choose one from the list")
     name = re.sub(r"\W", "_", split)
-    inside = folder / f"{name}-{form}"
+    inside = folder / f"{name}-{file_format}"
     inside.mkdir()
     corrected = [found for video in videos if (found := video.corrected) is not None]
-    if content in SPLITS:
+    if content in SPLIT_EXPORTS:
         if not corrected:
-            raise ValueError("there is no reference to correct; export everything that is said of these videos")
-        path = inside / f"{name}.{_ENDINGS[SPLITS[content]]}"
+            raise ValueError("these videos have no reference to correct; export everything instead")
+        path = inside / f"{name}.{_EXTENSIONS[SPLIT_EXPORTS[content]]}"
         write_corrected_split(
             path,
             corrected,
-            form=SPLITS[content],
+            file_format=SPLIT_EXPORTS[content],
             source=_describe_source(split, source),
             review=videos[0].review,
             prefer=videos[0].prefer,
-            without=without,
+            omit=omit,
             relative_to="split",
         )
     else:
-        write_export(inside, videos, form=TABLES[content], split=name)
+        write_export(inside, videos, file_format=REVIEW_EXPORTS[content], split=name)
     path = Path(shutil.make_archive(str(inside), "zip", root_dir=folder, base_dir=inside.name))
     return Export(
         path=path,
-        num_videos=len(corrected) if content in SPLITS else len(videos),
-        num_without_reference=len(videos) - len(corrected) if content in SPLITS else 0,
+        num_videos=len(corrected) if content in SPLIT_EXPORTS else len(videos),
+        num_without_reference=len(videos) - len(corrected) if content in SPLIT_EXPORTS else 0,
         num_conflicts=sum(len(found.conflicts) for found in corrected),
         num_unusable=sum(len(found.unusable) for found in corrected),
         problems={video.video_id: video.problem for video in videos if video.problem},
@@ -104,27 +104,27 @@ def _describe_source(name: str, source: Split | None) -> SplitSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """What became of an ELAN document."""
+class ImportOutcome:
+    """The outcome of importing an ELAN document."""
 
-    said: str
-    """A sentence about it."""
+    message: str
+    """One sentence for the user."""
     is_refused: bool
-    """Whether nothing of it was kept, because it cannot be used."""
+    """Whether the document was refused; then nothing was stored."""
 
 
-def take_eaf(
+def import_document(
     path: Path, *, samples: Sequence[Sample], store: ReviewStore, reviewer: str, allow_deletions: bool
-) -> Imported:
-    """Keep what was changed in an ELAN document as corrections; return what became of it."""
+) -> ImportOutcome:
+    """Store the changes of an edited ELAN document as corrections; return the outcome."""
     try:
         kept = import_eaf(path, samples=samples, store=store, reviewer=reviewer, allow_deletions=allow_deletions)
     except MissingTierError as error:
-        said = f"{str(error).replace(str(path), path.name)}, or tick “{ALLOW_DELETIONS}” and choose the file again."
-        return Imported(said=said, is_refused=True)
+        message = f"{str(error).replace(str(path), path.name)}, or tick “{ALLOW_DELETIONS}” and choose the file again."
+        return ImportOutcome(message=message, is_refused=True)
     except (EngineError, ValueError, OSError) as error:
-        return Imported(said=f"{str(error).replace(str(path), path.name)}.", is_refused=True)
+        return ImportOutcome(message=f"{str(error).replace(str(path), path.name)}.", is_refused=True)
     num_deleted = sum(action.correction is not None and action.correction.kind == "delete" for action in kept)
-    corrections = "1 correction is" if len(kept) == 1 else f"{len(kept)} corrections are"
-    deletions = f"; deletions among them: {num_deleted}" if num_deleted else ""
-    return Imported(said=f"{path.name}: {corrections} kept in the name of {reviewer}{deletions}.", is_refused=False)
+    corrections = "1 correction was" if len(kept) == 1 else f"{len(kept)} corrections were"
+    deletions = f" (deletions: {num_deleted})" if num_deleted else ""
+    return ImportOutcome(message=f"{path.name}: {corrections} imported for {reviewer}{deletions}.", is_refused=False)

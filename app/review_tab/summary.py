@@ -1,8 +1,8 @@
-"""What the store says of one split: how far reviewers are, how far they agree, and what is to be settled.
+"""Summary of the reviews of one split: progress per reviewer, agreement, and events to settle.
 
-Events are the turns of the source's reference, with a run what it wrote, and whatever else has a verdict: what other
-runs wrote, times of wrong state. So every verdict that is counted is one on an event that is counted. Texts and names
-are as they were typed: they go into cells of type ``str`` only.
+Events are the turns of the source reference, the texts of the run if one is chosen, and all further events with a
+verdict, such as texts of different runs or times with a wrong state. So every counted verdict is on a counted event.
+Texts and names are untrusted: they are shown in cells of type ``str`` only.
 """
 
 import math
@@ -25,27 +25,30 @@ from eval.data.samples import Sample
 from eval.metrics.failures import JudgedVideo
 from eval.runs.folder import RunFolder
 
-NONE: Final = "\N{EN DASH}"
-"""What stands for an undefined figure."""
+UNDEFINED: Final = "\N{EN DASH}"
+"""Shown for an undefined value."""
 VIDEO_HEADERS: Final = ["Video", "Events", "Judged by", "Verdicts", "Corrections", "Conflicts"]
-COUNTED: Final = (
-    "Events: turns of the reference, what the chosen run wrote, and whatever else has a verdict; a matched pair counts "
-    "once. Judged by: how many of them have the reviewer's verdict, a pair on both of its sides. Verdicts: those of "
-    "all reviewers, by kind, one on a pair once. Corrections: turns that are "
-    "changed, added or deleted. Conflicts: where reviewers want different things, so that the source stands."
+COLUMN_HELP: Final = (
+    "Events: turns of the reference, texts of the chosen run, and all further events with a verdict; a matched pair "
+    "counts once. Judged by: number of events with the reviewer's verdict, for a pair on both sides. "
+    "Verdicts: those of all reviewers, by kind; a verdict on a pair counts once. "
+    "Corrections: turns that were changed, added or deleted. "
+    "Conflicts: contradicting corrections, which are not applied."
 )
-"""What the columns of the videos count."""
-SETTLE_HEADERS: Final = ["Video", "Second", "To settle", "Of", "Text", "Who says what"]
-DEFINITIONS: Final = {
-    "verdict": "All verdicts told apart, then each against all others: did reviewers give this one or another?",
-    "events": "Events that at least two reviewers judged; those that only one judged tell nothing.",
-    "raw": f"Share of pairs of verdicts on one event that are equal, from 0 to 1. Undefined ({NONE}) without pairs.",
-    "kappa": "Cohen's kappa, at most 1: agreement beyond chance; of more than two reviewers the mean over their pairs. "
-    f"Undefined ({NONE}) where nobody said anything else, so that chance explains everything.",
+"""Explanation of the columns of the videos."""
+SETTLE_HEADERS: Final = ["Video", "Second", "To settle", "Of", "Text", "Opinions"]
+AGREEMENT_HELP: Final = {
+    "verdict": "The first row compares all verdicts; each further row compares one verdict with all the rest.",
+    "events": "Events that at least two reviewers judged.",
+    "raw": "Share of equal verdicts among all pairs of verdicts on one event, from 0 to 1. "
+    f"Undefined ({UNDEFINED}) without pairs.",
+    "kappa": "Cohen's kappa, at most 1: agreement beyond chance; with more than two reviewers, the mean over their "
+    "pairs. "
+    f"Undefined ({UNDEFINED}) if all verdicts are equal, so that chance explains all agreement.",
     "alpha": "Krippendorff's alpha, at most 1: agreement beyond chance of any number of reviewers; 0 is chance. "
-    f"Undefined ({NONE}) as kappa is.",
+    f"Undefined ({UNDEFINED}) if kappa is.",
 }
-"""What the columns of the agreement mean."""
+"""Explanation of the columns of the agreement."""
 _KINDS: Final = {"generated": "response", "update": "update", "reference": "reference", "state": "wrong state"}
 
 Cells = list[list[str | float]]
@@ -54,68 +57,66 @@ Judge = Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReview:
-    """What is said of the videos of a split."""
+    """The reviews of the videos of a split."""
 
     events: Mapping[str, tuple[Event, ...]]
-    """What there is to judge, and what was judged besides, by video in the order of the split."""
+    """Events of the references and the run, then extra events with a verdict, by video in the order of the split."""
     pairs: Mapping[str, str]
-    """Matched pairs of the run: key of what it wrote to the key of the reference turn. Each counts as one event."""
-    num_besides: int
-    """Events that were judged, though neither the references nor the run has them."""
+    """Matched pairs of the run: key of the run's event to key of the reference turn. A pair counts as one event."""
+    num_extra: int
+    """Number of judged events that are neither in the references nor in the run."""
     review: Review
-    """The present state, of these videos only."""
+    """State of the reviews of these videos."""
     corrected: tuple[CorrectedSample, ...]
-    """The references as corrected, as far as they are known."""
+    """The corrected references of the videos that have one."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Per video whose outputs in the run cannot be read, why; its events are those of the reference."""
+    """Errors of reading the outputs of the run, by video; such a video has the events of its reference only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How much of a split is judged."""
+    """The number of judged events of a split."""
 
     num_events: int
-    """Events there are."""
-    num_besides: int
-    """Those among them that neither the references nor the run has."""
+    num_extra: int
+    """Number of judged events that are neither in the references nor in the run; ``num_events`` includes them."""
     num_judged: Mapping[str, int]
-    """Those with a verdict, by reviewer."""
+    """Number of events with a verdict, by reviewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsettled:
-    """Something that reviewers have to settle."""
+    """An event with differing verdicts, conflicting corrections, or a correction that no longer fits."""
 
     event: Event
-    """What it is about."""
-    what: str
-    """Of which kind it is, in words."""
-    said: str
-    """Who says what."""
+    problem: str
+    """The kind of problem, in words."""
+    opinions: str
+    """The opinions of the reviewers, in words."""
 
     @property
     def row(self) -> list[str | float]:
         """The cells of ``SETTLE_HEADERS``."""
         event = self.event
-        texts = (self.what, _of(event), plain(event.text), plain(self.said))
+        texts = (self.problem, _describe_event(event), plain(event.text), plain(self.opinions))
         return [plain(event.video_id), event.time_s, *texts]
 
 
 def summarize(
     samples: Iterable[Sample], review: Review, *, run: RunFolder | None = None, judge: Judge | None = None
 ) -> SplitReview:
-    """Put together what is said of a split.
+    """Summarize the reviews of a split.
 
     Args:
-        samples: The source's references.
-        review: What reviewers say.
-        run: What the model did.
-        judge: Matches what the run wrote with the reference, to find the pairs; None finds none.
+        samples: The source references.
+        review: State of the reviews.
+        run: The run folder; None for the references only.
+        judge: Analyses the outputs of a video, to find the matched pairs; None finds none.
     """
     listed = list(samples)
-    events, problems, num_besides = {}, dict[str, str](), 0
+    events, problems, num_extra = {}, dict[str, str](), 0
     pairs = dict[str, str]()
-    judged, given = _judged_events(review), _given_pairs(review)
+    judged, given = _judged_events(review), _judged_pairs(review)
     for sample in listed:
         outputs, problem = read_known_outputs(run, sample)
         problems |= {sample.video_id: problem} if problem else {}
@@ -123,35 +124,35 @@ def summarize(
         if outputs and judge is not None:
             pairs |= match_events(named, judge(sample, outputs))
         known = {event.key for event in named.ordered}
-        besides = [
+        extra = [
             event
             for key, event in judged.get(sample.video_id, {}).items()
             if key not in known
-            and given.get(key) not in known  # another run's, judged with a reference that is counted
+            and given.get(key) not in known  # of a different run, but judged as a pair with a counted reference turn
         ]
-        events[sample.video_id] = (*named.ordered, *besides)
-        num_besides += len(besides)
-    ours = _only(review, events)
-    corrected = correct_samples(listed, review=ours)
+        events[sample.video_id] = (*named.ordered, *extra)
+        num_extra += len(extra)
+    own_review = _restrict(review, events)
+    corrected = correct_samples(listed, review=own_review)
     return SplitReview(
-        events=events, pairs=pairs, num_besides=num_besides, review=ours, corrected=corrected, problems=problems
+        events=events, pairs=pairs, num_extra=num_extra, review=own_review, corrected=corrected, problems=problems
     )
 
 
 def summarize_unsplit(video_ids: Iterable[str], review: Review, *, samples: Iterable[Sample] = ()) -> SplitReview:
-    """Put together what is said of videos that are in no split: their events are those that were judged.
+    """Summarize the reviews of videos that are in no split; their events are the judged ones.
 
-    ``samples`` are the references that they were given, as far as these are known.
+    ``samples`` are the uploaded references that the page still has.
     """
     judged = _judged_events(review)
     events = {video_id: tuple(judged.get(video_id, {}).values()) for video_id in video_ids}
-    ours = _only(review, events)
-    pairs, corrected = _given_pairs(ours), correct_samples(samples, review=ours)
-    return SplitReview(events=events, pairs=pairs, num_besides=0, review=ours, corrected=corrected)
+    own_review = _restrict(review, events)
+    pairs, corrected = _judged_pairs(own_review), correct_samples(samples, review=own_review)
+    return SplitReview(events=events, pairs=pairs, num_extra=0, review=own_review, corrected=corrected)
 
 
-def _only(review: Review, video_ids: Collection[str]) -> Review:
-    """Return what is said of some videos."""
+def _restrict(review: Review, video_ids: Collection[str]) -> Review:
+    """Return the reviews of some videos."""
     return replace(
         review,
         events=tuple(found for found in review.events if found.event.video_id in video_ids),
@@ -160,17 +161,17 @@ def _only(review: Review, video_ids: Collection[str]) -> Review:
 
 
 def measure_split(found: SplitReview) -> Progress:
-    """Say how many events each reviewer has judged."""
-    judged = _judged(found)
+    """Return the number of events that each reviewer has judged."""
+    judged = _count_judged(found)
     return Progress(
         num_events=sum(_num_events(found, video_id) for video_id in found.events),
-        num_besides=found.num_besides,
+        num_extra=found.num_extra,
         num_judged={who: sum(by_video.values()) for who, by_video in judged.items()},
     )
 
 
 def draw_progress(progress: Progress) -> str:
-    """Return a bar for each reviewer as markup."""
+    """Return a progress bar per reviewer as HTML."""
     total = progress.num_events
     rows = [
         f'<li><b>{escape(plain(who))}</b><progress value="{number}" max="{max(1, total)}" '
@@ -182,11 +183,11 @@ def draw_progress(progress: Progress) -> str:
 
 def video_rows(found: SplitReview) -> Cells:
     """Return a row per video, with the cells of ``VIDEO_HEADERS``."""
-    judged = _judged(found)
+    judged = _count_judged(found)
     verdicts: dict[str, Counter[str]] = {video_id: Counter() for video_id in found.events}
-    for said in count_once(found.review):
-        given = [opinion.verdict for opinion in said.opinions if opinion.verdict is not None]
-        verdicts[said.event.video_id].update(given)
+    for judged_event in count_once(found.review):
+        given = [opinion.verdict for opinion in judged_event.opinions if opinion.verdict is not None]
+        verdicts[judged_event.event.video_id].update(given)
     corrected = {of_video.sample.video_id: of_video for of_video in found.corrected}
     rows: Cells = [
         [
@@ -203,58 +204,58 @@ def video_rows(found: SplitReview) -> Cells:
 
 
 def list_unsettled(found: SplitReview) -> list[Unsettled]:
-    """Return what reviewers have to settle, by video and time."""
+    """Return the events that the reviewers have to settle, sorted by video and time."""
     listed = []
     for event, differing in review_disagreements(found.review):
-        said = ", ".join(f"{who}: {verdict}" for who, verdict in differing.verdicts.items())
-        listed.append(Unsettled(event=event, what="verdicts differ", said=said))
+        opinions = ", ".join(f"{reviewer}: {verdict}" for reviewer, verdict in differing.verdicts.items())
+        listed.append(Unsettled(event=event, problem="verdicts differ", opinions=opinions))
     for corrected in found.corrected:
         video_id = corrected.sample.video_id
         for conflict in corrected.conflicts:
             event = reference_event(video_id, conflict.turn)
-            said = f"{conflict.aspect}: {format_wishes(conflict.wishes)}"
-            listed.append(Unsettled(event=event, what="corrections differ", said=said))
+            opinions = f"{conflict.aspect}: {format_wishes(conflict.wishes)}"
+            listed.append(Unsettled(event=event, problem="corrections differ", opinions=opinions))
         for unusable in corrected.unusable:
             event = reference_event(video_id, unusable.correction.turn)
-            said = f"{unusable.correction.reviewer}: {unusable.reason}"
-            listed.append(Unsettled(event=event, what="does not fit any more", said=said))
+            opinions = f"{unusable.correction.reviewer}: {unusable.reason}"
+            listed.append(Unsettled(event=event, problem="no longer fits", opinions=opinions))
     order = {video_id: number for number, video_id in enumerate(found.events)}
     return sorted(listed, key=lambda unsettled: (order[unsettled.event.video_id], unsettled.event.time_s))
 
 
 def draw_agreement(found: SplitReview) -> str:
-    """Return the agreement as markup, a row per verdict; what each column means is shown where it is pointed at."""
+    """Return the agreement as an HTML table, one row per verdict; the headers have explanations as hints."""
     heads = "".join(
         f'<th scope="col" tabindex="0" data-hint="{escape(hint)}">{escape(name.capitalize())}</th>'
-        for name, hint in DEFINITIONS.items()
+        for name, hint in AGREEMENT_HELP.items()
     )
     rows = [
         f"<tr><td>{escape(measured.verdict or 'all verdicts')}</td><td>{measured.num_items}</td>"
-        + "".join(f"<td>{_figure(value)}</td>" for value in (measured.raw, measured.kappa, measured.alpha))
+        + "".join(f"<td>{_format_value(value)}</td>" for value in (measured.raw, measured.kappa, measured.alpha))
         + "</tr>"
         for measured in review_agreement(found.review)
     ]
     return f'<table class="agreement"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
-def said_at(review: Review, video_id: str, time_s: float, *, key: str | None = None) -> tuple[EventReview, ...]:
-    """Return what is said of the events of a video at a time; of the one of a ``key`` alone, if anything is."""
-    there = tuple(
+def reviews_at(review: Review, video_id: str, time_s: float, *, key: str | None = None) -> tuple[EventReview, ...]:
+    """Return the reviews of the events of a video at a time; only that of ``key``, if it has one."""
+    at_time = tuple(
         found
         for found in review.events
         if found.event.video_id == video_id and math.isclose(found.event.time_s, time_s, abs_tol=0.0005)
     )
-    return tuple(found for found in there if found.event.key == key) or there
+    return tuple(found for found in at_time if found.event.key == key) or at_time
 
 
-def _judged(found: SplitReview) -> dict[str, Counter[str]]:
-    """Return by reviewer how many events of each video have a verdict; a pair is one, with verdicts on both sides."""
+def _count_judged(found: SplitReview) -> dict[str, Counter[str]]:
+    """Return the number of judged events by reviewer and video; a pair is judged if both sides have a verdict."""
     given: dict[str, dict[str, str]] = {}
-    for said in found.review.events:
-        for opinion in said.opinions:
+    for event_review in found.review.events:
+        for opinion in event_review.opinions:
             keys = given.setdefault(opinion.reviewer, {})
             if opinion.verdict is not None:
-                keys[said.event.key] = said.event.video_id
+                keys[event_review.event.key] = event_review.event.video_id
     counted = {event.key for events in found.events.values() for event in events}
     halves = set(found.pairs.values())
     judged = {}
@@ -265,33 +266,33 @@ def _judged(found: SplitReview) -> dict[str, Counter[str]]:
 
 
 def _num_events(found: SplitReview, video_id: str) -> int:
-    """Return how many events of a video there are to judge; a matched pair is one."""
+    """Return the number of events of a video; a matched pair counts once."""
     return sum(event.key not in found.pairs for event in found.events[video_id])
 
 
 def _judged_events(review: Review) -> dict[str, dict[str, Event]]:
-    """Return by video the events with a verdict, by key."""
+    """Return the events with a verdict, by video and key."""
     judged: dict[str, dict[str, Event]] = {}
-    for said in review.events:
-        if any(opinion.verdict is not None for opinion in said.opinions):
-            judged.setdefault(said.event.video_id, {})[said.event.key] = said.event
+    for found in review.events:
+        if any(opinion.verdict is not None for opinion in found.opinions):
+            judged.setdefault(found.event.video_id, {})[found.event.key] = found.event
     return judged
 
 
-def _given_pairs(review: Review) -> dict[str, str]:
-    """Return the pairs that were always judged as one: the key of the model's event to that of the reference turn."""
+def _judged_pairs(review: Review) -> dict[str, str]:
+    """Return the pairs that all reviewers judged as one: key of the model's event to key of the reference turn."""
     pairs = {}
     for found in review.events:
-        others = {said.paired_with.get("verdict") for said in found.opinions if said.verdict is not None}
-        if found.event.kind != "reference" and len(others) == 1 and (other := others.pop()) is not None:
-            pairs[found.event.key] = other
+        partners = {opinion.paired_with.get("verdict") for opinion in found.opinions if opinion.verdict is not None}
+        if found.event.kind != "reference" and len(partners) == 1 and (partner := partners.pop()) is not None:
+            pairs[found.event.key] = partner
     return pairs
 
 
-def _of(event: Event) -> str:
+def _describe_event(event: Event) -> str:
     kind = _KINDS[event.kind]
     return f"{kind}, {event.role}" if event.kind == "reference" else kind
 
 
-def _figure(value: float) -> str:
-    return NONE if math.isnan(value) else f"{value:.3f}"
+def _format_value(value: float) -> str:
+    return UNDEFINED if math.isnan(value) else f"{value:.3f}"

@@ -1,44 +1,48 @@
-"""The reviews tab's layout and wiring; what happens is in ``app.review_tab.handlers``."""
+"""Wiring of the reviews tab. The layout is in ``app.review_tab.panels``, handlers in ``app.review_tab.handlers``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gradio as gr
 
-from app.batch.context import Batches
-from app.identity import needs_login, signed_in, typed_name
+from app.batch.context import BatchContext
+from app.identity import signed_in, typed_name
 from app.player.context import AppContext
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.review_tab import handlers
-from app.review_tab.handlers import LEAVE_OUT, DeskView
-from app.review_tab.import_export import ALLOW_DELETIONS, SPLITS, TABLES
-from app.review_tab.request import NO_RUN, UNSPLIT, Asked
-from app.review_tab.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
+from app.review_tab.handlers import ReviewView
+from app.review_tab.panels import (
+    ExportPanel,
+    ImportPanel,
+    SetupPanel,
+    Tables,
+    list_splits,
+    make_export_panel,
+    make_import_panel,
+    make_setup_panel,
+    make_tables,
+)
+from app.review_tab.query import ReviewQuery
 from app.widgets import AT_ONCE, make_status_line
-from eval.data.writers import DETAILS
 
 REMEMBERED = """(split, run, who, blind) => {
     let kept = {};
     try { kept = {who: localStorage['stepscope:reviewer'], blind: localStorage['stepscope:blind']}; } catch {}
     return [split, run, kept.who || who || '', blind || kept.blind === 'yes'];
 }"""
-"""Takes name and blindness over from the player, which keeps them in the browser."""
+"""Script: read the reviewer's name and blind mode from the browser's storage, which the player shares."""
 REMEMBER = """(value) => {{
     try {{ localStorage['stepscope:{name}'] = {words}; }} catch {{}}
     document.dispatchEvent(new CustomEvent('stepscope:{name}', {{detail: {words}}}));
 }}"""
-"""Keeps what the player reads when it is opened, and tells the player of this window."""
+"""Script: store a value in the browser, and notify the player of this window."""
+WITH_PROGRESS: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
 
 
-def list_splits(desk: Desk) -> list[tuple[str, str]]:
-    """Return the choices of splits, with the one of the videos that are in none."""
-    return [*((name, name) for name in desk.splits), ("uploads: in no split", UNSPLIT)]
-
-
-def make_desk_tab(
+def make_review_tab(
     context: AppContext,
-    batches: Batches,
-    desk: Desk,
+    batches: BatchContext,
+    reviews: ReviewContext,
     *,
     live: Any,
     player: Sequence[Any],
@@ -49,181 +53,126 @@ def make_desk_tab(
     """Lay out the tab, inside ``here``, and wire it.
 
     Args:
-        context: The page's model and videos.
+        context: Model and videos of the page.
         batches: Runs and splits.
-        desk: The store and what is reviewed.
-        live: The window's own run, in the player.
+        reviews: The review store and the reviewed splits.
+        live: State of the run in the player of this window.
         player: Outputs of the player, in the order of ``app.batch.saved_runs.open_video``.
-        ends: For events that show another video: what they cancel.
-        rooms: The ``gr.Tabs``.
+        ends: Arguments of events that show another video, such as the events to cancel.
+        rooms: The ``gr.Tabs`` of the page.
         here: The ``gr.Tab`` of this tab.
     """
     with gr.Row():
-        with gr.Column(scale=3, min_width=200, elem_classes="setup"):
-            split = gr.Dropdown(
-                list_splits(desk),
-                value=next(iter(desk.splits), None),
-                label="Split",
-                interactive=True,
-                elem_id="reviewed_split",
-            )
-            runs = gr.Dropdown(
-                [("none: references alone", NO_RUN)],
-                value=NO_RUN,
-                label="Run (optional)",
-                info="Counts what it wrote, and opens in the player",
-                interactive=True,
-                elem_id="reviewed_run",
-            )
-            reviewer = gr.Textbox(
-                label="Reviewer",
-                placeholder="your name",
-                interactive=not needs_login(),
-                max_lines=1,
-                elem_id="reviewer",
-            )
-            if needs_login():
-                gr.LoginButton()
-            blind = gr.Checkbox(
-                desk.is_blind,
-                label="Blind: hide what others say",
-                interactive=not desk.is_blind,
-                info="This page is blind for everybody" if desk.is_blind else None,
-                elem_id="blind",
-            )
-            refresh = gr.Button("Refresh", elem_id="refresh")
+        setup = make_setup_panel(reviews)
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_status_line("desk_status")
             progress = gr.HTML(elem_id="desk_progress", padding=False)
             with gr.Tabs():
-                with gr.Tab("Progress"):
-                    videos = gr.Dataframe(
-                        headers=VIDEO_HEADERS,
-                        datatype=["str", "number", "str", "str", "number", "number"],
-                        interactive=False,
-                        max_height=620,
-                        wrap=True,
-                        show_search="search",
-                        label="A click opens the video in the player",
-                        column_widths=["19%", "8%", "23%", "30%", "11%", "9%"],
-                        elem_id="reviewed_videos",
-                    )
-                    gr.HTML(f'<p class="dim">{COUNTED}</p>', padding=False)
-                with gr.Tab("Agreement"):
-                    agreement = gr.HTML(elem_id="agreement", padding=False)
-                    to_settle = gr.Dataframe(
-                        headers=SETTLE_HEADERS,
-                        datatype=["str", "number", "str", "str", "str", "str"],
-                        interactive=False,
-                        max_height=420,
-                        wrap=True,
-                        label="To settle; a click opens the player there",
-                        column_widths=["14%", "8%", "15%", "14%", "23%", "26%"],
-                        elem_id="to_settle",
-                    )
+                tables = make_tables()
                 with gr.Tab("Export and import"), gr.Row():
-                    with gr.Column():
-                        content = gr.Dropdown([*TABLES, *SPLITS], label="Export", interactive=True, elem_id="content")
-                        prefer = gr.Dropdown(
-                            [],
-                            multiselect=True,
-                            label="Whose corrections count where they differ, best first",
-                            info="Nobody's: there the source stands",
-                            interactive=True,
-                            elem_id="prefer",
-                        )
-                        without = gr.CheckboxGroup(
-                            [(words, detail) for detail, words in DETAILS.items()],
-                            label=LEAVE_OUT,
-                            info="dst and proassist cannot hold the first two, proassist none of the three",
-                            elem_id="without",
-                        )
-                        with gr.Row():
-                            write = gr.Button("Write a zip file", variant="primary", min_width=100, elem_id="write")
-                            download = gr.DownloadButton(
-                                "Download", interactive=False, min_width=100, elem_id="download"
-                            )
-                        exported = make_status_line("exported", value="The contents of the file are listed here.")
-                    with gr.Column():
-                        deletions = gr.Checkbox(
-                            label=ALLOW_DELETIONS,
-                            info="Tick it before you choose the files; it counts for one import. Off: a file without "
-                            "one of its tiers “corrected: …” is refused, since the tier may only have been renamed",
-                            elem_id="allow_deletions",
-                        )
-                        documents = gr.File(
-                            label="Import corrections: .eaf files that were exported here and edited in ELAN",
-                            file_count="multiple",
-                            file_types=[".eaf"],
-                            height=160,
-                            elem_id="documents",
-                        )
-                        imported = make_status_line("imported", value="The outcome of each file is listed here.")
-    view = DeskView(
+                    exporting = make_export_panel()
+                    importing = make_import_panel()
+    view = ReviewView(
         status=status,
         progress=progress,
-        runs=runs,
-        reviewer=reviewer,
-        videos=videos,
-        agreement=agreement,
-        to_settle=to_settle,
-        prefer=prefer,
+        runs=setup.runs,
+        reviewer=setup.reviewer,
+        blind=setup.blind,
+        videos=tables.videos,
+        agreement=tables.agreement,
+        to_settle=tables.to_settle,
+        prefer=exporting.prefer,
     )
-    asked = [split, runs, reviewer, blind]
+    show = _wire_view(batches, reviews, setup, view, refresh_on=here)
+    _wire_player(context, batches, reviews, setup, tables, live=live, outputs=[*player, rooms], ends=ends)
+    _wire_export(batches, reviews, setup, exporting)
+    _wire_import(reviews, setup, importing).then(show, setup.inputs, list(view), **AT_ONCE)
 
-    def ask(split: Any, run: Any, typed: Any, is_blind: Any, request: Any) -> Asked:
-        return Asked(split=split, run=run or None, typed=typed_name(typed), is_blind=bool(is_blind), request=request)
+
+def _make_query(split: Any, run: Any, typed: Any, is_blind: Any, request: Any) -> ReviewQuery:
+    return ReviewQuery(split=split, run=run or None, typed=typed_name(typed), is_blind=bool(is_blind), request=request)
+
+
+def _wire_view(
+    batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, view: ReviewView, *, refresh_on: Any
+) -> Callable[..., Any]:
+    """Update the view when the tab ``refresh_on`` is opened and on every input; return the handler."""
 
     def show(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
-        return handlers.show(batches, desk, ask(split, run, typed, is_blind, request))
+        return handlers.show(batches, reviews, _make_query(split, run, typed, is_blind, request))
 
     def enter(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
-        shown = show(split, run, typed, is_blind, request)
-        named = shown if signed_in(request) else shown._replace(reviewer=typed_name(typed))
-        return (*named, is_blind or desk.is_blind)
+        shown = show(split, run, typed, is_blind, request)._replace(blind=is_blind or reviews.is_blind)
+        return shown if signed_in(request) else shown._replace(reviewer=typed_name(typed))
+
+    outputs = list(view)
+    refresh_on.select(enter, setup.inputs, outputs, js=REMEMBERED, **AT_ONCE)
+    refresh_on.select(lambda: gr.Dropdown(choices=list_splits(reviews)), None, setup.split, **AT_ONCE)
+    changes = [
+        setup.split.select,
+        setup.runs.select,
+        setup.blind.input,
+        setup.reviewer.submit,
+        setup.reviewer.blur,
+        setup.refresh.click,
+    ]
+    gr.on(changes, show, setup.inputs, outputs, **AT_ONCE)
+    keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
+    keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
+    setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")
+    setup.blind.input(None, setup.blind, None, js=keep_blind, api_visibility="private")
+    return show
+
+
+def _wire_player(
+    context: AppContext,
+    batches: BatchContext,
+    reviews: ReviewContext,
+    setup: SetupPanel,
+    tables: Tables,
+    *,
+    live: Any,
+    outputs: Sequence[Any],
+    ends: Mapping[str, Any],
+) -> None:
+    """Open the player on a click on a row."""
 
     def open_video(
         live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
     ) -> Any:
-        return handlers.open_video(context, batches, desk, live, ask(split, run, typed, is_blind, request), event)
+        query = _make_query(split, run, typed, is_blind, request)
+        return handlers.open_video(context, batches, reviews, live, query, event)
 
     def open_event(
         live: Any, split: Any, run: Any, typed: Any, is_blind: Any, event: gr.SelectData, request: gr.Request
     ) -> Any:
-        return handlers.open_event(context, batches, desk, live, ask(split, run, typed, is_blind, request), event)
+        query = _make_query(split, run, typed, is_blind, request)
+        return handlers.open_event(context, batches, reviews, live, query, event)
 
+    tables.videos.select(open_video, [live, *setup.inputs], list(outputs), **ends)
+    tables.to_settle.select(open_event, [live, *setup.inputs], list(outputs), **ends)
+
+
+def _wire_export(batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, panel: ExportPanel) -> None:
     def export(
-        split: Any,
-        run: Any,
-        typed: Any,
-        is_blind: Any,
-        content: Any,
-        prefer: Any,
-        without: Any,
-        request: gr.Request,
+        split: Any, run: Any, typed: Any, is_blind: Any, content: Any, prefer: Any, omit: Any, request: gr.Request
     ) -> Any:
-        yield from handlers.export(batches, desk, ask(split, run, typed, is_blind, request), content, prefer, without)
+        query = _make_query(split, run, typed, is_blind, request)
+        yield from handlers.export(batches, reviews, query, content, prefer, omit)
 
-    def take_documents(
+    inputs = [*setup.inputs, panel.content, panel.prefer, panel.omit]
+    panel.write.click(export, inputs, [panel.exported, panel.download], **WITH_PROGRESS)
+
+
+def _wire_import(reviews: ReviewContext, setup: SetupPanel, panel: ImportPanel) -> Any:
+    """Import files as soon as they are chosen; return the event."""
+
+    def import_documents(
         split: Any, run: Any, typed: Any, is_blind: Any, paths: Any, allow_deletions: Any, request: gr.Request
     ) -> Any:
-        """Return what became of each file, no file and no permission: the next import begins with those given then."""
-        question = ask(split, run, typed, is_blind, request)
-        return handlers.take_documents(desk, question, paths, allow_deletions=bool(allow_deletions)), None, False
+        query = _make_query(split, run, typed, is_blind, request)
+        status = handlers.import_documents(reviews, query, paths, allow_deletions=bool(allow_deletions))
+        return {panel.imported: status, panel.documents: None, panel.deletions: False}  # one tick is for one import
 
-    here.select(enter, asked, [*view, blind], js=REMEMBERED, **AT_ONCE)
-    here.select(lambda: gr.Dropdown(choices=list_splits(desk)), None, split, **AT_ONCE)
-    changes = [split.select, runs.select, blind.input, reviewer.submit, reviewer.blur, refresh.click]
-    gr.on(changes, show, asked, list(view), **AT_ONCE)
-    keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
-    keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
-    reviewer.blur(None, reviewer, None, js=keep_name, api_visibility="private")
-    blind.input(None, blind, None, js=keep_blind, api_visibility="private")
-    videos.select(open_video, [live, *asked], [*player, rooms], **ends)
-    to_settle.select(open_event, [live, *asked], [*player, rooms], **ends)
-    writing: dict[str, Any] = {**AT_ONCE, "show_progress": "minimal"}
-    write.click(export, [*asked, content, prefer, without], [exported, download], **writing)
-    taking = documents.upload(
-        take_documents, [*asked, documents, deletions], [imported, documents, deletions], **writing
-    )
-    taking.then(show, asked, list(view), **AT_ONCE)
+    inputs = [*setup.inputs, panel.documents, panel.deletions]
+    return panel.documents.upload(import_documents, inputs, list(panel), **WITH_PROGRESS)

@@ -1,1 +1,1 @@
-"""Verdicts and corrections that reviewers give: what they are, where they are kept, and what they amount to."""
+"""Verdicts and corrections by reviewers: their records, their store, and the state that they add up to."""

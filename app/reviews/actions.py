@@ -1,10 +1,11 @@
-"""What a reviewer does, as records that are only ever added to: verdicts, tags, notes, corrections, undo and redo.
+"""The actions of reviewers, an append-only log: verdicts, tags, notes, corrections, undo and redo.
 
-An *event* is what a verdict is about: something the model wrote, a reference turn, or a time at which the state was
-wrong. It is named by what it is (video, kind, role, time, text) and not by a position, so that verdicts meet their
-events again after a re-run. Texts are kept as they were typed, apart from halves of surrogate pairs (``?``).
-Making them harmless is the business of who shows them. Every field has bounds, which a record checks when it is
-made, so that an action that is kept can be stored, read, shown and exported.
+An *event* is the subject of a verdict: a text of the model, a reference turn, or a time with a wrong state.
+Its key is derived from its content (video, kind, role, time, text), not from a position. So verdicts find their
+events again after a re-run.
+
+Texts are stored as typed, except for unpaired surrogates, which become ``?``. Escaping is left to the code that
+displays or exports them. Each record validates its fields, so every stored action can be read, shown and exported.
 """
 
 import hashlib
@@ -24,35 +25,34 @@ EventKind = Literal["generated", "update", "reference", "state"]
 Verdict = Literal["correct", "false alarm", "missed", "early or late", "wrong content", "reference wrong", "unclear"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 ActionKind = Literal["verdict", "tags", "note", "correction", "undo", "redo"]
-MOST_NAME = 80
-MOST_ID = 64
-"""Most characters of an action's own name, as its column has."""
-MOST_VIDEO_ID = 1000
-MOST_DIGEST = 200
-MOST_TAGS = 100
+MAX_REVIEWER_CHARS = 80
+MAX_ACTION_ID_CHARS = 64
+"""Width of the column ``action_id``."""
+MAX_VIDEO_ID_CHARS = 1000
+MAX_DIGEST_CHARS = 200
+MAX_TAGS = 100
 _CONTENT = {"verdict": "event", "tags": "event", "note": "event", "correction": "correction"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What a verdict is about. Raises ``ValueError`` for a value out of its range."""
+    """The subject of a verdict. Raises ``ValueError`` for a field out of range."""
 
     video_id: str
-    """Its video."""
     kind: EventKind
-    """A response or an update of the model, a reference turn, or a time of wrong state."""
+    """A response or an update of the model, a reference turn, or a time with a wrong state."""
     role: Role
-    """Who speaks; ``update`` for updates and states."""
+    """Role of the speaker; ``update`` for updates and states."""
     time_s: float
-    """When it begins, in seconds from the start of the video; compared by the millisecond."""
+    """Start in seconds from the start of the video; compared in whole milliseconds."""
     text: str
-    """What was written; of a state the steps that are wrong, such as ``S1, S2``."""
+    """The text of the turn; for a state the ids of the wrong steps, such as ``S1, S2``."""
     number: int = 0
-    """Which of several events that are alike in all this, from 0."""
+    """Index among events that are equal in all fields above, from 0."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(EventKind) or self.role not in get_args(Role):
-            raise ValueError(f"there is no event of kind {self.kind!r} and role {self.role!r}")
+            raise ValueError(f"unknown event kind or role: kind {self.kind!r}, role {self.role!r}")
         check_number("event.time_s", self.time_s)
         check_index("event.number", self.number)
         check_text("event.text", self.text, most=MOST_TEXT)
@@ -60,29 +60,29 @@ class Event:
 
     @property
     def key(self) -> str:
-        """Its name as 16 characters that any re-run finds again."""
+        """The event's key: 16 hexadecimal digits, the same after every re-run."""
         name = [self.video_id, self.kind, self.role, round(self.time_s * 1000), self.text, self.number]
         return hashlib.sha256(json.dumps(name).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What was on the reviewer's page. Raises ``ValueError`` for a value out of its range."""
+    """The state of the reviewer's page at an action. Raises ``ValueError`` for a field out of range."""
 
     run_digest: str = ""
-    """The run that was played; empty when only the reference was there."""
+    """Digest of the run in the player; empty if the player showed only the reference."""
     model_digest: str = ""
-    """The checkpoint behind it."""
+    """Digest of the run's checkpoint."""
     speak_threshold: float | None = None
-    """Threshold of speaking; None without a run."""
+    """Speak threshold in [0, 1]; None without a run."""
     update_threshold: float | None = None
-    """Threshold of updates; None without a run."""
+    """Update threshold in [0, 1]; None without a run."""
     playhead_s: float | None = None
-    """Where the playhead stood, in seconds."""
+    """Position of the playhead in seconds."""
 
     def __post_init__(self) -> None:
         for name in ("run_digest", "model_digest"):
-            check_text(f"moment.{name}", getattr(self, name), most=MOST_DIGEST)
+            check_text(f"moment.{name}", getattr(self, name), most=MAX_DIGEST_CHARS)
             object.__setattr__(self, name, plain(getattr(self, name)).replace("\0", "?"))
         for name in ("speak_threshold", "update_threshold", "playhead_s"):
             if getattr(self, name) is not None:
@@ -91,48 +91,44 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One thing that one reviewer did. Raises ``ValueError`` for one that says nothing or contradicts itself."""
+    """One action of one reviewer. Raises ``ValueError`` if it is incomplete or its fields contradict each other."""
 
     kind: ActionKind
-    """What was done."""
     reviewer: str
-    """Who did it: a printable name."""
+    """Name of the reviewer, printable."""
     video_id: str
-    """In which video."""
     event: Event | None = None
-    """What a verdict, tags or a note are about."""
+    """Subject of a verdict, of tags or of a note."""
     paired: Event | None = None
-    """The reference turn that the same verdict, tags or note are about: a matched pair is judged as one event. None for
-    ``event`` alone."""
+    """The matched reference turn, if the action applies to both sides of a pair; None for ``event`` alone."""
     verdict: Verdict | None = None
-    """The verdict; None takes it back."""
+    """The verdict; None removes the earlier one."""
     tags: tuple[str, ...] = ()
-    """All tags that the event has from now on."""
+    """The new tags of the event; they replace the earlier ones."""
     note: str = ""
-    """The note that the event has from now on."""
+    """The new note of the event; it replaces the earlier one."""
     correction: Correction | None = None
-    """The correction."""
     target: str | None = None
-    """Which action is undone or redone."""
+    """``action_id`` of the action to undo or redo."""
     moment: Moment = field(default_factory=Moment)
-    """What was on the page."""
+    """The state of the reviewer's page."""
     action_id: str = field(default_factory=lambda: uuid4().hex)
-    """Its own name; an action that is sent twice is kept once."""
+    """Unique id; an action that is sent twice is stored once."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    """When, in UTC."""
+    """Time of the action, in UTC."""
     number: int | None = field(default=None, compare=False)
-    """Its place in the store; None before it is there."""
+    """Primary key in the store; None before the action is stored."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(ActionKind):
             raise ValueError(f"an action must be one of {', '.join(get_args(ActionKind))}; got {self.kind!r}")
         if check_reviewer(self.reviewer) != self.reviewer:
-            raise ValueError(f"a reviewer's name has no blanks around it; got {self.reviewer!r}")
+            raise ValueError(f"a reviewer's name has no leading or trailing blanks; got {self.reviewer!r}")
         self._check_texts()
         if "\0" in self.video_id or any("\ud800" <= letter <= "\udfff" for letter in self.video_id):
-            raise ValueError(f"the video_id {self.video_id!r} holds what no database keeps; name the video differently")
+            raise ValueError(f"the video_id {self.video_id!r} has characters that a database cannot store; rename it")
         if self.at.utcoffset() is None:
-            raise ValueError("the time of an action must say its offset to UTC; use datetime.now(UTC)")
+            raise ValueError("the time of an action must have a UTC offset; use datetime.now(UTC)")
         needed = _CONTENT.get(self.kind, "target")
         if getattr(self, needed) is None:
             raise ValueError(f"an action of kind {self.kind} needs its {needed}")
@@ -142,19 +138,20 @@ class Action:
         if self.verdict is not None and self.verdict not in VERDICTS:
             raise ValueError(f"a verdict must be one of {', '.join(VERDICTS)}; got {self.verdict!r}")
         if self.correction is not None and self.correction.reviewer != self.reviewer:
-            raise ValueError(f"{self.reviewer} cannot correct in the name of {self.correction.reviewer}")
+            raise ValueError(f"{self.reviewer} cannot correct on behalf of {self.correction.reviewer}")
 
     def _check_texts(self) -> None:
-        """Bound the texts, and make them such that UTF-8 can hold them."""
-        check_text("video_id", self.video_id, most=MOST_VIDEO_ID)
+        """Check the lengths of all texts, and replace characters that UTF-8 cannot encode."""
+        check_text("video_id", self.video_id, most=MAX_VIDEO_ID_CHARS)
         check_text("note", self.note, most=MOST_TEXT)
-        if len(self.tags) > MOST_TAGS:
-            raise ValueError(f"an event has at most {MOST_TAGS} tags; got {len(self.tags)}")
+        if len(self.tags) > MAX_TAGS:
+            raise ValueError(f"an event has at most {MAX_TAGS} tags; got {len(self.tags)}")
         for tag in self.tags:
             check_text("a tag", tag, most=MOST_TEXT)
         for name in filter(None, (self.action_id, self.target)):
-            if len(name) > MOST_ID or not name.isprintable():
-                raise ValueError(f"an action's name is at most {MOST_ID} printable characters; got {name[:MOST_ID]!r}")
+            if len(name) > MAX_ACTION_ID_CHARS or not name.isprintable():
+                start = name[:MAX_ACTION_ID_CHARS]
+                raise ValueError(f"an action id has at most {MAX_ACTION_ID_CHARS} printable characters; got {start!r}")
         object.__setattr__(self, "note", plain(self.note))
         object.__setattr__(self, "tags", tuple(map(plain, self.tags)))
 
@@ -164,21 +161,23 @@ def _check_pair(action: Action) -> None:
     if paired is None:
         return
     if event is None or event.kind not in ("generated", "update") or paired.kind != "reference":
-        raise ValueError("a pair is an event that the model wrote and a turn of the reference")
+        raise ValueError("a pair must be an event of the model and a turn of the reference")
     if paired.video_id != action.video_id or paired.role != event.role:
-        raise ValueError("the two events of a pair must be of one video and one role")
+        raise ValueError("the two events of a pair must have the same video and role")
 
 
 def check_reviewer(name: str) -> str:
-    """Return a reviewer's name without blanks around it. Raises ``ValueError`` for one that cannot be shown."""
+    """Return a reviewer's name without leading and trailing blanks. Raises ``ValueError`` if it is not printable."""
     name = name.strip()
-    if not name or len(name) > MOST_NAME or not name.isprintable():
-        raise ValueError(f"a reviewer's name is 1 to {MOST_NAME} printable characters; got {name[:MOST_NAME]!r}")
+    if not name or len(name) > MAX_REVIEWER_CHARS or not name.isprintable():
+        raise ValueError(
+            f"a reviewer's name is 1 to {MAX_REVIEWER_CHARS} printable characters; got {name[:MAX_REVIEWER_CHARS]!r}"
+        )
     return name
 
 
 def to_body(action: Action) -> dict[str, Any]:
-    """Return the part of an action that the store keeps as JSON: what was said, and of what."""
+    """Return the fields of an action that the store keeps as JSON, in the column ``body``."""
     return {
         "event": action.event and asdict(action.event),
         "paired": action.paired and asdict(action.paired),
@@ -191,10 +190,10 @@ def to_body(action: Action) -> dict[str, Any]:
 
 
 def from_body(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an action that ``to_body`` took from it."""
+    """Return the fields of an action from the JSON of ``to_body``."""
     correction = body["correction"]
     if correction is not None:
         correction = Correction(**{**correction, "turn": TurnName(**correction["turn"])})
     event = body["event"] and Event(**body["event"])
-    paired = Event(**body["paired"]) if body.get("paired") else None  # no action before schema 0003 has a pair
+    paired = Event(**body["paired"]) if body.get("paired") else None  # schemas before 0003 have no pairs
     return {**body, "event": event, "paired": paired, "tags": tuple(body["tags"]), "correction": correction}

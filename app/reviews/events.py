@@ -1,4 +1,4 @@
-"""The events of a video: everything that a verdict can be about, named so that a re-run finds it again."""
+"""The events of a video: everything that can get a verdict, with keys that survive a re-run."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,15 +17,15 @@ class VideoEvents:
     """The events of one video."""
 
     written: tuple[Event, ...]
-    """What the model wrote, parallel to ``JudgedVideo.turns``: by frame, updates before the response."""
+    """Texts of the model, parallel to ``JudgedVideo.turns``: by frame, updates before the response."""
     references: tuple[Event, ...]
-    """Reference turns, parallel to the names that they were given."""
+    """Reference turns, parallel to their names."""
     states: tuple[Event, ...]
-    """Times of wrong state, in the order of ``JudgedVideo.failures``."""
+    """Times with a wrong state, in the order of ``JudgedVideo.failures``."""
 
     @property
     def ordered(self) -> tuple[Event, ...]:
-        """All events by time; at one time references, updates, responses, states."""
+        """All events by time; ties in the order references, updates, responses, states."""
         events = (*self.references, *self.written, *self.states)
         return tuple(sorted(events, key=lambda event: (event.time_s, _ORDER[event.kind])))
 
@@ -37,13 +37,13 @@ def name_events(
     references: Iterable[TurnName] = (),
     judged: JudgedVideo | None = None,
 ) -> VideoEvents:
-    """Name the events of one video.
+    """Return the events of one video.
 
     Args:
-        video_id: Its name.
-        outputs: The run; empty where only the reference is reviewed.
-        references: Names of the reference's turns in the source (``eval.annotations.corrections.name_turns``).
-        judged: The failures of the run, for the times of wrong state; None without.
+        video_id: Id of the video.
+        outputs: Outputs of the run; empty if only the reference is reviewed.
+        references: Names of the turns of the source reference (``eval.annotations.corrections.name_turns``).
+        judged: The analysed run; its failures give the times with a wrong state. None lists no states.
     """
     times = {output.frame_index: output.time_s for output in outputs}
     written = []
@@ -74,7 +74,7 @@ def name_events(
 
 
 def match_events(events: VideoEvents, judged: JudgedVideo) -> Mapping[str, str]:
-    """Return the matched pairs: the key of what the model wrote to the key of its reference turn."""
+    """Return the matched pairs: the key of each text of the model to the key of its reference turn."""
     return {
         event.key: events.references[turn.reference].key
         for event, turn in zip(events.written, judged.turns, strict=True)
@@ -83,7 +83,7 @@ def match_events(events: VideoEvents, judged: JudgedVideo) -> Mapping[str, str]:
 
 
 def reference_event(video_id: str, name: TurnName) -> Event:
-    """Return the event of a reference turn, also of one that a correction added."""
+    """Return the event of a reference turn, or of a turn that a correction added."""
     return Event(
         video_id=video_id,
         kind="reference",
@@ -95,7 +95,7 @@ def reference_event(video_id: str, name: TurnName) -> Event:
 
 
 def _number(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Tell alike events apart."""
+    """Number events that are equal otherwise, from 0."""
     seen = Counter[str]()
     numbered = []
     for event in events:

@@ -1,6 +1,6 @@
-"""The present state of a review in a store, and what a reviewer did last taken back and brought back.
+"""Read the current state of a review from a store, and undo or redo a reviewer's last action.
 
-Undo and redo return when they are on disk; what they return is what may be shown as done.
+Undo and redo return after the store has committed them.
 """
 
 from dataclasses import replace
@@ -13,7 +13,10 @@ from app.reviews.store import ReviewStore
 
 
 def read_review(store: ReviewStore, *, video_id: str | None = None, only: str | None = None) -> Review:
-    """Return the present state of a video or of all; with ``only`` as that reviewer sees it in blind mode."""
+    """Return the current state of one video or of all videos.
+
+    With ``only``, the state contains that reviewer's actions alone (blind mode).
+    """
     stored = store.scan(video_id=video_id)
     return replace(fold_actions(stored.actions, only=only), unreadable=stored.unreadable)
 
@@ -21,16 +24,16 @@ def read_review(store: ReviewStore, *, video_id: str | None = None, only: str | 
 def undo(
     store: ReviewStore, *, reviewer: str, video_id: str, action_id: str | None = None, target: str | None = None
 ) -> Action | None:
-    """Take back the reviewer's last action in a video that counts, and return that one; None when there is none.
+    """Undo the reviewer's last effective action in a video; return it, or None if nothing can be undone.
 
     Args:
-        store: Where the actions are.
-        reviewer: Whose.
-        video_id: In which video.
-        action_id: The undo's own name; one that is in the store already was asked for twice, and says the same again.
-        target: Takes back this action and no other.
+        store: The store of actions.
+        reviewer: Name of the reviewer.
+        video_id: The video.
+        action_id: Id of the undo itself. A repeated call with a stored id returns the same result.
+        target: Undo only this action, if it is effective.
 
-    Raises ``ValueError`` when another action has the name ``action_id``.
+    Raises ``ValueError`` if a different action has the id ``action_id``.
     """
     return _move("undo", store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
 
@@ -38,7 +41,7 @@ def undo(
 def redo(
     store: ReviewStore, *, reviewer: str, video_id: str, action_id: str | None = None, target: str | None = None
 ) -> Action | None:
-    """Bring back what was taken back last, and return it; None when there is nothing. As ``undo`` otherwise."""
+    """Redo the action that was undone last; return it, or None if nothing can be redone. Arguments as for ``undo``."""
     return _move("redo", store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
 
 
@@ -55,7 +58,7 @@ def _move(
     if action_id in actions:
         before = actions[action_id]
         if (before.kind, before.reviewer) != (kind, reviewer) or target not in (None, before.target):
-            raise ValueError(f"another action has the action_id {action_id!r}; give this one a name of its own")
+            raise ValueError(f"another action has the action_id {action_id!r}; use a new id")
         return actions.get(before.target or "")
     find = {"undo": find_undo, "redo": find_redo}[kind]
     found = find(actions.values(), reviewer=reviewer, video_id=video_id, target=target)

@@ -1,9 +1,10 @@
-"""The present state of a review: a fold over its actions, in the order of the store.
+"""The current state of a review: a fold over its actions, in the order of the store.
 
-Of each reviewer the last verdict, tags and note on an event count; those of several reviewers stand side by side.
-What is said of a matched pair counts for both of its events, until one of them is judged alone or in another pair.
-Undo and redo go through one reviewer's actions in one video: undo takes back the last that counts, redo brings back
-the last that was taken back, and a new action ends redoing.
+Each reviewer's last verdict, tags and note on an event are in effect; reviewers never overwrite each other.
+An action on a matched pair applies to both events, until the reviewer judges one of them alone or in a different pair.
+
+Undo and redo have one stack per reviewer and video, as in an editor. Example: A, B, undo leaves A; redo gives A, B;
+A, B, undo, C gives A, C, and B can no longer be redone.
 """
 
 from collections import defaultdict
@@ -18,114 +19,107 @@ from eval.annotations.corrections import Correction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What one reviewer says of one event."""
+    """The current verdict, tags and note of one reviewer on one event."""
 
     reviewer: str
-    """Who."""
     verdict: Verdict | None = None
-    """The verdict; None when there is none."""
     tags: tuple[str, ...] = ()
-    """The tags."""
     note: str = ""
-    """The note."""
     paired_with: Mapping[str, str] = field(default_factory=dict)
-    """By part, ``verdict``, ``tags`` or ``note``: the key of the other event that it was given to at once, if any."""
+    """Key of the matched event, by part (``verdict``, ``tags``, ``note``), for parts that were given to a pair."""
     action: Action | None = None
-    """The last action that it follows from."""
+    """The last action that contributed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventReview:
-    """What is said of one event."""
+    """All opinions on one event."""
 
     event: Event
-    """The event."""
     opinions: tuple[Opinion, ...]
-    """One per reviewer, by name."""
+    """One per reviewer, sorted by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenCorrection:
-    """A correction with the time at which it was given."""
+class LoggedCorrection:
+    """A correction in the log of a video."""
 
     correction: Correction
-    """The correction."""
     at: datetime
-    """When, in UTC."""
+    """Time of the correction, in UTC."""
     is_undone: bool
-    """Whether its reviewer has taken it back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """The present state."""
+    """The current state of a review."""
 
     events: tuple[EventReview, ...]
-    """In the order in which they were first spoken of."""
+    """Events with an opinion, by the order of their first action."""
     corrections: Mapping[str, tuple[Correction, ...]]
-    """Corrections that count, by video, oldest first."""
-    given: Mapping[str, tuple[GivenCorrection, ...]] = field(default_factory=dict, compare=False)
-    """All corrections by video, also those that were undone, oldest first."""
+    """Corrections that are not undone, by video, oldest first."""
+    correction_log: Mapping[str, tuple[LoggedCorrection, ...]] = field(default_factory=dict, compare=False)
+    """All corrections by video, including undone ones, oldest first."""
     last_action: str = field(default="", compare=False)
-    """The action up to which this is the state; empty when there was none."""
+    """Id of the last folded action; empty without actions."""
     only: str | None = None
-    """Whose actions alone were looked at (blind mode); None for everybody's."""
+    """The reviewer whose actions alone are included (blind mode); None for all reviewers."""
     unreadable: tuple[str, ...] = field(default=(), compare=False)
-    """Rows of the store that are left out because they cannot be read, a line each."""
+    """One line per row of the store that is skipped because it cannot be read."""
 
 
 def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Review:
-    """Return the present state; with ``only`` as that reviewer sees it who must not see the others' (blind mode)."""
-    listed = [action for action in actions if only is None or action.reviewer == only]
-    counting = {action.action_id for history in _histories(listed).values() for action in history.done}
+    """Return the state after a sequence of actions; with ``only``, after that reviewer's actions alone (blind mode)."""
+    included = [action for action in actions if only is None or action.reviewer == only]
+    effective = {action.action_id for history in _histories(included).values() for action in history.done}
     events: dict[str, Event] = {}
     opinions: dict[str, dict[str, Opinion]] = defaultdict(dict)
-    given: dict[str, list[GivenCorrection]] = defaultdict(list)
-    for action in listed:
-        is_undone = action.action_id not in counting
+    log: dict[str, list[LoggedCorrection]] = defaultdict(list)
+    for action in included:
+        is_undone = action.action_id not in effective
         if action.correction is not None:
-            made = GivenCorrection(correction=action.correction, at=action.at, is_undone=is_undone)
-            given[action.video_id].append(made)
+            entry = LoggedCorrection(correction=action.correction, at=action.at, is_undone=is_undone)
+            log[action.video_id].append(entry)
         elif is_undone:
             continue
         elif action.event is not None:
-            for event, other in _sides(action.event, action.paired):
+            for event, partner in _sides(action.event, action.paired):
                 events.setdefault(event.key, event)
-                said = opinions[event.key].get(action.reviewer, Opinion(reviewer=action.reviewer))
-                opinions[event.key][action.reviewer] = _apply(said, action, other)
+                opinion = opinions[event.key].get(action.reviewer, Opinion(reviewer=action.reviewer))
+                opinions[event.key][action.reviewer] = _apply(opinion, action, partner)
     return Review(
         events=tuple(
-            EventReview(event=event, opinions=tuple(said for _, said in sorted(opinions[key].items())))
+            EventReview(event=event, opinions=tuple(opinion for _, opinion in sorted(opinions[key].items())))
             for key, event in events.items()
         ),
         corrections={
-            video_id: counted
-            for video_id, found in given.items()
-            if (counted := tuple(made.correction for made in found if not made.is_undone))
+            video_id: in_effect
+            for video_id, entries in log.items()
+            if (in_effect := tuple(entry.correction for entry in entries if not entry.is_undone))
         },
-        given={video_id: tuple(found) for video_id, found in given.items()},
-        last_action=listed[-1].action_id if listed else "",
+        correction_log={video_id: tuple(entries) for video_id, entries in log.items()},
+        last_action=included[-1].action_id if included else "",
         only=only,
     )
 
 
 def find_undo(actions: Iterable[Action], *, reviewer: str, video_id: str, target: str | None = None) -> Action | None:
-    """Return the action that an undo would take back, the ``target`` alone if there is one; None when there is none."""
+    """Return the action that an undo would revert, only ``target`` if it is given; None if nothing can be undone."""
     return _last(_histories(actions)[reviewer, video_id].done, target)
 
 
 def find_redo(actions: Iterable[Action], *, reviewer: str, video_id: str, target: str | None = None) -> Action | None:
-    """Return the action that a redo would bring back, the ``target`` alone if there is one; None when there is none."""
+    """Return the action that a redo would restore, only ``target`` if it is given; None if nothing can be redone."""
     return _last(_histories(actions)[reviewer, video_id].undone, target)
 
 
 def review_agreement(review: Review) -> tuple[Agreement, ...]:
-    """Return how far reviewers agree, over all verdicts and on each."""
+    """Return the agreement of the reviewers, over all verdicts and for each verdict."""
     return measure_agreement(_ratings(review), verdicts=VERDICTS)
 
 
 def review_disagreements(review: Review) -> tuple[tuple[Event, Disagreement], ...]:
-    """Return the events that reviewers do not agree on, to be settled."""
+    """Return the events with differing verdicts."""
     events = {found.event.key: found.event for found in review.events}
     return tuple((events[differing.item], differing) for differing in list_disagreements(_ratings(review)))
 
@@ -137,7 +131,7 @@ class _History:
 
 
 def _histories(actions: Iterable[Action]) -> defaultdict[tuple[str, str], _History]:
-    """Return by reviewer and video what counts and what was taken back."""
+    """Return the stacks of done and undone actions, by reviewer and video."""
     histories: defaultdict[tuple[str, str], _History] = defaultdict(_History)
     for action in actions:
         history = histories[action.reviewer, action.video_id]
@@ -156,7 +150,7 @@ def _last(actions: Sequence[Action], target: str | None) -> Action | None:
 
 
 def _move(target: str | None, source: list[Action], sink: list[Action]) -> None:
-    """Move an action; one that is not there was moved before, by another window of the same reviewer."""
+    """Move an action between stacks. Without effect if a second window of the reviewer has already moved it."""
     found = next((action for action in reversed(source) if action.action_id == target), None)
     if found is not None:
         source.remove(found)
@@ -164,45 +158,53 @@ def _move(target: str | None, source: list[Action], sink: list[Action]) -> None:
 
 
 def _sides(event: Event, paired: Event | None) -> tuple[tuple[Event, Event | None], ...]:
-    """Return the events that an action is about, each with the other one of its pair."""
+    """Return the events of an action, each with its partner in the pair, if any."""
     return ((event, None),) if paired is None else ((event, paired), (paired, event))
 
 
-def _apply(said: Opinion, action: Action, other: Event | None) -> Opinion:
-    paired_with = {part: key for part, key in said.paired_with.items() if part != action.kind}
-    if other is not None:
-        paired_with[action.kind] = other.key
-    said = replace(said, paired_with=paired_with, action=action)
+def _apply(opinion: Opinion, action: Action, partner: Event | None) -> Opinion:
+    paired_with = {part: key for part, key in opinion.paired_with.items() if part != action.kind}
+    if partner is not None:
+        paired_with[action.kind] = partner.key
+    opinion = replace(opinion, paired_with=paired_with, action=action)
     if action.kind == "verdict":
-        return replace(said, verdict=action.verdict)
-    return replace(said, tags=action.tags) if action.kind == "tags" else replace(said, note=action.note)
+        return replace(opinion, verdict=action.verdict)
+    return replace(opinion, tags=action.tags) if action.kind == "tags" else replace(opinion, note=action.note)
 
 
 def count_once(review: Review) -> tuple[EventReview, ...]:
-    """Return the events with the verdicts on them; one on a pair only with the event that the model wrote."""
-    given = {(found.event.key, said.reviewer): said for found in review.events for said in found.opinions}
+    """Return the events with each verdict listed once: a verdict on a pair only at the event of the model.
+
+    Example: one verdict on the pair (response R, reference turn T) is listed at R and not at T.
+    """
+    by_event = {(found.event.key, opinion.reviewer): opinion for found in review.events for opinion in found.opinions}
     counted = []
     for found in review.events:
-        kept = tuple(said for said in found.opinions if not _is_counted_with_pair(found.event, said, given))
+        kept = tuple(opinion for opinion in found.opinions if not _is_counted_with_pair(found.event, opinion, by_event))
         counted.append(replace(found, opinions=kept))
     return tuple(counted)
 
 
-def _is_counted_with_pair(event: Event, said: Opinion, given: Mapping[tuple[str, str], Opinion]) -> bool:
-    """Whether this is the verdict on the reference of a pair, and the pair's other event still has it."""
-    other = given.get((said.paired_with.get("verdict", ""), said.reviewer))
-    return event.kind == "reference" and other is not None and other.paired_with.get("verdict") == event.key
+def _is_counted_with_pair(event: Event, opinion: Opinion, by_event: Mapping[tuple[str, str], Opinion]) -> bool:
+    """Return whether this verdict is on the reference of a pair whose model event still has the same verdict."""
+    partner = by_event.get((opinion.paired_with.get("verdict", ""), opinion.reviewer))
+    return event.kind == "reference" and partner is not None and partner.paired_with.get("verdict") == event.key
 
 
 def _ratings(review: Review) -> list[Rating]:
-    """Return the verdicts by item: an event, or a pair, as long as all who judged its reference judged that pair."""
+    """Return the verdicts as ratings of items: an event, or a pair if all reviewers of its reference judged the pair.
+
+    The reference of a pair is an item of its own if some reviewers judged it alone or in a different pair.
+    """
     counted = {
-        found.event.key for found in count_once(review) if any(said.verdict is not None for said in found.opinions)
+        found.event.key
+        for found in count_once(review)
+        if any(opinion.verdict is not None for opinion in found.opinions)
     }
     return [
-        Rating(item=found.event.key, reviewer=said.reviewer, verdict=said.verdict)
+        Rating(item=found.event.key, reviewer=opinion.reviewer, verdict=opinion.verdict)
         for found in review.events
-        if found.event.key in counted or len({said.paired_with.get("verdict") for said in found.opinions}) > 1
-        for said in found.opinions
-        if said.verdict is not None
+        if found.event.key in counted or len({opinion.paired_with.get("verdict") for opinion in found.opinions}) > 1
+        for opinion in found.opinions
+        if opinion.verdict is not None
     ]

@@ -1,8 +1,8 @@
-"""The schema of the store, and how an older store comes to it.
+"""The schema of the store, and its migrations.
 
-The version of a store is the alembic revision that it names. A store of a revision that this program does not know
-was written by a newer one and is refused; an older one is migrated, after a copy of an SQLite file was put beside it.
-Opening takes the writer's lock only when there is something to change.
+The version of a store is its alembic revision. A store with an unknown revision comes from a newer version and is
+refused. An older store is migrated; an SQLite file is backed up beside it first. Opening a store takes the write lock
+only if there is something to migrate.
 """
 
 import sqlite3
@@ -34,7 +34,7 @@ from engine.errors import EngineError
 from engine.io import write_whole
 
 VERSION_TABLE: Final = "review_schema"
-LOCK: Final = 7_305_241  # any number that no other program on the server locks by
+ADVISORY_LOCK_ID: Final = 7_305_241  # arbitrary, but unique on the database server
 METADATA: Final = MetaData()
 ACTIONS: Final = Table(
     "review_actions",
@@ -61,9 +61,9 @@ class StoreError(EngineError):
 
 
 def prepare_schema(engine: Engine) -> Path | None:
-    """Bring a store to the present schema. Returns the copy of an older SQLite file; None when none was made.
+    """Migrate a store to the current schema; return the backup of an older SQLite file, or None.
 
-    Raises ``StoreError`` for a store of a newer schema.
+    Raises ``StoreError`` for a store with a newer schema.
     """
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
@@ -74,13 +74,13 @@ def prepare_schema(engine: Engine) -> Path | None:
             return None
     with engine.connect().execution_options(begin="BEGIN IMMEDIATE") as connection, connection.begin():
         if engine.dialect.name == "postgresql":
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
-        revision = _revision(connection)  # another process may have been faster
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
+        revision = _revision(connection)  # a concurrent process may have migrated it
         known = [step.revision for step in script.walk_revisions()]
         if revision is not None and revision not in known:
             raise StoreError(
-                f"the store {engine.url.render_as_string()} has the schema {revision}, and this StepScope knows it up "
-                f"to {head}: update StepScope, or name another store"
+                f"the store {engine.url.render_as_string()} has the schema {revision}; this version of StepScope "
+                f"supports schemas up to {head}: update StepScope, or use another store"
             )
         copy = _copy(engine.url.database, revision) if revision not in (None, head) else None
         if revision != head:
@@ -94,7 +94,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _copy(database: str | None, revision: str | None) -> Path | None:
-    """Copy an SQLite file as it stands, with what its log holds; other databases have their own ways."""
+    """Back up an SQLite file including its write-ahead log; return None for other databases."""
     source = Path(database) if database else None
     if source is None or not source.is_file():
         return None

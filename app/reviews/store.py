@@ -1,8 +1,8 @@
-"""The store of actions: SQLite by default, any database that SQLAlchemy knows by URL; PostgreSQL is tested.
+"""The store of actions: SQLite by default, or any SQLAlchemy URL; PostgreSQL is tested.
 
-Actions are only ever added. When ``append`` returns, the action is on disk (SQLite: write-ahead log, synced at every
-commit), and its number is larger than that of every action that was there before, so that a reader who asks for what
-came after a number misses nothing. Any number of threads and processes may write at once; each waits for its turn.
+The store is append-only. When ``append`` returns, the action is on disk (SQLite: write-ahead log, synced at every
+commit). Its number is larger than all earlier numbers, so polling for numbers above the last one misses nothing.
+Any number of threads and processes may write concurrently; writes are serialised.
 """
 
 import glob
@@ -18,24 +18,24 @@ from sqlalchemy import URL, Connection, Engine, Text, cast, create_engine, event
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from app.reviews.actions import Action, Moment, from_body, to_body
-from app.reviews.schema import ACTIONS, LOCK, StoreError, prepare_schema
+from app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
 from engine.io import plain
 
-WAIT_S = 60.0
+LOCK_TIMEOUT_S = 60.0
 _COLUMNS: Final = (
     *(column for column in ACTIONS.c if column.name != "body"),
-    cast(ACTIONS.c.body, Text).label("body"),  # decoded row by row, so that a damaged one does not end the query
+    cast(ACTIONS.c.body, Text).label("body"),  # decoded row by row: a damaged row must not fail the query
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredActions:
-    """The actions of a store that can be read, and a line for each that cannot."""
+    """The readable actions of a store, and one line for each unreadable row."""
 
     actions: tuple[Action, ...]
-    """In the order in which they were kept."""
+    """In the order of their numbers."""
     unreadable: tuple[str, ...]
-    """Rows that are left out, each with its number and the reason: another program or an older version wrote them."""
+    """One line per skipped row, with its number and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,12 @@ class ReviewStore:
     """An open store; ``with open_store(...) as store`` closes it."""
 
     engine: Engine
-    """The database."""
     backup: Path | None = None
-    """The copy that was made because the store had an older schema."""
+    """Backup of an SQLite file that was migrated when the store was opened."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files with what reviewers said: an SQLite file, what is written beside it, and copies of older schemas."""
+        """Files with review data: an SQLite file, its log files, and backups of older schemas."""
         if self.engine.dialect.name != "sqlite" or not self.engine.url.database:
             return ()
         path = Path(self.engine.url.database).resolve()
@@ -58,18 +57,18 @@ class ReviewStore:
 
     @property
     def notice(self) -> str:
-        """What somebody should know before reviewing; empty when all is as usual."""
+        """A notice to show before reviewing starts; empty if there is none."""
         if self.backup is not None:
-            return f"The store of reviews was migrated; a copy as it was is {self.backup}."
+            return f"The store of reviews was migrated; the backup is {self.backup}."
         with _translate(self.engine.url), self.engine.connect() as connection:
             is_empty = connection.execute(select(ACTIONS.c.number).limit(1)).first() is None
         place = self.engine.url.database if self.engine.dialect.name == "sqlite" else self.engine.url.render_as_string()
         return f"The store of reviews {place} is empty." if is_empty else ""
 
     def append(self, action: Action) -> Action:
-        """Keep an action for good and return it with its number; the same action sent again is kept once.
+        """Store an action and return it with its number; an action that is sent twice is stored once.
 
-        Raises ``StoreError`` when it cannot be written, ``ValueError`` when another action has its ``action_id``.
+        Raises ``StoreError`` if the write fails, and ``ValueError`` if a different action has the same ``action_id``.
         """
         with _translate(self.engine.url), self.engine.connect() as connection:
             try:
@@ -78,16 +77,14 @@ class ReviewStore:
                 kept = _find(connection, action.action_id)
                 if kept is None:
                     raise
-                if replace(kept, at=action.at) != action:  # a browser that sends it again does not say when it was
-                    raise ValueError(
-                        f"another action has the action_id {action.action_id!r}; give this one a name of its own"
-                    ) from None
+                if replace(kept, at=action.at) != action:  # a browser sends no time, so a retry has a later one
+                    raise ValueError(f"another action has the action_id {action.action_id!r}; use a new id") from None
                 return kept
 
     def append_all(self, actions: Iterable[Action]) -> tuple[Action, ...]:
-        """Keep new actions for good, all or none, and return them with their numbers.
+        """Store new actions in one transaction, and return them with their numbers.
 
-        Raises ``StoreError`` when they are not kept.
+        Raises ``StoreError`` if the write fails; then none is stored.
         """
         with _translate(self.engine.url), self.engine.connect() as connection:
             return _insert(connection, actions)
@@ -97,7 +94,7 @@ class ReviewStore:
         return self.scan(video_id=video_id, after=after).actions
 
     def scan(self, *, video_id: str | None = None, after: int = 0) -> StoredActions:
-        """Read actions in the order in which they were kept: of one video or all, those after a number."""
+        """Read the actions of one video or of all, with numbers above ``after``, in the order of their numbers."""
         query = select(*_COLUMNS).where(ACTIONS.c.number > after).order_by(ACTIONS.c.number)
         if video_id is not None:
             query = query.where(ACTIONS.c.video_id == video_id)
@@ -108,11 +105,11 @@ class ReviewStore:
             try:
                 actions.append(_from_row(row))
             except ValueError as error:
-                unreadable.append(f"action {row['number']} of the store cannot be read and is left out: {error}")
+                unreadable.append(f"action {row['number']} of the store cannot be read and is skipped: {error}")
         return StoredActions(actions=tuple(actions), unreadable=tuple(map(plain, unreadable)))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections to the database."""
         self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -125,8 +122,8 @@ class ReviewStore:
 def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, ...]:
     kept = []
     with connection.begin():
-        if connection.dialect.name == "postgresql":  # numbers in the order of commits
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+        if connection.dialect.name == "postgresql":  # makes the order of numbers the order of commits
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
         for action in actions:
             result = connection.execute(insert(ACTIONS).values(_to_row(action)))
             (number,) = result.inserted_primary_key or (None,)
@@ -135,12 +132,12 @@ def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, 
 
 
 def open_store(where: str | Path) -> ReviewStore:
-    """Open a store, make it if there is none, and migrate an older one.
+    """Open a store; create it if it does not exist, and migrate an older one.
 
     Args:
-        where: A file for SQLite, or an SQLAlchemy URL such as ``postgresql+psycopg://user@host/reviews``.
+        where: Path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://user@host/reviews``.
 
-    Raises ``StoreError`` for a store of a newer schema and for a database that cannot be reached.
+    Raises ``StoreError`` for a store with a newer schema, and if the database cannot be reached.
     """
     url = _to_url(where)
     if url.get_backend_name() == "sqlite" and url.database:
@@ -154,14 +151,14 @@ def open_store(where: str | Path) -> ReviewStore:
             raise
 
 
-def check_place(where: str) -> str:
-    """Return a store's place that somebody wrote. Raises ``ValueError`` for a file in a folder that is not there.
+def check_store_location(where: str) -> str:
+    """Return a store's path or URL. Raises ``ValueError`` if the folder of an SQLite file does not exist.
 
-    Such a folder would be made with an empty store in it, and a slip of the pen look like reviews that are lost.
+    ``open_store`` would create the folder and an empty store, and a typing error would look like lost reviews.
     """
     url = _to_url(where)
     if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).parent.is_dir():
-        raise ValueError(f"there is no folder {Path(url.database).parent} for a store of reviews; look at --reviews")
+        raise ValueError(f"the folder {Path(url.database).parent} of the review store does not exist; check --reviews")
     return where
 
 
@@ -171,7 +168,7 @@ def _to_url(where: str | Path) -> URL:
     try:
         url = make_url(where)
     except ArgumentError as error:
-        raise StoreError("the store's URL cannot be read; write one as postgresql+psycopg://user@host/name") from error
+        raise StoreError("the store's URL is invalid; the form is postgresql+psycopg://user@host/name") from error
     return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
 
 
@@ -179,7 +176,7 @@ def _create(url: URL) -> Engine:
     try:
         if url.get_backend_name() != "sqlite":
             return create_engine(url, pool_pre_ping=True)
-        engine = create_engine(url, connect_args={"timeout": WAIT_S})
+        engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
     except ImportError as error:
         raise StoreError(
             f"the store {url.render_as_string()} needs the package {error.name}; for PostgreSQL: "
@@ -188,7 +185,7 @@ def _create(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
-        connection.isolation_level = None  # transactions begin where we say
+        connection.isolation_level = None  # SQLAlchemy's "begin" event starts transactions
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
 
@@ -232,11 +229,11 @@ def _to_row(action: Action) -> dict[str, Any]:
 
 
 def _from_row(row: Any) -> Action:
-    """Raise ``ValueError`` for a row that holds no action."""
+    """Return the action of a row. Raises ``ValueError`` if the row is not a valid action."""
     try:
         return _to_action(row)
     except (TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError(f"it holds no action ({error})") from error
+        raise ValueError(f"it is not a valid action ({error})") from error
 
 
 def _to_action(row: Any) -> Action:

@@ -9,8 +9,8 @@ import pytest
 
 from app.batch import own_splits
 from app.batch import saved_runs as saved
-from app.batch.context import Batches
-from app.batch.job_queue import Jobs
+from app.batch.context import BatchContext
+from app.batch.job_queue import JobQueue
 from app.player import inspection as inspecting
 from app.player import streaming
 from app.player.context import AppContext
@@ -62,8 +62,8 @@ def samples(long_video: Path, tmp_path: Path) -> list[Sample]:
 def test_a_run_of_a_published_clip_plays_as_the_clip(long_video: Path, tiny_folder: Path, tmp_path: Path) -> None:
     split = write(tmp_path, {**SHORT_CLIP, "video_path": str(long_video)})
     run_to_end(split, make_worker_config(tiny_folder), tmp_path / "runs" / "a")
-    batches = Batches(
-        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+    batches = BatchContext(
+        jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [split]),
         runs=tmp_path / "runs",
         work=make_worker_config(tiny_folder),

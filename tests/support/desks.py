@@ -18,7 +18,7 @@ from tests.support.batches import copies
 from tests.support.fakes import anybody
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
-SAID: dict[str, Sequence[Verdict]] = {
+VERDICTS_BY_REVIEWER: dict[str, Sequence[Verdict]] = {
     "ann": ("correct", "correct", "missed", "correct"),
     HOSTILE: ("correct", "correct", "missed", "unclear"),
 }
@@ -26,7 +26,7 @@ SAID: dict[str, Sequence[Verdict]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reviewed:
+class ReviewedSplit:
     """Where it lies."""
 
     split: Path
@@ -37,7 +37,7 @@ class Reviewed:
     """The store of reviews."""
 
 
-def write_reviewed(demo_manifest: Path, folder: Path) -> Reviewed:
+def write_reviewed(demo_manifest: Path, folder: Path) -> ReviewedSplit:
     """Write three videos of 6 s, a run of them, and a store with verdicts and corrections on the first."""
     videos = copies(demo_manifest, folder, 3)
     videos = [{**video, "fps": 2.0, "num_frames": 12} for video in videos]  # turns at the starts of frames
@@ -53,7 +53,7 @@ def write_reviewed(demo_manifest: Path, folder: Path) -> Reviewed:
     write_settings(run.path, {"split": str(split.resolve()), "model_digest": "m"})
     store = runs / "reviews.sqlite"
     fill(split, store)
-    return Reviewed(split=split, runs=runs, store=store)
+    return ReviewedSplit(split=split, runs=runs, store=store)
 
 
 def output(index: int, time_s: float, states: dict[str, str]) -> FrameOutput:
@@ -72,7 +72,7 @@ def output(index: int, time_s: float, states: dict[str, str]) -> FrameOutput:
 
 
 def fill(split: Path, where: Path) -> None:
-    """Keep the verdicts of ``SAID``, corrections of one turn that differ, and one that does not fit."""
+    """Keep the verdicts of ``VERDICTS_BY_REVIEWER``, corrections of one turn that differ, and one that does not fit."""
     sample = read_samples(split)[0]
     names = name_turns(sample.turns)
     corrections = [
@@ -81,7 +81,7 @@ def fill(split: Path, where: Path) -> None:
     gone = names[0].__class__(role="assistant", time_s=0.5, text="Something older.")
     corrections.append(Correction(reviewer="ann", kind="delete", turn=gone))
     with open_store(where) as store:
-        for who, verdicts in SAID.items():
+        for who, verdicts in VERDICTS_BY_REVIEWER.items():
             for name, verdict in zip(names, verdicts, strict=False):
                 event = reference_event("v0", name)
                 store.append(Action(kind="verdict", reviewer=who, video_id="v0", event=event, verdict=verdict))

@@ -14,7 +14,7 @@ import gradio as gr
 from app.player.component import CSS as PLAYER_CSS
 from app.player.component import make_player
 from app.player.increments import ActiveStreams
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.review_tab.api import answer
 from app.reviews.store import open_store
 from app.theme import CSS, make_theme
@@ -23,7 +23,7 @@ from eval.data.loading import read_split
 
 def main(folder: Path, port: int) -> None:
     """Serve the folder until interrupted."""
-    desk = open_desk(folder / "reviews")
+    reviews = open_reviews(folder / "reviews")
     packs, videos = sorted(folder.glob("*.json")), sorted(folder.glob("*.mp4"))
     with gr.Blocks(analytics_enabled=False, fill_width=True) as page:
         typing = gr.Textbox(label="typing", elem_id="typing")
@@ -36,7 +36,7 @@ def main(folder: Path, port: int) -> None:
                 video_id="video",
                 elem_id="player",
                 streams=ActiveStreams(),
-                review=partial(_review, desk) if desk else None,
+                review=partial(_review, reviews) if reviews else None,
             )
         page.load(partial(packs[0].read_text, encoding="utf-8"), None, player, show_progress="hidden")
         for button, path in zip(choices, (*packs, *videos), strict=True):
@@ -57,16 +57,16 @@ def main(folder: Path, port: int) -> None:
     )
 
 
-def open_desk(folder: Path) -> Desk | None:
-    """Return the desk of a folder with a split; None without one."""
+def open_reviews(folder: Path) -> ReviewContext | None:
+    """Return the reviews of a folder with a split; None without one."""
     if not folder.exists():
         return None
     split = read_split(folder / "split.json")
-    return Desk(store=open_store(folder / "reviews.sqlite"), splits={"split": split})
+    return ReviewContext(store=open_store(folder / "reviews.sqlite"), splits={"split": split})
 
 
-def _review(desk: Desk, asked: dict[str, Any], request: Any) -> dict[str, Any]:
-    return answer(desk, asked, request=request)
+def _review(reviews: ReviewContext, asked: dict[str, Any], request: Any) -> dict[str, Any]:
+    return answer(reviews, asked, request=request)
 
 
 def _write_down(before: str, event: gr.EventData) -> str:

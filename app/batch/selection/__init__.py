@@ -1,1 +1,1 @@
-"""Selection of a run's videos by failures, causes, verdicts and tags."""
+"""Selection of a run's videos by failure, cause, verdict and tag."""

@@ -1,6 +1,6 @@
-"""Which videos of a run the table shows: those with failures, causes, verdicts or tags, and saved selections of videos.
+"""Handlers that select the videos of a run, by failure, cause, verdict and tag, or by a saved selection.
 
-A saved selection, a *slice*, belongs to a split and is kept beside the run folders. It can be scored by itself.
+A saved selection, a *slice*, belongs to a split and is stored beside the run folders. It can be scored separately.
 """
 
 import hashlib
@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import gradio as gr
 
-from app.batch.context import Batches
-from app.batch.results import Choice, draw_corpus, read_results
+from app.batch.context import BatchContext
+from app.batch.results import VideoFilter, draw_corpus, read_results
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from app.reviews.history import read_review
@@ -28,16 +28,16 @@ from eval.reports.scoring import score_run
 from eval.reports.table_files import Row
 
 SLICES: Final = ".slices"
-EVERY: Final = "all videos"
-LONGEST_NAME: Final = 60
+ALL_VIDEOS: Final = "all videos"
+MAX_NAME_CHARS: Final = 60
 
 
 def read_marks(store: ReviewStore, *, is_blind: bool) -> Mapping[str, frozenset[str]]:
-    """Return the verdicts and tags that reviewers gave, by video; nothing where no reviewer sees the others'."""
+    """Return the verdicts and tags of all reviewers, by video; empty in blind mode."""
     marks: dict[str, set[str]] = {}
-    for said in () if is_blind else read_review(store).events:
-        found = marks.setdefault(said.event.video_id, set())
-        for opinion in said.opinions:
+    for reviewed in () if is_blind else read_review(store).events:
+        found = marks.setdefault(reviewed.event.video_id, set())
+        for opinion in reviewed.opinions:
             found |= {f"tag: {tag}" for tag in opinion.tags}
             found |= {f"verdict: {opinion.verdict}"} if opinion.verdict is not None else set()
     return {video_id: frozenset(found) for video_id, found in marks.items()}
@@ -46,7 +46,7 @@ def read_marks(store: ReviewStore, *, is_blind: bool) -> Mapping[str, frozenset[
 def find_traits(
     rows: Iterable[Row], split: Split | None, marks: Mapping[str, frozenset[str]]
 ) -> dict[str, frozenset[str]]:
-    """Return what videos can be chosen by: their failures, the causes in their reference, verdicts and tags."""
+    """Return the traits of each video: its failures, the causes in its reference, its verdicts and its tags."""
     samples = {sample.video_id: sample for sample in split.samples} if split is not None else {}
     traits = {}
     for row in rows:
@@ -59,18 +59,18 @@ def find_traits(
     return traits
 
 
-def list_traits(batches: Batches, name: str | None) -> list[tuple[str, str]]:
-    """Return what the videos of a run can be chosen by, with how many videos have it."""
+def list_traits(batches: BatchContext, name: str | None) -> list[tuple[str, str]]:
+    """Return the traits of the videos of a run, as pairs of a label with the number of videos, and the trait."""
     counts = Counter(trait for traits in _traits(batches, name).values() for trait in traits)
     return [(f"{trait} ({counts[trait]})", trait) for trait in sorted(counts)]
 
 
 def choose_videos(
-    batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None
+    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
 ) -> frozenset[str] | None:
-    """Return the videos of a run that have all of ``only`` and are in the slice ``part``; None for all videos."""
+    """Return the videos of a run with all traits of ``only`` and in the slice ``part``; None for all videos."""
     chosen = None
-    if part not in (None, EVERY):
+    if part not in (None, ALL_VIDEOS):
         chosen = frozenset(read_slices(batches, name).get(str(part), ()))
     if only:
         having = frozenset(video_id for video_id, traits in _traits(batches, name).items() if set(only) <= traits)
@@ -78,13 +78,15 @@ def choose_videos(
     return chosen
 
 
-def make_choice(batches: Batches, name: str | None, order: str, only: Sequence[str] | None, part: str | None) -> Choice:
-    """Return which videos the table shows, and in which order."""
-    return Choice(order, choose_videos(batches, name, only, part))
+def make_filter(
+    batches: BatchContext, name: str | None, order: str, only: Sequence[str] | None, part: str | None
+) -> VideoFilter:
+    """Return the filter of the table: an order, and the videos of ``choose_videos``."""
+    return VideoFilter(order, choose_videos(batches, name, only, part))
 
 
-def read_slices(batches: Batches, name: str | None) -> Mapping[str, Sequence[str]]:
-    """Return the slices of the split of a run: ids of videos, by name; none where they cannot be read."""
+def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequence[str]]:
+    """Return the slices of the split of a run, as ids of videos by name; empty if they cannot be read."""
     path = _slices_path(batches, name)
     try:
         content = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
@@ -99,31 +101,33 @@ def read_slices(batches: Batches, name: str | None) -> Mapping[str, Sequence[str
 
 
 def save_slice(
-    batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
+    batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
 ) -> tuple[Any, str]:
-    """Keep the videos that are shown as a slice of their split; return the list of slices, and what is said."""
+    """Save the shown videos as a slice of their split; return the dropdown of slices and a status line."""
     try:
         path, called = _slices_path(batches, name), " ".join((called or "").split())
         if path is None:
             raise ValueError("choose a run of a split that this page has")
-        if not called.isprintable() or not 0 < len(called) <= LONGEST_NAME or called == EVERY:
-            raise ValueError(f"give the slice a name of at most {LONGEST_NAME} characters")
+        if not called.isprintable() or not 0 < len(called) <= MAX_NAME_CHARS or called == ALL_VIDEOS:
+            raise ValueError(f"give the slice a name of at most {MAX_NAME_CHARS} characters")
         chosen = choose_videos(batches, name, only, part)
         if not chosen:
-            raise ValueError("choose some of the videos first: all are shown" if chosen is None else "no video is left")
+            raise ValueError(
+                "select some of the videos first: all are shown" if chosen is None else "no video is selected"
+            )
         slices = {**read_slices(batches, name), called: sorted(chosen)}
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"slices": slices})
     except (ValueError, OSError) as error:
         return gr.skip(), f'<p class="problem">⚠ {escape(as_sentence(error))}</p>'
-    said = f'<p class="dim">{escape(f"{called}: {len(chosen)} videos are kept.")}</p>'
-    return gr.Dropdown(choices=[EVERY, *slices], value=called), said
+    status = f'<p class="dim">{escape(f"{called}: {len(chosen)} videos saved.")}</p>'
+    return gr.Dropdown(choices=[ALL_VIDEOS, *slices], value=called), status
 
 
 def score_chosen(
-    context: AppContext, batches: Batches, name: str | None, only: Sequence[str] | None, part: str | None
+    context: AppContext, batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None
 ) -> Generator[str]:
-    """Score the videos that are shown by themselves, as markup: scores of these videos with their intervals."""
+    """Score the shown videos separately; yield the status, then the scores with their intervals, as HTML."""
     try:
         settings = batches.settings_of(name)
         split = batches.split_of(settings)
@@ -132,7 +136,7 @@ def score_chosen(
         chosen = choose_videos(batches, name, only, part)
         entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
         if not entries:
-            raise ValueError("no video is left to score")
+            raise ValueError("no video is selected")
         yield f'<p class="dim">Scoring {len(entries)} videos.</p>'
         with batches.jobs.open_scorer() as scorer:
             scored = score_run(
@@ -145,39 +149,39 @@ def score_chosen(
     except (EngineError, ValueError, OSError) as error:
         yield f'<p class="problem">⚠ {escape(as_sentence(error))}</p>'
         return
-    of = f"{part}: " if part not in (None, EVERY) else ""
-    heading = f"{of}{scored.report.num_videos} of {len(split.entries)} videos of {name}, scored by themselves"
-    intervals = {key: [of_score.low, of_score.high] for key, of_score in scored.report.intervals.items()}
+    prefix = f"{part}: " if part not in (None, ALL_VIDEOS) else ""
+    heading = f"{prefix}{scored.report.num_videos} of {len(split.entries)} videos of {name}, scored separately"
+    intervals = {key: [interval.low, interval.high] for key, interval in scored.report.intervals.items()}
     table = draw_corpus({"scores": scored.report.scores, "intervals": intervals})
     yield f"<h3>{escape(heading)}</h3>{table}"
 
 
-def offer(batches: Batches, name: str | None) -> tuple[Any, Any]:
-    """Offer what the videos of a run can be chosen by, and the slices of its split; what is chosen stays."""
-    slices = gr.Dropdown(choices=[EVERY, *read_slices(batches, name)])
+def offer(batches: BatchContext, name: str | None) -> tuple[Any, Any]:
+    """Return the dropdowns of traits and slices with current choices; the selection does not change."""
+    slices = gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)])
     return gr.Dropdown(choices=list_traits(batches, name)), slices
 
 
-def offer_again(batches: Batches, name: str | None) -> tuple[Any, Any]:
-    """As ``offer``, for a run that was just chosen: all its videos are shown."""
-    slices = gr.Dropdown(choices=[EVERY, *read_slices(batches, name)], value=EVERY)
+def offer_again(batches: BatchContext, name: str | None) -> tuple[Any, Any]:
+    """Return the dropdowns of ``offer`` for a newly chosen run, with all videos selected."""
+    slices = gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)], value=ALL_VIDEOS)
     return gr.Dropdown(choices=list_traits(batches, name), value=[]), slices
 
 
-def _traits(batches: Batches, name: str | None) -> dict[str, frozenset[str]]:
-    if name is None or name not in batches.names():
+def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
+    if name is None or name not in batches.run_names():
         return {}
     return find_traits(read_results(batches.runs / name).rows, _split(batches, name), batches.marks())
 
 
-def _split(batches: Batches, name: str | None) -> Split | None:
+def _split(batches: BatchContext, name: str | None) -> Split | None:
     try:
         return batches.split_of(batches.settings_of(name))
-    except ValueError:  # run.json cannot be read, so its split is not known
+    except ValueError:  # run.json cannot be read, so the split is unknown
         return None
 
 
-def _slices_path(batches: Batches, name: str | None) -> Path | None:
+def _slices_path(batches: BatchContext, name: str | None) -> Path | None:
     split = _split(batches, name)
     if split is None:
         return None

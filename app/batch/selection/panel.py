@@ -1,4 +1,4 @@
-"""The panel that selects a run's videos: layout and wiring. Its handlers are in ``app.batch.selection.handlers``."""
+"""Layout and wiring of the panel that selects videos. The handlers are in ``app.batch.selection.handlers``."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.selection import handlers as choosing
 from app.player.context import AppContext
 from app.widgets import AT_ONCE
 
 
-class ChoicePanel(NamedTuple):
-    """What chooses videos, beside their order."""
+class SelectionPanel(NamedTuple):
+    """The inputs that select videos; ``called`` is the name of a new slice."""
 
     only: Any
     part: Any
@@ -22,22 +22,32 @@ class ChoicePanel(NamedTuple):
     score: Any
 
 
-def make_choice_panel() -> ChoicePanel:
-    """Lay out what chooses videos."""
+def make_selection_panel() -> SelectionPanel:
+    """Lay out the panel."""
     with gr.Row():
         only = gr.Dropdown([], value=[], multiselect=True, label="Only videos with", scale=4, elem_id="only")
-        part = gr.Dropdown([choosing.EVERY], value=choosing.EVERY, label="Slice", scale=2, elem_id="slice")
-        called = gr.Textbox(label="Keep these as slice", placeholder="name", max_lines=1, scale=2, elem_id="slice_name")
+        part = gr.Dropdown([choosing.ALL_VIDEOS], value=choosing.ALL_VIDEOS, label="Slice", scale=2, elem_id="slice")
+        called = gr.Textbox(label="Name of a new slice", placeholder="name", max_lines=1, scale=2, elem_id="slice_name")
         with gr.Column(scale=2, min_width=150):
-            save = gr.Button("Keep as slice", size="sm", elem_id="save_slice")
-            score = gr.Button("Score these alone", size="sm", elem_id="score_slice")
-    return ChoicePanel(only=only, part=part, called=called, save=save, score=score)
+            save = gr.Button("Save as slice", size="sm", elem_id="save_slice")
+            score = gr.Button("Score separately", size="sm", elem_id="score_slice")
+    return SelectionPanel(only=only, part=part, called=called, save=save, score=score)
 
 
-def wire_choice_panel(context: AppContext, batches: Batches, panel: ChoicePanel, *, runs: Any, said: Any) -> Any:
-    """Wire it; ``runs`` says which run is shown, ``said`` takes words and scores.
+def wire_selection_panel(
+    context: AppContext, batches: BatchContext, panel: SelectionPanel, *, runs: Any, result: Any
+) -> Any:
+    """Wire the panel.
 
-    Returns the event after which all videos of a run that was just chosen are to be shown.
+    Args:
+        context: Model and videos of the page.
+        batches: Runs, splits and jobs.
+        panel: The panel.
+        runs: The dropdown of the shown run.
+        result: The output of status lines and scores.
+
+    Returns:
+        The event after which a newly chosen run is to be shown with all its videos.
     """
 
     def score(*inputs: Any) -> Iterator[Any]:
@@ -47,16 +57,19 @@ def wire_choice_panel(context: AppContext, batches: Batches, panel: ChoicePanel,
     chosen = [runs, *boxes]
     offered = runs.change(partial(choosing.offer_again, batches), runs, boxes, **AT_ONCE)
     gr.on([panel.only.focus, panel.part.focus], partial(choosing.offer, batches), runs, boxes, **AT_ONCE)
-    panel.save.click(partial(choosing.save_slice, batches), [*chosen, panel.called], [panel.part, said], **AT_ONCE)
-    panel.score.click(score, chosen, said, concurrency_id="scores", concurrency_limit=1, api_visibility="private")
+    panel.save.click(partial(choosing.save_slice, batches), [*chosen, panel.called], [panel.part, result], **AT_ONCE)
+    panel.score.click(score, chosen, result, concurrency_id="scores", concurrency_limit=1, api_visibility="private")
     return offered
 
 
-def with_choice(batches: Batches, work: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a handler whose last inputs, order, filters and slice, become one: which videos are shown, and how."""
+def with_filter(batches: BatchContext, work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a handler whose last four inputs, a run, its order, traits and slice, become a run and a ``VideoFilter``.
+
+    Example: inputs ``(seen, name, order, only, part)`` call ``work(batches, seen, name, VideoFilter(...))``.
+    """
 
     def run(*inputs: Any) -> Any:
         *rest, name, order, only, part = inputs
-        return work(batches, *rest, name, choosing.make_choice(batches, name, order, only, part))
+        return work(batches, *rest, name, choosing.make_filter(batches, name, order, only, part))
 
     return run

@@ -1,1 +1,1 @@
-"""The Thresholds tab."""
+"""The Thresholds tab: sweeps of a run over the speak and the update threshold."""

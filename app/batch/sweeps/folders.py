@@ -1,6 +1,6 @@
-"""The sweeps that belong to a run: which there are, how one is run, and where its tables are.
+"""Find and plan the threshold sweeps of a run, and write their tables.
 
-An exact sweep belongs to every run that differs from it in thresholds and devices alone.
+An exact sweep belongs to every run that differs from it only in thresholds and devices.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from typing import Any, Final
 import gradio as gr
 import numpy as np
 
-from app.batch.context import FEATURES, SWEEPS, Batches
+from app.batch.context import FEATURES_FOLDER, SWEEPS_FOLDER, BatchContext
 from app.formatting import as_sentence
 from app.player.downloads import file_name
 from engine.config import StreamConfig
@@ -31,44 +31,41 @@ from eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
 from eval.sweeps.grid import Grid, GridScores
 from eval.sweeps.preview import preview, read_traces
 
-SIZES: Final = (5, 9, 19)
-"""Thresholds an axis."""
-_OF_RUN: Final = tuple(name for name in IDENTITY if name not in ("device", "config", "live", "kept_features"))
+GRID_SIZES: Final = (5, 9, 19)
+"""Offered numbers of thresholds per axis."""
+_RUN_IDENTITY: Final = tuple(name for name in IDENTITY if name not in ("device", "config", "live", "kept_features"))
 _SCORING: Final = tuple(asdict(ScoreSettings(text_encoder="")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSweep:
-    """The scores of a grid that belong to a run."""
+    """The scores of a grid for a run."""
 
     scores: GridScores
-    """At each point, exact or as a preview."""
+    """Scores at each point, exact or as a preview."""
     settings: Mapping[str, Any]
-    """What the scores depend on."""
+    """Settings that determine the scores."""
     run: str
-    """The run."""
+    """Name of the run."""
     exact_sizes: tuple[int, ...]
-    """Thresholds an axis of which there is an exact sweep of this run."""
+    """Thresholds per axis of the exact sweeps of this run, ascending."""
     problems: tuple[str, ...] = ()
-    """Per sweep of the split that cannot be read, a sentence."""
+    """One sentence per unreadable sweep of the split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSweep:
-    """What is to be run at each point."""
+    """The arguments of an exact sweep."""
 
     split: Split
-    """The videos."""
     work: WorkerConfig
     """Checkpoint and settings of the run."""
     grid: Grid
-    """The points."""
     scoring: ScoreSettings
-    """How the run is scored."""
+    """Score settings of the run."""
     device: str
-    """Where."""
     folder: Path
-    """Where it is kept: that of an earlier sweep of the same settings, which goes on, or a new one."""
+    """The folder of an earlier sweep with the same settings, which is continued, or a new folder."""
 
 
 def make_grid(size: int) -> Grid:
@@ -77,10 +74,10 @@ def make_grid(size: int) -> Grid:
     return Grid(speak=axis, update=axis)
 
 
-def find_sweep(batches: Batches, name: str | None, size: int) -> FoundSweep:
-    """Return the exact sweep of a run where it is finished, else a preview from the run's traces.
+def find_sweep(batches: BatchContext, name: str | None, size: int) -> FoundSweep:
+    """Return the exact sweep of a run if it is finished, else a preview from the run's traces.
 
-    Raises ``ValueError`` saying why there is neither.
+    Raises ``ValueError`` with the reason if there is neither.
     """
     name, split, settings = _chosen(batches, name)
     exact, problems = _find_exact(batches, settings)
@@ -92,14 +89,14 @@ def find_sweep(batches: Batches, name: str | None, size: int) -> FoundSweep:
     return FoundSweep(scores=scores, settings=found, run=name, exact_sizes=tuple(exact), problems=problems)
 
 
-def download_sweep(batches: Batches, name: str | None, size: int, table: str) -> Generator[Any]:
-    """Write ``sweep.csv`` or ``sweep.json`` of the points that are shown; None with a warning where there are none.
+def download_sweep(batches: BatchContext, name: str | None, size: int, table: str) -> Generator[Any]:
+    """Write ``sweep.csv`` or ``sweep.json`` of the shown points; yield None and show a warning if there are none.
 
-    The file is deleted after the page has its own copy.
+    The file is deleted once Gradio has made its own copy.
     """
-    with TemporaryDirectory(prefix="stepscope-export-") as place:
+    with TemporaryDirectory(prefix="stepscope-export-") as directory:
         try:
-            found, folder = find_sweep(batches, name, size), Path(place)
+            found, folder = find_sweep(batches, name, size), Path(directory)
             source = asdict(read_provenance(RunFolder(batches.runs / found.run)))
             write_sweep(folder, found.scores, found.settings, provenance=source)
             kind = "exact" if found.scores.is_exact else "preview"
@@ -109,8 +106,8 @@ def download_sweep(batches: Batches, name: str | None, size: int, table: str) ->
             yield None
 
 
-def find_exact_sizes(batches: Batches, name: str | None) -> tuple[int, ...]:
-    """Return the thresholds an axis of which there is a finished exact sweep of a run, ascending."""
+def find_exact_sizes(batches: BatchContext, name: str | None) -> tuple[int, ...]:
+    """Return the thresholds per axis of the finished exact sweeps of a run, ascending."""
     try:
         settings = batches.settings_of(name)
     except ValueError:
@@ -118,34 +115,39 @@ def find_exact_sizes(batches: Batches, name: str | None) -> tuple[int, ...]:
     return tuple(_find_exact(batches, settings)[0]) if settings else ()
 
 
-def plan_sweep(batches: Batches, name: str | None, size: int, devices: str) -> PlannedSweep:
-    """Return what is to be run at each point of a grid for a run.
+def plan_sweep(batches: BatchContext, name: str | None, size: int, devices: str) -> PlannedSweep:
+    """Return the plan of an exact sweep for a run.
 
-    Raises ``ValueError`` where the page may not run it, or would run another model; and as ``build_run_settings``.
+    Raises ``ValueError`` if the page may not run the checkpoint or it has changed, and as ``build_run_settings``.
     """
     name, split, settings = _chosen(batches, name)
     checkpoint = str(settings.get("checkpoint", ""))
     if not checkpoint:
-        raise ValueError(f"{name} was imported: there is no model that could run other points")
+        raise ValueError(f"{name} was imported: it has no model to run the points with")
     if checkpoint != batches.work.checkpoint and not batches.takes_paths:
         raise ValueError("this page runs its own checkpoint only")
     heads = batches.work.heads if checkpoint == batches.work.checkpoint else None
     config = _config(settings) or batches.work.config
     work = replace(
-        batches.work, checkpoint=checkpoint, heads=heads, config=config, live=False, features=batches.runs / FEATURES
+        batches.work,
+        checkpoint=checkpoint,
+        heads=heads,
+        config=config,
+        live=False,
+        features=batches.runs / FEATURES_FOLDER,
     )
-    device, grid, scoring = _one(devices), make_grid(size), batches.scoring_of(settings)
+    device, grid, scoring = _first_device(devices), make_grid(size), batches.scoring_of(settings)
     described = build_run_settings(split, work, parse_devices(device))
-    if changed := [key for key in _OF_RUN if described.get(key) != settings.get(key)]:
-        told = describe_changes(changed, settings, described)
-        raise ValueError(f"{name} was made with {told}; start it again under another name first")
+    if changed := [key for key in _RUN_IDENTITY if described.get(key) != settings.get(key)]:
+        differences = describe_changes(changed, settings, described)
+        raise ValueError(f"{name} was made with {differences}; start it again under a new name first")
     wanted = build_sweep_settings(described, grid, scoring)
-    new = batches.runs / SWEEPS / f"{split.path.stem}-{_digest(wanted)}-{size}"
+    new = batches.runs / SWEEPS_FOLDER / f"{split.path.stem}-{_digest(wanted)}-{size}"
     folder = _find_same(batches, wanted) or unused_folder(new)
     return PlannedSweep(split=split, work=work, grid=grid, scoring=scoring, device=device, folder=folder)
 
 
-def _chosen(batches: Batches, name: str | None) -> tuple[str, Split, Mapping[str, Any]]:
+def _chosen(batches: BatchContext, name: str | None) -> tuple[str, Split, Mapping[str, Any]]:
     settings = batches.settings_of(name)
     split = batches.split_of(settings)
     if name is None or split is None:
@@ -154,24 +156,21 @@ def _chosen(batches: Batches, name: str | None) -> tuple[str, Split, Mapping[str
 
 
 def unused_folder(folder: Path) -> Path:
-    """Return the folder if nothing is in it, else the first of ``<folder>-2``, ``-3`` and so on with nothing in it.
+    """Return the folder if it is empty or missing, else the first such of ``<folder>-2``, ``-3`` and so on.
 
-    What is there under its name is a sweep that cannot be read, and so cannot be continued.
+    A folder with contents is an unreadable sweep, which cannot be continued.
     """
     folders = chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in count(2)))
     return next(path for path in folders if not path.exists() or (path.is_dir() and not any(path.iterdir())))
 
 
 def _find_exact(
-    batches: Batches, settings: Mapping[str, Any]
+    batches: BatchContext, settings: Mapping[str, Any]
 ) -> tuple[Mapping[int, tuple[GridScores, Mapping[str, Any]]], tuple[str, ...]]:
-    """Return scores and settings of the exact sweeps that belong to a run of these settings, by thresholds an axis.
-
-    With them come the ``problems`` of ``FoundSweep``.
-    """
+    """Return scores and settings of the exact sweeps of a run by thresholds per axis, and ``FoundSweep.problems``."""
     exact: dict[int, tuple[GridScores, Mapping[str, Any]]] = {}
     problems = []
-    wanted = {key: settings.get(key) for key in _OF_RUN} | asdict(batches.scoring_of(settings))
+    wanted = {key: settings.get(key) for key in _RUN_IDENTITY} | asdict(batches.scoring_of(settings))
     for path in _sweep_folders(batches):
         try:
             content = _read_content(path)
@@ -182,18 +181,20 @@ def _find_exact(
                 exact.setdefault(size, (read_sweep(path), found))
         except ValueError as error:
             if path.name.startswith(f"{Path(settings.get('split', '')).stem}-"):
-                problems.append(f"The sweep {path.name} is left out: {str(error).replace(f'{path}/', '')}.")
-    return {size: exact[size] for size in SIZES if size in exact}, tuple(problems)
+                problems.append(f"The sweep {path.name} is skipped: {str(error).replace(f'{path}/', '')}.")
+    return {size: exact[size] for size in GRID_SIZES if size in exact}, tuple(problems)
 
 
 def _size(settings: Mapping[str, Any]) -> int | None:
-    """Return which of ``SIZES`` the grid of a sweep has; None for another grid."""
+    """Return the size of a sweep's grid, one of ``GRID_SIZES``; None for any other grid."""
     axes = settings.get("speak"), settings.get("update")
-    return next((size for size in SIZES if axes == (list(make_grid(size).speak), list(make_grid(size).update))), None)
+    return next(
+        (size for size in GRID_SIZES if axes == (list(make_grid(size).speak), list(make_grid(size).update))), None
+    )
 
 
-def _find_same(batches: Batches, wanted: Mapping[str, Any]) -> Path | None:
-    """Return the folder of a sweep of just these settings, finished or not."""
+def _find_same(batches: BatchContext, wanted: Mapping[str, Any]) -> Path | None:
+    """Return the folder of a sweep with exactly these settings, finished or not; None without one."""
     plain = json.loads(json.dumps(wanted))
     for path in _sweep_folders(batches):
         try:
@@ -204,8 +205,8 @@ def _find_same(batches: Batches, wanted: Mapping[str, Any]) -> Path | None:
     return None
 
 
-def _sweep_folders(batches: Batches) -> list[Path]:
-    return sorted(path.parent for path in (batches.runs / SWEEPS).glob("*/sweep.json"))
+def _sweep_folders(batches: BatchContext) -> list[Path]:
+    return sorted(path.parent for path in (batches.runs / SWEEPS_FOLDER).glob("*/sweep.json"))
 
 
 def _read_content(folder: Path) -> Mapping[str, Any]:
@@ -216,7 +217,7 @@ def _read_content(folder: Path) -> Mapping[str, Any]:
 
 
 def _config(settings: Mapping[str, Any]) -> StreamConfig | None:
-    """Return how a run was streamed; None where it does not say so in a way that this version knows."""
+    """Return the stream settings of a run; None if they are missing or not supported by this version."""
     try:
         return StreamConfig(**settings.get("config", {}))
     except (TypeError, ValueError):
@@ -224,7 +225,7 @@ def _config(settings: Mapping[str, Any]) -> StreamConfig | None:
 
 
 def _streamed(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what matters of how a run or a sweep was streamed: all but thresholds, rate, and what feeds it faster."""
+    """Return the stream settings without thresholds, frame rate and settings that only affect speed."""
     config = _config({"config": {"speak_threshold": 0.5, "update_threshold": 0.5, **settings.get("config", {})}})
     if config is None:
         return dict(settings.get("config", {}))
@@ -236,7 +237,7 @@ def _digest(settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _one(devices: str) -> str:
-    """Return the one device of a sweep: on the CPU a single thread, which is fastest for small models."""
+def _first_device(devices: str) -> str:
+    """Return the device of a sweep, the first one; on a CPU with one thread, which is fastest for small models."""
     place = parse_devices(devices)[0].device
     return "cpu:1" if place == "cpu" else place

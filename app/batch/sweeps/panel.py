@@ -1,4 +1,4 @@
-"""The tab *Thresholds* of the batch tab: its layout and wiring; what happens is in ``app.batch.sweeps.handlers``."""
+"""Layout and wiring of the tab *Thresholds*. The handlers are in ``app.batch.sweeps.handlers``."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,26 +7,27 @@ from typing import Any
 import gradio as gr
 
 from app.batch.charts import HEAD_COLOURS, PLOT
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.sweeps import handlers as sweeping
-from app.batch.sweeps.folders import SIZES, download_sweep
-from app.batch.sweeps.handlers import RECOMMENDED, SweepButtons, SweepView, choices
+from app.batch.sweeps.folders import GRID_SIZES, download_sweep
+from app.batch.sweeps.handlers import SweepButtons, SweepView
+from app.batch.sweeps.render import RECOMMENDED, choices
 from app.player.context import AppContext
 from app.player.downloads import SAVE_JS, make_download
 from app.widgets import AT_ONCE, SWEEP_QUEUE, make_status_line
 
 
 def make_sweep_panel(
-    context: AppContext, batches: Batches, *, runs: Any, seen: Any, devices: Any, here: Any
+    context: AppContext, batches: BatchContext, *, runs: Any, shown: Any, devices: Any, here: Any
 ) -> SweepView:
     """Lay out the tab, inside ``here``, and wire it.
 
     Args:
-        context: The page's model and videos.
+        context: Model and videos of the page.
         batches: Runs, splits and jobs.
-        runs: Which run is shown.
-        seen: What the window was told of that run; the points follow it, so that they come when the run has ended.
-        devices: Where a sweep is run: on the first of them.
+        runs: The dropdown of the shown run.
+        shown: The ``ShownRun`` of the window; the points are updated with it, so they appear when the run ends.
+        devices: The devices; a sweep runs on the first.
         here: The ``gr.Tab`` of this tab.
     """
     with gr.Row():
@@ -39,7 +40,7 @@ def make_sweep_panel(
             min_width=300,
             elem_id="metric",
         )
-        size = gr.Dropdown(list(SIZES), value=SIZES[1], label="Thresholds an axis", scale=2, elem_id="size")
+        size = gr.Dropdown(list(GRID_SIZES), value=GRID_SIZES[1], label="Thresholds per axis", scale=2, elem_id="size")
         with gr.Column(scale=4, min_width=376), gr.Row():  # the buttons stay together in a narrow window
             with gr.Column(min_width=180):
                 exact = gr.Button("Run each point", size="sm", elem_id="exact")
@@ -72,7 +73,7 @@ def make_sweep_panel(
 
     show = partial(sweeping.show_sweep, batches)
     enter = partial(sweeping.enter_sweep, batches)
-    gr.on([here.select, seen.change], enter, chosen, [*outputs, size], **AT_ONCE)
+    gr.on([here.select, shown.change], enter, chosen, [*outputs, size], **AT_ONCE)
     gr.on([metric.select, size.select], show, chosen, outputs, **AT_ONCE)
     running = exact.click(sweeping.begin_sweep, None, [live, *buttons], **AT_ONCE).then(
         run_points, [live, runs, size, devices], buttons, **SWEEP_QUEUE, show_progress="hidden"
@@ -88,5 +89,5 @@ def make_sweep_panel(
     return view
 
 
-def _write(batches: Batches, table: str, name: str | None, size: int) -> Iterator[Any]:
+def _write(batches: BatchContext, table: str, name: str | None, size: int) -> Iterator[Any]:
     yield from download_sweep(batches, name, size, table)

@@ -1,1 +1,1 @@
-"""How the store of reviews came to its present schema; run by alembic."""
+"""Schema migrations of the review store, run by alembic."""

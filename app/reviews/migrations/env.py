@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that ``app.reviews.schema`` opened, within its transaction."""
+"""Run the migrations on the open connection of ``app.reviews.schema``, within its transaction."""
 
 from alembic import context
 

@@ -148,9 +148,7 @@ def test_videos_are_filtered_kept_as_a_slice_and_scored_alone(page: Page) -> Non
     page.wait_for_function(only_v2)  # what was chosen stays
     page.fill("#slice_name textarea, #slice_name input", "lost ones")
     page.click("#save_slice")
-    page.wait_for_function(
-        "document.querySelector('#slice_scores').textContent.includes('lost ones: 1 videos are kept')"
-    )
+    page.wait_for_function("document.querySelector('#slice_scores').textContent.includes('lost ones: 1 videos saved')")
     page.click("#score_slice")
     page.wait_for_function("document.querySelector('#slice_scores h3')?.textContent.startsWith('lost ones: 0 of 4')")
 
@@ -196,11 +194,11 @@ def test_two_windows_stand_in_one_line_and_cancel_makes_room(page: Page, browser
     wait_for(page, r"^one: \d+ of 2000 videos, .* left")
     other = open_batch(browser, address)
     start(other, "two")
-    wait_for(other, r"^two waits: 1 before it, about (\d+:)?\d+:\d\d until its turn\.$")
+    wait_for(other, r"^two is queued: 1 ahead, about (\d+:)?\d+:\d\d until it starts\.$")
     other.click("#cancel")
     wait_for(other, "^two was cancelled; 0 finished videos are kept")
     start(other, "three")
-    wait_for(other, "^three waits: 1 before it, about ")
+    wait_for(other, "^three is queued: 1 ahead, about ")
     page.click("#cancel")
     wait_for(page, "^one was cancelled; ")
     wait_for(other, "^⚠ three: 4 videos, 1 of them failed")

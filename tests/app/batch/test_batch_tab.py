@@ -21,14 +21,14 @@ from app.batch import compare as comparing
 from app.batch import handlers
 from app.batch import job_queue as jobs
 from app.batch import saved_runs as saved
-from app.batch.context import FEATURES, Batches
-from app.batch.handlers import BatchView, Seen
-from app.batch.job_queue import Job, Jobs
+from app.batch.context import FEATURES_FOLDER, BatchContext
+from app.batch.handlers import BatchView, ShownRun
+from app.batch.job_queue import Job, JobQueue
 from app.batch.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results, video_table
 from app.batch.selection.handlers import save_slice
 from app.batch.sweeps import folders as sweeps
 from app.batch.sweeps import handlers as sweeping
-from app.batch.sweeps.handlers import RECOMMENDED
+from app.batch.sweeps.render import RECOMMENDED
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from app.player.session.live_run import Cancellable
@@ -46,12 +46,12 @@ HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 
 
 @pytest.fixture
-def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
+def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchContext:
     return serve(write_split(tmp_path, *copies(demo_manifest, tmp_path, 3)), tiny_folder, tmp_path / "runs")
 
 
 @pytest.fixture(scope="module")
-def finished(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Batches:
+def finished(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> BatchContext:
     """Run three videos as ``a``, and once more as ``silent``; tests may look at them, and run others."""
     folder = tmp_path_factory.mktemp("finished")
     batches = serve(write_split(folder, *copies(demo_manifest, folder, 3)), tiny_folder, folder / "runs")
@@ -61,9 +61,9 @@ def finished(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.Te
     return batches
 
 
-def serve(split: Path, checkpoint: Path, runs: Path) -> Batches:
-    return Batches(
-        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+def serve(split: Path, checkpoint: Path, runs: Path) -> BatchContext:
+    return BatchContext(
+        jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [split]),
         runs=runs,
         work=make_worker_config(checkpoint),
@@ -71,7 +71,7 @@ def serve(split: Path, checkpoint: Path, runs: Path) -> Batches:
     )
 
 
-def start(batches: Batches, **changes: Any) -> BatchView:
+def start(batches: BatchContext, **changes: Any) -> BatchView:
     form = {
         "split": "split",
         "checkpoint": "",
@@ -84,7 +84,7 @@ def start(batches: Batches, **changes: Any) -> BatchView:
     return handlers.start(batches, **{**form, **changes}, order="as in the split")
 
 
-def wait_for(batches: Batches, name: str, *states: str) -> Job:
+def wait_for(batches: BatchContext, name: str, *states: str) -> Job:
     until = time.monotonic() + 300
     while (job := batches.jobs.find(name)) is None or job.state not in states:
         assert time.monotonic() < until, f"{name} is {job.state if job else 'nowhere'}: {job.problem if job else ''}"
@@ -93,10 +93,10 @@ def wait_for(batches: Batches, name: str, *states: str) -> Job:
 
 
 def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(
-    batches: Batches, monkeypatch: pytest.MonkeyPatch
+    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = start(batches)
-    assert view.seen.name == "a"
+    assert view.shown.name == "a"
     assert wait_for(batches, "a", "done").problem.startswith("text scores are missing: ")
     folder = batches.runs / "a"
     view = handlers.show(batches, "a", "as in the split")
@@ -111,36 +111,36 @@ def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(
     assert find_metric("F1").definition.split("<")[0] in view.corpus
     assert set(view.precision_recall["head"]) <= {"speak", "update"}
     assert view.failures["failures"].sum() == sum(json.loads((folder / "charts.json").read_text())["failures"].values())
-    again = handlers.tick(batches, view.seen, "a", "as in the split")
+    again = handlers.tick(batches, view.shown, "a", "as in the split")
     assert (again.status.value, again.runs) == (view.status.value, gr.skip())
-    monkeypatch.setattr(handlers, "SAY_AGAIN_S", 0.0)
-    same = handlers.tick(batches, view.seen, "a", "as in the split")
+    monkeypatch.setattr(handlers, "REPEAT_STATUS_S", 0.0)
+    same = handlers.tick(batches, view.shown, "a", "as in the split")
     assert all(value == gr.skip() for value in same)
 
 
 @pytest.mark.slow
-def test_the_same_settings_go_on_with_the_run_that_is_there(batches: Batches) -> None:
+def test_the_same_settings_go_on_with_the_run_that_is_there(batches: BatchContext) -> None:
     start(batches, name="")
-    (name,) = batches.names()
+    (name,) = batches.run_names()
     wait_for(batches, name, "done")
     before = (batches.runs / name / "v1.jsonl").stat().st_mtime_ns
     start(batches, name="")
     wait_for(batches, name, "done")
-    assert batches.names() == [name]
+    assert batches.run_names() == [name]
     assert (batches.runs / name / "v1.jsonl").stat().st_mtime_ns == before
     start(batches, name="", speak=0.9)
-    assert len(batches.names()) == 2
+    assert len(batches.run_names()) == 2
 
 
 @pytest.mark.slow
-def test_another_threshold_reuses_the_embeddings(batches: Batches) -> None:
+def test_another_threshold_reuses_the_embeddings(batches: BatchContext) -> None:
     start(batches)
     wait_for(batches, "a", "done")
-    kept = {path.name: path.stat().st_mtime_ns for path in (batches.runs / FEATURES).iterdir()}
+    kept = {path.name: path.stat().st_mtime_ns for path in (batches.runs / FEATURES_FOLDER).iterdir()}
     start(batches, name="b", speak=0.9)
     wait_for(batches, "b", "done")
     assert len(kept) >= 1
-    assert {path.name: path.stat().st_mtime_ns for path in (batches.runs / FEATURES).iterdir()} == kept
+    assert {path.name: path.stat().st_mtime_ns for path in (batches.runs / FEATURES_FOLDER).iterdir()} == kept
 
 
 def endless(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
@@ -157,7 +157,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_room(
-    batches: Batches, monkeypatch: pytest.MonkeyPatch
+    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endless(monkeypatch)
     start(batches)
@@ -165,77 +165,81 @@ def test_a_second_run_waits_with_its_place_and_time_and_a_cancelled_one_makes_ro
     while first.progress is None:
         time.sleep(0.01)
     view = start(batches, name="b")
-    assert view.status.value == "b waits: 1 before it, about 1:00 until its turn."  # 60 frames at one a second
+    assert view.status.value == "b is queued: 1 ahead, about 1:00 until it starts."  # 60 frames at one a second
     view = start(batches, name="c")
-    assert view.status.value == "c waits: 2 before it, about 1:54 until its turn."  # and 54 of b
-    assert batches.names() == ["c", "b", "a"]
+    assert view.status.value == "c is queued: 2 ahead, about 1:54 until it starts."  # and 54 of b
+    assert batches.run_names() == ["c", "b", "a"]
     swept = sweeping.show_sweep(batches, "a", RECOMMENDED, 5).said
-    assert swept == "a is under way; its points are shown when it has ended."
+    assert swept == "a is still running; its points are shown when it has finished."
     handlers.cancel(batches, "b", "as in the split")
     handlers.cancel(batches, "a", "as in the split")
     wait_for(batches, "c", "running")
     assert first.state == "cancelled"
-    view = handlers.tick(batches, Seen(name="a"), "a", "as in the split")
+    view = handlers.tick(batches, ShownRun(name="a"), "a", "as in the split")
     assert "was cancelled" in view.status.value
     assert view.progress == ""
     handlers.cancel(batches, "c", "as in the split")
     wait_for(batches, "c", "cancelled")
 
 
-def test_an_answer_that_a_click_has_overtaken_is_put_right(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_a_click_has_overtaken_is_put_right(
+    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go_on = endless(monkeypatch)
     start(batches)
     wait_for(batches, "a", "running")
-    seen = start(batches, name="b").seen
+    seen = start(batches, name="b").shown
     handlers.cancel(batches, "b", "as in the split")
     late = handlers.tick(batches, seen, "b", "as in the split")  # asked for before a was chosen, comes after it
     assert "b was cancelled" in late.status.value
     assert "value" not in late.runs.constructor_args
-    view = handlers.tick(batches, late.seen, "a", "as in the split")
-    assert (view.seen.name, view.status.value[:3]) == ("a", "a: ")
-    assert handlers.tick(batches, view.seen, "a", "most missed").seen.order == "most missed"
-    late = handlers.tick(batches, view.seen, "a", "as in the split")  # comes after the answer to Cancel
+    view = handlers.tick(batches, late.shown, "a", "as in the split")
+    assert (view.shown.name, view.status.value[:3]) == ("a", "a: ")
+    assert handlers.tick(batches, view.shown, "a", "most missed").shown.order == "most missed"
+    late = handlers.tick(batches, view.shown, "a", "as in the split")  # comes after the answer to Cancel
     handlers.cancel(batches, "a", "as in the split")
     wait_for(batches, "a", "cancelled")
     go_on.set()
-    assert (late.status.value[:3], late.seen) == ("a: ", view.seen)
-    assert "was cancelled" in handlers.tick(batches, late.seen, "a", "as in the split").status.value
+    assert (late.status.value[:3], late.shown) == ("a: ", view.shown)
+    assert "was cancelled" in handlers.tick(batches, late.shown, "a", "as in the split").status.value
 
 
-def test_a_run_under_way_cannot_be_started_twice(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_under_way_cannot_be_started_twice(batches: BatchContext, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = endless(monkeypatch)
     start(batches)
     view = start(batches)
-    assert view.status.value == "⚠ a is already under way; wait for it or cancel it."
+    assert view.status.value == "⚠ a is already running or queued; wait for it or cancel it."
     view = start(batches, name="")  # which has no folder yet that could be recognised
-    assert view.status.value == "⚠ a is already under way; wait for it or cancel it."
-    assert batches.names() == ["a"]
+    assert view.status.value == "⚠ a is already running or queued; wait for it or cancel it."
+    assert batches.run_names() == ["a"]
     go_on.set()
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"split": None}, "there is no split"),
+        ({"split": None}, "no split is chosen"),
         ({"speak": 2}, "the speak threshold must be a number from 0 to 1; got 2"),
         ({"update": None}, "the update threshold must be a number from 0 to 1; got nothing"),
         ({"devices": "cpu:0"}, "cpu:0 must give a number of processes"),
         ({"devices": ""}, "device '' is not there"),
-        ({"name": "../x"}, "a run's name has letters"),
-        ({"name": ".x"}, "a run's name has letters"),
-        ({"name": "x" * 81}, "a run's name has letters"),
+        ({"name": "../x"}, "a run's name may have letters"),
+        ({"name": ".x"}, "a run's name may have letters"),
+        ({"name": "x" * 81}, "a run's name may have letters"),
         ({"checkpoint": "/nowhere"}, "nowhere"),
     ],
 )
-def test_a_wrong_entry_is_said_and_nothing_is_started(batches: Batches, changes: dict[str, Any], words: str) -> None:
+def test_a_wrong_entry_is_said_and_nothing_is_started(
+    batches: BatchContext, changes: dict[str, Any], words: str
+) -> None:
     view = start(batches, **changes)
     assert view.status.value.startswith("⚠ ")
     assert words in view.status.value
-    assert batches.names() == []
+    assert batches.run_names() == []
     assert not batches.runs.exists()
 
 
-def test_a_page_for_others_runs_its_own_checkpoint_on_what_it_offers(batches: Batches) -> None:
+def test_a_page_for_others_runs_its_own_checkpoint_on_what_it_offers(batches: BatchContext) -> None:
     view = start(replace(batches, takes_paths=False), checkpoint="somebody/else")
     assert view.status.value == "⚠ this page runs its own checkpoint only."
     for devices in ("ray://10.0.0.1:10001", "cpu:1024"):
@@ -243,7 +247,7 @@ def test_a_page_for_others_runs_its_own_checkpoint_on_what_it_offers(batches: Ba
         assert view.status.value == "⚠ choose devices from the list: auto, cpu:1, cpu:2, cpu:4, cuda, cuda:0."
 
 
-def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: Batches, tmp_path: Path) -> None:
+def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: BatchContext, tmp_path: Path) -> None:
     (tmp_path / "v1.mp4").write_bytes(b"noise")
     start(batches)
     wait_for(batches, "a", "done")
@@ -255,9 +259,9 @@ def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: Batches, tm
 
 
 def test_a_start_under_the_name_of_another_run_is_refused_to_who_pressed_it_and_the_run_stays(
-    finished: Batches,
+    finished: BatchContext,
 ) -> None:
-    later = replace(finished, jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java))
+    later = replace(finished, jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java))
     before = handlers.show(later, "a", "as in the split")
     view = start(later, speak=0.9)
     assert "a holds a run with another speak_threshold (0.0; now 0.9)" in view.status.value
@@ -269,17 +273,17 @@ def test_a_start_under_the_name_of_another_run_is_refused_to_who_pressed_it_and_
     assert after.status.value == "a: 3 videos."
 
 
-def test_a_run_that_another_program_writes_keeps_its_status_in_all_other_windows(finished: Batches) -> None:
-    later = replace(finished, jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java))
+def test_a_run_that_another_program_writes_keeps_its_status_in_all_other_windows(finished: BatchContext) -> None:
+    later = replace(finished, jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java))
     with lock_folder(later.runs / "a"):
-        seen = start(later).seen
+        seen = start(later).shown
         wait_for(later, "a", "refused")
     mine = handlers.tick(later, seen, "a", "as in the split")
     assert "is being written by another program" in mine.status.value
     others = handlers.show(later, "a", "as in the split")
     assert others.status.value == "a: 3 videos."
     assert [row[0] for row in others.videos] == ["v0", "v1", "v2"]
-    assert handlers.tick(later, others.seen, "a", "as in the split").status == gr.skip()
+    assert handlers.tick(later, others.shown, "a", "as in the split").status == gr.skip()
 
 
 ROWS: list[dict[str, str | float]] = [
@@ -320,7 +324,7 @@ def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"video_id\nv0\n", b"video_id,error,F1\nv0,,much\n"])
-def test_a_run_whose_table_is_damaged_says_so(batches: Batches, content: bytes) -> None:
+def test_a_run_whose_table_is_damaged_says_so(batches: BatchContext, content: bytes) -> None:
     folder = batches.runs / "old"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}", encoding="utf-8")
@@ -344,9 +348,9 @@ def context(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.Tem
 
 
 @pytest.mark.slow
-def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, finished: Batches) -> None:
+def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, finished: BatchContext) -> None:
     batches = finished
-    assert comparing.others(batches, "a", "a").choices == [("silent", "silent")]
+    assert comparing.list_other_runs(batches, "a", "a").choices == [("silent", "silent")]
     view = comparing.compare(context, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")
     assert ("Responses missed" in view.scores, "Responses missed" in view.failures) == (True, False)
@@ -390,7 +394,7 @@ def read_now(download: Iterator[Any]) -> tuple[Path, str]:
     return path, path.read_text(encoding="utf-8")
 
 
-def one_video(batches: Batches, demo_manifest: Path, tmp_path: Path) -> Batches:
+def one_video(batches: BatchContext, demo_manifest: Path, tmp_path: Path) -> BatchContext:
     """Run one video as ``a``."""
     write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
     batches = replace(batches, splits=read_splits([], [tmp_path / "split.json"]))
@@ -400,7 +404,7 @@ def one_video(batches: Batches, demo_manifest: Path, tmp_path: Path) -> Batches:
 
 
 def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
-    context: AppContext, batches: Batches, demo_manifest: Path, tmp_path: Path
+    context: AppContext, batches: BatchContext, demo_manifest: Path, tmp_path: Path
 ) -> None:
     batches = one_video(batches, demo_manifest, tmp_path)
     shown = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
@@ -408,13 +412,13 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert shown.heat.count("cell best") == 1
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Decisions F1 ±1 s [\d.]+", shown.said)
     assert "Preview from the traces of a, 1 videos: " in shown.said
-    assert "Recommended: a preview knows no texts" in shown.said
+    assert "Recommended: a preview has no texts" in shown.said
     path, text = read_now(sweeps.download_sweep(batches, "a", 5, "sweep.csv"))
     assert (path.name, text.count("\n")) == ("a-preview-5-sweep.csv", 26)
     unknown = sweeping.show_sweep(batches, "a", "num_failures", 5)  # never another score in its place
-    assert "Failures needs each point run: press Run each point" in unknown.said
+    assert "Failures needs exact points: press Run each point" in unknown.said
     assert (unknown.heat, unknown.best, unknown.apply.interactive) == ("", None, False)
-    assert ("Failures (needs each point run)", "num_failures") in unknown.metric.choices
+    assert ("Failures (needs exact points)", "num_failures") in unknown.metric.choices
     moments = list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:2"))
     assert "0 of 25 runs, 0 of 1 videos" in moments[0].progress
     assert [(m.exact.interactive, m.cancel.interactive) for m in (moments[0], moments[-1])] == [
@@ -424,7 +428,10 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Failures \d+\.", exact.said)
     is_at_edge = not {0.05, 0.95}.isdisjoint((exact.best.speak_threshold, exact.best.update_threshold))
     assert ("At the edge of the grid of " in exact.said) == is_at_edge
-    assert "Exact: each of 25 points was run, 1 videos. Recommended: all that N steps through" in exact.said
+    assert (
+        "Exact: each of 25 points was run, 1 videos. Recommended: it counts all failures that N steps through"
+        in exact.said
+    )
     path, text = read_now(sweeps.download_sweep(batches, "a", 5, "sweep.json"))
     assert path.name == "a-exact-5-sweep.json"
     failures = {row["num_failures"] for row in json.loads(text)["points"]}
@@ -444,7 +451,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
 
 
 def test_a_sweep_that_was_cancelled_says_nothing_after_it(
-    context: AppContext, batches: Batches, demo_manifest: Path, tmp_path: Path
+    context: AppContext, batches: BatchContext, demo_manifest: Path, tmp_path: Path
 ) -> None:
     batches = one_video(batches, demo_manifest, tmp_path)
     live, *buttons = sweeping.begin_sweep()
@@ -463,7 +470,7 @@ def test_a_sweep_that_was_cancelled_says_nothing_after_it(
 
 @pytest.mark.slow
 def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_were_run(
-    context: AppContext, batches: Batches, demo_manifest: Path, tmp_path: Path
+    context: AppContext, batches: BatchContext, demo_manifest: Path, tmp_path: Path
 ) -> None:
     batches = one_video(batches, demo_manifest, tmp_path)
     list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:1"))
@@ -474,7 +481,7 @@ def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_we
     assert sweeping.enter_sweep(batches, "a", RECOMMENDED, 9)[-1] == 5  # whose points were run
     other = sweeping.show_sweep(batches, "a", "speaking_event_f1_1s", 9)
     assert "Preview from the traces of a" in other.said
-    assert "Exact points are there for 5 thresholds an axis." in other.said
+    assert "Exact points are available for 5 thresholds per axis." in other.said
     start(batches, name="b", speak=0.9)  # another threshold, the same sweep
     wait_for(batches, "b", "done")
     assert "Exact: " in sweeping.show_sweep(batches, "b", "F1", 5).said
@@ -483,16 +490,16 @@ def test_another_score_or_another_run_of_the_model_stays_with_the_points_that_we
     assert "Preview " in sweeping.show_sweep(batches, "b", "dst_update_event_f1_1s", 5).said
 
 
-def test_a_run_whose_name_no_browser_could_write_is_left_out(finished: Batches, tmp_path: Path) -> None:
+def test_a_run_whose_name_no_browser_could_write_is_left_out(finished: BatchContext, tmp_path: Path) -> None:
     batches = replace(finished, runs=tmp_path)
     for name in (b"odd\xff", b"plain"):
         folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
         folder.mkdir()
         (folder / "run.json").write_text("{}", encoding="utf-8")
-    assert [name for name in batches.names() if name not in ("a", "silent")] == ["plain"]
+    assert [name for name in batches.run_names() if name not in ("a", "silent")] == ["plain"]
 
 
-def test_half_a_surrogate_pair_in_a_run_folder_does_not_blank_the_tab(finished: Batches, tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_in_a_run_folder_does_not_blank_the_tab(finished: BatchContext, tmp_path: Path) -> None:
     batches = replace(finished, runs=tmp_path)
     shutil.copytree(finished.runs / "a", tmp_path / "odd")
     changes: dict[str, dict[str, Any]] = {
@@ -511,7 +518,7 @@ def test_half_a_surrogate_pair_in_a_run_folder_does_not_blank_the_tab(finished: 
     assert as_sentence("odd \ud800") == "odd ?."
 
 
-def test_what_a_program_leaves_out_is_refused_with_a_sentence(context: AppContext, finished: Batches) -> None:
+def test_what_a_program_leaves_out_is_refused_with_a_sentence(context: AppContext, finished: BatchContext) -> None:
     event: Any = SimpleNamespace(row_value=["v1", 0.5, "only B"])
     for opened in (saved.open_both, saved.open_turn):
         with pytest.warns(UserWarning, match="no runs are compared"):
@@ -523,7 +530,7 @@ def test_what_a_program_leaves_out_is_refused_with_a_sentence(context: AppContex
     assert "choose a run" in ended.progress
 
 
-def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished: Batches) -> None:
+def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished: BatchContext) -> None:
     batches = finished
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
     page = saved.open_video(context, batches, None, "a", event)

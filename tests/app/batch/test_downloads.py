@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.batch.context import Batches
+from app.batch.context import BatchContext
 from app.batch.downloads import TABLES, download
 from eval.runs.folder import RunFolder
 from tests.app.batch.test_batch_tab import serve, start, wait_for
@@ -15,12 +15,14 @@ from tests.support.batches import copies, write_split
 
 
 @pytest.fixture
-def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
+def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchContext:
     return serve(write_split(tmp_path, *copies(demo_manifest, tmp_path, 3)), tiny_folder, tmp_path / "runs")
 
 
 @pytest.mark.slow
-def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(batches: Batches, tmp_path: Path) -> None:
+def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
+    batches: BatchContext, tmp_path: Path
+) -> None:
     start(batches)
     wait_for(batches, "a", "done")
     for table in TABLES:
@@ -48,7 +50,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(batch
     assert {name: sum(row["video_id"] == name for row in traces) for name in frames} == frames
 
 
-def test_a_table_that_cannot_be_read_is_no_download(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_cannot_be_read_is_no_download(batches: BatchContext, monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
     monkeypatch.setattr("app.batch.downloads.gr.Warning", said.append)
     folder = batches.runs / "old"
@@ -58,7 +60,7 @@ def test_a_table_that_cannot_be_read_is_no_download(batches: Batches, monkeypatc
     (folder / "charts.json").write_text("[]")
     for table, words in {
         "videos.csv": "videos.csv has a row of 4 cells instead of 3",
-        "charts.json": "charts.json is not an object",
+        "charts.json": "charts.json is not a JSON object",
         "metrics.json": "old has no metrics.json",
         "traces.csv": "old is a run of ",
         "../x": "old has no ../x",

@@ -9,9 +9,9 @@ import gradio as gr
 import pytest
 
 from app.batch import handlers
-from app.batch.context import FEATURES, Batches
+from app.batch.context import FEATURES_FOLDER, BatchContext
 from app.batch.form import UNFILLED, FilledForm, use_settings
-from app.batch.job_queue import Jobs
+from app.batch.job_queue import JobQueue
 from app.videos import read_splits
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import write_settings
@@ -20,46 +20,46 @@ from tests.support.fakes import count_letters
 
 
 @pytest.fixture
-def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
+def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchContext:
     """Serve two splits, ``split`` and ``other``, and a run ``a`` of the second with both thresholds at 0.25."""
     first = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
     other = tmp_path / "other.json"
     other.write_bytes(first.read_bytes())
     work = make_worker_config(tiny_folder)
-    batches = Batches(
-        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+    batches = BatchContext(
+        jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [first, other]),
         runs=tmp_path / "runs",
         work=work,
         takes_paths=True,
     )
     config = replace(work.config, speak_threshold=0.25, update_threshold=0.25)
-    made = replace(work, config=config, live=True, features=batches.runs / FEATURES)
+    made = replace(work, config=config, live=True, features=batches.runs / FEATURES_FOLDER)
     (batches.runs / "a").mkdir(parents=True)
     write_settings(batches.runs / "a", build_run_settings(batches.splits["other"], made, parse_devices("cpu:2")))
     return batches
 
 
-def change(batches: Batches, **changes: Any) -> None:
+def change(batches: BatchContext, **changes: Any) -> None:
     settings = json.loads((batches.runs / "a" / "run.json").read_text(encoding="utf-8"))
     write_settings(batches.runs / "a", {**settings, **changes})
 
 
-def used(batches: Batches, name: str | None = "a", devices: str = "cpu:1") -> tuple[str, FilledForm]:
+def used(batches: BatchContext, name: str | None = "a", devices: str = "cpu:1") -> tuple[str, FilledForm]:
     form = use_settings(batches, name, devices)
     return form.status.value, form
 
 
-def test_the_form_takes_the_settings_of_a_run_and_they_make_the_same_run_again(batches: Batches) -> None:
+def test_the_form_takes_the_settings_of_a_run_and_they_make_the_same_run_again(batches: BatchContext) -> None:
     said, form = used(batches)
     assert said == "The form has the settings of a."
     assert form[1:] == ("other", batches.work.checkpoint, 0.25, 0.25, "cpu:2", True)
     view = handlers.start(batches, *form[1:], name="", order="as in the split")
-    assert view.seen.name == "a", "the same settings go on with the run that is there"
+    assert view.shown.name == "a", "the same settings go on with the run that is there"
     batches.jobs.cancel("a")
 
 
-def test_devices_stay_where_they_are_those_of_the_run_or_where_none_of_the_list_is(batches: Batches) -> None:
+def test_devices_stay_where_they_are_those_of_the_run_or_where_none_of_the_list_is(batches: BatchContext) -> None:
     change(batches, devices=["cpu"])
     assert used(batches, devices="cpu:1")[1].devices == "cpu:1"
     assert used(batches, devices="cpu:4")[1].devices in ("auto", "cpu:1")
@@ -71,7 +71,7 @@ def test_devices_stay_where_they_are_those_of_the_run_or_where_none_of_the_list_
     )
 
 
-def test_what_the_form_cannot_hold_is_said(batches: Batches) -> None:
+def test_what_the_form_cannot_hold_is_said(batches: BatchContext) -> None:
     config = json.loads((batches.runs / "a" / "run.json").read_text(encoding="utf-8"))["config"]
     change(batches, config={**config, "max_seq_len": 1024})
     assert used(batches)[0].endswith("but a new run would have another max_seq_len (1024; now 4096).")
@@ -82,7 +82,7 @@ def test_what_the_form_cannot_hold_is_said(batches: Batches) -> None:
     assert form.speak == 0.25
 
 
-def test_a_page_for_others_keeps_its_own_checkpoint(batches: Batches) -> None:
+def test_a_page_for_others_keeps_its_own_checkpoint(batches: BatchContext) -> None:
     change(batches, checkpoint="/elsewhere", model_digest="0123")
     said, form = used(replace(batches, takes_paths=False))
     assert form.checkpoint == batches.work.checkpoint
@@ -92,12 +92,12 @@ def test_a_page_for_others_keeps_its_own_checkpoint(batches: Batches) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"checkpoint": ""}, "a was imported: it does not say which model and thresholds made it"),
+        ({"checkpoint": ""}, "a was imported: its model and thresholds are unknown"),
         ({"config": {}}, "a was imported"),
         ({"checkpoint": "/nowhere"}, "nowhere"),
     ],
 )
-def test_a_run_that_cannot_be_made_again_leaves_the_form(batches: Batches, changes: Any, words: str) -> None:
+def test_a_run_that_cannot_be_made_again_leaves_the_form(batches: BatchContext, changes: Any, words: str) -> None:
     change(batches, **changes)
     said, form = used(batches)
     assert words in said
@@ -105,12 +105,12 @@ def test_a_run_that_cannot_be_made_again_leaves_the_form(batches: Batches, chang
 
 
 @pytest.mark.parametrize("name", [None, "gone", "../a"])
-def test_no_run_leaves_the_form(batches: Batches, name: str | None) -> None:
+def test_no_run_leaves_the_form(batches: BatchContext, name: str | None) -> None:
     said, form = used(batches, name)
-    assert (said, form[1:]) == ("⚠ there is no run; choose one.", UNFILLED[1:])
+    assert (said, form[1:]) == ("⚠ no run is shown; choose one.", UNFILLED[1:])
 
 
-def test_only_a_run_with_settings_can_be_used(batches: Batches) -> None:
+def test_only_a_run_with_settings_can_be_used(batches: BatchContext) -> None:
     assert handlers.show(batches, "a", "as in the split").use.interactive
     assert "run a · split other · model " in handlers.show(batches, "a", "as in the split").origin
     assert not handlers.show(batches, None, "as in the split").use.interactive

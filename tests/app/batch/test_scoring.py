@@ -10,8 +10,8 @@ import pytest
 
 from app.batch import compare as comparing
 from app.batch import saved_runs as saved
-from app.batch.context import Batches
-from app.batch.job_queue import Jobs
+from app.batch.context import BatchContext
+from app.batch.job_queue import JobQueue
 from app.player.context import AppContext
 from app.player.views import RunView
 from app.videos import read_splits
@@ -48,11 +48,11 @@ def repeat(sample: Sample, *, late: int = 0) -> list[FrameOutput]:
 
 
 @pytest.fixture
-def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> Batches:
+def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchContext:
     """Serve a split of one video with three runs: ``usual`` and ``published`` repeat it, ``late`` does so 3 s later."""
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
-    batches = Batches(
-        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+    batches = BatchContext(
+        jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [split]),
         runs=tmp_path / "runs",
         work=make_worker_config(tiny_folder),
@@ -77,7 +77,7 @@ def context(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> AppContex
     return make_context(tiny_folder, demo_manifest, tmp_path / "copies")
 
 
-def open_run(context: AppContext, batches: Batches, name: str) -> RunView:
+def open_run(context: AppContext, batches: BatchContext, name: str) -> RunView:
     event: Any = SimpleNamespace(row_value=["v0"])
     return RunView(*saved.open_video(context, batches, None, name, event)[7:11])
 
@@ -86,7 +86,9 @@ def failures(view: RunView) -> list[str]:
     return [failure["kind"] for failure in json.loads(view.player)["failures"]]
 
 
-def test_the_player_and_the_scores_below_it_judge_as_the_run_was_scored(context: AppContext, batches: Batches) -> None:
+def test_the_player_and_the_scores_below_it_judge_as_the_run_was_scored(
+    context: AppContext, batches: BatchContext
+) -> None:
     usual, published, late = (open_run(context, batches, name) for name in ("usual", "published", "late"))
     assert "missed" not in failures(usual)
     assert "redundant" not in failures(usual)
@@ -102,21 +104,25 @@ def test_the_player_and_the_scores_below_it_judge_as_the_run_was_scored(context:
     assert "Judged with" not in usual.status.value
 
 
-def test_teacher_forced_scores_are_shown_where_that_pass_was_made(context: AppContext, batches: Batches) -> None:
+def test_teacher_forced_scores_are_shown_where_that_pass_was_made(context: AppContext, batches: BatchContext) -> None:
     assert "LM-PPL: 1.00." in open_run(context, batches, "published").scores
     assert "LM-PPL" not in open_run(context, batches, "usual").scores
 
 
-def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(context: AppContext, batches: Batches) -> None:
+def test_a_comparison_scores_both_runs_as_the_first_one_was_and_says_so(
+    context: AppContext, batches: BatchContext
+) -> None:
     view = comparing.compare(context, batches, "published", "usual", "both", "F1")
-    assert "usual was scored otherwise; here both are scored with dataset none, zero_cost drop" in view.said
+    assert (
+        "usual was scored with different settings; here both are scored with dataset none, zero_cost drop" in view.said
+    )
     (row,) = batches.compare("published", "usual", encode=count_letters).videos
     assert row.scores[0]["F1"] == row.scores[1]["F1"] < 1
     (row,) = batches.compare("usual", "published", encode=count_letters).videos
     assert row.scores[0]["F1"] == row.scores[1]["F1"] == 1
 
 
-def test_another_text_encoder_than_the_page_has_is_named(context: AppContext, batches: Batches) -> None:
+def test_another_text_encoder_than_the_page_has_is_named(context: AppContext, batches: BatchContext) -> None:
     assert "text encoder" not in open_run(context, batches, "usual").status.value
     path = batches.runs / "usual" / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "text_encoder": "words"}), encoding="utf-8")

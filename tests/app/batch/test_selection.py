@@ -1,4 +1,4 @@
-"""Videos of a run chosen by failures, causes, verdicts and tags, kept as a slice, and scored by themselves."""
+"""Videos of a run chosen by failures, causes, verdicts and tags, kept as a slice, and scored separately."""
 
 import json
 import shutil
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from app.batch import handlers
-from app.batch.context import Batches
-from app.batch.job_queue import Jobs
+from app.batch.context import BatchContext
+from app.batch.job_queue import JobQueue
 from app.batch.selection import handlers as choosing
-from app.batch.selection.handlers import EVERY
+from app.batch.selection.handlers import ALL_VIDEOS
 from app.reviews.actions import Action
 from app.reviews.events import reference_event
 from app.reviews.store import open_store
@@ -51,11 +51,11 @@ def scored(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture
-def batches(scored: Path, tmp_path: Path) -> Batches:
+def batches(scored: Path, tmp_path: Path) -> BatchContext:
     """Serve a copy of the run."""
     shutil.copytree(scored.parent / "runs", tmp_path / "runs")
-    return Batches(
-        jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java),
+    return BatchContext(
+        jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java),
         splits=read_splits([], [scored]),
         runs=tmp_path / "runs",
         work=make_worker_config(tmp_path),
@@ -63,13 +63,13 @@ def batches(scored: Path, tmp_path: Path) -> Batches:
     )
 
 
-def shown(batches: Batches, *only: str, part: str = EVERY) -> list[str]:
+def shown(batches: BatchContext, *only: str, part: str = ALL_VIDEOS) -> list[str]:
     """Return the videos of the table."""
-    choice = choosing.make_choice(batches, "a", "as in the split", list(only), part)
+    choice = choosing.make_filter(batches, "a", "as in the split", list(only), part)
     return [str(row[0]) for row in handlers.show(batches, "a", choice).videos]
 
 
-def test_videos_are_chosen_by_failure_cause_and_failing_to_run(batches: Batches) -> None:
+def test_videos_are_chosen_by_failure_cause_and_failing_to_run(batches: BatchContext) -> None:
     offered = {trait: label for label, trait in choosing.list_traits(batches, "a")}
     assert offered["failure: missed"] == "failure: missed (1)"
     assert offered["failure: missed update"] == "failure: missed update (2)"
@@ -86,7 +86,9 @@ def mark(sample: Sample, **said: Any) -> Action:
     return Action(reviewer="ada", video_id=sample.video_id, event=event, **said)
 
 
-def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(batches: Batches, tmp_path: Path) -> None:
+def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(
+    batches: BatchContext, tmp_path: Path
+) -> None:
     first, second, _ = batches.splits["split"].samples
     with open_store(tmp_path / "reviews.sqlite") as store:
         store.append(mark(first, kind="verdict", verdict="missed"))
@@ -97,35 +99,35 @@ def test_videos_are_chosen_by_verdict_and_tag_but_not_where_reviews_are_blind(ba
         assert choosing.read_marks(store, is_blind=True) == {}
 
 
-def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: Batches) -> None:
-    _, said = choosing.save_slice(batches, "a", [], EVERY, "silent")
-    assert "choose some of the videos first" in said
-    box, said = choosing.save_slice(batches, "a", ["failure: missed"], EVERY, "  silent  ")
-    assert (box.value, "silent: 1 videos are kept." in said) == ("silent", True)
-    again = replace(batches, jobs=Jobs(encode=count_letters, scoring=SCORING, make_scorer=no_java))
+def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchContext) -> None:
+    _, said = choosing.save_slice(batches, "a", [], ALL_VIDEOS, "silent")
+    assert "select some of the videos first" in said
+    box, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "  silent  ")
+    assert (box.value, "silent: 1 videos saved." in said) == ("silent", True)
+    again = replace(batches, jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java))
     assert shown(again, part="silent") == ["v1"]
     assert shown(again, "cause: dim light", part="silent") == ["v1"]
     waits, table = choosing.score_chosen(BENCH, again, "a", [], "silent")
     assert "Scoring 1 videos." in waits
-    assert "<h3>silent: 1 of 3 videos of a, scored by themselves</h3>" in table
+    assert "<h3>silent: 1 of 3 videos of a, scored separately</h3>" in table
     assert "<td>Responses missed <code>missing_rate</code></td><td><b>1.000</b></td>" in table
-    *_, both = choosing.score_chosen(BENCH, again, "a", ["failure: missed update"], EVERY)
+    *_, both = choosing.score_chosen(BENCH, again, "a", ["failure: missed update"], ALL_VIDEOS)
     assert "2 of 3 videos of a" in both
     assert "<b>0.500</b></td><td>0.000 to 1.000</td>" in both  # half is missed, with an interval of these two videos
     before = json.loads((batches.runs / "a" / "metrics.json").read_text(encoding="utf-8"))
     assert before["num_videos"] == 2  # the scores of the run are as they were
 
 
-@pytest.mark.parametrize("called", ["", "x" * 61, EVERY, "a\x00b"])
-def test_a_slice_needs_a_name(batches: Batches, called: str) -> None:
-    _, said = choosing.save_slice(batches, "a", ["failure: missed"], EVERY, called)
+@pytest.mark.parametrize("called", ["", "x" * 61, ALL_VIDEOS, "a\x00b"])
+def test_a_slice_needs_a_name(batches: BatchContext, called: str) -> None:
+    _, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, called)
     assert "give the slice a name" in said
     assert not (batches.runs / ".slices").exists()
 
 
 @pytest.mark.parametrize("content", ["[", "[]", '{"slices": []}', '{"slices": {"x": "v0"}}'])
-def test_slices_that_cannot_be_read_are_none(batches: Batches, content: str) -> None:
-    choosing.save_slice(batches, "a", ["failure: missed"], EVERY, "x")
+def test_slices_that_cannot_be_read_are_none(batches: BatchContext, content: str) -> None:
+    choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "x")
     (path,) = (batches.runs / ".slices").iterdir()
     path.write_text(content, encoding="utf-8")
     assert choosing.read_slices(batches, "a") == {}

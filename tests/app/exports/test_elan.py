@@ -12,7 +12,7 @@ from lxml import etree
 
 from app.exports.elan import write_eaf
 from app.exports.elan_edits import MissingTierError, read_eaf_corrections
-from app.exports.pairing import pair_nearest
+from app.exports.pairing import match_nearest
 from app.exports.spans import Span, split_lanes
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.review import fold_actions
@@ -248,7 +248,7 @@ def test_a_tier_that_is_missing_or_renamed_is_refused_unless_deletions_are_allow
         found = root.find(f"TIER[@TIER_ID='{tier}']")
         found.getparent().remove(found) if name is None else found.set("TIER_ID", name)
 
-    with pytest.raises(MissingTierError, match=rf"has no tier '{re.escape(tier)}', without which 1 turn would be del"):
+    with pytest.raises(MissingTierError, match=rf"has no tier '{re.escape(tier)}'; the import would delete 1 turn;"):
         edited(tmp_path, change)
     (found,) = edited(tmp_path, change, allow_deletions=True)
     assert found.kind == "delete"
@@ -305,7 +305,7 @@ def test_reading_a_document_grows_with_its_turns_and_not_with_their_square(tmp_p
 @few
 def test_the_nearest_pairs_are_those_of_trying_them_all(old: list[tuple[str, int]], data: st.DataObject) -> None:
     new = data.draw(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), max_size=9))
-    pairs = pair_nearest(dict(enumerate(old)), dict(enumerate(new)))
+    pairs = match_nearest(dict(enumerate(old)), dict(enumerate(new)))
     every = [(abs(a[1] - b[1]), i, j) for i, a in enumerate(old) for j, b in enumerate(new) if a[0] == b[0]]
     left, right, distances = set(range(len(old))), set(range(len(new))), []
     for distance, i, j in sorted(every):
@@ -327,7 +327,7 @@ def test_the_nearest_pairs_are_those_of_trying_them_all(old: list[tuple[str, int
             "update annotation 'S9->start': an",
         ),
         (lambda root: setattr(annotation(root, "S1->start")[0], "text", " "), r"tier 'corrected: update', .* is empty"),
-        (lambda root: [slot.attrib.pop("TIME_VALUE") for slot in root.iter("TIME_SLOT")], "has no time of its own"),
+        (lambda root: [slot.attrib.pop("TIME_VALUE") for slot in root.iter("TIME_SLOT")], "has no start time"),
         (lambda root: setattr(root.find("HEADER/PROPERTY"), "text", "car"), "is of the video car, not of boat"),
         (lambda root: setattr(root, "tag", "html"), "its root is html, not ANNOTATION_DOCUMENT"),
         (
@@ -350,7 +350,7 @@ def test_an_annotation_that_can_be_no_turn_is_named(
         ("<ANNOTATION_DOCUMENT>", "cannot be read as an ELAN document"),
         (
             '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><ANNOTATION_DOCUMENT>&x;</ANNOTATION_DOCUMENT>',
-            "declares a document type, which ELAN never writes",
+            "has a document type declaration, which ELAN never writes",
         ),
     ],
 )

@@ -9,9 +9,9 @@ import pytest
 from lxml import etree
 
 from app.exports.__main__ import main
-from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, import_eaf, write_export
+from app.exports.folder import EXPORT_FORMATS, correct_samples, gather_videos, import_eaf, write_export
 from app.exports.tables import read_json_tables
-from app.exports.tabulate import tabulate
+from app.exports.tabulate import build_tables
 from app.reviews.actions import Action, Event
 from app.reviews.review import fold_actions
 from app.reviews.store import ReviewStore, open_store
@@ -61,9 +61,9 @@ def current(store: ReviewStore) -> Sample:
 def test_every_form_of_a_run_lies_in_its_folder_whatever_the_videos_are_called(run: RunFolder, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
     videos = gather_videos(SAMPLES, review=fold_actions([]), run=run)
-    for form in EXPORT_FORMS:
-        write_export(tmp_path / form, videos, form=form)
-    found = {form: sorted(path.name for path in (tmp_path / form).iterdir()) for form in EXPORT_FORMS}
+    for form in EXPORT_FORMATS:
+        write_export(tmp_path / form, videos, file_format=form)
+    found = {form: sorted(path.name for path in (tmp_path / form).iterdir()) for form in EXPORT_FORMATS}
     tables = ["corrections.csv", "predictions.csv", "references.csv", "states.csv", "verdicts.csv"]
     assert found == {
         "csv": tables,
@@ -72,8 +72,8 @@ def test_every_form_of_a_run_lies_in_its_folder_whatever_the_videos_are_called(r
         "eaf": ["..%2Fcar %3D1.eaf", "boat.eaf"],
         "dataset": ["README.md", "predictions", "references", "states"],
     }
-    assert read_json_tables(tmp_path / "json" / "review.json") == tabulate(videos)
-    assert {row.video_id for row in tabulate(videos).predictions} == {"boat"}
+    assert read_json_tables(tmp_path / "json" / "review.json") == build_tables(videos)
+    assert {row.video_id for row in build_tables(videos).predictions} == {"boat"}
 
 
 def test_the_traces_of_a_run_have_a_row_per_frame_and_its_provenance(
@@ -97,7 +97,7 @@ def test_what_was_edited_in_elan_becomes_corrections_and_what_others_did_since_s
     path = tmp_path / "boat.eaf"
     with open_store(tmp_path / "reviews.sqlite") as store:
         correct(store, Correction(reviewer="ann", kind="text", turn=NAMES[0], text="Lay down the hull."))
-        write_export(tmp_path, gather_videos(SAMPLES, review=fold_actions(store.read())), form="eaf")
+        write_export(tmp_path, gather_videos(SAMPLES, review=fold_actions(store.read())), file_format="eaf")
         correct(store, Correction(reviewer="ann", kind="time", turn=NAMES[4], time_s=5.0))
         reword(path, "S1->start", "S2->start")
         actions = import_eaf(path, samples=SAMPLES, store=store, reviewer=" bob ")
@@ -132,7 +132,7 @@ def test_importing_grows_with_the_turns_and_not_with_their_square(tmp_path: Path
             calls += 1
 
         with open_store(tmp_path / f"{number}.sqlite") as store:
-            write_export(tmp_path, gather_videos([sample], review=fold_actions([])), form="eaf")
+            write_export(tmp_path, gather_videos([sample], review=fold_actions([])), file_format="eaf")
             document = ElementTree.parse(path)
             for slot in document.iterfind("TIME_ORDER/TIME_SLOT"):
                 slot.set("TIME_VALUE", str(int(slot.get("TIME_VALUE", "0")) + 250))
@@ -154,7 +154,7 @@ def test_a_missing_tier_is_refused_and_nothing_is_kept_unless_deletions_are_allo
     path, where = tmp_path / "boat.eaf", tmp_path / "reviews.sqlite"
     write_samples(tmp_path / "split.json", [SAMPLE], form="manifest")
     with open_store(where) as store:
-        write_export(tmp_path, gather_videos([SAMPLE], review=fold_actions([])), form="eaf")
+        write_export(tmp_path, gather_videos([SAMPLE], review=fold_actions([])), file_format="eaf")
         path.write_text(path.read_text().replace("corrected: assistant", "said by the assistant"))
         arguments = ["import", str(path), "--split", str(tmp_path / "split.json"), "--reviewer", "bob"]
         arguments += ["--reviews", str(where)]
@@ -170,7 +170,7 @@ def test_a_document_of_one_reviewers_view_is_read_against_that_view(tmp_path: Pa
         correct(store, Correction(reviewer="ann", kind="delete", turn=NAMES[0]))
         correct(store, Correction(reviewer="bob", kind="time", turn=NAMES[1], time_s=1.5))
         blind = fold_actions(store.read(), only="bob")
-        write_export(tmp_path, gather_videos([SAMPLE], review=blind), form="eaf")
+        write_export(tmp_path, gather_videos([SAMPLE], review=blind), file_format="eaf")
         assert import_eaf(tmp_path / "boat.eaf", samples=[SAMPLE], store=store, reviewer="bob") == ()
 
 
@@ -178,13 +178,13 @@ def test_a_document_of_another_store_or_split_or_of_elan_alone_is_refused(tmp_pa
     path = tmp_path / "boat.eaf"
     with open_store(tmp_path / "reviews.sqlite") as store, open_store(tmp_path / "other.sqlite") as other:
         correct(other, Correction(reviewer="ann", kind="delete", turn=NAMES[0]))
-        write_export(tmp_path, gather_videos([SAMPLE], review=fold_actions(other.read())), form="eaf")
+        write_export(tmp_path, gather_videos([SAMPLE], review=fold_actions(other.read())), file_format="eaf")
         with pytest.raises(ValueError, match="was exported from another store of reviews"):
             import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
-        with pytest.raises(ValueError, match="is of the video boat, which the split does not hold"):
+        with pytest.raises(ValueError, match="is of the video boat, which is not in the split"):
             import_eaf(path, samples=[UNRUN], store=other, reviewer="bob")
         path.write_text("<ANNOTATION_DOCUMENT/>")
-        with pytest.raises(ValueError, match="does not say what it was made from; export it again"):
+        with pytest.raises(ValueError, match="lacks the properties of an export; export it again"):
             import_eaf(path, samples=SAMPLES, store=store, reviewer="bob")
         assert store.read() == ()
 
@@ -193,7 +193,7 @@ def test_the_command_line_goes_once_round(
     run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["write", "run", "--form", "eaf", "--out", "out"]) == 0
+    assert main(["write", "run", "--format", "eaf", "--out", "out"]) == 0
     assert not (tmp_path / "runs").exists()
     reword(tmp_path / "out" / "boat.eaf", "Set down the hull.", "Lay down the hull.")
     assert main(["import", "out/boat.eaf", "--split", "split.json", "--reviewer", "ann"]) == 0
@@ -206,15 +206,15 @@ def test_the_command_line_goes_once_round(
     main(["import", "out/boat.eaf", "--split", "split.json", "--reviewer", "bob"])
     assert main(["split", "split.json", "--out", "corrected.json"]) == 1
     assert capsys.readouterr().err == (
-        "conflict: boat, assistant at 0 s 'Set down the hull.', its text: ann: 'Lay down the hull.', "
+        "conflict: boat, assistant at 0 s 'Set down the hull.', text: ann: 'Lay down the hull.', "
         "bob: 'Drop the hull.'\n"
     )
     assert main(["split", "split.json", "--out", "corrected.json", "--prefer", "bob"]) == 0
     assert capsys.readouterr().err == ""
     assert read_samples(tmp_path / "corrected.json")[0].turns[0].text == "Drop the hull."
-    for command in (["split", "split.json"], ["write", "run", "--form", "json"]):
+    for command in (["split", "split.json"], ["write", "run", "--format", "json"]):
         assert main([*command, "--out", "none", "--prefer", "bob", "--prefer", "Bob"]) == 2
-        said = "error: --prefer Bob: no correction is theirs; there are those of ann, bob\n"
+        said = "error: --prefer Bob: this reviewer has no corrections; reviewers with corrections: ann, bob\n"
         assert capsys.readouterr().err == said
     assert not (tmp_path / "none").exists()
 
@@ -266,7 +266,7 @@ def test_a_published_form_has_its_provenance_beside_it(tmp_path: Path, form: str
     with open_store(tmp_path / "reviews.sqlite") as store:
         correct(store, Correction(reviewer="ann", kind="text", turn=NAMES[0], text="Lay down the hull."))
     out = tmp_path / "corrected.json"
-    command = ["split", str(tmp_path / "split.json"), "--out", str(out), "--form", form]
+    command = ["split", str(tmp_path / "split.json"), "--out", str(out), "--form", form, "--without", "cause"]
     assert main([*command, "--reviews", str(tmp_path / "reviews.sqlite")]) == 0
     provenance = json.loads((tmp_path / "corrected.json.provenance.json").read_text(encoding="utf-8"))
     assert (provenance["reviewers"], provenance["num_corrected_turns"]) == (["ann"], 1)
@@ -292,15 +292,15 @@ def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["write", "nothing", "--form", "csv", "--out", "out"], "nothing holds no run of a split"),
-        (["agreement", "--reviews", "nothing.sqlite"], "there is no store of reviews at nothing.sqlite"),
+        (["write", "nothing", "--format", "csv", "--out", "out"], "nothing is not the run folder of a split"),
+        (["agreement", "--reviews", "nothing.sqlite"], "the review store nothing.sqlite does not exist"),
         (
             ["import", "a.eaf", "--split", str(BUNDLED), "--reviewer", "ann", "--reviews", "nope/r.sqlite"],
-            "there is no folder nope for a store of reviews",
+            "the folder nope of the review store does not exist",
         ),
         (
-            ["split", str(BUNDLED), "--out", "out.json", "--form", "dst"],
-            "the form dst cannot hold the video's file; give --without video_path, or --form manifest\n",
+            ["split", str(BUNDLED), "--out", "out.json", "--format", "dst"],
+            "the form dst cannot hold the video's file; give --omit video_path, or --format manifest\n",
         ),
         (["split", "nothing.json", "--out", "out.json"], "there is no file "),
     ],

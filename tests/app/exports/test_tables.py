@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from app.exports import dataset
 from app.exports.dataset import write_dataset
-from app.exports.rows import ROWS, CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
+from app.exports.rows import ROW_TYPES, CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
 from app.exports.tables import read_csv_tables, read_json_tables, write_csv_tables, write_json_tables
-from app.exports.tabulate import tabulate
+from app.exports.tabulate import build_tables
 from app.exports.webvtt import write_webvtt
 from app.reviews.actions import Action, Event
 from app.reviews.review import fold_actions
@@ -38,7 +38,7 @@ ANY_TABLES = st.builds(
             st.builds(row, **{field.name: _BY_TYPE[field.type] for field in fields(row)}),
             max_size=3,
         ).map(tuple)
-        for name, row in ROWS.items()
+        for name, row in ROW_TYPES.items()
     },
 )
 MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
@@ -56,7 +56,7 @@ def test_tables_come_back_from_csv_and_json_as_they_were(tables: Tables) -> None
 
 
 def test_a_reviewed_video_becomes_rows() -> None:
-    tables = tabulate([reviewed_video(MOVED)])
+    tables = build_tables([reviewed_video(MOVED)])
     assert tables.predictions[0] == PredictionRow(
         video_id="boat",
         frame_index=2,
@@ -150,14 +150,14 @@ def test_corrections_have_their_order_their_time_and_whether_they_are_in_force()
     ]
     actions.append(Action(kind="undo", reviewer="ann", video_id="boat", target=actions[-1].action_id))
     video = replace(reviewed_video(), review=fold_actions(actions))
-    rows = tabulate([video]).corrections
+    rows = build_tables([video]).corrections
     assert [(row.order, row.at[17:19], row.new_time_s, row.status) for row in rows] == [
         (1, "00", 1.0, "replaced"),
         (2, "01", 2.0, "effective"),
         (3, "02", None, "does not fit"),
         (4, "03", 3.0, "undone"),
     ]
-    bare = tabulate([replace(video, sample=None)]).corrections
+    bare = build_tables([replace(video, sample=None)]).corrections
     assert [row.status for row in bare] == ["", "", "", "undone"], "without a reference nothing is known of the others"
 
 
@@ -173,14 +173,14 @@ def test_corrections_of_a_version_without_a_status_are_read(tmp_path: Path) -> N
 
 def test_a_video_without_run_reference_or_review_has_no_rows_and_others_are_left_out() -> None:
     bare = replace(reviewed_video(MOVED), video_id="car", outputs=(), sample=None)
-    assert tabulate([bare]) == Tables()
-    assert tabulate([]) == Tables()
+    assert build_tables([bare]) == Tables()
+    assert build_tables([]) == Tables()
 
 
 def test_no_cell_of_the_csv_is_a_formula_and_no_text_breaks_its_row(tmp_path: Path) -> None:
-    tables = tabulate([reviewed_video(MOVED)])
+    tables = build_tables([reviewed_video(MOVED)])
     write_csv_tables(tmp_path, tables)
-    for name in ROWS:
+    for name in ROW_TYPES:
         text = (tmp_path / f"{name}.csv").read_bytes().decode()
         rows = list(csv.reader(io.StringIO(text, newline="")))
         assert {len(row) for row in rows} == {len(rows[0])}
@@ -218,7 +218,7 @@ def test_verdicts_of_a_version_without_pairs_are_read(tmp_path: Path) -> None:
 
 def test_a_dataset_folder_has_a_configuration_per_table_that_holds_something(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
-    tables = tabulate([reviewed_video()])
+    tables = build_tables([reviewed_video()])
     write_dataset(tmp_path, {"test": tables, "validation": replace(tables, states=())})
     files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
     assert files == [
@@ -231,7 +231,7 @@ def test_a_dataset_folder_has_a_configuration_per_table_that_holds_something(tmp
         "verdicts/test.parquet",
         "verdicts/validation.parquet",
     ]
-    with pytest.raises(ValueError, match=r"a split is named by letters, .* got '\.\./test'"):
+    with pytest.raises(ValueError, match=r"a split name has letters, .* got '\.\./test'"):
         write_dataset(tmp_path, {"../test": tables})
 
 
@@ -245,10 +245,10 @@ def test_the_datasets_library_loads_every_table_with_its_types(tmp_path: Path, m
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets", reason="the datasets library is not installed")
     like_a_time = replace(reviewed_video(MOVED), video_id="2026-01-02", review=fold_actions([]))
-    tables = tabulate([reviewed_video(MOVED)])
-    dated = tabulate([like_a_time])
+    tables = build_tables([reviewed_video(MOVED)])
+    dated = build_tables([like_a_time])
     write_dataset(tmp_path / "folder", {"test": tables, "dated": dated})
-    for name, row in ROWS.items():
+    for name, row in ROW_TYPES.items():
         for split, wanted in (("test", tables), ("dated", dated)):
             if not getattr(wanted, name):
                 continue
@@ -278,7 +278,7 @@ def parse_webvtt(text: str) -> list[tuple[str, str, str]]:
 
 
 def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) -> None:
-    write_webvtt(tmp_path / "boat.vtt", tabulate([reviewed_video(MOVED)]))
+    write_webvtt(tmp_path / "boat.vtt", build_tables([reviewed_video(MOVED)]))
     cues = parse_webvtt((tmp_path / "boat.vtt").read_text())
     assert ("00:00:01.500 --> 00:00:03.500", "model: assistant", PLAIN_EVIL.replace("\0", "\ufffd")) in cues
     assert ("00:00:03.500 --> 00:00:05.500", "corrected: update", "S2->start") in cues
@@ -291,7 +291,7 @@ def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 10**7))
 @few
 def test_captions_come_back_as_they_were(texts: list[str], start_ms: int) -> None:
-    row = tabulate([reviewed_video()]).predictions[0]
+    row = build_tables([reviewed_video()]).predictions[0]
     rows = tuple(replace(row, text=text, time_s=start_ms / 1000) for text in texts)
     with TemporaryDirectory() as folder:
         path = Path(folder, "a.vtt")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.batch import saved_runs as saved
-from app.batch.context import Batches
-from app.batch.job_queue import Jobs
+from app.batch.context import BatchContext
+from app.batch.job_queue import JobQueue
 from app.player import handlers
 from app.player.context import AppContext
 from app.player.payload import pack_run
@@ -96,8 +96,8 @@ def test_a_saved_run_is_named_by_its_folder_and_one_that_is_gone_says_so(
     shown = json.loads(pack_run(replace(other, name="a"), other=(other, None)))
     assert shown["place"] == {"video": "a", "saved": "a", "other": "b"}
     work = make_worker_config(tmp_path)
-    batches = Batches(
-        jobs=Jobs(encode=count_letters, scoring=SCORING), splits={}, runs=tmp_path, work=work, takes_paths=True
+    batches = BatchContext(
+        jobs=JobQueue(encode=count_letters, scoring=SCORING), splits={}, runs=tmp_path, work=work, takes_paths=True
     )
     for t, words in {"2": "there is no run 'a'", "inf": "t must be a time in seconds; got inf"}.items():
         page = saved.open_linked(context, batches, None, "truck-1", {**shown["place"], "t": t})

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from app.batch.context import Batches
-from app.batch.job_queue import Jobs
+from app.batch.context import BatchContext
+from app.batch.job_queue import JobQueue
 from app.page import build_page
 from app.player import reruns
 from app.player.context import AppContext
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
 from app.player.session.recordings import RecordingCache
 from app.reviews.store import open_store
@@ -97,11 +97,11 @@ def test_a_window_that_is_gone_or_closed_keeps_nothing(context: AppContext) -> N
 def window(context: AppContext, tmp_path: Path) -> Iterator[tuple[PageClient, AppContext]]:
     """Serve the page in this process, and open a window."""
     own = replace(context, recordings=RecordingCache())
-    jobs = Jobs(encode=count_letters, scoring=ScoreSettings(text_encoder="letters"))
-    batches = Batches(jobs=jobs, splits={}, runs=tmp_path, work=WorkerConfig(checkpoint="none"), takes_paths=False)
+    jobs = JobQueue(encode=count_letters, scoring=ScoreSettings(text_encoder="letters"))
+    batches = BatchContext(jobs=jobs, splits={}, runs=tmp_path, work=WorkerConfig(checkpoint="none"), takes_paths=False)
     port = free_port()
     with open_store(tmp_path / "reviews.sqlite") as store:
-        page = build_page(own, batches, Desk(store=store, splits={}))
+        page = build_page(own, batches, ReviewContext(store=store, splits={}))
         page.launch(server_port=port, prevent_thread_lock=True, quiet=True, ssr_mode=False, enable_monitoring=False)
         with closing(page), PageClient(address=f"http://127.0.0.1:{port}") as client:
             yield client, own

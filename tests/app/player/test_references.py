@@ -11,7 +11,7 @@ import pytest
 
 from app.player import handlers
 from app.player.context import AppContext
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.session import references
 from app.player.session.live_run import LiveRun
 from app.player.session.references import digest_reference
@@ -107,7 +107,7 @@ def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does
         assert shown is not None
         reference = digest_reference(shown)
         requested = {"video_id": shown.video_id, "reviewer": "ann", "is_blind": False, "has_layer": None}
-        return answer(desk, {**requested, "reference": reference, "actions": actions}, request=anybody())
+        return answer(reviews, {**requested, "reference": reference, "actions": actions}, request=anybody())
 
     name = name_turns(sample.turns)[0]
     given = Correction(reviewer="ann", kind="text", turn=name, text="Begin.")
@@ -118,7 +118,7 @@ def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does
     }
     write_samples(tmp_path / "own.json", [sample], form="manifest")
     with open_store(tmp_path / "reviews.sqlite") as store:
-        desk = Desk(store=store, splits={}, recent=context.recent)
+        reviews = ReviewContext(store=store, splits={}, recent=context.recent)
         assert ask(clip, action)["refused"] == {"a": "this video has no reference to correct"}
         taken = take(clip, tmp_path / "own.json")[0].clip
         reply = ask(taken, action)
@@ -136,8 +136,8 @@ def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does
 
         assert taken is not None
         review = read_review(store)
-        assert desk.list_unsplit(review) == (taken.video_id,), "a correction alone lists an upload"
-        assert desk.sample(taken.video_id) == (other and other.sample), "the last one that was given"
+        assert reviews.list_unsplit(review) == (taken.video_id,), "a correction alone lists an upload"
+        assert reviews.sample(taken.video_id) == (other and other.sample), "the last one that was given"
 
 
 def test_a_reference_that_is_longer_than_the_upload_is_asked_about(

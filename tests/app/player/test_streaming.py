@@ -16,7 +16,7 @@ import pytest
 
 from app.player import handlers, streaming
 from app.player.context import AppContext
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from app.reviews.actions import Action
@@ -189,7 +189,7 @@ def test_a_run_too_large_to_keep_is_not_kept(context: AppContext, monkeypatch: p
 def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppContext, tmp_path: Path) -> None:
     def judge(*, corrected: bool, is_blind: bool = False) -> tuple[str, dict[str, Any]]:
         event = SimpleNamespace(corrected=corrected, reviewer="bob", is_blind=is_blind)
-        view = streaming.judge_against(context, desk, live, cast(gr.EventData, event), anybody())
+        view = streaming.judge_against(context, reviews, live, cast(gr.EventData, event), anybody())
         return view.status.value, json.loads(view.player)
 
     clip = context.bundled_videos.clips[0]
@@ -197,7 +197,9 @@ def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppC
     live = LiveRun()
     *_, last = run_views(context, clip, live)
     with open_store(tmp_path / "reviews.sqlite") as store:
-        desk = Desk(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(clip.sample,))})
+        reviews = ReviewContext(
+            store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(clip.sample,))}
+        )
         name = name_turns(clip.sample.turns)[0]
         correction = Correction(reviewer="ann", kind="delete", turn=name)
         store.append(Action(kind="correction", reviewer="ann", video_id=clip.name, correction=correction))
@@ -214,7 +216,7 @@ def test_a_run_is_judged_by_the_corrected_reference_or_the_sources(context: AppC
         assert "turns changed: 0" in said
         assert len(packed["references"]) == len(clip.sample.turns)
         live.run = None
-        nothing = streaming.judge_against(context, desk, live, cast(gr.EventData, SimpleNamespace()), anybody())
+        nothing = streaming.judge_against(context, reviews, live, cast(gr.EventData, SimpleNamespace()), anybody())
         assert "press Run" in nothing.status.value
 
 

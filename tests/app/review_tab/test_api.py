@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.player.review_context import Desk
+from app.player.review_context import ReviewContext
 from app.review_tab.api import Answer, answer
 from app.reviews.actions import Event
 from app.reviews.events import reference_event
@@ -21,15 +21,17 @@ EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, t
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def reviews(tmp_path: Path) -> Iterator[ReviewContext]:
     with open_store(tmp_path / "reviews.sqlite") as store:
-        yield Desk(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
+        yield ReviewContext(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
 
 
-def ask(desk: Desk, *actions: dict[str, Any], reviewer: str = "bob", request: Any = None, **more: Any) -> Answer:
+def ask(
+    reviews: ReviewContext, *actions: dict[str, Any], reviewer: str = "bob", request: Any = None, **more: Any
+) -> Answer:
     named = [{"action_id": str(number), **action} for number, action in enumerate(actions)]
     asked = {"video_id": "boat", "reviewer": reviewer, "is_blind": False, "has_layer": None, "actions": named, **more}
-    return answer(desk, asked, request=request or anybody())
+    return answer(reviews, asked, request=request or anybody())
 
 
 def on_event(kind: str, **more: Any) -> dict[str, Any]:
@@ -41,61 +43,61 @@ def correcting(kind: str, number: int, **more: Any) -> dict[str, Any]:
     return {"kind": "correction", "correction": {"kind": kind, "turn": asdict(NAMES[number]), **more}}
 
 
-def test_what_is_given_is_kept_whole_and_told(desk: Desk) -> None:
+def test_what_is_given_is_kept_whole_and_told(reviews: ReviewContext) -> None:
     reply = ask(
-        desk, on_event("verdict", verdict="unclear"), on_event("tags", tags=["odd"]), on_event("note", note=EVIL)
+        reviews, on_event("verdict", verdict="unclear"), on_event("tags", tags=["odd"]), on_event("note", note=EVIL)
     )
     assert reply["kept"] == [{"action_id": str(number), "event": EVENT.key} for number in range(3)]
     said = {"reviewer": "bob", "verdict": "unclear", "tags": ["odd"], "note": plain(EVIL), "paired_with": {}}
     assert reply["state"]["opinions"] == {EVENT.key: [said]}
-    assert [(action.event, action.moment) for action in desk.store.read()] == [(EVENT, MOMENT)] * 3
+    assert [(action.event, action.moment) for action in reviews.store.read()] == [(EVENT, MOMENT)] * 3
 
 
-def test_a_verdict_on_a_pair_is_told_of_both_of_its_events(desk: Desk) -> None:
+def test_a_verdict_on_a_pair_is_told_of_both_of_its_events(reviews: ReviewContext) -> None:
     wanted = reference_event("boat", replace(NAMES[0], role="assistant"))
     paired = {key: value for key, value in asdict(wanted).items() if key != "video_id"}
-    reply = ask(desk, on_event("verdict", verdict="correct", paired=paired))
+    reply = ask(reviews, on_event("verdict", verdict="correct", paired=paired))
     assert reply["kept"] == [{"action_id": "0", "event": EVENT.key}]
     assert reply["state"]["opinions"][wanted.key][0]["paired_with"] == {"verdict": EVENT.key}
     assert reply["state"]["opinions"][EVENT.key][0]["paired_with"] == {"verdict": wanted.key}
-    reply = ask(desk, on_event("verdict", verdict="correct", paired={**paired, "kind": "state"}), reviewer="cal")
-    assert "a pair is an event that the model wrote and a turn of the reference" in reply["refused"]["0"]
+    reply = ask(reviews, on_event("verdict", verdict="correct", paired={**paired, "kind": "state"}), reviewer="cal")
+    assert "a pair must be an event of the model and a turn of the reference" in reply["refused"]["0"]
 
 
-def test_what_is_sent_again_is_kept_once(desk: Desk) -> None:
+def test_what_is_sent_again_is_kept_once(reviews: ReviewContext) -> None:
     for _ in range(2):
-        reply = ask(desk, on_event("verdict", verdict="unclear"), {"kind": "undo"})
+        reply = ask(reviews, on_event("verdict", verdict="unclear"), {"kind": "undo"})
         assert reply["kept"] == [{"action_id": name, "event": EVENT.key} for name in ("0", "1")]
-    assert [action.kind for action in desk.store.read()] == ["verdict", "undo"]
+    assert [action.kind for action in reviews.store.read()] == ["verdict", "undo"]
     assert reply["refused"] == {}
-    taken = ask(desk, {"kind": "undo", "action_id": "0"})
+    taken = ask(reviews, {"kind": "undo", "action_id": "0"})
     assert "another action has the action_id '0'" in taken["refused"]["0"]  # it is that of a verdict
 
 
-def test_another_action_of_a_used_name_is_refused_and_not_kept(desk: Desk) -> None:
-    ask(desk, on_event("note", note="first"), {"kind": "undo"})
-    reply = ask(desk, on_event("note", note="second"), {"kind": "undo", "target": "z"})
+def test_another_action_of_a_used_name_is_refused_and_not_kept(reviews: ReviewContext) -> None:
+    ask(reviews, on_event("note", note="first"), {"kind": "undo"})
+    reply = ask(reviews, on_event("note", note="second"), {"kind": "undo", "target": "z"})
     assert reply["kept"] == []
     assert list(reply["refused"]) == ["0", "1"]
     for reason in reply["refused"].values():
-        assert re.fullmatch(r"another action has the action_id '\d'; give this one a name of its own", reason)
-    assert [action.note for action in desk.store.read()] == ["first", ""]
+        assert re.fullmatch(r"another action has the action_id '\d'; use a new id", reason)
+    assert [action.note for action in reviews.store.read()] == ["first", ""]
 
 
-def test_an_undo_of_what_was_refused_takes_back_nothing_else(desk: Desk) -> None:
-    ask(desk, on_event("verdict", verdict="correct"))
+def test_an_undo_of_what_was_refused_takes_back_nothing_else(reviews: ReviewContext) -> None:
+    ask(reviews, on_event("verdict", verdict="correct"))
     wrong = {**correcting("text", 4, text=" "), "action_id": "w"}
-    reply = ask(desk, wrong, {"kind": "undo", "target": "w", "action_id": "u"})
+    reply = ask(reviews, wrong, {"kind": "undo", "target": "w", "action_id": "u"})
     assert reply["refused"]["u"] == "there is nothing to undo"
     assert reply["state"]["opinions"][EVENT.key][0]["verdict"] == "correct"
-    ask(desk, {"kind": "undo", "target": "0", "action_id": "v"})
-    assert ask(desk)["state"]["opinions"] == {}
+    ask(reviews, {"kind": "undo", "target": "0", "action_id": "v"})
+    assert ask(reviews)["state"]["opinions"] == {}
 
 
-def test_corrections_are_a_layer_that_names_every_turn(desk: Desk) -> None:
-    ask(desk, correcting("boundary", 2, time_s=3.5), correcting("delete", 0), correcting("text", 4, text="Which?"))
+def test_corrections_are_a_layer_that_names_every_turn(reviews: ReviewContext) -> None:
+    ask(reviews, correcting("boundary", 2, time_s=3.5), correcting("delete", 0), correcting("text", 4, text="Which?"))
     added = {"role": "assistant", "time_s": 5.0, "text": "Done.", "number": 0}
-    reply = ask(desk, {"action_id": "a", "kind": "correction", "correction": {"kind": "add", "turn": added}})
+    reply = ask(reviews, {"action_id": "a", "kind": "correction", "correction": {"kind": "add", "turn": added}})
     layer = reply["state"]["layer"]
     turns = [(turn["time"], turn["text"], turn["is_added"], turn["reviewers"]) for turn in layer["turns"]]
     assert turns == [
@@ -110,27 +112,32 @@ def test_corrections_are_a_layer_that_names_every_turn(desk: Desk) -> None:
     assert (layer["conflicts"], layer["unusable"]) == ([], [])
 
 
-def test_a_layer_that_the_page_has_is_not_sent_again(desk: Desk) -> None:
-    name = ask(desk, correcting("delete", 0))["state"]["layer_name"]
-    assert "layer" not in ask(desk, {**on_event("note"), "action_id": "n"}, has_layer=name)["state"]
-    changed = ask(desk, {**correcting("delete", 1), "action_id": "d"}, has_layer=name)["state"]
+def test_a_layer_that_the_page_has_is_not_sent_again(reviews: ReviewContext) -> None:
+    name = ask(reviews, correcting("delete", 0))["state"]["layer_name"]
+    assert "layer" not in ask(reviews, {**on_event("note"), "action_id": "n"}, has_layer=name)["state"]
+    changed = ask(reviews, {**correcting("delete", 1), "action_id": "d"}, has_layer=name)["state"]
     assert len(changed["layer"]["deleted"]) == 2
 
 
-def test_reviewers_who_want_different_things_are_told(desk: Desk) -> None:
-    ask(desk, correcting("time", 1, time_s=1.5), reviewer="ann")
-    reply = ask(desk, {**correcting("time", 1, time_s=2.0), "action_id": "b"})
+def test_reviewers_who_want_different_things_are_told(reviews: ReviewContext) -> None:
+    ask(reviews, correcting("time", 1, time_s=1.5), reviewer="ann")
+    reply = ask(reviews, {**correcting("time", 1, time_s=2.0), "action_id": "b"})
     conflict = {"key": reference_event("boat", NAMES[1]).key, "aspect": "time", "wishes": "ann: 1.5, bob: 2.0"}
     assert reply["state"]["layer"]["conflicts"] == [conflict]
 
 
-def test_in_blind_mode_others_are_not_told(desk: Desk) -> None:
-    ask(desk, on_event("verdict", verdict="correct"), correcting("delete", 0), reviewer="ann")
-    blind = replace(desk, is_blind=True)
-    for told in (ask(desk, is_blind=True), ask(blind), ask(desk, is_blind=True, reviewer=""), ask(blind, reviewer="")):
+def test_in_blind_mode_others_are_not_told(reviews: ReviewContext) -> None:
+    ask(reviews, on_event("verdict", verdict="correct"), correcting("delete", 0), reviewer="ann")
+    blind = replace(reviews, is_blind=True)
+    for told in (
+        ask(reviews, is_blind=True),
+        ask(blind),
+        ask(reviews, is_blind=True, reviewer=""),
+        ask(blind, reviewer=""),
+    ):
         assert told["state"]["opinions"] == {}
         assert told["state"]["layer"]["deleted"] == []
-    assert ask(desk)["state"]["opinions"] != {}
+    assert ask(reviews)["state"]["opinions"] != {}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +146,7 @@ def test_in_blind_mode_others_are_not_told(desk: Desk) -> None:
         (on_event("verdict", verdict="nice"), "verdict"),
         ({"kind": "verdict", "verdict": "correct"}, "needs its event"),
         ({"kind": "shout"}, "kind"),
-        (on_event("note", note="x" * 60_000), "letters"),
+        (on_event("note", note="x" * 60_000), "characters"),
         (on_event("note") | {"event": {"kind": "generated"}}, "event.role"),
         (on_event("note") | {"event": {**asdict(EVENT), "time_s": float("inf")}}, "event.time_s must be a number"),
         (on_event("verdict", verdict="correct", moment={"playhead_s": "soon"}), "moment.playhead_s"),
@@ -149,50 +156,52 @@ def test_in_blind_mode_others_are_not_told(desk: Desk) -> None:
         ({"kind": "redo"}, "nothing to redo"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_the_rest_kept(desk: Desk, action: dict[str, Any], reason: str) -> None:
-    reply = ask(desk, action, on_event("verdict", verdict="correct"))
+def test_what_does_not_fit_is_refused_and_the_rest_kept(
+    reviews: ReviewContext, action: dict[str, Any], reason: str
+) -> None:
+    reply = ask(reviews, action, on_event("verdict", verdict="correct"))
     assert reason in reply["refused"]["0"]
     assert [kept["action_id"] for kept in reply["kept"]] == ["1"]
-    assert len(desk.store.read()) == 1
+    assert len(reviews.store.read()) == 1
 
 
-def test_a_correction_of_a_turn_that_is_not_there_is_refused(desk: Desk) -> None:
+def test_a_correction_of_a_turn_that_is_not_there_is_refused(reviews: ReviewContext) -> None:
     turn = {**asdict(NAMES[0]), "text": "gone"}
-    reply = ask(desk, {"kind": "correction", "correction": {"kind": "delete", "turn": turn}})
+    reply = ask(reviews, {"kind": "correction", "correction": {"kind": "delete", "turn": turn}})
     assert "its source has changed" in reply["refused"]["0"]
-    upload = ask(desk, correcting("delete", 0), video_id="mine.mp4")
+    upload = ask(reviews, correcting("delete", 0), video_id="mine.mp4")
     assert upload["refused"]["0"] == "this video has no reference to correct"
     assert upload["state"]["layer"] is None
 
 
-def test_nothing_is_kept_without_a_name(desk: Desk) -> None:
-    reply = ask(desk, on_event("verdict", verdict="correct"), reviewer="")
+def test_nothing_is_kept_without_a_name(reviews: ReviewContext) -> None:
+    reply = ask(reviews, on_event("verdict", verdict="correct"), reviewer="")
     assert "name" in reply["refused"]["0"]
-    assert "printable" in ask(desk, on_event("verdict", verdict="correct"), reviewer="a\nb")["error"]
-    assert desk.store.read() == ()
+    assert "printable" in ask(reviews, on_event("verdict", verdict="correct"), reviewer="a\nb")["error"]
+    assert reviews.store.read() == ()
 
 
-def test_who_signed_in_cannot_speak_for_another_and_what_that_one_gave_waits(desk: Desk) -> None:
-    waiting = ask(desk, on_event("verdict", verdict="correct"), reviewer="bob", request=anybody(token="secret"))
-    assert waiting["error"] == "this was given by bob, and you are signed in as ann; it waits for bob"
+def test_who_signed_in_cannot_speak_for_another_and_what_that_one_gave_waits(reviews: ReviewContext) -> None:
+    waiting = ask(reviews, on_event("verdict", verdict="correct"), reviewer="bob", request=anybody(token="secret"))
+    assert waiting["error"] == "this is by bob, but you are signed in as ann; it waits for bob"
     assert (waiting["kept"], waiting["refused"]) == ([], {})
-    ask(desk, on_event("verdict", verdict="correct"), reviewer="", request=anybody(token="secret"))
+    ask(reviews, on_event("verdict", verdict="correct"), reviewer="", request=anybody(token="secret"))
     login: dict[str, Any] = {"oauth_info": {"userinfo": {"preferred_username": "cleo"}, "expires_at": time.time() + 60}}
-    ask(desk, {**on_event("note"), "action_id": "n"}, reviewer="cleo", request=anybody(session=login))
+    ask(reviews, {**on_event("note"), "action_id": "n"}, reviewer="cleo", request=anybody(session=login))
     login["oauth_info"]["expires_at"] -= 120
-    ask(desk, {**on_event("note"), "action_id": "o"}, reviewer="bob", request=anybody(session=login))
-    assert [action.reviewer for action in desk.store.read()] == ["ann", "cleo", "bob"]
+    ask(reviews, {**on_event("note"), "action_id": "o"}, reviewer="bob", request=anybody(session=login))
+    assert [action.reviewer for action in reviews.store.read()] == ["ann", "cleo", "bob"]
 
 
-def test_a_store_that_is_gone_is_told_and_nothing_is_called_kept(desk: Desk, tmp_path: Path) -> None:
-    desk.store.engine.dispose()
+def test_a_store_that_is_gone_is_told_and_nothing_is_called_kept(reviews: ReviewContext, tmp_path: Path) -> None:
+    reviews.store.engine.dispose()
     (tmp_path / "reviews.sqlite").unlink()
     (tmp_path / "reviews.sqlite").mkdir()
-    reply = ask(desk, on_event("verdict", verdict="correct"))
+    reply = ask(reviews, on_event("verdict", verdict="correct"))
     assert "cannot be used" in reply["error"]
     assert (reply["kept"], reply["refused"]) == ([], {})
 
 
 @pytest.mark.parametrize("asked", [{}, {"video_id": "boat", "reviewer": "", "actions": [3], "is_blind": False}, []])
-def test_a_question_that_cannot_be_read_is_an_error(desk: Desk, asked: Any) -> None:
-    assert "reload" in answer(desk, asked, request=anybody())["error"]
+def test_a_question_that_cannot_be_read_is_an_error(reviews: ReviewContext, asked: Any) -> None:
+    assert "reload" in answer(reviews, asked, request=anybody())["error"]

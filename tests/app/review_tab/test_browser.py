@@ -12,19 +12,19 @@ from playwright.sync_api import Browser, Page
 from app.exports.__main__ import main as export
 from tests.conftest import Uploads
 from tests.support.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
-from tests.support.desks import HOSTILE, Reviewed, write_reviewed
+from tests.support.desks import HOSTILE, ReviewedSplit, write_reviewed
 
 STATUS = "#desk_status [role=status]"
 pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
-def reviewed(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
+def reviewed(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> ReviewedSplit:
     return write_reviewed(demo_manifest, tmp_path_factory.mktemp("reviewed"))
 
 
 @pytest.fixture(scope="module")
-def address(tiny_folder: Path, reviewed: Reviewed) -> Iterator[str]:
+def address(tiny_folder: Path, reviewed: ReviewedSplit) -> Iterator[str]:
     users = reviewed.runs / "users"
     users.write_text("ann:open sesame\n", encoding="utf-8")
     with serve(data=reviewed.split, checkpoint=tiny_folder, runs=reviewed.runs, more=["--auth", str(users)]) as url:
@@ -70,7 +70,7 @@ def test_who_signed_in_sees_progress_and_agreement_and_hostile_names_stay_text(p
 def test_a_disagreement_opens_the_player_at_its_time(page: Page) -> None:
     enter(page, "Agreement")
     page.locator("#to_settle [data-testid^=cell]", has_text="verdicts differ").first.click()
-    wait_for_status(page, "^v0, 0:06, its reference alone at 0:02.0")
+    wait_for_status(page, "^v0, 0:06, its reference only at 0:02.0")
     page.wait_for_function("Math.abs(document.querySelector('#video video')?.currentTime - 2) < 0.01")
     page.wait_for_function("document.querySelector('.ss').inspect().event?.time === 2")
     assert inspect(page)["tab"] == "review"
@@ -93,7 +93,7 @@ def test_what_waits_for_the_model_leaves_the_video_that_is_opened_alone(
     page.wait_for_timeout(1500)  # then it counts as let go of, and the run stands in line to be made again
     enter(page)
     page.locator("#reviewed_videos [data-testid^=cell]", has_text="v0").first.click()
-    opened = wait_for_status(page, "^v0, 0:06, its reference alone at 0:00.0")
+    opened = wait_for_status(page, "^v0, 0:06, its reference only at 0:00.0")
     busy.click("#stop")
     wait_for_status(busy, "^Stopped")
     page.wait_for_timeout(2000)  # in which what waited would have had its turn
@@ -102,7 +102,7 @@ def test_what_waits_for_the_model_leaves_the_video_that_is_opened_alone(
     busy.close()
 
 
-def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: Reviewed, tmp_path: Path) -> None:
+def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: ReviewedSplit, tmp_path: Path) -> None:
     enter(page, "Export and import")
     page.click("#reviewed_run input")
     page.get_by_role("option", name="a", exact=True).click()
@@ -122,7 +122,7 @@ def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: Review
 
 
 def test_a_document_without_a_tier_is_imported_only_after_the_box_was_ticked_for_it(
-    page: Page, reviewed: Reviewed, tmp_path: Path
+    page: Page, reviewed: ReviewedSplit, tmp_path: Path
 ) -> None:
     export(
         ["write", str(reviewed.runs / "a"), "--form", "eaf", "--out", str(tmp_path), "--reviews", str(reviewed.store)]
@@ -137,12 +137,12 @@ def test_a_document_without_a_tier_is_imported_only_after_the_box_was_ticked_for
         wait_for_status(page, "⚠ v2.eaf has no tier 'corrected: assistant'", status=imported)
         box.check()
         page.set_input_files("#documents input[type=file]", document)
-        wait_for_status(page, "^v2.eaf: .* kept in the name of ann", status=imported)
+        wait_for_status(page, "^v2.eaf: .* imported for ann", status=imported)
         page.wait_for_function("!document.querySelector('#allow_deletions input').checked")
 
 
 def test_neither_passwords_nor_the_store_nor_a_run_folder_can_be_fetched(
-    page: Page, address: str, reviewed: Reviewed
+    page: Page, address: str, reviewed: ReviewedSplit
 ) -> None:
     for path in (reviewed.runs / "users", reviewed.store, reviewed.runs / "a" / "run.json"):
         assert path.is_file()
@@ -153,7 +153,7 @@ def test_neither_passwords_nor_the_store_nor_a_run_folder_can_be_fetched(
 def test_blind_hides_the_others(page: Page) -> None:
     enter(page)
     page.check("#blind input")
-    wait_for_status(page, "Blind: only what ann did is shown", status=STATUS)
+    wait_for_status(page, "Blind mode: only the reviews of ann are shown", status=STATUS)
     assert HOSTILE not in (page.text_content("#desk_progress") or "")
     page.get_by_role("tab", name="Agreement").click()
     assert "agreement, is not shown" in page.inner_text("#agreement")

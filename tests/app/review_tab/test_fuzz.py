@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, text
 
-from app.exports.folder import EXPORT_FORMS, correct_samples, gather_videos, write_export
-from app.player.review_context import Desk
+from app.exports.folder import EXPORT_FORMATS, correct_samples, gather_videos, write_export
+from app.player.review_context import ReviewContext
 from app.review_tab.api import answer
 from app.reviews.actions import VERDICTS, ActionKind, EventKind, Moment
 from app.reviews.history import read_review
@@ -88,30 +88,30 @@ ACTIONS_SENT = st.fixed_dictionaries(
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def reviews(tmp_path: Path) -> Iterator[ReviewContext]:
     with open_store(tmp_path / "reviews.sqlite") as store:
-        yield Desk(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
+        yield ReviewContext(store=store, splits={"test": Split(path=tmp_path / "test.json", entries=(SAMPLE,))})
 
 
-def ask(desk: Desk, *actions: Any, reviewer: Any = "bob", video_id: Any = "boat") -> dict[str, Any]:
+def ask(reviews: ReviewContext, *actions: Any, reviewer: Any = "bob", video_id: Any = "boat") -> dict[str, Any]:
     asked = {"video_id": video_id, "reviewer": reviewer, "is_blind": False, "has_layer": None, "actions": actions}
-    reply = answer(desk, asked, request=anybody())
+    reply = answer(reviews, asked, request=anybody())
     sent: dict[str, Any] = orjson.loads(orjson.dumps(reply))  # as Gradio sends it
     return sent
 
 
-def check_all_works(desk: Desk) -> None:
+def check_all_works(reviews: ReviewContext) -> None:
     """See the video as another reviewer, measure agreement, and write every export."""
-    seen = ask(desk, reviewer="ann")
+    seen = ask(reviews, reviewer="ann")
     assert "error" not in seen
     assert seen["state"]["layer"] is not None
-    review = read_review(desk.store)
+    review = read_review(reviews.store)
     review_agreement(review), review_disagreements(review)
     videos = gather_videos([SAMPLE], review=review)
     corrected = [found.sample for found in correct_samples([SAMPLE], review=review)]
     with TemporaryDirectory() as folder:
-        for form in EXPORT_FORMS:
-            write_export(Path(folder) / form, videos, form=form)
+        for form in EXPORT_FORMATS:
+            write_export(Path(folder) / form, videos, file_format=form)
         for published in FORMS:
             # a published form cannot hold every turn, and says which
             with nullcontext() if published == "manifest" else suppress(ValueError):
@@ -124,10 +124,10 @@ def check_all_works(desk: Desk) -> None:
 @example(action={"action_id": "a", "kind": "correction", "correction": {"kind": "add", "turn": {**asdict(NAMES[0]), "number": 10**30}}})  # fmt: skip # noqa: E501
 @example(action={"action_id": "a", "kind": "verdict", "verdict": "correct", "moment": {"playhead_s": math.inf}, "event": {**asdict(NAMES[0]), "kind": "reference"}})  # fmt: skip # noqa: E501
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_json_as_an_action_is_kept_or_refused_and_disables_nothing(desk: Desk, action: Any) -> None:
-    with desk.store.engine.begin() as connection:
+def test_any_json_as_an_action_is_kept_or_refused_and_disables_nothing(reviews: ReviewContext, action: Any) -> None:
+    with reviews.store.engine.begin() as connection:
         connection.execute(delete(ACTIONS))
-    reply = ask(desk, action)
+    reply = ask(reviews, action)
     if isinstance(action, dict) and "action_id" in action:
         assert "error" not in reply
         name = plain(str(action["action_id"]))
@@ -136,15 +136,15 @@ def test_any_json_as_an_action_is_kept_or_refused_and_disables_nothing(desk: Des
         assert all(reply["refused"].values())
     else:
         assert "cannot be read" in reply["error"]
-    assert len(desk.store.read()) == len(reply["kept"])
-    check_all_works(desk)
+    assert len(reviews.store.read()) == len(reply["kept"])
+    check_all_works(reviews)
 
 
 @given(video_id=ANYTHING, reviewer=ANYTHING, actions=ANYTHING)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_question_gets_an_answer(desk: Desk, video_id: Any, reviewer: Any, actions: Any) -> None:
+def test_any_question_gets_an_answer(reviews: ReviewContext, video_id: Any, reviewer: Any, actions: Any) -> None:
     asked = {"video_id": video_id, "reviewer": reviewer, "is_blind": actions, "has_layer": actions, "actions": actions}
-    reply = answer(desk, asked, request=anybody())
+    reply = answer(reviews, asked, request=anybody())
     assert orjson.dumps(reply)
     assert reply.get("error") or reply["state"]
 
@@ -179,34 +179,34 @@ BODY: dict[str, Any] = {"event": EVENT, "verdict": None, "tags": [], "note": "fi
     ],
 )
 def test_an_old_row_that_cannot_be_read_is_left_out_with_its_reason(
-    desk: Desk, change: dict[str, Any], reason: str
+    reviews: ReviewContext, change: dict[str, Any], reason: str
 ) -> None:
-    with desk.store.engine.begin() as connection:
+    with reviews.store.engine.begin() as connection:
         for name, row in (("good", {}), ("bad", change)):
             connection.execute(insert(ACTIONS).values({**ROW, "body": BODY, "action_id": name, **row}))
-    stored = desk.store.scan()
+    stored = reviews.store.scan()
     assert [action.action_id for action in stored.actions] == ["good"]
-    assert stored.unreadable[0].startswith("action 2 of the store cannot be read and is left out: ")
+    assert stored.unreadable[0].startswith("action 2 of the store cannot be read and is skipped: ")
     assert reason in stored.unreadable[0]
-    assert ask(desk)["state"]["left_out"] == list(stored.unreadable)
-    check_all_works(desk)
-    assert ask(desk, {"action_id": "u", "kind": "undo"})["refused"] == {}
+    assert ask(reviews)["state"]["left_out"] == list(stored.unreadable)
+    check_all_works(reviews)
+    assert ask(reviews, {"action_id": "u", "kind": "undo"})["refused"] == {}
 
 
-def test_a_row_whose_json_is_damaged_is_left_out(desk: Desk) -> None:
-    with desk.store.engine.begin() as connection:
+def test_a_row_whose_json_is_damaged_is_left_out(reviews: ReviewContext) -> None:
+    with reviews.store.engine.begin() as connection:
         connection.execute(insert(ACTIONS).values({**ROW, "body": BODY, "action_id": "bad"}))
         connection.execute(text("UPDATE review_actions SET body = '{\"event\": '"))
-    assert len(desk.store.scan().unreadable) == 1
-    check_all_works(desk)
+    assert len(reviews.store.scan().unreadable) == 1
+    check_all_works(reviews)
 
 
-def test_an_old_row_with_half_a_surrogate_pair_is_read_with_a_question_mark(desk: Desk) -> None:
+def test_an_old_row_with_half_a_surrogate_pair_is_read_with_a_question_mark(reviews: ReviewContext) -> None:
     body = {**BODY, "note": HALF, "tags": [HALF], "event": {**EVENT, "text": HALF}}
-    with desk.store.engine.begin() as connection:
+    with reviews.store.engine.begin() as connection:
         connection.execute(insert(ACTIONS).values({**ROW, "body": body, "action_id": "old"}))
-    (action,) = desk.store.read()
+    (action,) = reviews.store.read()
     assert action.event is not None
     assert (action.note, action.tags, action.event.text) == ("a?", ("a?",), "a?")
-    assert '"note": "a?"' in json.dumps(ask(desk)["state"]["opinions"])
-    check_all_works(desk)
+    assert '"note": "a?"' in json.dumps(ask(reviews)["state"]["opinions"])
+    check_all_works(reviews)

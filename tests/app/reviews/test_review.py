@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.reviews.actions import MOST_NAME, VERDICTS, Action, Event, Verdict, check_reviewer, from_body, to_body
+from app.reviews.actions import MAX_REVIEWER_CHARS, VERDICTS, Action, Event, Verdict, check_reviewer, from_body, to_body
 from app.reviews.events import VideoEvents, name_events, reference_event
 from app.reviews.review import (
     Review,
@@ -210,7 +210,7 @@ def test_a_printable_name_is_a_reviewers_name(name: str) -> None:
     assert check_reviewer(name) == name.strip()
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\0", "\u202eevil", "\ud83d", "x" * (MOST_NAME + 1)])
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\0", "\u202eevil", "\ud83d", "x" * (MAX_REVIEWER_CHARS + 1)])
 def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="1 to 80 printable characters"):
         check_reviewer(name)
@@ -230,11 +230,11 @@ def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
         ),
         (
             {"kind": "correction", "correction": Correction(reviewer="bob", kind="delete", turn=NAME)},
-            "ann cannot correct in the name of bob",
+            "ann cannot correct on behalf of bob",
         ),
-        ({"kind": "undo", "target": "x", "by": " ann"}, "has no blanks around it"),
-        ({"kind": "undo", "target": "x", "video_id": "a\0"}, "holds what no database keeps"),
-        ({"kind": "undo", "target": "x", "at": datetime(2026, 1, 1)}, "must say its offset to UTC"),
+        ({"kind": "undo", "target": "x", "by": " ann"}, "has no leading or trailing blanks"),
+        ({"kind": "undo", "target": "x", "video_id": "a\0"}, "has characters that a database cannot store"),
+        ({"kind": "undo", "target": "x", "at": datetime(2026, 1, 1)}, "must have a UTC offset"),
     ],
 )
 def test_an_action_that_contradicts_itself_is_refused(content: dict[str, Any], reason: str) -> None:
@@ -293,10 +293,10 @@ def test_a_disagreement_on_a_pair_is_listed_once() -> None:
 @pytest.mark.parametrize(
     ("event", "paired", "message"),
     [
-        (WANTED, SAID, "a pair is an event that the model wrote"),
-        (SAID, HULL, "a pair is an event that the model wrote"),
-        (SAID, reference_event("boat", replace(NAME, role="update")), "must be of one video and one role"),
-        (SAID, reference_event("tower", NAME), "must be of one video and one role"),
+        (WANTED, SAID, "a pair must be an event of the model"),
+        (SAID, HULL, "a pair must be an event of the model"),
+        (SAID, reference_event("boat", replace(NAME, role="update")), "must have the same video and role"),
+        (SAID, reference_event("tower", NAME), "must have the same video and role"),
     ],
 )
 def test_what_is_no_pair_is_refused(event: Event, paired: Event, message: str) -> None:

@@ -200,7 +200,7 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_as_it_is(where: str) -> N
     set_schema(where, "UPDATE review_schema SET version_num = '9999'")
     for _ in range(2):
         with pytest.raises(
-            StoreError, match=r"has the schema 9999, and this StepScope knows it up to 0003: update Step"
+            StoreError, match=r"has the schema 9999; this version of StepScope supports schemas up to 0003: update Step"
         ):
             open_store(where)
 
@@ -228,7 +228,7 @@ def test_a_copy_of_an_older_file_lies_beside_it(tmp_path: Path) -> None:
     with open_store(path) as store:
         backup, notice = store.backup, store.notice
     assert backup is not None
-    assert notice == f"The store of reviews was migrated; a copy as it was is {backup}."
+    assert notice == f"The store of reviews was migrated; the backup is {backup}."
     assert (backup.parent, backup.name[:27]) == (tmp_path, "reviews.sqlite.schema-0001.")
     copy = sqlite3.connect(backup)
     assert copy.execute("SELECT version_num FROM review_schema").fetchone() == ("0001",)
@@ -252,7 +252,7 @@ def test_what_is_no_store_is_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database, but long enough to look at" * 30)
     with pytest.raises(StoreError, match=r"text cannot be used: file is not a database"):
         open_store(tmp_path / "text")
-    with pytest.raises(StoreError, match="URL cannot be read"):
+    with pytest.raises(StoreError, match="URL is invalid"):
         open_store("://x")
     with pytest.raises(StoreError, match="cannot be used: "):
         open_store(tmp_path)

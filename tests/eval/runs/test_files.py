@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from app.batch import charts
 from app.batch.results import draw_corpus, read_results, video_table
 from app.exports.folder import gather_videos
-from app.exports.tabulate import tabulate
+from app.exports.tabulate import build_tables
 from app.review_tab.summary import summarize
 from app.reviews.review import fold_actions
 from engine.records import FrameOutput, Step
@@ -224,7 +224,7 @@ def test_reviews_and_exports_name_a_video_that_cannot_be_read_and_have_the_other
     assert list(summarize(SAMPLES, review, run=RunFolder(run)).problems) == ["a"]
     videos = gather_videos(SAMPLES, review=review, run=RunFolder(run))
     assert [bool(video.problem) for video in videos] == [True, False]
-    assert {row.video_id for row in tabulate(videos).predictions} == {"b"}
+    assert {row.video_id for row in build_tables(videos).predictions} == {"b"}
 
 
 def test_half_a_surrogate_pair_is_read_as_it_was_and_kinds_are_checked_beside_it(run: Path) -> None:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.batch.context import SWEEPS, Batches
-from app.batch.job_queue import Jobs
+from app.batch.context import SWEEPS_FOLDER, BatchContext
+from app.batch.job_queue import JobQueue
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.folders import download_sweep, find_exact_sizes, make_grid, unused_folder
-from app.batch.sweeps.handlers import RECOMMENDED, SweepView
+from app.batch.sweeps.handlers import SweepView
+from app.batch.sweeps.render import RECOMMENDED
 from eval.data.samples import Split
 from eval.metrics.counts import Values
 from eval.metrics.definitions import NUM_FAILURES
@@ -65,13 +66,15 @@ def write_exact(path: Path, settings: dict[str, Any]) -> Path:
 def write_runs(runs: Path) -> Path:
     """Write a run with traces and its exact sweep, as the page keeps them."""
     write_run(runs / "run")
-    write_exact(runs / SWEEPS / FOLDER, SETTINGS)
+    write_exact(runs / SWEEPS_FOLDER / FOLDER, SETTINGS)
     return runs
 
 
-def page_of(runs: Path) -> Batches:
-    jobs = Jobs(encode=count_letters, scoring=SCORING)
-    return Batches(jobs=jobs, splits={"val": SPLIT}, runs=runs, work=WorkerConfig(checkpoint="tiny"), takes_paths=True)
+def page_of(runs: Path) -> BatchContext:
+    jobs = JobQueue(encode=count_letters, scoring=SCORING)
+    return BatchContext(
+        jobs=jobs, splits={"val": SPLIT}, runs=runs, work=WorkerConfig(checkpoint="tiny"), takes_paths=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +100,7 @@ def test_a_whole_sweep_is_shown_with_exact_points(whole: Path) -> None:
 
 
 def test_a_video_of_an_older_version_with_its_remark_is_read(runs: Path) -> None:
-    folder = SweepFolder(runs / SWEEPS / FOLDER)
+    folder = SweepFolder(runs / SWEEPS_FOLDER / FOLDER)
     path = folder.path / "a.sweep.json"
     content = json.loads(path.read_text())
     assert content.pop("warning") == ""
@@ -122,7 +125,7 @@ def test_a_video_of_an_older_version_with_its_remark_is_read(runs: Path) -> None
     ],
 )
 def test_a_bad_sweep_is_named_and_the_preview_is_shown(runs: Path, changes: dict[str, Any], reason: str) -> None:
-    path = runs / SWEEPS / FOLDER / "sweep.json"
+    path = runs / SWEEPS_FOLDER / FOLDER / "sweep.json"
     settings = json.loads(path.read_text())["settings"]
     if isinstance(changes.get("settings"), dict):
         changes = {"settings": {**settings, **changes["settings"]}}
@@ -130,14 +133,14 @@ def test_a_bad_sweep_is_named_and_the_preview_is_shown(runs: Path, changes: dict
     assert reason in refusal_of(lambda: read_sweep(path.parent))
     view = show(runs)
     assert "Preview from the traces of run" in view.said
-    assert f"The sweep {FOLDER} is left out: sweep.json cannot be read: " in view.said
+    assert f"The sweep {FOLDER} is skipped: sweep.json cannot be read: " in view.said
     assert reason.partition("cannot be read: ")[2] in view.said
     assert str(runs) not in view.said
     assert view.heat
 
 
 def test_a_sweep_without_all_it_should_say_is_refused(runs: Path) -> None:
-    path = runs / SWEEPS / FOLDER / "sweep.json"
+    path = runs / SWEEPS_FOLDER / FOLDER / "sweep.json"
     content = json.loads(path.read_text())
     del content["num_videos"]
     path.write_text(json.dumps(content))
@@ -146,13 +149,13 @@ def test_a_sweep_without_all_it_should_say_is_refused(runs: Path) -> None:
 
 
 def test_a_bad_sweep_of_another_split_is_not_named(runs: Path) -> None:
-    (runs / SWEEPS / "test-0000-5").mkdir()
-    (runs / SWEEPS / "test-0000-5" / "sweep.json").write_text("{")
+    (runs / SWEEPS_FOLDER / "test-0000-5").mkdir()
+    (runs / SWEEPS_FOLDER / "test-0000-5" / "sweep.json").write_text("{")
     assert "cannot be read" not in show(runs).said
 
 
 def test_points_are_run_into_a_new_folder_beside_a_bad_sweep(runs: Path) -> None:
-    folder = runs / SWEEPS / FOLDER
+    folder = runs / SWEEPS_FOLDER / FOLDER
     (folder / "sweep.json").write_text("{")
     with pytest.raises(ValueError, match="restore the file"), open_sweep_folder(folder, {}, resume=True):
         pass
@@ -177,8 +180,8 @@ def test_points_are_run_into_a_new_folder_beside_a_bad_sweep(runs: Path) -> None
 def test_a_bad_video_of_a_sweep_is_named_and_the_others_are_scored(
     runs: Path, changes: dict[str, Any], reason: str
 ) -> None:
-    change(runs / SWEEPS / FOLDER / "a.sweep.json", **changes)
-    scores = score_sweep(runs / SWEEPS / FOLDER, SPLIT, GRID)
+    change(runs / SWEEPS_FOLDER / FOLDER / "a.sweep.json", **changes)
+    scores = score_sweep(runs / SWEEPS_FOLDER / FOLDER, SPLIT, GRID)
     assert list(scores.errors) == ["a"]
     assert scores.num_videos == 1
     with pytest.raises(ValueError, match=reason):
@@ -190,7 +193,7 @@ def test_a_bad_video_of_a_sweep_is_named_and_the_others_are_scored(
 @given(data=st.data())
 def test_any_damage_of_a_sweep_is_a_result_or_a_sentence(whole: Path, data: st.DataObject) -> None:
     runs = copy_of(whole, "damaged")
-    folder = runs / SWEEPS / FOLDER
+    folder = runs / SWEEPS_FOLDER / FOLDER
     for name in data.draw(st.lists(st.sampled_from(FILES), min_size=1, max_size=2, unique=True)):
         damage(folder / name, data.draw)
     video = SweepFolder(folder).video("a", num_points=len(GRID))
@@ -212,7 +215,7 @@ def test_any_damage_of_a_sweep_is_a_result_or_a_sentence(whole: Path, data: st.D
 
 
 def resume(folder: Path) -> None:
-    settings = json.loads((folder.parent.parent.parent / "whole" / SWEEPS / FOLDER / "sweep.json").read_text())
+    settings = json.loads((folder.parent.parent.parent / "whole" / SWEEPS_FOLDER / FOLDER / "sweep.json").read_text())
     with open_sweep_folder(folder, settings["settings"], resume=True):
         pass
 

@@ -1,1 +1,1 @@
-"""One module per step of the schema, oldest first."""
+"""One module per schema revision, oldest first."""

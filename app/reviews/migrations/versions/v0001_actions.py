@@ -1,4 +1,4 @@
-"""The table of actions."""
+"""Create the table of actions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Create it."""
+    """Create the table."""
     op.create_table(
         "review_actions",
         sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),

@@ -1,4 +1,4 @@
-"""An index by video: the page reads one video's actions at a time."""
+"""Add an index by video: the page reads the actions of one video at a time."""
 
 from alembic import op
 
@@ -7,5 +7,5 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Create it."""
+    """Create the index."""
     op.create_index("review_actions_by_video", "review_actions", ["video_id", "number"])

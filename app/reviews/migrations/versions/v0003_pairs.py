@@ -1,8 +1,8 @@
-"""Actions on matched pairs: ``paired`` in the body. The tables stay; older programs cannot read it and refuse it."""
+"""Allow actions on matched pairs (``paired`` in the body). Tables do not change; older versions refuse the store."""
 
 revision = "0003"
 down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Change nothing: actions without a pair are read as they are."""
+    """Change nothing: actions without a pair stay valid."""

@@ -11,10 +11,10 @@ from dataclasses import Field
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from engine.interrupts import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_on_interrupt, handle_interrupts
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
-    exit_when_interrupted()
+    exit_on_interrupt()
 
 import torch
 from torch import Tensor
@@ -22,18 +22,18 @@ from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
 from engine.bench.modes import (
+    CLOSE_MARGIN,
     HEADING,
-    NEAR,
     as_float32,
-    decide_in_float32,
     format_row,
+    list_modes,
     measure,
-    modes,
     read_videos,
+    stream_in_float32,
     to_json,
 )
-from engine.bench.random_model import SHAPES, forced_bench, random_checkpoint
-from engine.config import SETTINGS, StreamConfig, read_config, read_threshold
+from engine.bench.random_model import SHAPES, build_random_workload, random_checkpoint
+from engine.config import SETTING_HELP, StreamConfig, read_config, read_threshold
 from engine.control.controller import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     transformers_logging.disable_progress_bar()
     try:
-        with stoppable():
+        with handle_interrupts():
             options.command(options)
     except (EngineError, ValueError, OSError) as error:
         tqdm.write(f"error: {error}", file=sys.stderr)  # on a line of its own, below a bar
@@ -146,29 +146,31 @@ def bench(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     checkpoint, config = _checkpoint(options), StreamConfig()
     if options.arch:
-        forced = forced_bench(
+        workload = build_random_workload(
             random_checkpoint(options.arch, checkpoint), num_videos=options.videos, num_frames=options.frames
         )
-        checkpoint, videos, config = forced.checkpoint, list(forced.videos), forced.config
+        checkpoint, videos, config = workload.checkpoint, list(workload.videos), workload.config
     else:
         videos = read_videos(options.split, checkpoint)
-    told, model, threads = None, checkpoint.model, torch.get_num_threads()
+    reference, model, threads = None, checkpoint.model, torch.get_num_threads()
     dtype = str(model.dtype).removeprefix("torch.")
     print(f"{checkpoint.name} in {dtype} on {model.device}, {threads} threads; {len(videos)} videos, encoded before")
     if model.dtype != torch.float32:
         exact = as_float32(checkpoint) if options.arch else _checkpoint(options, dtype="float32")
         same = videos if options.arch else read_videos(options.split, exact)
-        told = decide_in_float32(exact, same, config, rows=options.rows)
+        reference = stream_in_float32(exact, same, config, rows=options.rows)
         del exact, same
-        print(f"compared with float32; a close decision is one within {NEAR} of its threshold there")
+        print(f"compared with float32; a close decision is one within {CLOSE_MARGIN} of its threshold there")
     print(HEADING)
     rows = []
-    table = modes(config, rows=options.rows, graphs=checkpoint.graphs is not None)
-    for row in measure(checkpoint, videos, table, repeats=options.repeats, told=told):
+    table = list_modes(config, rows=options.rows, graphs=checkpoint.graphs is not None)
+    for row in measure(checkpoint, videos, table, repeats=options.repeats, reference=reference):
         rows.append(row)
         print(format_row(row), flush=True)
-    settings = {"device": str(model.device), "threads": threads, "dtype": dtype, "near": NEAR}
-    print(to_json(rows, checkpoint=checkpoint.name, compared_with="float32" if told else table[0].name, **settings))
+    settings = {"device": str(model.device), "threads": threads, "dtype": dtype, "near": CLOSE_MARGIN}
+    print(
+        to_json(rows, checkpoint=checkpoint.name, compared_with="float32" if reference else table[0].name, **settings)
+    )
 
 
 def _read_steps(path: Path) -> tuple[Step, ...]:
@@ -259,14 +261,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--features", type=Path, help="feature file of the video, instead of encoding it")
     command.add_argument("--config", type=Path, help="YAML file of stream settings; options win")
-    for name, about in SETTINGS.items():
+    for name, about in SETTING_HELP.items():
         _add_setting(command, StreamConfig.__dataclass_fields__[name], about)
 
     command = commands.add_parser("encode", parents=[model], help="write a video's frame features")
     command.set_defaults(command=encode_video)
     command.add_argument("video", type=Path, help="the video file")
     command.add_argument("--out", type=Path, required=True, help="the .safetensors file to write")
-    command.add_argument("--fps", type=float, default=2.0, help=f"{SETTINGS['fps']} (default: %(default)s)")
+    command.add_argument("--fps", type=float, default=2.0, help=f"{SETTING_HELP['fps']} (default: %(default)s)")
 
     command = commands.add_parser("train", parents=[model], help="fine-tune on annotated clips")
     command.set_defaults(command=fine_tune)

@@ -85,23 +85,23 @@ class StreamConfig:
                 f"one of {', '.join(get_args(choices))}",
             )
         _require(
-            self.longest_turn <= self.reserved_seq_len < self.max_seq_len,
+            self.max_turn_tokens <= self.reserved_seq_len < self.max_seq_len,
             "reserved_seq_len",
             self.reserved_seq_len,
-            f"at least the longest turn ({self.longest_turn}) and less than max_seq_len ({self.max_seq_len})",
+            f"at least the longest turn ({self.max_turn_tokens}) and less than max_seq_len ({self.max_seq_len})",
         )
 
     @property
-    def longest_turn(self) -> int:
+    def max_turn_tokens(self) -> int:
         """Tokens that one frame's updates and response can take, with their opening and closing tokens."""
         return self.max_updates_per_frame * (self.max_update_tokens + 2) + self.max_new_tokens + 2
 
     @property
     def room(self) -> int:
         """Longest context that an image may end at: the longest turn still fits behind it."""
-        return self.max_seq_len - self.longest_turn
+        return self.max_seq_len - self.max_turn_tokens
 
-    def one_by_one(self) -> "StreamConfig":
+    def frame_by_frame(self) -> "StreamConfig":
         """Return the definition of the same stream: frame by frame and token by token."""
         return replace(self, prefill_frames=1, lookahead=1, draft_tokens=0)
 
@@ -111,7 +111,7 @@ class StreamConfig:
         return self.max_seq_len - self.reserved_seq_len
 
 
-SETTINGS: Mapping[str, str] = {
+SETTING_HELP: Mapping[str, str] = {
     "fps": "frames sampled per second of video; above the video's own rate its pictures repeat",
     "speak_threshold": "the assistant speaks when the probability exceeds this",
     "update_threshold": "the assistant updates the state when the probability exceeds this",
@@ -155,7 +155,7 @@ def read_threshold(value: object, name: str) -> float:
     return threshold
 
 
-def threshold_text(value: float) -> str:
+def format_threshold(value: float) -> str:
     """Write a threshold with all digits that it has, such as ``0.725``; ``read_threshold`` reads the same number."""
     return np.format_float_positional(value, trim="-")
 

@@ -16,10 +16,10 @@ from engine.config import IllegalUpdates
 from engine.records import Step, UserTurn
 
 StepState = Literal["not_started", "in_progress", "completed"]
-Verdict = Literal["legal", "illegal", "malformed"]
+UpdateLegality = Literal["legal", "illegal", "malformed"]
 
 STATES: tuple[StepState, ...] = ("not_started", "in_progress", "completed")
-BEFORE_AND_AFTER: Mapping[str, tuple[StepState, StepState]] = {
+TRANSITIONS: Mapping[str, tuple[StepState, StepState]] = {
     "start": ("not_started", "in_progress"),
     "complete": ("in_progress", "completed"),
 }
@@ -46,12 +46,12 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class UpdateResult:
     """What an update text did to a state."""
 
     state: Mapping[str, str]
     """The state afterwards, a value of its own."""
-    verdict: Verdict
+    legality: UpdateLegality
     """Whether the update could be parsed and was allowed."""
 
 
@@ -77,19 +77,19 @@ def initial_state(steps: Iterable[Step], given: Mapping[str, str] | None = None)
     return {step_id: (given or {}).get(step_id, "not_started") for step_id in ids}
 
 
-def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates = "apply") -> Change:
+def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates = "apply") -> UpdateResult:
     """Apply an update text to a state.
 
     An illegal update of a known step takes effect when ``illegal`` is ``apply``; an unknown step never does.
     """
     update = parse_update(text)
     if update is None:
-        return Change(state=dict(state), verdict="malformed")
-    before, after = BEFORE_AND_AFTER[update.transition]
+        return UpdateResult(state=dict(state), legality="malformed")
+    before, after = TRANSITIONS[update.transition]
     is_legal = state.get(update.step_id) == before
     takes_effect = is_legal or (illegal == "apply" and update.step_id in state)
     changed = {**state, update.step_id: after} if takes_effect else dict(state)
-    return Change(state=changed, verdict="legal" if is_legal else "illegal")
+    return UpdateResult(state=changed, legality="legal" if is_legal else "illegal")
 
 
 def parse_steps(text: str) -> tuple[Step, ...]:
@@ -125,7 +125,7 @@ def parse_user_turn(text: str) -> UserTurn:
     return UserTurn(time_s=time_s, text=match[2])
 
 
-def write_user_turn(turn: UserTurn) -> str:
+def format_user_turn(turn: UserTurn) -> str:
     """Write a user turn as ``parse_user_turn`` reads it, to the last digit of its time in seconds."""
     return f"{format(Decimal(repr(float(turn.time_s))).normalize(), 'f')}: {turn.text}"
 

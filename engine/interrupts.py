@@ -1,6 +1,6 @@
 """Ctrl-C and SIGTERM from the first import to the end: one line, exit code 130 or 143, and no temporary folder stays.
 
-``exit_when_interrupted`` covers the seconds in which a program imports its libraries, ``stoppable`` the rest.
+``exit_on_interrupt`` covers the seconds in which a program imports its libraries, ``handle_interrupts`` the rest.
 """
 
 import os
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 
-def exit_when_interrupted() -> None:
+def exit_on_interrupt() -> None:
     """End the process at once on SIGINT or SIGTERM; for the start of a program, when there is nothing to clean up."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit)
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def handle_interrupts() -> Iterator[None]:
     """Raise ``KeyboardInterrupt`` on SIGINT, and ``KeyboardInterrupt("SIGTERM")`` on SIGTERM, while the block lasts."""
     is_stopped = False
 

@@ -21,19 +21,19 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\u
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
-def plain(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return a text that UTF-8 can hold."""
     return _HALVES.sub("?", text)
 
 
-def plain_all(content: Any) -> Any:
+def replace_surrogates_in(content: Any) -> Any:
     """Return a JSON value in which every text is such that UTF-8 can hold it."""
     if isinstance(content, str):
-        return plain(content)
+        return replace_surrogates(content)
     if isinstance(content, Mapping):
-        return {plain_all(key): plain_all(value) for key, value in content.items()}
+        return {replace_surrogates_in(key): replace_surrogates_in(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [plain_all(value) for value in content]
+        return [replace_surrogates_in(value) for value in content]
     return content
 
 
@@ -52,7 +52,7 @@ def load_json(text: str) -> Any:
 
 
 @contextmanager
-def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
+def atomic_write(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` that takes its place, fsynced, when the block ends well.
 
     After an exception, or a kill, ``path`` is as it was before. A link is followed. Raises ``ValueError``, before the
@@ -75,7 +75,7 @@ def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
         raise
 
 
-def harmless(text: str) -> str:
+def escape_formula(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
@@ -93,20 +93,20 @@ def write_csv(
 
 def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
     """Write rows of cells that are harmless already, whole or not at all."""
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON, whole or not at all; nan becomes null."""
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(to_json(_without_nan(content), indent=1) + "\n")
 
 
 def to_cell(value: str | float | None) -> str:
     """Return a value as a CSV cell: harmless to a spreadsheet, and empty where it is unknown."""
     if isinstance(value, str):
-        return harmless(plain(value))
+        return escape_formula(replace_surrogates(value))
     return "" if value is None or math.isnan(value) else repr(value)
 
 

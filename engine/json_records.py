@@ -25,7 +25,7 @@ _SHORT.maxlevel = 3
 _HALVES: Final = re.compile(r"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
-def show_value(value: object) -> str:
+def short_repr(value: object) -> str:
     """Write any JSON value for an error message, cut to a readable length and depth."""
     return _SHORT.repr(value)
 
@@ -95,4 +95,4 @@ def _describe(error: ValidationError) -> str:
     rule = first["msg"][:1].lower() + first["msg"][1:]
     if first["type"] in ("missing", "json_invalid"):
         return f"{place}: {rule}" if place else rule
-    return f"{place or 'the record'}: {rule}; got {show_value(first['input'])}"
+    return f"{place or 'the record'}: {rule}; got {short_repr(first['input'])}"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import EngineError
-from engine.io import to_json, write_whole
+from engine.io import atomic_write, to_json
 from engine.json_records import Amount, AmountOrNan, Count, ProbOrNan, check_regular, parse_record
 
 _EPSILON = 1e-6  # of a frame: 1.16 s * 25 fps is 28.999...
@@ -54,7 +54,7 @@ class Excerpt:
             raise ValueError(f"an excerpt must have at least 1 frame, not {self.num_frames}")
 
 
-def turn_frame(time_s: float, fps: float) -> int:
+def frame_at(time_s: float, fps: float) -> int:
     """Return the frame of a turn, ``floor(time_s * fps)``, whatever rounding does to the product."""
     return math.floor(time_s * fps + _EPSILON)
 
@@ -113,7 +113,7 @@ def check_probs(output: FrameOutput) -> FrameOutput:
 def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:
     """Write a run file as the outputs come, whole or not at all. Returns the number of frames."""
     count = 0
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         for output in outputs:
             file.write(output.to_json() + "\n")
             count += 1

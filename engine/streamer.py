@@ -155,7 +155,7 @@ class _Stream:
             self._checkpoint.model,
             self._config,
             frames=self.source,
-            never=self._checkpoint.prompt.never_generated,
+            never=self._checkpoint.prompt.suppress_tokens,
             silent_id=self._checkpoint.silent_id,
             cache=self._slot or video.cache,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.batch.job_queue import Jobs
 from app.formatting import shorten_ids
-from engine.io import plain
+from engine.io import replace_surrogates
 from engine.records import FrameOutput
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
@@ -49,7 +49,9 @@ class Batches:
         A folder whose name UTF-8 cannot hold is left out: no browser could name it.
         """
         found = self.runs.glob("*") if self.runs.is_dir() else ()
-        folders = [path for path in found if plain(path.name) == path.name and (path / "run.json").is_file()]
+        folders = [
+            path for path in found if replace_surrogates(path.name) == path.name and (path / "run.json").is_file()
+        ]
         kept = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
         own = [job.name for job in reversed(self.jobs.all())]
         return list(dict.fromkeys([*own, *(path.name for path in kept)]))

@@ -6,10 +6,10 @@ be read (each has its line); 2 wrong use, or a file or store that does not fit, 
 
 import argparse
 
-from engine.interrupts import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_on_interrupt, handle_interrupts
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
-    exit_when_interrupted()
+    exit_on_interrupt()
 
 import re
 import sys
@@ -30,7 +30,7 @@ from eval.annotations.corrected_samples import CorrectedSample
 from eval.annotations.corrections import TurnName
 from eval.data.loading import digest_split, read_samples
 from eval.data.samples import Sample
-from eval.data.writers import DETAILS, FORMS, UnheldError
+from eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, UnsupportedFieldError
 from eval.runs.folder import RunFolder
 from eval.runs.traces import read_provenance, traced_videos, write_traces
 
@@ -41,10 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        with stoppable():
+        with handle_interrupts():
             return int(options.work(options))
-    except UnheldError as error:
-        print(f"error: {error.problem}; give --without {error.detail}, or --form manifest", file=sys.stderr)
+    except UnsupportedFieldError as error:
+        print(f"error: {error.problem}; give --without {error.field}, or --form manifest", file=sys.stderr)
         return 2
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -170,7 +170,7 @@ def _tell(corrected: Sequence[CorrectedSample], problems: Sequence[str] = ()) ->
     for found in corrected:
         video_id = found.sample.video_id
         for conflict in found.conflicts:
-            wishes = tell_wishes(conflict.wishes)
+            wishes = tell_wishes(conflict.proposals)
             lines.append(f"conflict: {video_id}, {_turn(conflict.turn)}, its {conflict.aspect}: {wishes}")
         for unusable in found.unusable:
             reviewer, turn = unusable.correction.reviewer, unusable.correction.turn
@@ -209,9 +209,9 @@ def _parser() -> argparse.ArgumentParser:
 
     corrected = commands.add_parser("split", parents=[common, prefer], help=split.__doc__)
     corrected.add_argument("split", type=Path, help="file of the references")
-    corrected.add_argument("--form", choices=FORMS, default="manifest")
+    corrected.add_argument("--form", choices=FILE_FORMATS, default="manifest")
     corrected.add_argument("--out", type=Path, required=True, help="file to write")
-    corrected.add_argument("--without", action="append", default=[], choices=DETAILS, help="what to leave out")
+    corrected.add_argument("--without", action="append", default=[], choices=OPTIONAL_FIELDS, help="what to leave out")
     corrected.add_argument(
         "--relative-to",
         choices=PATH_BASES,

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from app.reviews.review import Review
-from engine.io import plain_all
+from engine.io import replace_surrogates_in
 from eval.annotations.corrected_samples import CorrectedSample
 from eval.data.samples import Sample
-from eval.data.writers import Detail, Form, write_samples
+from eval.data.writers import FileFormat, OptionalField, write_samples
 
 PathBase = Literal["out", "split"]
 """What the video paths of a manifest are relative to: the written file, or the file of the source split."""
@@ -67,11 +67,11 @@ def write_corrected_split(
     path: Path,
     corrected: Sequence[CorrectedSample],
     *,
-    form: Form,
+    form: FileFormat,
     source: SplitSource,
     review: Review,
     prefer: Sequence[str] = (),
-    without: Collection[Detail] = (),
+    without: Collection[OptionalField] = (),
     relative_to: PathBase = "out",
 ) -> None:
     """Write a split as corrected, with its provenance.
@@ -92,7 +92,12 @@ def write_corrected_split(
     videos = _paths_from(path, samples) if relative_to == "out" else _paths_in_split(source.path, samples)
     provenance = describe_corrections(corrected, source=source, review=review, prefer=prefer, without=without)
     write_samples(
-        path, samples, form=form, without=without, videos=videos, provenance=dict(plain_all(asdict(provenance)))
+        path,
+        samples,
+        file_format=form,
+        omit=without,
+        videos=videos,
+        provenance=dict(replace_surrogates_in(asdict(provenance))),
     )
 
 
@@ -102,7 +107,7 @@ def describe_corrections(
     source: SplitSource,
     review: Review,
     prefer: Sequence[str] = (),
-    without: Collection[Detail] = (),
+    without: Collection[OptionalField] = (),
 ) -> CorrectionProvenance:
     """Return where the corrections of samples come from; arguments as in ``write_corrected_split``."""
     statuses, reviewers, times = Counter[str](), set[str](), list[str]()

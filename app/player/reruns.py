@@ -18,7 +18,7 @@ from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from app.player.views import UNCHANGED, RunView, say_only, show_rerunning, show_run
 from app.widgets import read_event
-from engine.config import read_threshold, threshold_text
+from engine.config import format_threshold, read_threshold
 from engine.errors import EngineError
 from engine.model.frame_encoder import FrameFeatures, encode
 from engine.records import FrameOutput, check_probs
@@ -131,4 +131,4 @@ def _refuse(bench: Bench, live: LiveRun, run: Run, problem: str) -> RunView:
 
 
 def _words(thresholds: Thresholds) -> str:
-    return f"speak {threshold_text(thresholds.speak)}, update {threshold_text(thresholds.update)}"
+    return f"speak {format_threshold(thresholds.speak)}, update {format_threshold(thresholds.update)}"

@@ -21,7 +21,7 @@ from app.reviews.events import reference_event
 from app.reviews.history import read_review, redo, undo
 from app.reviews.review import Opinion, Review
 from engine.errors import EngineError
-from engine.io import plain, plain_all
+from engine.io import replace_surrogates, replace_surrogates_in
 from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.samples import Sample
@@ -51,7 +51,7 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
     name = signed_in(request)
     reply: Answer = {"signed_in": name, "is_blind": desk.is_blind, "kept": [], "refused": {}, "state": None}
     try:
-        video_id, reference = plain(str(asked["video_id"])), asked.get("reference")
+        video_id, reference = replace_surrogates(str(asked["video_id"])), asked.get("reference")
         sample = desk.sample(video_id, reference=None if reference is None else str(reference))
         giver = str(asked["reviewer"]).strip()
         typed = typed_name(giver)
@@ -61,7 +61,7 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
         if asked["actions"] and reviewer is None and needs_login():
             raise ValueError(SIGN_IN)
         for action in asked["actions"]:
-            action_id = plain(str(action["action_id"]))
+            action_id = replace_surrogates(str(action["action_id"]))
             try:
                 touched = _keep(desk, action, sample, reviewer=reviewer, video_id=video_id)
             except (ValueError, OverflowError) as error:
@@ -77,7 +77,7 @@ def answer(desk: Desk, asked: Mapping[str, Any], *, request: Any) -> Answer:
         reply["error"] = f"the page asked for something that cannot be read: {error}; reload it"
     except (EngineError, ValueError) as error:
         reply["error"] = str(error)
-    answered: Answer = plain_all(reply)
+    answered: Answer = replace_surrogates_in(reply)
     return answered
 
 
@@ -89,14 +89,14 @@ def _keep(
         raise ValueError("nothing is kept without a reviewer's name")
     if len(json.dumps(asked)) > MOST_LETTERS:
         raise ValueError(f"what is said of one event must stay below {MOST_LETTERS} letters")
-    kind, action_id = asked.get("kind"), plain(str(asked["action_id"]))
+    kind, action_id = asked.get("kind"), replace_surrogates(str(asked["action_id"]))
     if kind in _TAKES_BACK:
         target = None if asked.get("target") is None else str(asked["target"])
         done = _TAKES_BACK[kind](desk.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
         if done is None:
             raise ValueError(f"there is nothing to {kind}")
         return _event_key(done)
-    action = _to_action(plain_all(asked), reviewer=reviewer, video_id=video_id)
+    action = _to_action(replace_surrogates_in(asked), reviewer=reviewer, video_id=video_id)
     if action.correction is not None:
         _check_fits(desk, action.correction, sample, video_id)
     return _event_key(desk.store.append(action))
@@ -173,7 +173,7 @@ def _layer(sample: Sample, corrected: CorrectedSample) -> Answer:
             {
                 "key": reference_event(video_id, found.turn).key,
                 "aspect": found.aspect,
-                "wishes": tell_wishes(found.wishes),
+                "wishes": tell_wishes(found.proposals),
             }
             for found in corrected.conflicts
         ],

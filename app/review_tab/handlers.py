@@ -41,7 +41,7 @@ from app.review_tab.summary import (
 )
 from app.reviews.review import Review
 from engine.errors import EngineError
-from eval.data.writers import DETAILS, Detail, UnheldError
+from eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
 
 LEAVE_OUT = "Leave out of a corrected split"
 """What the boxes of the export are called."""
@@ -126,7 +126,7 @@ def open_event(
 
 
 def export(
-    batches: Batches, desk: Desk, asked: Asked, content: str, prefer: Sequence[str], without: Sequence[Detail]
+    batches: Batches, desk: Desk, asked: Asked, content: str, prefer: Sequence[str], without: Sequence[OptionalField]
 ) -> Generator[tuple[Any, Any]]:
     """Write a zip file: a sentence about it, and the button that hands it out.
 
@@ -156,8 +156,10 @@ def export(
 
 def _refusal(error: Exception) -> str:
     """Say why nothing was written, and what to do in the page's words."""
-    if isinstance(error, UnheldError):
-        return sentence(f"{error.problem}; tick “{DETAILS[error.detail]}” under “{LEAVE_OUT}”, or export the manifest")
+    if isinstance(error, UnsupportedFieldError):
+        return sentence(
+            f"{error.problem}; tick “{OPTIONAL_FIELDS[error.field]}” under “{LEAVE_OUT}”, or export the manifest"
+        )
     return sentence(error)
 
 

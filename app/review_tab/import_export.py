@@ -14,14 +14,14 @@ from app.exports.tabulate import ReviewedVideo
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
 from eval.data.samples import Sample, Split
-from eval.data.writers import FORMS, Detail, Form
+from eval.data.writers import FILE_FORMATS, FileFormat, OptionalField
 
 TABLES: Final[dict[str, ExportForm]] = {f"everything, as {form}": form for form in EXPORT_FORMS}
 """What can be had of a review, by what the page calls it."""
-SPLITS: Final[dict[str, Form]] = {f"corrected split, as {form}": form for form in FORMS}
+SPLITS: Final[dict[str, FileFormat]] = {f"corrected split, as {form}": form for form in FILE_FORMATS}
 """What can be had of the references as corrected."""
 ALLOW_DELETIONS: Final = "Delete turns whose tier is missing"
-_ENDINGS: Final[dict[Form, str]] = {"manifest": "json", "dst": "json", "proassist": "jsonl"}
+_ENDINGS: Final[dict[FileFormat, str]] = {"manifest": "json", "dst": "json", "proassist": "jsonl"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def write_zip(
     content: str,
     split: str,
     source: Split | None = None,
-    without: Sequence[Detail] = (),
+    without: Sequence[OptionalField] = (),
 ) -> Export:
     """Write what ``python -m app.exports`` writes, and zip it.
 

@@ -15,7 +15,7 @@ from app.review_tab.import_export import ALLOW_DELETIONS, SPLITS, TABLES
 from app.review_tab.request import NO_RUN, UNSPLIT, Asked
 from app.review_tab.summary import COUNTED, SETTLE_HEADERS, VIDEO_HEADERS
 from app.widgets import AT_ONCE, make_line
-from eval.data.writers import DETAILS
+from eval.data.writers import OPTIONAL_FIELDS
 
 REMEMBERED = """(split, run, who, blind) => {
     let kept = {};
@@ -133,7 +133,7 @@ def make_desk_tab(
                             elem_id="prefer",
                         )
                         without = gr.CheckboxGroup(
-                            [(words, detail) for detail, words in DETAILS.items()],
+                            [(words, detail) for detail, words in OPTIONAL_FIELDS.items()],
                             label=LEAVE_OUT,
                             info="dst and proassist cannot hold the first two, proassist none of the three",
                             elem_id="without",

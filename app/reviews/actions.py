@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 from uuid import uuid4
 
-from engine.io import plain
-from eval.annotations.corrections import MOST_TEXT, Correction, TurnName
+from engine.io import replace_surrogates
+from eval.annotations.corrections import MAX_TEXT_CHARS, Correction, TurnName
 from eval.data.json_fields import check_index, check_number, check_text
 from eval.data.samples import Role
 
@@ -55,8 +55,8 @@ class Event:
             raise ValueError(f"there is no event of kind {self.kind!r} and role {self.role!r}")
         check_number("event.time_s", self.time_s)
         check_index("event.number", self.number)
-        check_text("event.text", self.text, most=MOST_TEXT)
-        object.__setattr__(self, "text", plain(self.text))
+        check_text("event.text", self.text, max_chars=MAX_TEXT_CHARS)
+        object.__setattr__(self, "text", replace_surrogates(self.text))
 
     @property
     def key(self) -> str:
@@ -82,8 +82,8 @@ class Moment:
 
     def __post_init__(self) -> None:
         for name in ("run_digest", "model_digest"):
-            check_text(f"moment.{name}", getattr(self, name), most=MOST_DIGEST)
-            object.__setattr__(self, name, plain(getattr(self, name)).replace("\0", "?"))
+            check_text(f"moment.{name}", getattr(self, name), max_chars=MOST_DIGEST)
+            object.__setattr__(self, name, replace_surrogates(getattr(self, name)).replace("\0", "?"))
         for name in ("speak_threshold", "update_threshold", "playhead_s"):
             if getattr(self, name) is not None:
                 check_number(f"moment.{name}", getattr(self, name))
@@ -146,17 +146,17 @@ class Action:
 
     def _check_texts(self) -> None:
         """Bound the texts, and make them such that UTF-8 can hold them."""
-        check_text("video_id", self.video_id, most=MOST_VIDEO_ID)
-        check_text("note", self.note, most=MOST_TEXT)
+        check_text("video_id", self.video_id, max_chars=MOST_VIDEO_ID)
+        check_text("note", self.note, max_chars=MAX_TEXT_CHARS)
         if len(self.tags) > MOST_TAGS:
             raise ValueError(f"an event has at most {MOST_TAGS} tags; got {len(self.tags)}")
         for tag in self.tags:
-            check_text("a tag", tag, most=MOST_TEXT)
+            check_text("a tag", tag, max_chars=MAX_TEXT_CHARS)
         for name in filter(None, (self.action_id, self.target)):
             if len(name) > MOST_ID or not name.isprintable():
                 raise ValueError(f"an action's name is at most {MOST_ID} printable characters; got {name[:MOST_ID]!r}")
-        object.__setattr__(self, "note", plain(self.note))
-        object.__setattr__(self, "tags", tuple(map(plain, self.tags)))
+        object.__setattr__(self, "note", replace_surrogates(self.note))
+        object.__setattr__(self, "tags", tuple(map(replace_surrogates, self.tags)))
 
 
 def _check_pair(action: Action) -> None:

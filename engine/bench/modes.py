@@ -26,7 +26,7 @@ from engine.streamer import Streamer, Video
 from engine.video.reader import read_frames
 
 Results = dict[str, list[FrameOutput]]
-NEAR = 0.01
+CLOSE_MARGIN = 0.01
 """A decision is a close one when float32's probability lies within this distance of the threshold."""
 
 
@@ -82,7 +82,7 @@ class BenchRow:
     differing: int
     """Those that differ; one that does changes the context of all that follow it."""
     near: int
-    """Those of them where the probability that it is compared with lies within ``NEAR`` of the threshold."""
+    """Those of them where the probability that it is compared with lies within ``CLOSE_MARGIN`` of the threshold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +124,11 @@ def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> Vide
     return Video(video_id=record["video_id"], frames=frames, task=task, fps=record["fps"])
 
 
-def modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tuple[Mode, ...]:
+def list_modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tuple[Mode, ...]:
     """Return the modes in the order of the table: the plan's loop first, each further one with one thing more."""
     live = replace(config, lookahead=1, prefill_frames=1)
     plain = (
-        Mode(name="plan's loop: K=1, batch 1, token by token", config=config.one_by_one()),
+        Mode(name="plan's loop: K=1, batch 1, token by token", config=config.frame_by_frame()),
         Mode(name="look-ahead", config=replace(config, draft_tokens=0)),
         Mode(name="+ draft", config=config),
         Mode(name=f"+ batch of {rows}", config=config, rows=rows),
@@ -142,7 +142,7 @@ def as_float32(checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, model=copy.deepcopy(checkpoint.model).float(), graphs=None)
 
 
-def decide_in_float32(checkpoint: Checkpoint, videos: Sequence[Video], config: StreamConfig, *, rows: int) -> Results:
+def stream_in_float32(checkpoint: Checkpoint, videos: Sequence[Video], config: StreamConfig, *, rows: int) -> Results:
     """Return what a float32 checkpoint gives, to compare short formats with."""
     return _stream(checkpoint, videos, Mode(name="float32", config=config, rows=rows)).results
 
@@ -153,23 +153,23 @@ def measure(
     modes: Sequence[Mode],
     *,
     repeats: int = 1,
-    told: Results | None = None,
+    reference: Results | None = None,
 ) -> Iterator[BenchRow]:
     """Stream the videos in each mode, in turn, ``repeats`` times; yield the rows, with the best time of each mode.
 
-    They are compared with what is ``told``, or else with the first mode.
+    They are compared with what is ``reference``, or else with the first mode.
     """
     for mode in modes:  # the first pass of a kind is slower than the others
         _stream(checkpoint, videos[:1], mode)
     rounds = [[_stream(checkpoint, videos, mode) for mode in modes] for _ in range(repeats)]
-    told, first_rate = told or rounds[0][0].results, 0.0
+    reference, first_rate = reference or rounds[0][0].results, 0.0
     for number, mode in enumerate(modes):
         best = min((turns[number] for turns in rounds), key=lambda turn: turn.seconds)
         results = rounds[0][number].results
         frames = sum(map(len, results.values()))
         first_rate = first_rate or frames / best.seconds
         counts = rounds[0][number].streamer.counts
-        differing = _differing(results, told, mode.config)
+        differing = _margins_of_differences(results, reference, mode.config)
         p50, p95 = np.percentile(best.step_ms, (50, 95)).tolist() if best.step_ms else (None, None)
         yield BenchRow(
             mode=mode.name,
@@ -182,11 +182,11 @@ def measure(
             acceptance_rate=counts.acceptance_rate if counts.drafted else None,
             step_p50_ms=p50,
             step_p95_ms=p95,
-            is_equal=_decided(results) == _decided(told),
-            prob_difference=_prob_difference(results, told),
+            is_equal=_decisions(results) == _decisions(reference),
+            prob_difference=_prob_difference(results, reference),
             decisions=2 * frames,
             differing=len(differing),
-            near=sum(distance <= NEAR for distance in differing),
+            near=sum(distance <= CLOSE_MARGIN for distance in differing),
         )
 
 
@@ -229,20 +229,20 @@ def _stream(checkpoint: Checkpoint, videos: Sequence[Video], mode: Mode) -> _Rou
     return _Round(seconds=time.perf_counter() - began, streamer=streamer, results=results, step_ms=step_ms)
 
 
-def _differing(results: Results, told: Results, config: StreamConfig) -> list[float]:
+def _margins_of_differences(results: Results, reference: Results, config: StreamConfig) -> list[float]:
     """Return how far from the threshold each decision was told that differs."""
     limits = {"speak_prob": config.speak_threshold, "update_prob": config.update_threshold}
     return [
         abs(getattr(before, name) - limit)
         for video_id, outputs in results.items()
-        for now, before in zip(outputs, told[video_id], strict=True)
+        for now, before in zip(outputs, reference[video_id], strict=True)
         for name, limit in limits.items()
         if triggers(getattr(now, name), limit, policy=config.decision_policy)
         != triggers(getattr(before, name), limit, policy=config.decision_policy)
     ]
 
 
-def _decided(results: Results) -> list[tuple[object, ...]]:
+def _decisions(results: Results) -> list[tuple[object, ...]]:
     return [
         (video_id, output.response, output.updates, output.dst_state, output.cache_tokens, output.refreshed)
         for video_id, outputs in results.items()

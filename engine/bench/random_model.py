@@ -49,7 +49,7 @@ _TASK = Task(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ForcedBench:
+class RandomWorkload:
     """What is needed to measure a shape."""
 
     checkpoint: Checkpoint
@@ -64,8 +64,8 @@ class _EndlessPrompt(Prompt):
     """A prompt whose texts never end by themselves."""
 
     @property
-    def never_generated(self) -> tuple[int, ...]:
-        return (*super().never_generated, self.eos_id)
+    def suppress_tokens(self) -> tuple[int, ...]:
+        return (*super().suppress_tokens, self.eos_id)
 
 
 def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
@@ -90,22 +90,22 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
     return replace(bundled, name=f"{shape}, random weights", model=model, prompt=prompt, graphs=graphs)
 
 
-def forced_bench(
-    checkpoint: Checkpoint, *, num_videos: int, num_frames: int, trigger_share: float = 0.05, response_tokens: int = 50
-) -> ForcedBench:
-    """Make random videos, and the threshold that ``trigger_share`` of the first one's frames exceed in silence."""
+def build_random_workload(
+    checkpoint: Checkpoint, *, num_videos: int, num_frames: int, trigger_ratio: float = 0.05, response_tokens: int = 50
+) -> RandomWorkload:
+    """Make random videos, and the threshold that ``trigger_ratio`` of the first one's frames exceed in silence."""
     videos = tuple(_random_video(checkpoint, number, num_frames) for number in range(num_videos))
     silent = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens)
     outputs = list(Streamer(checkpoint, silent).run(videos[0].frames, _TASK))
     probs = sorted(output.speak_prob for output in outputs)
-    place = min(round(len(probs) * (1 - trigger_share)), len(probs) - 1)
-    return ForcedBench(
-        checkpoint=checkpoint, videos=videos, config=replace(silent, speak_threshold=_between(probs, place))
+    rank = min(round(len(probs) * (1 - trigger_ratio)), len(probs) - 1)
+    return RandomWorkload(
+        checkpoint=checkpoint, videos=videos, config=replace(silent, speak_threshold=_midpoint(probs, rank))
     )
 
 
-def _between(ordered: Sequence[float], place: int) -> float:
-    return (ordered[max(place - 1, 0)] + ordered[place]) / 2
+def _midpoint(ordered: Sequence[float], rank: int) -> float:
+    return (ordered[max(rank - 1, 0)] + ordered[rank]) / 2
 
 
 def _random_video(checkpoint: Checkpoint, number: int, num_frames: int) -> Video:

@@ -21,7 +21,7 @@ from engine.control.requests import Answer, Control, Frames, Image, PassCounts, 
 from engine.control.speculator import Guesser, Past, Turn
 from engine.dialogue import apply_update, initial_state
 from engine.errors import ContextError
-from engine.records import FrameOutput, Step, UserTurn, turn_frame
+from engine.records import FrameOutput, Step, UserTurn, frame_at
 
 _FIRST_WIDTH = 8
 """Frames that are fed together after a trigger; later as many as have stayed silent since."""
@@ -66,7 +66,7 @@ class Task:
 
 def find_late_turns(task: Task, *, fps: float, num_frames: int) -> tuple[UserTurn, ...]:
     """Return the user turns that lie behind the end of a video of ``num_frames`` frames, and so are never fed."""
-    return tuple(turn for turn in task.user_turns if turn_frame(turn.time_s, fps) >= num_frames)
+    return tuple(turn for turn in task.user_turns if frame_at(turn.time_s, fps) >= num_frames)
 
 
 def control(task: Task, *, config: StreamConfig, script: Script, tokens_per_frame: int) -> Control:
@@ -116,7 +116,7 @@ class Steering:
         self.num_silent = 0
         self.user_ids: dict[int, tuple[int, ...]] = {}
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
-            frame = turn_frame(turn.time_s, config.fps)
+            frame = frame_at(turn.time_s, config.fps)
             self.user_ids[frame] = self.user_ids.get(frame, ()) + script.user_turn(turn.text)
         self.guesser = Guesser(
             config,

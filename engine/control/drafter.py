@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from engine.dialogue import BEFORE_AND_AFTER, parse_update
+from engine.dialogue import TRANSITIONS, parse_update
 from engine.records import Step
 
 _LONGEST_MATCH = 8
@@ -164,7 +164,7 @@ def event_of(text: str) -> str:
 
 def _legal_updates(state: Mapping[str, str]) -> Iterator[str]:
     for transition in ("complete", "start"):  # a step is completed before the next starts
-        before, _ = BEFORE_AND_AFTER[transition]
+        before, _ = TRANSITIONS[transition]
         yield from (f"{step_id}->{transition}" for step_id, value in state.items() if value == before)
 
 

@@ -7,7 +7,7 @@ counting, on the host. The one place behind the slots takes what is written for 
 import torch
 from torch import Tensor
 
-from engine.model.kv_cache import KVCache, Layer
+from engine.model.kv_cache import KVCache, KVCacheLayer
 from engine.model.smolvlm import StreamingModel
 
 
@@ -67,10 +67,10 @@ class Arena:
         )
         return keys, values
 
-    def layers(self, slot: int) -> list[Layer]:
+    def layers(self, slot: int) -> list[KVCacheLayer]:
         """Return the layers of a slot's cache."""
         return [
-            Layer((self._row(keys, slot).transpose(0, 1)[None], self._row(values, slot).transpose(0, 1)[None]))
+            KVCacheLayer((self._row(keys, slot).transpose(0, 1)[None], self._row(values, slot).transpose(0, 1)[None]))
             for keys, values in zip(self.keys, self.values, strict=True)
         ]
 

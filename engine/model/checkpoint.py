@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from engine.errors import CheckpointError
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.model.checkpoint_files import read_normalization, read_object, read_tensor, stored_tensors
 from engine.model.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads, write_tensors
 from engine.model.identity import ModelIdentity, digest_encoder, identify_folder
@@ -75,19 +75,19 @@ class Checkpoint:
         return self.identity.digest
 
 
-def pick_device(device: str = "auto") -> torch.device:
+def resolve_device(device: str = "auto") -> torch.device:
     """Resolve ``auto`` to cuda, mps or cpu, whichever is there first. Raises ``ValueError`` for an absent device."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        picked = torch.device(device)
-        torch.empty(0, device=picked)
+        target = torch.device(device)
+        torch.empty(0, device=target)
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device {device!r} is not there: {str(error).splitlines()[0]}") from error
-    return picked
+    return target
 
 
-def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
+def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
     """Resolve ``auto`` to the device's: bfloat16 on a GPU that has it, float16 on others, float32 on a CPU."""
     names = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
     if dtype != "auto":
@@ -120,9 +120,9 @@ def load_checkpoint(
         CheckpointError: Anything missing, damaged, unsafe or of another shape.
         ValueError: A device or dtype that is not there.
     """
-    target = pick_device(device)
-    number_format = pick_dtype(dtype, target)
-    folder = _find(path_or_id)
+    target = resolve_device(device)
+    number_format = resolve_dtype(dtype, target)
+    folder = _find_folder(path_or_id)
     vlm = _load_vlm(folder, number_format)
     tokenizer = _load_tokenizer(folder)
     heads_file = find_heads(folder, heads, allow_untrained=allow_untrained_heads)
@@ -148,7 +148,7 @@ def load_checkpoint(
 
 def identify_model(path_or_id: str | Path, *, heads: str | Path | None = None) -> ModelIdentity:
     """Return the identity of a checkpoint without loading it. Raises as ``load_checkpoint`` does."""
-    folder = _find(path_or_id)
+    folder = _find_folder(path_or_id)
     return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False))
 
 
@@ -195,7 +195,7 @@ def save_model(
         "image_std": list(values.std),
         "size": {"height": model.image_size, "width": model.image_size},
     }
-    with write_whole(folder / "preprocessor_config.json") as file:
+    with atomic_write(folder / "preprocessor_config.json") as file:
         json.dump(preprocessing, file, indent=2)
 
 
@@ -214,7 +214,7 @@ def _saved_state(model: StreamingModel, *, dtype: torch.dtype, base: Path | None
     return state
 
 
-def _find(path_or_id: str | Path) -> Path:
+def _find_folder(path_or_id: str | Path) -> Path:
     folder = Path(path_or_id)
     if not folder.exists():
         try:

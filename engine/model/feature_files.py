@@ -22,7 +22,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from engine.errors import FeatureError
-from engine.io import load_json, write_whole
+from engine.io import atomic_write, load_json
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.model.identity import digest_stored_encoder
@@ -78,7 +78,7 @@ def write_features(path: Path, frames: Iterable[FrameFeatures], info: FeatureInf
         "features": torch.stack([features for _, features in kept]),
         "times_s": torch.tensor([time_s for time_s, _ in kept], dtype=torch.float64),
     }
-    with write_whole(path, binary=True) as file:
+    with atomic_write(path, binary=True) as file:
         file.write(save(tensors, metadata={_METADATA: json.dumps(asdict(info)), "remark": remark}))
     return len(kept)
 

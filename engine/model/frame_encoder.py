@@ -48,7 +48,7 @@ def encode(checkpoint: Checkpoint, frames: Iterable[Frame], *, batch_size: int =
     At most two batches wait. An error of the decoder or the encoder is raised where the consumer stands;
     closing the generator stops the thread.
     """
-    return read_ahead(_encode_batches(checkpoint, frames, batch_size), depth=2 * batch_size)
+    return prefetch(_encode_batches(checkpoint, frames, batch_size), depth=2 * batch_size)
 
 
 def _encode_batches(checkpoint: Checkpoint, frames: Iterable[Frame], batch_size: int) -> Iterator[FrameFeatures]:
@@ -61,12 +61,12 @@ def _encode_batches(checkpoint: Checkpoint, frames: Iterable[Frame], batch_size:
             yield FrameFeatures(index=frame.index, time_s=frame.time_s, features=feature)
 
 
-def read_ahead(source: Iterator[T], *, depth: int) -> Generator[T]:
+def prefetch(source: Iterator[T], *, depth: int) -> Generator[T]:
     """Iterate ``source`` in a thread, at most ``depth`` items ahead of the consumer."""
     items: queue.Queue[tuple[T] | BaseException | None] = queue.Queue(maxsize=depth)
     stopped = threading.Event()
 
-    def hand_over(item: tuple[T] | BaseException | None) -> None:
+    def put(item: tuple[T] | BaseException | None) -> None:
         while not stopped.is_set():
             try:
                 items.put(item, timeout=0.1)
@@ -77,12 +77,12 @@ def read_ahead(source: Iterator[T], *, depth: int) -> Generator[T]:
     def work() -> None:
         try:
             for item in source:
-                hand_over((item,))
+                put((item,))
                 if stopped.is_set():
                     break
-            hand_over(None)
+            put(None)
         except BaseException as error:  # raised again where the consumer stands
-            hand_over(error)
+            put(error)
         finally:
             if isinstance(source, Generator):
                 source.close()

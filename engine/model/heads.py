@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, SmolVLMForConditionalGeneration
 
 from engine.errors import CheckpointError
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
 from engine.model.smolvlm import StreamingModel
 
@@ -32,7 +32,7 @@ def save_heads(path: Path, model: StreamingModel, *, silent_token: str | None = 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
     """Write tensors as safetensors, whole or not at all."""
-    with write_whole(path, binary=True) as file:
+    with atomic_write(path, binary=True) as file:
         file.write(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, metadata=metadata))
 
 

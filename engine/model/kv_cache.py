@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 
-class Layer(DynamicLayer):
+class KVCacheLayer(DynamicLayer):
     """One layer's keys and values: the filled part of two buffers.
 
     Args:
@@ -44,7 +44,7 @@ class Layer(DynamicLayer):
         """Memory of its buffers, in bytes."""
         return sum(buffer.nbytes for buffer in self._buffers or ())
 
-    def copy_to(self, other: "Layer") -> None:
+    def copy_to(self, other: "KVCacheLayer") -> None:
         """Append what is held to another layer, which shares no memory with this one."""
         if self._buffers is not None and self.length:
             keys, values = (buffer[..., : self.length, :] for buffer in self._buffers)
@@ -62,7 +62,7 @@ class KVCache(Cache):
     """Keys and values of the tokens fed so far."""
 
     def __init__(self, num_layers: int) -> None:
-        super().__init__(layers=[Layer() for _ in range(num_layers)])
+        super().__init__(layers=[KVCacheLayer() for _ in range(num_layers)])
 
     @property
     def length(self) -> int:

@@ -12,7 +12,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from engine.errors import CheckpointError
-from engine.io import plain
+from engine.io import replace_surrogates
 from engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
@@ -93,7 +93,7 @@ class Prompt:
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
 
     @property
-    def never_generated(self) -> tuple[int, ...]:
+    def suppress_tokens(self) -> tuple[int, ...]:
         """Ids that have no place inside a turn: openings and the image placeholder."""
         return (self.update_id, self.response_id, self.image_id)
 
@@ -117,4 +117,8 @@ class Prompt:
         return self._ids(before) + self.words(text) + self._ids(after)
 
     def _ids(self, text: str, **options: bool) -> tuple[int, ...]:
-        return tuple(self.tokenizer(plain(text), add_special_tokens=False, **options)["input_ids"]) if text else ()
+        return (
+            tuple(self.tokenizer(replace_surrogates(text), add_special_tokens=False, **options)["input_ids"])
+            if text
+            else ()
+        )

@@ -20,7 +20,7 @@ from engine.model.prompt import Prompt
 from engine.model.smolvlm import StreamingModel
 from engine.records import Step
 
-IGNORED = -100
+IGNORE_INDEX = -100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +68,19 @@ class TrainingSequence:
     ends: list[int] = field(default_factory=list)
     """Per frame, tokens up to its end, its turns included."""
 
-    def put(self, token: int, *, frame: int = IGNORED) -> None:
+    def append(self, token: int, *, frame: int = IGNORE_INDEX) -> None:
         """Append one token without labels."""
         self.ids.append(token)
         self.frames.append(frame)
         for labels in (self.targets, self.speak, self.update):
-            labels.append(IGNORED)
+            labels.append(IGNORE_INDEX)
 
-    def put_turn(self, opening: int, words: Sequence[int], eos: int) -> None:
+    def append_turn(self, opening: int, words: Sequence[int], eos: int) -> None:
         """Append an assistant turn; its words and ``<eos>`` are to be predicted."""
-        self.put(opening)
+        self.append(opening)
         for token in (*words, eos):
             self.targets[-1] = token
-            self.put(token)
+            self.append(token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,17 +136,17 @@ def build_sequence(
             state = dict(apply_update(state, turn.text).state)
     sequence = TrainingSequence()
     for token in prompt.schema(goal=clip.goal, steps=clip.steps, state=state):
-        sequence.put(token)
+        sequence.append(token)
     at: dict[tuple[int, str], list[str]] = {}
     for turn in clip.turns:
         at.setdefault((turn.frame_index, turn.role), []).append(turn.text)
     for frame in range(first_frame, clip.num_frames):
-        _put_frame(sequence, prompt, frame, tokens_per_frame, at)
+        _append_frame(sequence, prompt, frame, tokens_per_frame, at)
         sequence.ends.append(len(sequence.ids))
     return sequence
 
 
-def _put_frame(
+def _append_frame(
     sequence: TrainingSequence,
     prompt: Prompt,
     frame: int,
@@ -155,23 +155,23 @@ def _put_frame(
 ) -> None:
     for text in at.get((frame, "user"), ()):
         for token in prompt.user_turn(text):
-            sequence.put(token)
+            sequence.append(token)
     for index in range(tokens_per_frame):
-        sequence.put(prompt.image_id, frame=frame * tokens_per_frame + index)
+        sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
     updates, responses = at.get((frame, "update"), []), at.get((frame, "assistant"), [])
     sequence.speak[-1] = int(bool(responses))
     for text in updates:
         sequence.update[-1] = 1
-        sequence.put_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
+        sequence.append_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
     sequence.update[-1] = 0
     for text in responses:
-        sequence.put_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
+        sequence.append_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
 
 
 def collate(sequences: Sequence[TrainingSequence], name: str) -> Tensor:
     """Pad one list of every sequence to a tensor ``[B, L]``; ids with 0, the others with -100."""
     lists = [torch.tensor(getattr(sequence, name)) for sequence in sequences]
-    return nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value=0 if name == "ids" else IGNORED)
+    return nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value=0 if name == "ids" else IGNORE_INDEX)
 
 
 def stream_losses(
@@ -193,16 +193,16 @@ def stream_losses(
     """
     ids = collate(sequences, "ids").to(model.device)
     inputs = model.embed_tokens(ids).clone()
-    inputs[collate(sequences, "frames") != IGNORED] = images.to(inputs.dtype)
+    inputs[collate(sequences, "frames") != IGNORE_INDEX] = images.to(inputs.dtype)
     hidden = model(inputs)
     targets = collate(sequences, "targets").to(model.device)
-    taught = targets != IGNORED
+    taught = targets != IGNORE_INDEX
     text = cross_entropy(model.token_logits(hidden[taught]), targets[taught])
     weight = torch.tensor(config.positive_weight, device=model.device)
     losses = []
     for name, head in (("speak", model.speaking_decision_head), ("update", model.dst_update_head)):
         labels = collate(sequences, name).to(model.device)
-        counted = labels != IGNORED
+        counted = labels != IGNORE_INDEX
         if keep_negative is not None:
             counted &= keep_negative(labels)
         logits = head(hidden[counted].float())[:, 0]

@@ -57,7 +57,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shown:
+class DisplayedPicture:
     """One picture of the video and the time during which it is on display."""
 
     time_s: float
@@ -90,7 +90,7 @@ OnDamage = Callable[[str], None]
 """Hears once, after the last frame, what is wrong with a damaged video."""
 
 
-def warn_of_damage(what: str) -> None:
+def warn_damaged(what: str) -> None:
     """Give the ``VideoWarning``; who reads in a thread says instead what is to be called, for warnings are global."""
     warnings.warn(what, VideoWarning, stacklevel=3)
 
@@ -101,7 +101,7 @@ def read_frames(
     fps: float,
     size: tuple[int, int] | None = None,
     excerpt: Excerpt | None = None,
-    on_damage: OnDamage = warn_of_damage,
+    on_damage: OnDamage = warn_damaged,
 ) -> Iterator[Frame]:
     """Sample a video at ``fps`` frames per second: frame ``i`` is the picture on display at ``i / fps`` seconds.
 
@@ -140,14 +140,14 @@ def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
     )
 
 
-def show(
+def decode_pictures(
     track: Track,
     *,
     wants: Callable[[float, float], bool],
     stop_s: float = math.inf,
     decoders: Decoders = DECODERS,
-    on_damage: OnDamage = warn_of_damage,
-) -> Iterator[Shown]:
+    on_damage: OnDamage = warn_damaged,
+) -> Iterator[DisplayedPicture]:
     """Decode the pictures for which ``wants(time_s, until_s)`` holds, one decoder taking over from another.
 
     ``wants`` is asked for every picture from ``track.begin_s`` on that starts before ``stop_s``, again after a change
@@ -158,13 +158,13 @@ def show(
     for decode in decoders:
         end_s, is_sequential = 0.0, False
         try:
-            for picture, until_s in _with_ends(decode(track)):
+            for picture, until_s in _with_end_times(decode(track)):
                 if picture.time_s >= stop_s:
                     end_s = max(end_s, stop_s)
                     break
                 is_wanted = wants(picture.time_s, until_s)
                 if is_wanted:
-                    yield Shown(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
+                    yield DisplayedPicture(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
                 if is_wanted or picture.is_decoded:
                     reached_s = max(reached_s, until_s)
                 end_s, is_sequential = until_s, picture.is_decoded
@@ -192,7 +192,7 @@ def sample_track(
     size: tuple[int, int] | None,
     excerpt: Excerpt | None = None,
     decoders: Decoders = DECODERS,
-    on_damage: OnDamage = warn_of_damage,
+    on_damage: OnDamage = warn_damaged,
 ) -> Iterator[Frame]:
     """Sample a track that has been found: the rest of ``read_frames``, with its errors."""
     start_s, num_frames = (excerpt.start_s, excerpt.num_frames) if excerpt else (0.0, math.inf)
@@ -205,7 +205,7 @@ def sample_track(
         check_start(track, start_s)
         track = replace(track, begin_s=start_s)
     stop_s = start_s + (num_frames - 1) / fps + 2 * EPSILON_S
-    for shown in show(track, wants=is_due, stop_s=stop_s, decoders=decoders, on_damage=on_damage):
+    for shown in decode_pictures(track, wants=is_due, stop_s=stop_s, decoders=decoders, on_damage=on_damage):
         image = shown.image
         if size is not None and image.shape[:2] != size:
             image = cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA)
@@ -214,16 +214,16 @@ def sample_track(
             yield Frame(index=index, time_s=time_s, image=image)
             index += 1
     if excerpt and index == 0:
-        raise ends_before(track, start_s)
+        raise ends_before_error(track, start_s)
 
 
 def check_start(track: Track, start_s: float) -> None:
     """Raise ``VideoError`` where the header says that the video ends before ``start_s``."""
     if track.duration_s is not None and start_s >= track.duration_s - EPSILON_S:
-        raise ends_before(track, start_s)
+        raise ends_before_error(track, start_s)
 
 
-def ends_before(track: Track, start_s: float) -> VideoError:
+def ends_before_error(track: Track, start_s: float) -> VideoError:
     """Return the error of a video that ends before a clip of it starts."""
     ends = "" if track.duration_s is None else f" at {track.duration_s:.2f} s"
     return VideoError(
@@ -231,7 +231,7 @@ def ends_before(track: Track, start_s: float) -> VideoError:
     )
 
 
-def _with_ends(pictures: Iterator[Picture]) -> Iterator[tuple[Picture, float]]:
+def _with_end_times(pictures: Iterator[Picture]) -> Iterator[tuple[Picture, float]]:
     """Pair each picture with the second at which it goes off display; a failure comes after the last pair."""
     held, failure = None, None
     try:

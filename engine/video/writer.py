@@ -25,9 +25,9 @@ from av.video.reformatter import ColorRange, Colorspace
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.video.decoders import Track, find_track
-from engine.video.reader import EPSILON_S, check_start, ends_before, show
+from engine.video.reader import EPSILON_S, check_start, decode_pictures, ends_before_error
 
 CLOCK = 90_000
 """Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""
@@ -86,7 +86,7 @@ def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int
                 encoder = Encoder(container, height=height, width=width, fps=fps, crf=crf, preset=preset)
                 yield encoder
                 encoder.finish()
-            with part.open("rb") as encoded, write_whole(path, binary=True) as file:
+            with part.open("rb") as encoded, atomic_write(path, binary=True) as file:
                 shutil.copyfileobj(encoded, file)
     except (av.error.FFmpegError, OSError) as error:
         raise VideoError(f"{path}: cannot be written ({error}); check the folder and its free space") from error
@@ -131,7 +131,7 @@ def convert_for_browser(
     """
     track = replace(find_track(Path(source)), begin_s=start_s)
     check_start(track, start_s)
-    height, width = _reduced(track)
+    height, width = _output_size(track)
     fps = Fraction(track.fps or 25).limit_denominator(1001)
     written_s = -1.0
 
@@ -139,17 +139,17 @@ def convert_for_browser(
         return until_s > start_s + EPSILON_S and round(time_s * CLOCK) > round(written_s * CLOCK)
 
     with open_encoder(Path(target), height=height, width=width, fps=fps, crf=23, preset="veryfast") as encoder:
-        for shown in show(track, wants=is_later, stop_s=start_s + duration_s):
-            image = cv2.resize(shown.image, (width, height), interpolation=cv2.INTER_AREA)
-            begin_s = start_s if written_s < 0 else shown.time_s  # the first picture is on display from the start
-            until_s = min(shown.until_s, start_s + duration_s)
+        for picture in decode_pictures(track, wants=is_later, stop_s=start_s + duration_s):
+            image = cv2.resize(picture.image, (width, height), interpolation=cv2.INTER_AREA)
+            begin_s = start_s if written_s < 0 else picture.time_s  # the first picture is on display from the start
+            until_s = min(picture.until_s, start_s + duration_s)
             encoder.write(image, time_s=begin_s - start_s, until_s=until_s - start_s)
-            written_s = max(0.0, shown.time_s)
+            written_s = max(0.0, picture.time_s)
         if written_s < 0:
-            raise ends_before(track, start_s)
+            raise ends_before_error(track, start_s)
 
 
-def _reduced(track: Track) -> tuple[int, int]:
+def _output_size(track: Track) -> tuple[int, int]:
     if not (track.width and track.height):  # its header has no size, and no picture can be read
         raise VideoError(f"{track.path}: has no picture that can be read; copy or download it again")
     scale = min(1.0, MAX_WIDTH / track.width)

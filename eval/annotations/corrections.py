@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from engine.dialogue import parse_update
-from engine.io import plain
+from engine.io import replace_surrogates
 from eval.data.json_fields import check_index, check_number, check_text
 from eval.data.samples import Role, Sample, Turn, is_inside
 
 CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete"]
-MOST_TEXT = 50_000
+MAX_TEXT_CHARS = 50_000
 """Most characters of a text."""
 CORRECTION_KINDS: tuple[CorrectionKind, ...] = ("text", "time", "update", "boundary", "add", "delete")
 
@@ -38,8 +38,8 @@ class TurnName:
             raise ValueError(f"a turn's role must be one of {', '.join(get_args(Role))}; got {self.role!r}")
         check_number("a turn's time_s", self.time_s)
         check_index("a turn's number", self.number)
-        check_text("a turn's text", self.text, most=MOST_TEXT)
-        object.__setattr__(self, "text", plain(self.text))
+        check_text("a turn's text", self.text, max_chars=MAX_TEXT_CHARS)
+        object.__setattr__(self, "text", replace_surrogates(self.text))
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -69,8 +69,8 @@ class Correction:
         if self.time_s is not None:
             check_number("a correction's time_s", self.time_s)
         if self.text is not None:
-            check_text("a correction's text", self.text, most=MOST_TEXT)
-            object.__setattr__(self, "text", plain(self.text))
+            check_text("a correction's text", self.text, max_chars=MAX_TEXT_CHARS)
+            object.__setattr__(self, "text", replace_surrogates(self.text))
 
 
 def name_turns(turns: Iterable[Turn]) -> tuple[TurnName, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from engine.records import Step, turn_frame
+from engine.records import Step, frame_at
 from eval.data.json_fields import Fields
 
 
@@ -69,13 +69,13 @@ class PublishedClip:
     def clip_time_s(self, turn: PublishedTurn) -> float:
         """Return seconds from the start of the clip.
 
-        Its ``turn_frame`` is exactly ``turn.frame - start_frame``: where that is not so, the start of the frame is
+        Its ``frame_at`` is exactly ``turn.frame - start_frame``: where that is not so, the start of the frame is
         returned. Rounded to microseconds, as 97.2 - 96.5 is 0.7000000000000028; in a clip that begins with its video
         nothing is subtracted, and nothing rounded.
         """
         fps, frame = self.extent.fps, turn.frame - self.extent.start_frame
         time_s = round(turn.time_s - self.extent.start_s, 6) if self.extent.start_frame else turn.time_s
-        return time_s if turn_frame(time_s, fps) == frame else frame / fps
+        return time_s if frame_at(time_s, fps) == frame else frame / fps
 
 
 def read_extent(fields: Fields) -> Extent:
@@ -89,8 +89,8 @@ def read_extent(fields: Fields) -> Extent:
     others = (PurePosixPath(frames_file).stem,) if isinstance(frames_file, str) else ()
     if fields.has("clip_idx"):
         video_id += f"_clip{fields.read_index('clip_idx')}"
-    if fields.has("metadata") and fields.read_part("metadata").has("user_id"):
-        video_id += f"_{fields.read_part('metadata').read_text('user_id')}"
+    if fields.has("metadata") and fields.read_object("metadata").has("user_id"):
+        video_id += f"_{fields.read_object('metadata').read_text('user_id')}"
     return Extent(
         video_id=video_id,
         fps=fps,

@@ -26,7 +26,7 @@ from eval.data.dst_clips import read_clip
 from eval.data.json_fields import Fields
 from eval.data.proassist import read_dialogue
 from eval.data.sample_ids import SampleIds
-from eval.data.samples import ROLE_ORDER, BadRecord, Role, Sample, Split, Turn, is_inside, turn_order
+from eval.data.samples import ROLE_ORDER, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
 from eval.data.video_files import VideoFolder
 
 _FORMS = (
@@ -48,7 +48,7 @@ def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None =
     """
     source = Path(path)
     records = _read_records(source)
-    ids, folder = SampleIds(_given_ids(records)), None if videos is None else VideoFolder(videos)
+    ids, folder = SampleIds(_published_ids(records)), None if videos is None else VideoFolder(videos)
     return [_read_sample(record, source, strict=strict, ids=ids, videos=folder) for record in records]
 
 
@@ -60,8 +60,8 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
     """
     source = Path(path)
     records = _read_records(source)
-    ids, folder = SampleIds(_given_ids(records)), None if videos is None else VideoFolder(videos)
-    entries: dict[str, Sample | BadRecord] = {}
+    ids, folder = SampleIds(_published_ids(records)), None if videos is None else VideoFolder(videos)
+    entries: dict[str, Sample | InvalidSample] = {}
     for record in records:
         try:
             sample = _read_sample(record, source, strict=True, ids=ids, videos=folder)
@@ -69,7 +69,7 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
         except ValueError as error:
             names = (record.video_id, record.name, f"{record.name}, record {record.number}")
             video_id = next(name for name in names if name is not None and name not in entries)
-            entries[video_id] = BadRecord(video_id=video_id, reason=str(error))
+            entries[video_id] = InvalidSample(video_id=video_id, reason=str(error))
             ids.reserve(video_id)
     return Split(path=source, entries=tuple(entries.values()), digest=digest_split(source))
 
@@ -104,12 +104,12 @@ def _read_sample(record: _Record, source: Path, *, strict: bool, ids: SampleIds,
         raise ValueError(f"{place}: {record.problem}; write one JSON object a line")
     try:
         clip = None if record.is_listed else _read_published(record.value)
-        sample = _place(clip, source.parent) if clip else _sample(record.value, source.parent)
+        sample = _to_clip_time(clip, source.parent) if clip else _sample(record.value, source.parent)
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error
     outside = [turn for turn in sample.turns if not is_inside(turn.time_s, sample)]
     if outside:
-        listed = f"{place}: {_describe(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
+        listed = f"{place}: {_describe_outside(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
         if strict:
             raise ValueError(f"{listed}; mend the times, or read with strict=False to leave such turns out")
         warnings.warn(f"{listed}; left out", SampleWarning, stacklevel=3)
@@ -127,7 +127,7 @@ def _read_sample(record: _Record, source: Path, *, strict: bool, ids: SampleIds,
         raise ValueError(f"{place}: {error}") from error
 
 
-def _given_ids(records: Iterable[_Record]) -> frozenset[str]:
+def _published_ids(records: Iterable[_Record]) -> frozenset[str]:
     """Return the ids that published records give themselves; those of records that cannot be read are left out."""
     ids = set()
     for record in records:
@@ -182,7 +182,7 @@ def _record(value: object, number: int, *, field: str, is_listed: bool = False) 
     return _Record(name=name, number=number, value=value, video_id=video_id, is_listed=is_listed)
 
 
-def _describe(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str:
+def _describe_outside(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str:
     turns = ", ".join(f"the time {start_s + turn.time_s:g} of the {turn.role} turn {turn.text!r}" for turn in outside)
     begins = f", which begins at {start_s:g} s" if start_s else ""
     return f"{turns} lies outside the video of {sample.num_frames / sample.fps:g} s{begins}"
@@ -190,7 +190,7 @@ def _describe(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str
 
 def read_published(value: object) -> Sample:
     """Read one published record, as it stands between braces. Raises ``ValueError`` naming the field."""
-    return _place(_read_published(value), Path())
+    return _to_clip_time(_read_published(value), Path())
 
 
 def _read_published(value: object) -> PublishedClip:
@@ -204,7 +204,7 @@ def _read_published(value: object) -> PublishedClip:
     raise ValueError(f"is of no known form; {_FORMS}")
 
 
-def _place(clip: PublishedClip, folder: Path) -> Sample:
+def _to_clip_time(clip: PublishedClip, folder: Path) -> Sample:
     """Place a clip's turns in the clip, in order; its file lies in ``folder``."""
     extent = clip.extent
     turns = sorted(clip.turns, key=lambda turn: (turn.time_s, ROLE_ORDER[turn.role]))
@@ -228,11 +228,11 @@ def _sample(value: object, folder: Path) -> Sample:
     num_frames = fields.read_index("num_frames")
     if num_frames < 1:
         raise fields.error("num_frames", "must be at least 1")
-    steps = tuple(Step(id=step.read_text("id"), name=step.read_text("name")) for step in fields.read_parts("steps"))
-    states = fields.read_part("initial_state").record if fields.has("initial_state") else {}
+    steps = tuple(Step(id=step.read_text("id"), name=step.read_text("name")) for step in fields.read_objects("steps"))
+    states = fields.read_object("initial_state").record if fields.has("initial_state") else {}
     given = {step_id: str(state) for step_id, state in states.items()}
     initial_state(steps, given)
-    turns = [_turn(turn, [step.id for step in steps]) for turn in fields.read_parts("turns")]
+    turns = [_turn(turn, [step.id for step in steps]) for turn in fields.read_objects("turns")]
     return Sample(
         video_id=fields.read_text("video_id"),
         video_path=folder / fields.read_text("video_path") if fields.has("video_path") else None,
@@ -242,7 +242,7 @@ def _sample(value: object, folder: Path) -> Sample:
         steps=steps,
         turns=tuple(sorted(turns, key=turn_order)),
         initial_state=given,
-        start_s=fields.read_number("start_s", least=0) if fields.has("start_s") else None,
+        start_s=fields.read_number("start_s", minimum=0) if fields.has("start_s") else None,
     )
 
 

@@ -21,7 +21,7 @@ _NUMBERED = re.compile(r"\s*([0-9]{1,4})[.)]\s*(\S.*)")
 def read_dialogue(fields: Fields) -> PublishedClip:
     """Read one dialogue. Raises ``ValueError`` naming the field."""
     extent = read_extent(fields)
-    metadata = fields.read_part("metadata")
+    metadata = fields.read_object("metadata")
     return PublishedClip(
         extent=extent,
         goal=metadata.read_text("task_goal"),
@@ -32,7 +32,7 @@ def read_dialogue(fields: Fields) -> PublishedClip:
 
 
 def _read_turns(fields: Fields, extent: Extent) -> tuple[PublishedTurn, ...]:
-    entries = [entry for entry in fields.read_parts("conversation") if entry.read_choice("role", _ROLES) != "system"]
+    entries = [entry for entry in fields.read_objects("conversation") if entry.read_choice("role", _ROLES) != "system"]
     roles = [entry.read_text("role") for entry in entries]
     turns = []
     next_frame, has_images = extent.start_frame, False

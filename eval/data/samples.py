@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from engine.records import Excerpt, Step, UserTurn, turn_frame
+from engine.records import Excerpt, Step, UserTurn, frame_at
 
 Role = Literal["update", "user", "assistant"]
 ROLE_ORDER: Mapping[str, int] = {"update": 0, "user": 1, "assistant": 2}
@@ -65,7 +65,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BadRecord:
+class InvalidSample:
     """A record of a split that cannot be used."""
 
     video_id: str
@@ -80,7 +80,7 @@ class Split:
 
     path: Path
     """Its file."""
-    entries: tuple[Sample | BadRecord, ...]
+    entries: tuple[Sample | InvalidSample, ...]
     """In the order of the file."""
     digest: str = field(default="", compare=False)
     """SHA-256 of the file as it was read; empty for one that was not read."""
@@ -93,7 +93,7 @@ class Split:
 
 def is_inside(time_s: float, sample: Sample) -> bool:
     """Whether a time lies in a sample's video: on one of its frames."""
-    return 0 <= time_s < math.inf and turn_frame(time_s, sample.fps) < sample.num_frames
+    return 0 <= time_s < math.inf and frame_at(time_s, sample.fps) < sample.num_frames
 
 
 def turn_order(turn: Turn) -> tuple[float, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.dialogue import Update, parse_update
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.assignment import Link, assign
 
@@ -32,7 +32,7 @@ class TimedUpdate:
 def reference_updates(sample: Sample) -> tuple[TimedUpdate, ...]:
     """Return the reference's updates at their frames, in order."""
     return tuple(
-        TimedUpdate(frame_index=turn_frame(turn.time_s, sample.fps), text=turn.text)
+        TimedUpdate(frame_index=frame_at(turn.time_s, sample.fps), text=turn.text)
         for turn in sample.turns
         if turn.role == "update"
     )

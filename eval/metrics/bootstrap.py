@@ -45,13 +45,13 @@ def bootstrap(
     if pool.num_videos < 2:
         return dict.fromkeys(score(pool.total()), NO_INTERVAL)
     drawn: dict[str, list[float]] = {}
-    for weights in resamples(pool.num_videos, num_resamples=num_resamples, seed=seed):
+    for weights in draw_resamples(pool.num_videos, num_resamples=num_resamples, seed=seed):
         for name, value in score(pool.total(weights)).items():
             drawn.setdefault(name, []).append(value)
-    return {name: middle_interval(values) for name, values in drawn.items()}
+    return {name: percentile_interval(values) for name, values in drawn.items()}
 
 
-def resamples(num_videos: int, *, num_resamples: int, seed: int) -> Iterator[Numbers]:
+def draw_resamples(num_videos: int, *, num_resamples: int, seed: int) -> Iterator[Numbers]:
     """Draw splits of ``V`` videos with replacement: how often each video is in, ``[V]``."""
     random = np.random.default_rng(seed)
     chances = np.full(num_videos, 1 / num_videos)
@@ -59,7 +59,7 @@ def resamples(num_videos: int, *, num_resamples: int, seed: int) -> Iterator[Num
         yield random.multinomial(num_videos, chances).astype(float)
 
 
-def middle_interval(values: Sequence[float]) -> Interval:
+def percentile_interval(values: Sequence[float]) -> Interval:
     """Return where the middle 95 % of the values that are defined lie."""
     defined = [value for value in values if not math.isnan(value)]
     if not defined:

@@ -46,7 +46,7 @@ class Values:
 
     def mean(self) -> float:
         """Return the mean; nan of nothing."""
-        return share(float((self.weights * self.numbers).sum()), self.total)
+        return ratio(float((self.weights * self.numbers).sum()), self.total)
 
     def quantile(self, level: float) -> float:
         """Return the least number that at least this share of all reaches at most; nan of nothing."""
@@ -118,11 +118,11 @@ def _total(stack: Any, weights: Numbers) -> Any:
     return float(added) if added.ndim == 0 else tuple(added.tolist())
 
 
-def share(part: float, whole: float) -> float:
+def ratio(part: float, whole: float) -> float:
     """Return ``part / whole``; nan when ``whole`` is 0."""
     return part / whole if whole else float("nan")
 
 
 def mean(values: Sequence[float]) -> float:
     """Return the arithmetic mean; nan of nothing."""
-    return share(sum(values), len(values))
+    return ratio(sum(values), len(values))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eval.matching.assignment import assign
-from eval.metrics.counts import Counts, Numbers, Values, share
+from eval.metrics.counts import Counts, Numbers, Values, ratio
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
 NUM_BINS = 10
@@ -137,21 +137,21 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
     when nothing was decided). **Source**: scikit-learn; Guo et al. 2017 (ECE).
     """
     is_mixed = counts.num_expected > 0 and counts.num_frames > counts.num_expected
-    recall = share(counts.num_hits, counts.num_expected)
-    specificity = share(counts.num_rejections, counts.num_rejections + counts.num_false_alarms)
+    recall = ratio(counts.num_hits, counts.num_expected)
+    specificity = ratio(counts.num_rejections, counts.num_rejections + counts.num_false_alarms)
     errors = [
         abs(prob_sum - expected) for prob_sum, expected in zip(counts.bin_prob_sums, counts.bin_expected, strict=True)
     ]
     return {
-        "accuracy": share(counts.num_hits + counts.num_rejections, counts.num_frames),
+        "accuracy": ratio(counts.num_hits + counts.num_rejections, counts.num_frames),
         "balanced_accuracy": (recall + specificity) / 2,
-        "precision": share(counts.num_hits, counts.num_decided) if is_mixed else NAN,
+        "precision": ratio(counts.num_hits, counts.num_decided) if is_mixed else NAN,
         "recall": recall if is_mixed else NAN,
-        "f1": share(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else NAN,
+        "f1": ratio(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else NAN,
         **rank_scores(counts.expected_probs, counts.other_probs),
-        "brier": share(counts.squared_error_sum, counts.num_known),
-        "ece": share(sum(errors), counts.num_known),
-        "talk_ratio": share(counts.num_decided, counts.num_expected),
+        "brier": ratio(counts.squared_error_sum, counts.num_known),
+        "ece": ratio(sum(errors), counts.num_known),
+        "talk_ratio": ratio(counts.num_decided, counts.num_expected),
         "num_hits": float(counts.num_hits),
         "num_false_alarms": float(counts.num_false_alarms),
         "num_misses": float(counts.num_misses),
@@ -186,8 +186,8 @@ def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:
             low=number / NUM_BINS,
             high=(number + 1) / NUM_BINS,
             num_frames=num_frames,
-            mean_prob=share(counts.bin_prob_sums[number], num_frames),
-            expected_share=share(counts.bin_expected[number], num_frames),
+            mean_prob=ratio(counts.bin_prob_sums[number], num_frames),
+            expected_share=ratio(counts.bin_expected[number], num_frames),
         )
         for number, num_frames in enumerate(counts.bin_frames)
     )
@@ -206,9 +206,9 @@ def _event_scores(counts: DecisionCounts) -> dict[str, float]:
     """Score events, a decided frame being right when paired with a reference frame no more than the tolerance away."""
     scores, curve = {}, []
     for tolerance_s, num_pairs in zip(TOLERANCES_S, counts.num_pairs, strict=True):
-        curve.append(share(2 * num_pairs, counts.num_decided + counts.num_expected))
-        scores[f"event_precision_{tolerance_s:g}s"] = share(num_pairs, counts.num_decided)
-        scores[f"event_recall_{tolerance_s:g}s"] = share(num_pairs, counts.num_expected)
+        curve.append(ratio(2 * num_pairs, counts.num_decided + counts.num_expected))
+        scores[f"event_precision_{tolerance_s:g}s"] = ratio(num_pairs, counts.num_decided)
+        scores[f"event_recall_{tolerance_s:g}s"] = ratio(num_pairs, counts.num_expected)
         scores[f"event_f1_{tolerance_s:g}s"] = curve[-1]
     return {
         **scores,

@@ -37,7 +37,7 @@ class Metric:
     """Who defined it."""
     label: str = ""
     """What the page calls it, everywhere; its name where it has no other."""
-    trap: str = ""
+    caveat: str = ""
     """How it misleads; empty when it does not."""
     scope: Scope = "both"
     """Whether a video, a split or both have it."""
@@ -55,7 +55,7 @@ class Metric:
     def hint(self) -> str:
         """The definition with range, direction and trap, as one line of text."""
         hint = f"{self.name}: {self.definition} Range: {self.range}; better: {self.better}. Source: {self.source}."
-        return f"{hint} Beware: {self.trap}" if self.trap else hint
+        return f"{hint} Beware: {self.caveat}" if self.caveat else hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ def to_markdown() -> str:
                 metric.definition,
                 metric.range,
                 metric.better,
-                metric.trap,
+                metric.caveat,
                 metric.source,
             )
             lines.append(f"| {' | '.join(cells)} |")

@@ -15,7 +15,7 @@ from engine.records import FrameOutput
 from eval.data.samples import Sample
 from eval.matching.assignment import Link
 from eval.matching.updates import TimedUpdate, match_updates, predicted_updates, reference_updates, update_window
-from eval.metrics.counts import Counts, share
+from eval.metrics.counts import Counts, ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def count_dst(
     )
     return (
         _count_pairs(gen, ref, links, fps=sample.fps)
-        + _count_verdicts(gen, sample, illegal=illegal)
+        + _count_legality(gen, sample, illegal=illegal)
         + _count_states(outputs, sample)
         + _count_legacy(gen, ref)
     )
@@ -119,27 +119,27 @@ def summarize_dst(counts: DstCounts) -> dict[str, float]:
     **Source**: DSTContentMetrics of the ProAssist fork; ``legacy_*`` are its own figures.
     """
     return {
-        "dst_step_accuracy": share(counts.num_step_right, counts.num_refs),
-        "dst_transition_accuracy": share(counts.num_transition_right, counts.num_refs),
-        "dst_exact_match": share(counts.num_exact, counts.num_refs),
-        "dst_precision": share(counts.num_exact, counts.num_gens),
-        "dst_recall": share(counts.num_exact, counts.num_refs),
-        "dst_f1": share(2 * counts.num_exact, counts.num_refs + counts.num_gens),
-        "dst_delay_s": share(counts.delay_sum_s, counts.num_exact),
-        "dst_abs_delay_s": share(counts.abs_delay_sum_s, counts.num_exact),
+        "dst_step_accuracy": ratio(counts.num_step_right, counts.num_refs),
+        "dst_transition_accuracy": ratio(counts.num_transition_right, counts.num_refs),
+        "dst_exact_match": ratio(counts.num_exact, counts.num_refs),
+        "dst_precision": ratio(counts.num_exact, counts.num_gens),
+        "dst_recall": ratio(counts.num_exact, counts.num_refs),
+        "dst_f1": ratio(2 * counts.num_exact, counts.num_refs + counts.num_gens),
+        "dst_delay_s": ratio(counts.delay_sum_s, counts.num_exact),
+        "dst_abs_delay_s": ratio(counts.abs_delay_sum_s, counts.num_exact),
         "dst_num_references": float(counts.num_refs),
         "dst_num_predictions": float(counts.num_gens),
         "dst_num_exact": float(counts.num_exact),
         "dst_malformed": float(counts.num_malformed),
         "dst_illegal": float(counts.num_illegal),
-        "dst_joint_goal_accuracy": share(counts.num_frames_right, counts.num_frames),
-        "dst_timeline_score": share(counts.num_cells_right, counts.num_cells),
-        "dst_start_delay_s": share(counts.start_delay_sum_s, counts.num_starts),
-        "dst_complete_delay_s": share(counts.complete_delay_sum_s, counts.num_completions),
-        "dst_clip_exact": share(counts.num_clips_exact, counts.num_clips),
-        "legacy_dst_step_accuracy": share(counts.legacy_step_right, counts.legacy_pairs),
-        "legacy_dst_transition_accuracy": share(counts.legacy_transition_right, counts.legacy_pairs),
-        "legacy_dst_exact_match": share(counts.legacy_exact, counts.legacy_pairs),
+        "dst_joint_goal_accuracy": ratio(counts.num_frames_right, counts.num_frames),
+        "dst_timeline_score": ratio(counts.num_cells_right, counts.num_cells),
+        "dst_start_delay_s": ratio(counts.start_delay_sum_s, counts.num_starts),
+        "dst_complete_delay_s": ratio(counts.complete_delay_sum_s, counts.num_completions),
+        "dst_clip_exact": ratio(counts.num_clips_exact, counts.num_clips),
+        "legacy_dst_step_accuracy": ratio(counts.legacy_step_right, counts.legacy_pairs),
+        "legacy_dst_transition_accuracy": ratio(counts.legacy_transition_right, counts.legacy_pairs),
+        "legacy_dst_exact_match": ratio(counts.legacy_exact, counts.legacy_pairs),
     }
 
 
@@ -148,11 +148,11 @@ def step_boundaries(outputs: Sequence[FrameOutput], sample: Sample) -> tuple[Ste
 
     A boundary is the first frame whose state is at or past it; one that the initial state is past has none.
     """
-    believed = {output.frame_index: output.dst_state for output in outputs}
+    predicted = {output.frame_index: output.dst_state for output in outputs}
     expected = dict(enumerate(reference_states(sample)))
     given = initial_state(sample.steps, sample.initial_state)
     delays = {
-        (step.id, rank): _delay(believed, expected, step_id=step.id, rank=rank, fps=sample.fps)
+        (step.id, rank): _delay(predicted, expected, step_id=step.id, rank=rank, fps=sample.fps)
         for step in sample.steps
         for rank in (1, 2)
         if given[step.id] not in STATES[rank:]
@@ -189,13 +189,13 @@ def _count_pairs(
     )
 
 
-def _count_verdicts(gen: Iterable[TimedUpdate], sample: Sample, *, illegal: IllegalUpdates) -> DstCounts:
+def _count_legality(gen: Iterable[TimedUpdate], sample: Sample, *, illegal: IllegalUpdates) -> DstCounts:
     state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
     verdicts = []
     for update in gen:
         change = apply_update(state, update.text, illegal=illegal)
         state = change.state
-        verdicts.append(change.verdict)
+        verdicts.append(change.legality)
     return DstCounts(num_malformed=verdicts.count("malformed"), num_illegal=verdicts.count("illegal"))
 
 
@@ -219,9 +219,9 @@ def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
         )
     if not ids:
         return DstCounts()
-    believed = {output.frame_index: output.dst_state for output in outputs}
+    predicted = {output.frame_index: output.dst_state for output in outputs}
     rows = [
-        [frame in believed and believed[frame][step_id] == state[step_id] for step_id in ids]
+        [frame in predicted and predicted[frame][step_id] == state[step_id] for step_id in ids]
         for frame, state in enumerate(reference_states(sample))
     ]
     boundaries = step_boundaries(outputs, sample)
@@ -240,7 +240,7 @@ def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
 
 
 def _delay(
-    believed: Mapping[int, Mapping[str, str]],
+    predicted: Mapping[int, Mapping[str, str]],
     expected: Mapping[int, Mapping[str, str]],
     *,
     step_id: str,
@@ -248,7 +248,7 @@ def _delay(
     fps: float,
 ) -> float | None:
     states = STATES[rank:]
-    gen = min((frame for frame, state in believed.items() if state[step_id] in states), default=None)
+    gen = min((frame for frame, state in predicted.items() if state[step_id] in states), default=None)
     ref = min((frame for frame, state in expected.items() if state[step_id] in states), default=None)
     return None if gen is None or ref is None else (gen - ref) / fps
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from engine.dialogue import parse_update
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, Match, Pair, ZeroCost
 from eval.matching.updates import match_updates, predicted_updates, reference_updates, update_window
@@ -20,7 +20,7 @@ from eval.metrics.counts import Counts
 from eval.metrics.dialogue_state import reference_states
 from eval.metrics.turn_taking import match_responses, spoken_texts
 
-Verdict = Literal["matched", "mismatched", "redundant"]
+MatchOutcome = Literal["matched", "mismatched", "redundant"]
 FailureKind = Literal[
     "missed", "redundant", "wrong text", "early or late", "wrong update", "missed update", "wrong state"
 ]
@@ -41,7 +41,7 @@ class JudgedTurn:
     """Its frame."""
     text: str
     """As written."""
-    verdict: Verdict
+    outcome: MatchOutcome
     """Matched, matched in time with something else, or without a reference."""
     reference: int | None = None
     """Position of the reference in ``Sample.turns``; None when redundant."""
@@ -100,12 +100,12 @@ def judge_video(
 
 def judge_matched(sample: Sample, outputs: Sequence[FrameOutput], match: Match) -> JudgedVideo:
     """Judge one video as ``judge_video`` does, its responses being matched already."""
-    spoken = _frames_of(sample, "assistant")
+    spoken = _turns_by_frame(sample, "assistant")
     responses = _judge_responses(sample, spoken_texts(outputs), match.pairs, spoken)
     updates, missed_updates = _judge_updates(sample, outputs)
     turns = tuple(sorted((*updates, *responses), key=lambda turn: (turn.frame_index, turn.role != "update")))
     last = outputs[-1].frame_index if outputs else -1
-    failures = [_fail(turn, number) for number, turn in enumerate(turns) if not is_right(turn)]
+    failures = [_fail(turn, number) for number, turn in enumerate(turns) if not is_correct(turn)]
     failures += [_miss("missed", frame, spoken[frame]) for frame in match.missed if frame <= last]
     failures += [_miss("missed update", frame, number) for frame, number in missed_updates if frame <= last]
     failures += _wrong_states(sample, outputs)
@@ -116,14 +116,14 @@ def judge_matched(sample: Sample, outputs: Sequence[FrameOutput], match: Match) 
 class FailureCounts(Counts):
     """The failures of one or many videos."""
 
-    of_kind: tuple[float, ...] = (0.0,) * len(FAILURE_KINDS)
+    by_kind: tuple[float, ...] = (0.0,) * len(FAILURE_KINDS)
     """How often each of ``FAILURE_KINDS`` occurred."""
 
 
 def count_failures(judged: JudgedVideo) -> FailureCounts:
     """Count the failures of one video."""
     found = Counter(failure.kind for failure in judged.failures)
-    return FailureCounts(of_kind=tuple(float(found[kind]) for kind in FAILURE_KINDS))
+    return FailureCounts(by_kind=tuple(float(found[kind]) for kind in FAILURE_KINDS))
 
 
 def failure_score(kind: FailureKind) -> str:
@@ -133,8 +133,8 @@ def failure_score(kind: FailureKind) -> str:
 
 def summarize_failures(counts: FailureCounts) -> dict[str, float]:
     """Return how many failures there are, in all and of each kind."""
-    of_kind = {failure_score(kind): number for kind, number in zip(FAILURE_KINDS, counts.of_kind, strict=True)}
-    return {"num_failures": sum(of_kind.values()), **of_kind}
+    by_kind = {failure_score(kind): number for kind, number in zip(FAILURE_KINDS, counts.by_kind, strict=True)}
+    return {"num_failures": sum(by_kind.values()), **by_kind}
 
 
 def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:
@@ -148,29 +148,27 @@ def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:
     return max(frames, key=lambda first: bisect_left(frames, first + WORST_S * fps) - bisect_left(frames, first))
 
 
-def _frames_of(sample: Sample, role: str) -> dict[int, int]:
+def _turns_by_frame(sample: Sample, role: str) -> dict[int, int]:
     """Return the position of the reference turn at each frame; of two at one frame the last, as in matching."""
-    return {
-        turn_frame(turn.time_s, sample.fps): number for number, turn in enumerate(sample.turns) if turn.role == role
-    }
+    return {frame_at(turn.time_s, sample.fps): number for number, turn in enumerate(sample.turns) if turn.role == role}
 
 
 def _judge_responses(
-    sample: Sample, said: Mapping[int, str], pairs: Sequence[Pair], spoken: Mapping[int, int]
+    sample: Sample, responses: Mapping[int, str], pairs: Sequence[Pair], spoken: Mapping[int, int]
 ) -> list[JudgedTurn]:
     paired = {pair.gen_frame: pair for pair in pairs}
     turns = []
-    for frame, text in said.items():
+    for frame, text in responses.items():
         pair = paired.get(frame)
         if pair is None:
-            turns.append(JudgedTurn(role="assistant", frame_index=frame, text=text, verdict="redundant"))
+            turns.append(JudgedTurn(role="assistant", frame_index=frame, text=text, outcome="redundant"))
             continue
         turns.append(
             JudgedTurn(
                 role="assistant",
                 frame_index=frame,
                 text=text,
-                verdict="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
+                outcome="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
                 reference=spoken[pair.ref_frame],
                 delay_s=(frame - pair.ref_frame) / sample.fps,
                 semantic_score=pair.semantic_score,
@@ -183,7 +181,7 @@ def _judge_responses(
 def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list[JudgedTurn], list[tuple[int, int]]]:
     """Return the judged updates, and frame and position of each reference update that has none."""
     wanted = [number for number, turn in enumerate(sample.turns) if turn.role == "update"]
-    frames = [turn_frame(sample.turns[number].time_s, sample.fps) for number in wanted]
+    frames = [frame_at(sample.turns[number].time_s, sample.fps) for number in wanted]
     gen = predicted_updates(outputs)
     ref = reference_updates(sample)
     links = {link.gen_index: link.ref_index for link in match_updates(gen, ref, match_window=update_window(sample.fps))}
@@ -191,14 +189,14 @@ def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list
     for number, update in enumerate(gen):
         link = links.get(number)
         if link is None:
-            turn = JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, verdict="redundant")
+            turn = JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, outcome="redundant")
         else:
             is_same = parse_update(update.text) == parse_update(ref[link].text)
             turn = JudgedTurn(
                 role="update",
                 frame_index=update.frame_index,
                 text=update.text,
-                verdict="matched" if is_same else "mismatched",
+                outcome="matched" if is_same else "mismatched",
                 reference=wanted[link],
                 delay_s=(update.frame_index - frames[link]) / sample.fps,
             )
@@ -207,19 +205,19 @@ def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list
     return turns, [(frames[number], wanted[number]) for number in sorted(missed)]
 
 
-def is_right(turn: JudgedTurn) -> bool:
+def is_correct(turn: JudgedTurn) -> bool:
     """Whether a turn says what the reference says, at most ``LATE_S`` away."""
-    return turn.verdict == "matched" and abs(turn.delay_s or 0) <= LATE_S
+    return turn.outcome == "matched" and abs(turn.delay_s or 0) <= LATE_S
 
 
 def _fail(turn: JudgedTurn, number: int) -> Failure:
     kind: FailureKind
-    if turn.verdict == "matched":
+    if turn.outcome == "matched":
         kind = "early or late"
     elif turn.role == "update":
         kind = "wrong update"
     else:
-        kind = "redundant" if turn.verdict == "redundant" else "wrong text"
+        kind = "redundant" if turn.outcome == "redundant" else "wrong text"
     return Failure(
         kind=kind,
         frame_index=turn.frame_index,

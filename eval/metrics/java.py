@@ -83,7 +83,7 @@ def _tokenize_once(texts: Sequence[str], *, java: Path, limit_s: float) -> list[
         raise JavaError(f"the tokenizer did not run: {error}") from error
     tokens = process.stdout.decode(errors="replace").split("\n")
     if process.returncode != 0 or len(tokens) != 2 * len(texts) + 1:
-        reason = _last_words(process.stderr)
+        reason = _last_error_line(process.stderr)
         raise JavaError(
             f"the tokenizer gave {len(tokens) // 2} of {len(texts)} texts, exit {process.returncode}{reason}"
         )
@@ -101,7 +101,7 @@ class Meteor:
         self._limit_s = limit_s
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._complaints: IO[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
 
     def start(self) -> None:
         """Start the process without waiting for it; what fails here is told by the first request."""
@@ -122,7 +122,7 @@ class Meteor:
         for reply, (reference, hypothesis) in zip(replies, pairs, strict=True):
             if _STATISTICS.fullmatch(reply) is None:
                 raise JavaError(f"METEOR answered {reply[:80]!r} to {reference[:80]!r}, {hypothesis[:80]!r}")
-        return [_addable(tuple(map(float, reply.split()))) for reply in replies]
+        return [_to_additive(tuple(map(float, reply.split()))) for reply in replies]
 
     def score(self, statistics: Sequence[float]) -> float:
         """Return METEOR of the corpus that has these counts, in [0, 1]. Raises ``JavaError``."""
@@ -163,7 +163,7 @@ class Meteor:
                 process.stdin.flush()
             replies = [process.stdout.readline() for _ in range(num_replies)]
             if not all(reply.endswith(b"\n") for reply in replies):
-                raise JavaError(self._obituary(process))
+                raise JavaError(self._exit_message(process))
         except BaseException:  # an interrupt, too, would leave a reply in the pipe for the next request
             self._stop()
             raise
@@ -174,27 +174,27 @@ class Meteor:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process; a pipe could fill
+            stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process; a pipe could fill
             try:
                 self._process = subprocess.Popen(
                     [self._java, *_OPTIONS, *_METEOR],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=complaints,
+                    stderr=stderr,
                     env=_environment(),
                 )
             except OSError as error:
-                complaints.close()
+                stderr.close()
                 raise JavaError(f"METEOR did not start: {error}") from error
-            self._complaints = complaints
+            self._stderr = stderr
         return self._process
 
-    def _obituary(self, process: subprocess.Popen[bytes]) -> str:
-        assert self._complaints is not None
+    def _exit_message(self, process: subprocess.Popen[bytes]) -> str:
+        assert self._stderr is not None
         process.kill()
         exit_code = process.wait()
-        self._complaints.seek(0)
-        reason = _last_words(self._complaints.read())
+        self._stderr.seek(0)
+        reason = _last_error_line(self._stderr.read())
         return f"METEOR died or took longer than {self._limit_s:g} s, exit {exit_code}{reason}"
 
     def _stop(self) -> None:
@@ -202,14 +202,14 @@ class Meteor:
             return
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._complaints):
+        for pipe in (self._process.stdin, self._process.stdout, self._stderr):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):  # what was still to be written
                     pipe.close()
-        self._process = self._complaints = None
+        self._process = self._stderr = None
 
 
-def _addable(counts: tuple[float, ...]) -> tuple[float, ...]:
+def _to_additive(counts: tuple[float, ...]) -> tuple[float, ...]:
     """Return a pair's counts as METEOR adds them to a corpus: an alignment in order and without a gap has no chunk."""
     *others, chunks, hypothesis_words, reference_words = counts
     is_whole = chunks == 1 and (hypothesis_words, reference_words) == counts[:2]
@@ -224,6 +224,6 @@ def _field(tokens: str) -> str:
     return _BREAKS.sub(" ", tokens).replace("|||", " ")
 
 
-def _last_words(complaints: bytes) -> str:
-    lines = [line for line in complaints.decode(errors="replace").splitlines() if line and not line[0].isspace()]
+def _last_error_line(stderr: bytes) -> str:
+    lines = [line for line in stderr.decode(errors="replace").splitlines() if line and not line[0].isspace()]
     return f": {lines[-1][:200]}" if lines else ""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.config import IllegalUpdates
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, ZeroCost, find_match
-from eval.metrics.counts import Counts, Pool, Values, mean, share
+from eval.metrics.counts import Counts, Pool, Values, mean, ratio
 from eval.metrics.decisions import DecisionCounts, count_decisions, summarize_decisions
 from eval.metrics.dialogue_state import DstCounts, count_dst, summarize_dst
 from eval.metrics.failures import FailureCounts, JudgedVideo, count_failures, judge_matched, summarize_failures
@@ -130,11 +130,12 @@ def score_video(
         live=live or LiveCounts(),
         system=_count_times(sample, outputs, wall_s),
     )
-    said, texts = spoken_texts(outputs), reference_texts(sample)
+    responses, texts = spoken_texts(outputs), reference_texts(sample)
     return ScoredVideo(
         counts=counts,
         pairs=TextPairs(
-            references=[texts[pair.ref_frame] for pair in pairs], hypotheses=[said[pair.gen_frame] for pair in pairs]
+            references=[texts[pair.ref_frame] for pair in pairs],
+            hypotheses=[responses[pair.gen_frame] for pair in pairs],
         ),
         judged=judged,
     )
@@ -148,7 +149,7 @@ def count_texts(videos: Sequence[ScoredVideo], scorer: TextScorer) -> list[Video
 
 def reference_frames(sample: Sample, role: str) -> list[int]:
     """Return the frames at which the reference has a turn of a role."""
-    return [turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
+    return [frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
 
 
 def summarize(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
@@ -218,7 +219,7 @@ def _turn_scores(counts: TurnCounts, texts: dict[str, float]) -> dict[str, float
 def _count_decisions(sample: Sample, role: str, decisions: Sequence[tuple[float, bool]]) -> DecisionCounts:
     return count_decisions(
         [prob for prob, _ in decisions],
-        [does for _, does in decisions],
+        [decided for _, decided in decisions],
         expected_frames=[frame for frame in reference_frames(sample, role) if frame < len(decisions)],
         fps=sample.fps,
     )
@@ -238,11 +239,11 @@ def _count_times(sample: Sample, outputs: Sequence[FrameOutput], wall_s: float |
 def _speed(counts: SystemCounts) -> dict[str, float]:
     return {
         "num_frames": float(counts.num_frames),
-        "frames_per_s": share(counts.num_timed_frames, counts.wall_s),
+        "frames_per_s": ratio(counts.num_timed_frames, counts.wall_s),
         "latency_mean_ms": counts.latencies_ms.mean(),
         "latency_p50_ms": counts.latencies_ms.quantile(0.5),
         "latency_p95_ms": counts.latencies_ms.quantile(0.95),
         "first_token_p50_ms": counts.first_token_ms.quantile(0.5),
         "first_token_p95_ms": counts.first_token_ms.quantile(0.95),
-        "in_time_share": share(counts.num_in_time, counts.latencies_ms.total),
+        "in_time_share": ratio(counts.num_in_time, counts.latencies_ms.total),
     }

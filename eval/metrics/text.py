@@ -16,7 +16,7 @@ from typing import Self
 from pycocoevalcap.bleu.bleu_scorer import BleuScorer
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 
-from eval.metrics.counts import Counts, Pool, share
+from eval.metrics.counts import Counts, Pool, ratio
 from eval.metrics.java import JAVA, NUM_STATISTICS, REPLY_LIMIT_S, JavaError, Meteor, tokenize
 
 _BLEU = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4")
@@ -115,7 +115,7 @@ class TextScorer:
             return undefined_texts(counts)
         return {
             **_bleus(counts),
-            "CIDEr": share(counts.cider_sum, counts.num_pairs),
+            "CIDEr": ratio(counts.cider_sum, counts.num_pairs),
             "METEOR": math.nan if counts.num_without_meteor else self._meteor_score(counts.meteor),
         }
 

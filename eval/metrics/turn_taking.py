@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match
-from eval.metrics.counts import Counts, share
+from eval.metrics.counts import Counts, ratio
 
 MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
@@ -87,9 +87,9 @@ def match_responses(
     ``dataset`` chooses the window, see ``match_window``; other arguments as in ``eval.matching.turns.find_match``.
     """
     num_frames = max(sample.num_frames, len(outputs))
-    said, texts = spoken_texts(outputs), reference_texts(sample)
+    responses, texts = spoken_texts(outputs), reference_texts(sample)
     return find_match(
-        [said.get(frame, "") for frame in range(num_frames)],
+        [responses.get(frame, "") for frame in range(num_frames)],
         [texts.get(frame, "") for frame in range(num_frames)],
         encode=encode,
         match_window=match_window(dataset, fps=sample.fps),
@@ -104,7 +104,7 @@ def spoken_texts(outputs: Sequence[FrameOutput]) -> dict[int, str]:
 
 def reference_texts(sample: Sample) -> dict[int, str]:
     """Return the reference's sentences by frame."""
-    return {turn_frame(turn.time_s, sample.fps): turn.text for turn in sample.turns if turn.role == "assistant"}
+    return {frame_at(turn.time_s, sample.fps): turn.text for turn in sample.turns if turn.role == "assistant"}
 
 
 def matched_pairs(match: Match, *, semantic_threshold: float = 0.5) -> tuple[Pair, ...]:
@@ -133,14 +133,14 @@ def turn_metrics(counts: TurnCounts) -> dict[str, float]:
     pairs = counts.num_matched + counts.num_mismatched
     predictions, references = pairs + counts.num_redundant, pairs + counts.num_missed
     return {
-        "jaccard_index": share(counts.num_matched, predictions + counts.num_missed),
-        "precision": share(counts.num_matched, predictions),
-        "recall": share(counts.num_matched, references),
-        "F1": share(2 * counts.num_matched, predictions + references),
-        "missing_rate": share(counts.num_missed, references),
-        "redundant_rate": share(counts.num_redundant, predictions),
-        "semantic_score": share(counts.semantic_score_sum, counts.num_scored),
-        "time_diff": share(counts.time_diff_sum_s, counts.num_matched),
+        "jaccard_index": ratio(counts.num_matched, predictions + counts.num_missed),
+        "precision": ratio(counts.num_matched, predictions),
+        "recall": ratio(counts.num_matched, references),
+        "F1": ratio(2 * counts.num_matched, predictions + references),
+        "missing_rate": ratio(counts.num_missed, references),
+        "redundant_rate": ratio(counts.num_redundant, predictions),
+        "semantic_score": ratio(counts.semantic_score_sum, counts.num_scored),
+        "time_diff": ratio(counts.time_diff_sum_s, counts.num_matched),
         "num_matched": float(counts.num_matched),
         "num_mismatched": float(counts.num_mismatched),
         "num_missed": float(counts.num_missed),

@@ -17,7 +17,7 @@ from typing import Annotated
 from pydantic import Field
 
 from engine.json_records import Amount
-from eval.metrics.counts import Counts, mean, share
+from eval.metrics.counts import Counts, mean, ratio
 
 SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
 """The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""
@@ -88,7 +88,7 @@ def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, fl
                 if turn.silent_prob and turn.token_correct
             ]
         ),
-        "lm_correctness": mean([share(turn.num_leading_correct, len(turn.token_correct)) for turn in spoken]),
+        "lm_correctness": mean([ratio(turn.num_leading_correct, len(turn.token_correct)) for turn in spoken]),
     }
 
 
@@ -105,7 +105,7 @@ def count_live(turns: Sequence[LiveTurn], *, fps: float, threshold: float) -> Li
 
 def summarize_live(counts: LiveCounts) -> dict[str, float]:
     """Return the mean of each score, ``live_*``, over the conversations in which it is defined; nan where in none."""
-    return {f"live_{name}": share(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
+    return {f"live_{name}": ratio(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
 
 
 def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from engine.dialogue import STATES
 from engine.records import FrameOutput
 from eval.data.samples import Sample
-from eval.metrics.counts import Values, share
+from eval.metrics.counts import Values, ratio
 from eval.metrics.decisions import DecisionCounts, reliability_bins
 from eval.metrics.dialogue_state import reference_states
 from eval.metrics.failures import FailureKind, JudgedVideo
@@ -48,7 +48,7 @@ class FailureTally:
     def states(self) -> list[dict[str, float]]:
         """Return, per step by its place in the task, the shares of frames in which it is right, ahead and behind."""
         return [
-            {word: share(counts[word], counts.total()) for word in ("right", "ahead", "behind")}
+            {word: ratio(counts[word], counts.total()) for word in ("right", "ahead", "behind")}
             for _, counts in sorted(self._states.items())
         ]
 

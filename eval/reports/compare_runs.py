@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from engine.records import turn_frame
+from engine.records import frame_at
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.bootstrap import NO_INTERVAL
@@ -152,5 +152,5 @@ def _references(sample: Sample, num_frames: int) -> Sequence[int]:
     return [
         number
         for number, turn in enumerate(sample.turns)
-        if turn.role != "user" and turn_frame(turn.time_s, sample.fps) < num_frames
+        if turn.role != "user" and frame_at(turn.time_s, sample.fps) < num_frames
     ]

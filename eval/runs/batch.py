@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from engine.model.checkpoint import identify_model, pick_device
+from engine.model.checkpoint import identify_model, resolve_device
 from eval.runs.ray_pool import is_cluster, join_cluster
 from eval.runs.local_pool import Place, run_videos
 from eval.runs.progress import Progress, Station
@@ -117,16 +117,16 @@ def find_places(devices: str = "auto") -> list[Place]:
     for name in devices.split(","):
         kind, _, number = name.strip().partition(":")
         if kind == "auto":
-            kind = pick_device().type
+            kind = resolve_device().type
         if kind == "cpu" and number:
             if not number.isdecimal() or not 1 <= int(number) <= 1024:
                 raise ValueError(f"cpu:{number} must give a number of processes, such as cpu:2")
             places += [Place(device="cpu", num_threads=1)] * int(number)
         elif kind == "cuda" and not number:
-            pick_device("cuda")
+            resolve_device("cuda")
             places += [Place(device=f"cuda:{index}") for index in range(torch.cuda.device_count())]
         else:
-            places.append(Place(device=str(pick_device(f"{kind}:{number}" if number else kind))))
+            places.append(Place(device=str(resolve_device(f"{kind}:{number}" if number else kind))))
     if len({torch.device(place.device).type for place in places}) != 1:
         raise ValueError(f"devices {devices!r} are of several kinds; choose one, since their numbers differ")
     return places

@@ -24,7 +24,7 @@ from engine.json_records import Amount, Count, read_record
 from engine.records import FrameOutput, write_outputs
 from eval.metrics.videollm_online import LiveCounts
 from eval.runs.files import REDO, read_sample_outputs, read_settings
-from eval.data.samples import BadRecord, Sample
+from eval.data.samples import InvalidSample, Sample
 from engine.io import write_json
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")
@@ -179,9 +179,9 @@ class Outcome(Protocol):
         """Why it failed; empty when it is finished."""
 
 
-def why_missing(entry: Sample | BadRecord, outcome: Outcome | None) -> str:
+def why_missing(entry: Sample | InvalidSample, outcome: Outcome | None) -> str:
     """Say why an entry of a split has no outputs; nothing when it has."""
-    if isinstance(entry, BadRecord):
+    if isinstance(entry, InvalidSample):
         return entry.reason
     return "has not been run; continue the run" if outcome is None else outcome.error
 

@@ -61,7 +61,7 @@ def run_one_by_one(
     monkeypatch.setattr("engine.streamer.run_together", spy)
     outputs, fed = list[FrameOutput](), list[Fed]()
     before: tuple[Piece, ...] = ()
-    for output in Streamer(checkpoint, config.one_by_one()).run(iter(frames), TASK):
+    for output in Streamer(checkpoint, config.frame_by_frame()).run(iter(frames), TASK):
         is_new = tuple(context[: len(before)]) != before or not before
         outputs.append(output)
         fed.append((tuple(context), () if is_new else before, is_new))
@@ -115,7 +115,7 @@ def test_the_log_probabilities_are_those_of_the_model_over_the_same_tokens(
     assert not found.tokens[-1].is_fed, "what was picked last is fed at the next frame"
     forced = [token.text for token in found.tokens if not token.is_chosen and token.token_id is not None]
     assert forced == ["[DST]"] * forced.count("[DST]") + ["[ASST]"], "what opens an update or a response is no choice"
-    never = [checkpoint.prompt.tokenizer.decode([token_id]) for token_id in checkpoint.prompt.never_generated]
+    never = [checkpoint.prompt.tokenizer.decode([token_id]) for token_id in checkpoint.prompt.suppress_tokens]
     opening = [token.text for token in found.tokens].index("[ASST]")
     for token in found.tokens[opening + 1 :]:
         assert token.text == token.best_text or token.best_text in never, "the likeliest is written"

@@ -32,7 +32,7 @@ def frames(checkpoint: Checkpoint) -> list[FrameFeatures]:
 
 @pytest.fixture(scope="module")
 def silent(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> list[FrameOutput]:
-    return one_by_one(checkpoint, frames, Thresholds(speak=1, update=1))
+    return frame_by_frame(checkpoint, frames, Thresholds(speak=1, update=1))
 
 
 def point(silent: list[FrameOutput], *, speak: float, update: float) -> Thresholds:
@@ -47,10 +47,10 @@ def config(thresholds: Thresholds, **settings: Any) -> StreamConfig:
     return StreamConfig(**{**SHORT, **settings}, speak_threshold=thresholds.speak, update_threshold=thresholds.update)
 
 
-def one_by_one(
+def frame_by_frame(
     checkpoint: Checkpoint, frames: list[FrameFeatures], thresholds: Thresholds, **settings: Any
 ) -> list[FrameOutput]:
-    return list(Streamer(checkpoint, config(thresholds, **settings).one_by_one()).run(frames, TASK))
+    return list(Streamer(checkpoint, config(thresholds, **settings).frame_by_frame()).run(frames, TASK))
 
 
 def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
@@ -75,7 +75,7 @@ def test_a_moved_threshold_gives_what_a_new_run_gives(
     recording = Recording(checkpoint, iter(frames), task=TASK, config=config(points[0], max_seq_len=max_seq_len))
     list(recording.run())
     for moved in points[1:]:
-        wanted = one_by_one(checkpoint, frames, moved, max_seq_len=max_seq_len)
+        wanted = frame_by_frame(checkpoint, frames, moved, max_seq_len=max_seq_len)
         told = replay(checkpoint, recording.outputs, frames, task=TASK, config=config(moved, max_seq_len=max_seq_len))
         recording = recording.at(speak_threshold=moved.speak, update_threshold=moved.update)
         assert_equal(list(recording.run()), wanted)
@@ -85,7 +85,7 @@ def test_a_moved_threshold_gives_what_a_new_run_gives(
 def test_refreshes_updates_and_responses_are_among_the_cases(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
-    outputs = one_by_one(checkpoint, frames, point(silent, speak=0.1, update=0.5), max_seq_len=180)
+    outputs = frame_by_frame(checkpoint, frames, point(silent, speak=0.1, update=0.5), max_seq_len=180)
     assert sum(output.refreshed for output in outputs) >= 2
     assert any(len(output.updates) > 1 for output in outputs)
     assert any(output.response is not None for output in outputs)
@@ -107,7 +107,7 @@ def test_a_cache_is_taken_over_once_and_the_second_asks_pays_for_it(
     moved = point(silent, speak=0.05, update=0.05)
     first = Recording(checkpoint, frames, task=TASK, config=config(Thresholds(speak=1, update=1)))
     list(first.run())
-    wanted = one_by_one(checkpoint, frames, moved)
+    wanted = frame_by_frame(checkpoint, frames, moved)
     for _ in range(2):
         again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
         assert_equal(list(again.run()), wanted)
@@ -123,7 +123,7 @@ def test_a_stopped_run_is_run_again_as_far_as_it_went(
         next(outputs)
     outputs.close()
     again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
-    assert_equal(list(again.run()), one_by_one(checkpoint, frames[:40], moved))
+    assert_equal(list(again.run()), frame_by_frame(checkpoint, frames[:40], moved))
 
 
 def test_a_recording_is_run_once(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
@@ -137,10 +137,10 @@ def test_a_wrong_tale_costs_time_and_changes_nothing(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
     moved = point(silent, speak=0.1, update=0.1)
-    lies = one_by_one(checkpoint, list(random_frames(checkpoint, NUM_FRAMES, seed=1)), moved)
+    lies = frame_by_frame(checkpoint, list(random_frames(checkpoint, NUM_FRAMES, seed=1)), moved)
     assert_equal(
         list(replay(checkpoint, lies, frames, task=TASK, config=config(moved))),
-        one_by_one(checkpoint, frames, moved),
+        frame_by_frame(checkpoint, frames, moved),
     )
 
 
@@ -156,7 +156,7 @@ def test_a_sweep_gives_every_point_and_costs_a_fraction(
         streamer = Streamer(checkpoint, config(entry.thresholds))
         list(streamer.run(frames, TASK))
         alone += streamer.counts.passes
-        assert_equal(list(entry.outputs), one_by_one(checkpoint, frames, entry.thresholds))
+        assert_equal(list(entry.outputs), frame_by_frame(checkpoint, frames, entry.thresholds))
     assert sum(entry.counts.passes for entry in swept) < 3 / 4 * alone  # a random model changes its mind at every word
 
 
@@ -168,4 +168,4 @@ def test_a_sampled_run_is_drawn_anew(
     list(first.run())
     moved = point(silent, speak=0.25, update=0.1)  # some texts are drawn before the runs part
     again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
-    assert decided(list(again.run())) == decided(one_by_one(checkpoint, frames, moved, **sampled))
+    assert decided(list(again.run())) == decided(frame_by_frame(checkpoint, frames, moved, **sampled))

@@ -77,7 +77,7 @@ def test_many_videos_at_once_give_what_each_gives_alone_frame_by_frame(
     limits = shares_of(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
     config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
     together = stream_many(Streamer(checkpoint, config), videos, rows=rows)
-    alone = Streamer(checkpoint, config.one_by_one())
+    alone = Streamer(checkpoint, config.frame_by_frame())
     for one in videos:
         wanted = list(alone.run(one.frames, one.task))
         assert decided(together[one.video_id]) == decided(wanted)

@@ -17,7 +17,7 @@ from app.batch.sweeps.folders import FoundSweep, find_exact_sizes, find_sweep, p
 from app.formatting import clock, sentence
 from app.player.context import Bench
 from app.player.session.live_run import Stoppable
-from engine.config import threshold_text
+from engine.config import format_threshold
 from engine.errors import EngineError
 from eval.metrics.definitions import NUM_FAILURES, find_metric
 from eval.sweeps.exact import SweepProgress, run_sweep
@@ -208,7 +208,7 @@ def show_sweep(batches: Batches, name: str | None, metric: str, size: int) -> Sw
         heat=draw_heat_map(found.scores, best),
         curves=curves(found.scores, best),
         best=best,
-        apply=gr.Button(f"Use {' and '.join(map(threshold_text, _best_point(best)))}", interactive=True),
+        apply=gr.Button(f"Use {' and '.join(map(format_threshold, _best_point(best)))}", interactive=True),
     )
 
 
@@ -292,7 +292,7 @@ def _best_point(best: BestPoint) -> tuple[float, float]:
 
 
 def _point(speak: float, update: float) -> str:
-    return f"speak {threshold_text(speak)}, update {threshold_text(update)}"
+    return f"speak {format_threshold(speak)}, update {format_threshold(update)}"
 
 
 def apply_best(best: BestPoint | None, said: str) -> tuple[Any, Any, Any, Any, Any]:

@@ -12,7 +12,7 @@ from app.review_tab.api import Answer, answer
 from app.reviews.actions import Event
 from app.reviews.events import reference_event
 from app.reviews.store import open_store
-from engine.io import plain
+from engine.io import replace_surrogates
 from eval.data.samples import Split
 from tests.support.fakes import anybody
 from tests.support.reviewed import EVIL, MOMENT, NAMES, SAMPLE
@@ -46,7 +46,13 @@ def test_what_is_given_is_kept_whole_and_told(desk: Desk) -> None:
         desk, on_event("verdict", verdict="unclear"), on_event("tags", tags=["odd"]), on_event("note", note=EVIL)
     )
     assert reply["kept"] == [{"action_id": str(number), "event": EVENT.key} for number in range(3)]
-    said = {"reviewer": "bob", "verdict": "unclear", "tags": ["odd"], "note": plain(EVIL), "paired_with": {}}
+    said = {
+        "reviewer": "bob",
+        "verdict": "unclear",
+        "tags": ["odd"],
+        "note": replace_surrogates(EVIL),
+        "paired_with": {},
+    }
     assert reply["state"]["opinions"] == {EVENT.key: [said]}
     assert [(action.event, action.moment) for action in desk.store.read()] == [(EVENT, MOMENT)] * 3
 

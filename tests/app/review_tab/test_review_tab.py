@@ -380,7 +380,7 @@ def test_a_corrected_manifest_of_the_page_names_no_folder_of_the_server_and_says
 
 def test_what_a_form_cannot_hold_is_refused_in_a_sentence(batches: Batches, desk: Desk) -> None:
     said, button = write(batches, desk, asked(), "corrected split, as dst", [], [])
-    said_of_boxes = "v0: the form dst cannot hold the video's file; tick “the video's file” under “Leave out of a"
+    said_of_boxes = "v0: the dst format cannot hold the video's file; tick “the video's file” under “Leave out of a"
     assert said_of_boxes in said.value
     assert "without" not in said.value
     assert button.interactive is False

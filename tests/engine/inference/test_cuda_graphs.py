@@ -79,7 +79,7 @@ def test_static_shapes_give_what_each_video_gives_alone_frame_by_frame(
     limits = shares_of(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
     config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
     together = stream_many(Streamer(with_graphs(checkpoint), config), videos, rows=rows)
-    alone = Streamer(checkpoint, config.one_by_one())
+    alone = Streamer(checkpoint, config.frame_by_frame())
     for one in videos:
         assert_equal(together[one.video_id], list(alone.run(one.frames, one.task)))
 
@@ -119,7 +119,7 @@ def test_two_runs_at_once_do_not_share_a_place(checkpoint: Checkpoint) -> None:
     runs = [Streamer(graphed, config).run(one.frames, one.task) for one in videos]
     together = [list(outputs) for outputs in zip(*zip(*runs, strict=True), strict=True)]
     for outputs, one in zip(together, videos, strict=True):
-        assert_equal(outputs, list(Streamer(checkpoint, config.one_by_one()).run(one.frames, one.task)))
+        assert_equal(outputs, list(Streamer(checkpoint, config.frame_by_frame()).run(one.frames, one.task)))
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -146,7 +146,7 @@ def test_a_moved_threshold_gives_what_a_new_run_gives(
     list(recording.run())
     for point in points[1:]:
         config = StreamConfig(**limits, **point)
-        wanted = list(Streamer(checkpoint, config.one_by_one()).run(frames, TASK))
+        wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(frames, TASK))
         told = replay(graphed, recording.outputs, frames, task=TASK, config=config)
         recording = recording.at(**point)
         assert_equal(list(recording.run()), wanted)
@@ -158,7 +158,7 @@ def test_a_sweep_gives_every_point(checkpoint: Checkpoint) -> None:
     limits = shares_of(checkpoint, [Video(video_id="", frames=frames, task=TASK)], 0.1, **SHORT)
     points = [Thresholds(speak=speak, update=limits["update_threshold"]) for speak in (0.3, limits["speak_threshold"])]
     for entry in sweep(with_graphs(checkpoint), frames, points, task=TASK, config=StreamConfig(**limits)):
-        config = StreamConfig(**{**limits, "speak_threshold": entry.thresholds.speak}).one_by_one()
+        config = StreamConfig(**{**limits, "speak_threshold": entry.thresholds.speak}).frame_by_frame()
         assert_equal(list(entry.outputs), list(Streamer(checkpoint, config).run(frames, TASK)))
 
 
@@ -166,7 +166,7 @@ def test_a_sweep_gives_every_point(checkpoint: Checkpoint) -> None:
 def test_a_silent_token_decides_as_it_does_without(checkpoint: Checkpoint, policy: Any) -> None:
     plain = replace(checkpoint, silent_id=7)
     config = StreamConfig(decision_policy=policy, speak_threshold=0.99, lookahead=3, **SHORT)
-    wanted = list(Streamer(plain, config.one_by_one()).run(random_frames(checkpoint, 20), TASK))
+    wanted = list(Streamer(plain, config.frame_by_frame()).run(random_frames(checkpoint, 20), TASK))
     assert_equal(list(Streamer(with_graphs(plain), config).run(random_frames(checkpoint, 20), TASK)), wanted)
     with pytest.raises(ValueError, match="names its silent token"):
         list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 2), TASK))
@@ -175,7 +175,7 @@ def test_a_silent_token_decides_as_it_does_without(checkpoint: Checkpoint, polic
 def test_several_tokens_stand_for_a_frame_when_nothing_is_pooled(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path, pooling="none")
     config = StreamConfig(**shares_of(checkpoint, [video(checkpoint, 1, 40)], 0.15, **SHORT))
-    wanted = list(Streamer(checkpoint, config.one_by_one()).run(random_frames(checkpoint, 40), TASK))
+    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 40), TASK))
     assert_equal(list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 40), TASK)), wanted)
 
 
@@ -190,13 +190,13 @@ def test_a_frame_of_nan_spoils_no_other_video_and_is_forgotten_with_its_context(
     frames[20] = FrameFeatures(index=20, time_s=10.0, features=torch.full_like(frames[20].features, torch.nan))
     videos[0] = replace(videos[0], frames=frames)
     config = StreamConfig(**shares_of(checkpoint, videos[1:], 0.1, **{**SHORT, "max_seq_len": 190}))
-    alone = Streamer(checkpoint, config.one_by_one())
+    alone = Streamer(checkpoint, config.frame_by_frame())
     wanted = {one.video_id: list(alone.run(one.frames, one.task)) for one in videos}
     assert any(output.refreshed for output in wanted["0"][21:])
     ahead = stream_many(Streamer(with_graphs(checkpoint), config), videos, rows=2)
     for one in videos[1:]:
         assert_equal(ahead[one.video_id], wanted[one.video_id])
-    behind = stream_many(Streamer(with_graphs(checkpoint), config.one_by_one()), videos, rows=2)
+    behind = stream_many(Streamer(with_graphs(checkpoint), config.frame_by_frame()), videos, rows=2)
     for one in videos:
         assert decided(behind[one.video_id]) == decided(wanted[one.video_id])
         assert torch.allclose(probs(behind[one.video_id]), probs(wanted[one.video_id]), atol=1e-4, equal_nan=True)
@@ -224,7 +224,7 @@ def test_a_failed_capture_is_told_once_and_changes_nothing(checkpoint: Checkpoin
     assert len(told) == 1
     assert len(captured) == num_good + 1
     for one in videos:
-        wanted = list(Streamer(checkpoint, config.one_by_one()).run(one.frames, one.task))
+        wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(one.frames, one.task))
         assert_equal(together[one.video_id], wanted)
         assert_equal(again[one.video_id], wanted)
 
@@ -268,7 +268,9 @@ def test_captured_graphs_give_what_the_definition_gives(tiny_folder: Path, rows:
     for _ in range(2):  # the second time all shapes are captured
         together = stream_many(streamer, videos, rows=rows)
         for one in videos:
-            assert_equal(together[one.video_id], list(Streamer(plain, config.one_by_one()).run(one.frames, one.task)))
+            assert_equal(
+                together[one.video_id], list(Streamer(plain, config.frame_by_frame()).run(one.frames, one.task))
+            )
     assert checkpoint.graphs is not None
     assert checkpoint.graphs.is_on
 
@@ -299,7 +301,7 @@ def test_a_step_that_a_compiler_captures_gives_the_same(checkpoint: Checkpoint) 
         return lambda step: torch.compile(step, dynamic=False)
 
     config = StreamConfig(**shares_of(checkpoint, [video(checkpoint, 1, 40)], 0.1, **SHORT), lookahead=4)
-    wanted = list(Streamer(checkpoint, config.one_by_one()).run(random_frames(checkpoint, 40), TASK))
+    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 40), TASK))
     assert_equal(
         list(Streamer(with_graphs(checkpoint, compiled), config).run(random_frames(checkpoint, 40), TASK)), wanted
     )

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from engine.errors import CheckpointError
 from engine.loading import load_model
-from engine.model.checkpoint import pick_device, pick_dtype, save_model
+from engine.model.checkpoint import resolve_device, resolve_dtype, save_model
 from engine.model.heads import save_heads
 from tests.support.fakes import STEPS, tiny_checkpoint, tiny_model
 
@@ -292,17 +292,17 @@ def test_texts_cannot_smuggle_special_tokens_in(folder: Path) -> None:
 
 def test_auto_picks_what_is_there() -> None:
     expected = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    assert pick_device("auto").type == expected
-    assert pick_dtype("auto", torch.device("cpu")) == torch.float32
-    assert pick_dtype("auto", torch.device("mps")) == torch.float16
+    assert resolve_device("auto").type == expected
+    assert resolve_dtype("auto", torch.device("cpu")) == torch.float32
+    assert resolve_dtype("auto", torch.device("mps")) == torch.float16
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "tpu"])
 def test_a_device_that_is_not_there_is_one_line(device: str) -> None:
     with pytest.raises(ValueError, match=f"device '{device}' is not there"):
-        pick_device(device)
+        resolve_device(device)
 
 
 def test_an_unknown_dtype_is_one_line() -> None:
     with pytest.raises(ValueError, match="dtype must be auto"):
-        pick_dtype("int3", torch.device("cpu"))
+        resolve_dtype("int3", torch.device("cpu"))

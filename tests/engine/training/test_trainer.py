@@ -17,7 +17,7 @@ from engine.model.feature_files import feature_info, write_features
 from engine.records import UserTurn
 from engine.training.dataset import batches, read_clips
 from engine.training.trainer import (
-    IGNORED,
+    IGNORE_INDEX,
     TrainConfig,
     TrainingClip,
     TrainingSequence,
@@ -59,16 +59,16 @@ def test_training_and_streaming_contexts_are_the_same_sequence(checkpoint: Check
 
 def test_labels_stand_where_the_stream_reads(checkpoint: Checkpoint) -> None:
     sequence = build_sequence(CLIP, checkpoint.prompt, tokens_per_frame=2)
-    last_tokens = [at for at, frame in enumerate(sequence.frames) if frame != IGNORED and frame % 2 == 1]
+    last_tokens = [at for at, frame in enumerate(sequence.frames) if frame != IGNORE_INDEX and frame % 2 == 1]
     assert [sequence.speak[at] for at in last_tokens] == [1, 0, 0, 0, 1, 0]
     assert [sequence.update[at] for at in last_tokens] == [0, 0, 1, 0, 1, 0]
     after_eos = [
         sequence.update[at]
         for at, token in enumerate(sequence.ids)
-        if token == checkpoint.prompt.eos_id and sequence.update[at] != IGNORED
+        if token == checkpoint.prompt.eos_id and sequence.update[at] != IGNORE_INDEX
     ]
     assert after_eos == [0, 1, 0]  # S1->start: no more; S1->complete: one more; S2->start: no more
-    taught = [target for target in sequence.targets if target != IGNORED]
+    taught = [target for target in sequence.targets if target != IGNORE_INDEX]
     words = checkpoint.prompt.words
     expected = [
         token

@@ -15,7 +15,7 @@ from engine.streamer import Streamer
 from engine.video.reader import read_frames
 from eval import __main__ as command
 from eval.data.loading import read_samples, read_split
-from eval.data.samples import BadRecord, Sample
+from eval.data.samples import InvalidSample, Sample
 from eval.runs.batch import VideoDone
 from eval.runs.folder import RunFolder, digest_sample
 from eval.runs.worker import embed_sample, run_sample, task_of
@@ -156,7 +156,7 @@ def test_no_file_or_several_files_of_a_name_are_said(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=reason):
             read_samples(path, videos=videos)
         (entry,) = read_split(path, videos=videos).entries
-        assert isinstance(entry, BadRecord)
+        assert isinstance(entry, InvalidSample)
     with pytest.raises(ValueError, match=r"none is no folder; name the folder"):
         read_split(path, videos=tmp_path / "none")
 

@@ -24,7 +24,7 @@ from eval.runs.batch import find_places, run_batch
 from eval.runs.local_pool import Place
 from eval.runs.progress import Progress, Station
 from eval.runs.folder import RunFolder
-from eval.data.samples import BadRecord
+from eval.data.samples import InvalidSample
 from eval.data.loading import read_samples, read_split
 from eval.runs.worker import run_sample
 from tests.support.batches import copies, no_java, run_to_end, tables, work_of, write_split
@@ -51,7 +51,7 @@ def bad_split(demo_manifest: Path, uploads: Uploads, tmp_path: Path) -> Path:
 def test_what_can_be_read_of_a_split_is_read_and_the_rest_is_named(bad_split: Path) -> None:
     entries = read_split(bad_split).entries
     assert [entry.video_id for entry in entries] == ["v0", "v2", "v3", "v4", "video number 4", "v1"]
-    bad = [entry for entry in entries if isinstance(entry, BadRecord)]
+    bad = [entry for entry in entries if isinstance(entry, InvalidSample)]
     assert "lies outside the video of 6 s" in bad[0].reason
     assert "split.json, video number 4: num_frames is missing; it must be" in bad[1].reason
     with pytest.raises(ValueError, match="lies outside the video"):
@@ -72,7 +72,7 @@ def test_a_broken_line_and_a_second_video_of_one_name_are_entries_of_their_own(t
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     entries = read_split(tmp_path / "x.jsonl").entries
     assert [entry.video_id for entry in entries] == ["v", "line 2", "line 3", "line 4", "line 5"]
-    reasons = [entry.reason for entry in entries if isinstance(entry, BadRecord)]
+    reasons = [entry.reason for entry in entries if isinstance(entry, InvalidSample)]
     assert "write one JSON object a line" in reasons[0]
     assert "two videos have one video_id, v" in reasons[1]
     listed = [{"video_id": "a"}, {"video_id": "a"}, {"video_id": "a"}]

@@ -1,6 +1,6 @@
-"""Command line of the engine: ``run`` a video, ``encode`` one, ``train`` on annotated clips, ``bench`` the speed.
+"""Command line of the engine: ``run`` or ``encode`` a video, ``train`` on annotated clips, ``bench`` the speed.
 
-Exit codes: 0 all well; 2 wrong use or a world that does not fit, with one line why.
+Exit codes: 0 success; 2 wrong usage or environment, with a one-line reason; 130 or 143 interrupted.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         with handle_interrupts():
             options.command(options)
     except (EngineError, ValueError, OSError) as error:
-        tqdm.write(f"error: {error}", file=sys.stderr)  # on a line of its own, below a bar
+        tqdm.write(f"error: {error}", file=sys.stderr)  # on a separate line below a progress bar
         return 2
     except KeyboardInterrupt as interrupt:
         print("stopped; nothing was written", file=sys.stderr)
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
     _keep_input(options)
     checkpoint = _checkpoint(options)
     if options.max_seq_len is None and config.max_seq_len > checkpoint.model.max_context:
-        raise ValueError(f"the model has positions for {checkpoint.model.max_context} tokens; give --max-seq-len")
+        raise ValueError(f"the model supports a context of {checkpoint.model.max_context} tokens; give --max-seq-len")
     task = Task(
         goal=options.goal,
         steps=_read_steps(options.steps) if options.steps else (),
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     count = write_outputs(options.out, map(check_probs, _progress(outputs, _expected(options, config))))
     print(f"{count} frames written to {options.out}")
     for turn in find_late_turns(task, fps=config.fps, num_frames=count):
-        print(f"warning: the user turn at {turn.time_s:g} s lies behind the end and was not fed", file=sys.stderr)
+        print(f"warning: the user turn at {turn.time_s:g} s is after the end of the video; skipped", file=sys.stderr)
 
 
 def encode_video(options: argparse.Namespace) -> None:
@@ -102,9 +102,9 @@ def encode_video(options: argparse.Namespace) -> None:
 
 
 def fine_tune(options: argparse.Namespace) -> None:
-    """Train heads and text model on annotated clips, into a folder of its own."""
+    """Train the heads and the text model on annotated clips, and write a checkpoint to a new folder."""
     if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
-        raise ValueError(f"--out {options.out} is not empty; name a new folder, so that no two checkpoints mix")
+        raise ValueError(f"--out {options.out} is not empty; name a new folder, so that two checkpoints do not mix")
     checkpoint = _checkpoint(options, dtype="float32" if options.dtype == "auto" else None)
     clips = read_clips(options.clips, checkpoint, fps=options.fps)
     config = TrainConfig(
@@ -132,12 +132,12 @@ def fine_tune(options: argparse.Namespace) -> None:
 
 
 def _loss(loss: Tensor) -> str:
-    """Write a loss; nan is that of a batch in which nothing of its kind is taught."""
+    """Return a loss as text; ``-`` for nan, the loss of a batch without such labels."""
     return "-" if loss.isnan() else f"{loss:.3f}"
 
 
 def bench(options: argparse.Namespace) -> None:
-    """Print how fast a split, or a random model of a published shape, streams in each mode; JSON last."""
+    """Print the speed of each streaming mode on a split, or on a random model of a published shape; JSON last."""
     for name in ("rows", "repeats", "threads", "frames", "videos"):
         number = getattr(options, name)
         if number is not None and number < 1:
@@ -154,7 +154,7 @@ def bench(options: argparse.Namespace) -> None:
         videos = read_videos(options.split, checkpoint)
     reference, model, threads = None, checkpoint.model, torch.get_num_threads()
     dtype = str(model.dtype).removeprefix("torch.")
-    print(f"{checkpoint.name} in {dtype} on {model.device}, {threads} threads; {len(videos)} videos, encoded before")
+    print(f"{checkpoint.name} in {dtype} on {model.device}, {threads} threads; {len(videos)} encoded videos")
     if model.dtype != torch.float32:
         exact = as_float32(checkpoint) if options.arch else _checkpoint(options, dtype="float32")
         same = videos if options.arch else read_videos(options.split, exact)
@@ -182,7 +182,7 @@ def _read_steps(path: Path) -> tuple[Step, ...]:
 
 def _keep_input(options: argparse.Namespace) -> None:
     if options.out.exists() and options.video.exists() and options.out.samefile(options.video):
-        raise ValueError(f"--out {options.out} is the video itself; name another file")
+        raise ValueError(f"--out {options.out} is the input video; name a different file")
 
 
 def _frames(options: argparse.Namespace, checkpoint: Checkpoint, config: StreamConfig) -> Iterator[FrameFeatures]:
@@ -220,7 +220,7 @@ def _config(options: argparse.Namespace) -> StreamConfig:
 
 
 def _add_setting(command: argparse.ArgumentParser, setting: Field[Any], about: str) -> None:
-    """Add the option of a setting; what is not given is left to the file, then to ``StreamConfig``."""
+    """Add the option of a setting. Without it, the value comes from the config file, then from ``StreamConfig``."""
     option = f"--{setting.name.replace('_', '-')}"
     if setting.type is bool:
         command.add_argument(option, action="store_true", default=None, help=about)
@@ -238,8 +238,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     model = argparse.ArgumentParser(add_help=False)
     model.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
-    model.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
-    model.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")
+    model.add_argument("--heads", type=Path, help="heads file (default: the one in the checkpoint)")
+    model.add_argument("--allow-untrained-heads", action="store_true", help="use random heads if there is no file")
     model.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: %(default)s)")
     model.add_argument("--dtype", default="auto", help="auto, float32, float16, bfloat16 (default: %(default)s)")
     model.add_argument(
@@ -249,9 +249,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("run", parents=[model], help="stream a video")
     command.set_defaults(command=run)
     command.add_argument("video", type=Path, help="the video file")
-    command.add_argument("--out", type=Path, required=True, help="JSON lines, one FrameOutput each")
-    command.add_argument("--goal", default="", help="what is being made")
-    command.add_argument("--steps", type=Path, help="text file with a step a line, such as 'S1: attach the wheel'")
+    command.add_argument("--out", type=Path, required=True, help="JSON lines file to write, one FrameOutput per line")
+    command.add_argument("--goal", default="", help="goal of the task")
+    command.add_argument("--steps", type=Path, help="text file, one step per line, such as 'S1: attach the wheel'")
     command.add_argument(
         "--user",
         action="append",
@@ -259,8 +259,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="'TIME: WORDS'",
         help="a user turn; TIME in seconds, as m:ss or as h:mm:ss",
     )
-    command.add_argument("--features", type=Path, help="feature file of the video, instead of encoding it")
-    command.add_argument("--config", type=Path, help="YAML file of stream settings; options win")
+    command.add_argument("--features", type=Path, help="feature file of the video, to skip encoding")
+    command.add_argument("--config", type=Path, help="YAML file of stream settings; options override it")
     for name, about in SETTING_HELP.items():
         _add_setting(command, StreamConfig.__dataclass_fields__[name], about)
 
@@ -291,21 +291,21 @@ def _parser() -> argparse.ArgumentParser:
         "--negative-rate",
         type=float,
         default=1.0,
-        help="share of the silent frames that is counted, in (0, 1] (default: %(default)s)",
+        help="fraction of the silent frames that the loss counts, in (0, 1] (default: %(default)s)",
     )
-    command.add_argument("--seed", type=int, default=0, help="of the order and the sub-sampling (default: %(default)s)")
+    command.add_argument("--seed", type=int, default=0, help="seed of order and sub-sampling (default: %(default)s)")
 
-    command = commands.add_parser("bench", parents=[model], help="measure how fast a split streams")
+    command = commands.add_parser("bench", parents=[model], help="measure the streaming speed on a split")
     command.set_defaults(command=bench)
     command.add_argument(
         "split", type=Path, nargs="?", default=SPLIT, help="manifest (default: the bundled test split)"
     )
-    command.add_argument("--rows", type=int, default=16, help="videos in one pass (default: %(default)s)")
-    command.add_argument("--repeats", type=int, default=3, help="rounds; the best counts (default: %(default)s)")
-    command.add_argument("--threads", type=int, help="threads of the CPU (default: torch's own)")
-    command.add_argument("--arch", choices=sorted(SHAPES), help="a random model of this shape instead of the split")
-    command.add_argument("--frames", type=int, default=1000, help="frames of a video of --arch (default: %(default)s)")
-    command.add_argument("--videos", type=int, default=1, help="videos of --arch (default: %(default)s)")
+    command.add_argument("--rows", type=int, default=16, help="videos per pass (default: %(default)s)")
+    command.add_argument("--repeats", type=int, default=3, help="rounds; the best is reported (default: %(default)s)")
+    command.add_argument("--threads", type=int, help="number of CPU threads (default: torch's default)")
+    command.add_argument("--arch", choices=sorted(SHAPES), help="use a random model of this shape and random videos")
+    command.add_argument("--frames", type=int, default=1000, help="frames per video for --arch (default: %(default)s)")
+    command.add_argument("--videos", type=int, default=1, help="number of videos for --arch (default: %(default)s)")
     return parser
 
 

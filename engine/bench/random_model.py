@@ -1,7 +1,7 @@
-"""Models of published shapes with random weights: as fast as the real ones, and as forgetful as a coin.
+"""Models of published shapes with random weights, to measure the speed of a shape without downloading its weights.
 
-They answer how fast a shape streams without its weights: speech is forced on a share of the frames by a threshold that
-this share exceeds, and its length by never ending a text. Sizes are those of the published ``config.json``.
+The speak threshold is chosen so that a given fraction of the frames triggers a response. The end-of-turn token is
+suppressed, so that every response has the maximum length. Sizes come from the published ``config.json``.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ SHAPES = {
         "max_position_embeddings": 4096,
     },
 }
-"""Sizes of the text model. ``tiny`` is for tests."""
+"""Sizes of the text models. ``tiny`` is for tests."""
 _TASK = Task(
     goal="build it", steps=tuple(Step(id=f"S{number}", name=f"attach part {number}") for number in range(1, 9))
 )
@@ -50,18 +50,18 @@ _TASK = Task(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RandomWorkload:
-    """What is needed to measure a shape."""
+    """A random model with random videos and the settings that force speech."""
 
     checkpoint: Checkpoint
     """The random model."""
     videos: tuple[Video, ...]
-    """Random frames."""
+    """Videos of random frame features."""
     config: StreamConfig
-    """With the threshold that forces speech."""
+    """Settings with the speak threshold that forces speech."""
 
 
 class _EndlessPrompt(Prompt):
-    """A prompt whose texts never end by themselves."""
+    """A prompt that suppresses the end-of-turn token, so that texts reach their maximum length."""
 
     @property
     def suppress_tokens(self) -> tuple[int, ...]:
@@ -69,13 +69,13 @@ class _EndlessPrompt(Prompt):
 
 
 def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
-    """Build a model of a shape with random weights, on the device and with the words of a bundled checkpoint."""
+    """Build a model of a shape with random weights, with the device and tokenizer of a bundled checkpoint."""
     torch.manual_seed(0)
     prompt = _EndlessPrompt(bundled.prompt.tokenizer)
     vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = SmolVLMConfig(
         text_config={**SHAPES[shape], "model_type": "llama"},
-        vision_config={**vision, "image_size": 24, "patch_size": 6},  # frames come encoded
+        vision_config={**vision, "image_size": 24, "patch_size": 6},  # unused: frames are encoded already
         scale_factor=2,
         image_token_id=prompt.image_id,
         tie_word_embeddings=False,
@@ -93,7 +93,11 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
 def build_random_workload(
     checkpoint: Checkpoint, *, num_videos: int, num_frames: int, trigger_ratio: float = 0.05, response_tokens: int = 50
 ) -> RandomWorkload:
-    """Make random videos, and the threshold that ``trigger_ratio`` of the first one's frames exceed in silence."""
+    """Build random videos, and the speak threshold that a ``trigger_ratio`` of the first video's frames exceeds.
+
+    The probabilities are read while the assistant stays silent. With probabilities 0.1, 0.2, 0.3, 0.4 and a
+    ``trigger_ratio`` of 0.25 the rank is 3 and the threshold 0.35, which one frame of four exceeds.
+    """
     videos = tuple(_random_video(checkpoint, number, num_frames) for number in range(num_videos))
     silent = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens)
     outputs = list(Streamer(checkpoint, silent).run(videos[0].frames, _TASK))

@@ -196,7 +196,7 @@ def test_features_of_an_older_version_are_taken_with_a_warning(tmp_path: Path, c
     path = tmp_path / "f.safetensors"
     write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
     older(path, checkpoint)
-    with pytest.warns(UserWarning, match="does not record how its images were normalised"):
+    with pytest.warns(UserWarning, match="does not record its image normalisation"):
         assert len(list(read_features(path, checkpoint, fps=2.0))) == 3
     with pytest.raises(FeatureError, match="was made with encoder_digest"):
         read_features(path, tiny_checkpoint(tmp_path / "other", seed=1), fps=2.0)

@@ -119,7 +119,7 @@ def test_training_keeps_the_token_that_means_silence_and_shows_no_loss_where_not
         (["run", "VIDEO", "--speak-threshold", "2"], "the speak threshold must be a number from 0 to 1"),
         (["run", "VIDEO", "--steps", "/nowhere.txt"], "/nowhere.txt"),
         (["run", "VIDEO", "--user", "soon"], "TIME: WORDS"),
-        (["run", "VIDEO", "--device", "cuda:99"], "is not there"),
+        (["run", "VIDEO", "--device", "cuda:99"], "is not available"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(
@@ -200,5 +200,5 @@ def test_the_video_itself_is_never_overwritten(
 ) -> None:
     before = video.read_bytes()
     assert main(["run", str(video), "--out", str(video), "--checkpoint", str(checkpoint)]) == 2
-    assert "is the video itself" in capfd.readouterr().err
+    assert "is the input video" in capfd.readouterr().err
     assert video.read_bytes() == before

@@ -220,7 +220,7 @@ def test_a_run_under_way_cannot_be_started_twice(batches: Batches, monkeypatch: 
         ({"speak": 2}, "the speak threshold must be a number from 0 to 1; got 2"),
         ({"update": None}, "the update threshold must be a number from 0 to 1; got nothing"),
         ({"devices": "cpu:0"}, "cpu:0 must give a number of processes"),
-        ({"devices": ""}, "device '' is not there"),
+        ({"devices": ""}, "device '' is not available"),
         ({"name": "../x"}, "a run's name has letters"),
         ({"name": ".x"}, "a run's name has letters"),
         ({"name": "x" * 81}, "a run's name has letters"),

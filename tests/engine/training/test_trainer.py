@@ -154,7 +154,7 @@ def test_clips_are_read_with_their_features(tmp_path: Path, checkpoint: Checkpoi
         ),
         ({"turns": [{"frame_index": 1, "role": "user", "text": 7}]}, "line 1: the text of a turn must be text; got 7"),
         ({"turns": [{"frame_index": 1, "role": "update", "text": "S9->start"}]}, "line 1: the update .* one of S1"),
-        ({"turns": [{"frame_index": 1, "role": "update", "text": "begin"}]}, "line 1: the update 'begin' must be"),
+        ({"turns": [{"frame_index": 1, "role": "update", "text": "begin"}]}, "line 1: the update 'begin' must have"),
         ({"goal": 3}, "line 1: goal must be text; got 3"),
         ({"steps": [{"id": "S1", "name": 3}], "turns": []}, "line 1: the name of a step must be text; got 3"),
         ({"initial_state": {"S1": "done"}}, "line 1: the initial state S1: done is not one of"),

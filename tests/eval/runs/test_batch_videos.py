@@ -227,7 +227,7 @@ def test_devices_are_places_for_processes() -> None:
         ("cpu:0", "must give a number of processes"),
         ("cpu:x", "must give a number of processes"),
         ("cpu:1,meta", "of several kinds"),
-        ("nonsense", "is not there"),
+        ("nonsense", "is not available"),
     ):
         with pytest.raises(ValueError, match=reason):
             find_places(devices)

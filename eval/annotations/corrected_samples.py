@@ -1,8 +1,8 @@
-"""References with their corrections applied.
+"""Applies corrections to references.
 
-Of one reviewer the last word counts. Where reviewers want different things the source stands and the conflict is
-listed, unless ``prefer`` names one of them, whose word settles it. A correction that does not fit the sample any more
-is listed too: nothing is dropped silently. Every correction gets a status that says whether it is in force.
+Each reviewer's latest correction of a value counts. If the proposals of reviewers differ, the source is kept and the
+conflict is listed, unless ``prefer`` names one of them: then that reviewer's proposal is used. A correction that no
+longer fits the sample is listed too; no correction is dropped silently. Every correction gets a status.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,9 +15,9 @@ from eval.data.samples import Sample, Turn, turn_order
 
 Aspect = Literal["text", "time", "presence"]
 CorrectionStatus = Literal["in conflict", "effective", "overruled", "replaced", "does not fit"]
-"""``in conflict``: reviewers want different things and the source stands. ``effective``: the corrected reference has
-it. ``overruled``: a preferred reviewer wants something else. ``replaced``: a later correction of the same reviewer
-stands in its place. ``does not fit``: the source has no such turn."""
+"""``in conflict``: proposals differ and the source is kept. ``effective``: the corrected reference has the change.
+``overruled``: the proposal of a preferred reviewer is used instead. ``replaced``: the same reviewer corrected the value
+again. ``does not fit``: the source has no such turn."""
 _ASPECTS: Final[Mapping[CorrectionKind, Aspect]] = {
     "text": "text",
     "update": "text",
@@ -26,53 +26,49 @@ _ASPECTS: Final[Mapping[CorrectionKind, Aspect]] = {
     "add": "presence",
     "delete": "presence",
 }
-"""What a correction of each kind is about."""
+"""The aspect that each kind of correction changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What one reviewer wants of one aspect of a turn."""
+    """One reviewer's value for one aspect of a turn."""
 
     reviewer: str
-    """Who."""
     value: str | float
     """The text, the time in seconds, or ``keep`` or ``delete``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Reviewers who want different things."""
+    """Different proposals for one aspect of a turn."""
 
     turn: TurnName
-    """Of which turn."""
     aspect: Aspect
-    """Of its text, its time, or whether it is there."""
+    """Its text, its time, or its presence."""
     proposals: tuple[Proposal, ...]
-    """One per reviewer, by name."""
+    """One per reviewer, sorted by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnusableCorrection:
-    """A correction that does not fit the sample."""
+    """A correction that does not fit the sample, with the reason."""
 
     correction: Correction
-    """The correction."""
     reason: str
-    """Why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedTurn:
-    """A turn of the corrected reference and where it comes from."""
+    """A turn of the corrected reference with its origin."""
 
     turn: Turn
-    """As corrected."""
+    """The corrected turn."""
     name: TurnName
-    """What further corrections call it."""
+    """Its identifier in further corrections."""
     source: int | None
-    """Position in the source's ``Sample.turns``; None when it was added."""
+    """Position in the source's ``Sample.turns``; None if it was added."""
     reviewers: tuple[str, ...]
-    """Whose corrections it bears; empty when it is as in the source."""
+    """Reviewers whose corrections it contains; empty if it is unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,24 +80,27 @@ class CorrectedSample:
     turns: tuple[CorrectedTurn, ...]
     """Parallel to ``sample.turns``."""
     deleted: tuple[int, ...]
-    """Positions in the source's ``Sample.turns`` of what was taken out."""
+    """Positions of the deleted turns in the source's ``Sample.turns``."""
     conflicts: tuple[Conflict, ...]
-    """What reviewers do not agree on and no preferred one settles; there the source stands."""
+    """Conflicts that no preferred reviewer settles; the source is kept there."""
     unusable: tuple[UnusableCorrection, ...]
-    """What does not fit the sample."""
+    """Corrections that do not fit the sample."""
     statuses: tuple[CorrectionStatus, ...] = field(default=(), compare=False)
-    """Of each correction that was given, in their order."""
+    """The status of each given correction, in their order."""
 
     @property
     def num_changed(self) -> int:
-        """How many turns are changed, added or deleted."""
+        """Number of turns that are changed, added or deleted."""
         return sum(bool(turn.reviewers) for turn in self.turns) + len(self.deleted)
 
 
 def apply_corrections(
     sample: Sample, corrections: Iterable[Correction], *, prefer: Sequence[str] = ()
 ) -> CorrectedSample:
-    """Apply corrections, oldest first. ``prefer`` names reviewers whose word counts in a conflict, best first."""
+    """Apply corrections, given oldest first.
+
+    ``prefer`` names the reviewers whose proposals are used in a conflict, in order of preference.
+    """
     drafts = {
         name.key: _TurnDraft(name=name, turn=turn, source=number)
         for number, (name, turn) in enumerate(zip(name_turns(sample.turns), sample.turns, strict=True))
@@ -135,13 +134,13 @@ def apply_corrections(
 
 
 def _status(of_turns: Sequence[CorrectionStatus]) -> CorrectionStatus:
-    """Return the status of a correction from that at each of its turns: a boundary moves several."""
+    """Combine the statuses of one correction at each of its turns: a boundary moves several turns."""
     return min(of_turns, key=get_args(CorrectionStatus).index, default="does not fit")
 
 
 @dataclass(slots=True, kw_only=True)
 class _TurnDraft:
-    """A turn while corrections are gathered: per aspect what each reviewer wants."""
+    """A turn with the proposals of each reviewer per aspect, while corrections are collected."""
 
     name: TurnName
     turn: Turn
@@ -150,12 +149,12 @@ class _TurnDraft:
         default_factory=lambda: {"text": {}, "time": {}, "presence": {}}
     )
     last: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Of each reviewer the number of the last correction of the text, of the time, the last addition and deletion."""
+    """Number of the latest correction per slot (see ``_slot``) and reviewer."""
 
     def propose(self, correction: Correction, number: int) -> None:
         reviewer = correction.reviewer
         if correction.kind == "boundary" and self.proposals["presence"].get(reviewer) == "delete":
-            return  # the turns that are moved are those that stand for this reviewer
+            return  # a boundary does not move turns that this reviewer has deleted
         self.last[_slot(correction), reviewer] = number
         self.proposals["presence"][reviewer] = "delete" if correction.kind == "delete" else "keep"
         if correction.text is not None and correction.kind in ("text", "update"):
@@ -165,22 +164,25 @@ class _TurnDraft:
             self.proposals["time"][reviewer] = correction.time_s
 
     def effective(self) -> Iterator[tuple[Aspect, Mapping[str, str | float]]]:
-        """Yield what is wanted of each aspect; of a turn that a reviewer deletes that one wants nothing else."""
-        gone = {reviewer for reviewer, value in self.proposals["presence"].items() if value == "delete"}
+        """Yield the effective proposals per aspect; a reviewer who deletes the turn has no other proposals."""
+        deleting = {reviewer for reviewer, value in self.proposals["presence"].items() if value == "delete"}
         for aspect, proposals in self.proposals.items():
-            yield aspect, {who: value for who, value in proposals.items() if aspect == "presence" or who not in gone}
+            yield (
+                aspect,
+                {who: value for who, value in proposals.items() if aspect == "presence" or who not in deleting},
+            )
 
     def conflicts(self, prefer: Sequence[str]) -> Iterator[Conflict]:
         effective = dict(self.effective())
         if _choose(effective["presence"], prefer) == "delete":
-            return  # nothing of it is left to differ on
+            return  # the turn is deleted, so its text and time do not matter
         for aspect, proposals in effective.items():
             if len(set(proposals.values())) > 1 and _choose(proposals, prefer) is None:
                 listed = tuple(Proposal(reviewer=who, value=value) for who, value in sorted(proposals.items()))
                 yield Conflict(turn=self.name, aspect=aspect, proposals=listed)
 
     def status(self, correction: Correction, number: int, prefer: Sequence[str]) -> CorrectionStatus:
-        """Return whether a correction is in force at this turn; ``number`` is its place among all corrections."""
+        """Return the status of a correction at this turn; ``number`` is its index among all corrections."""
         aspect, reviewer, effective = _ASPECTS[correction.kind], correction.reviewer, dict(self.effective())
         propose = effective[aspect].get(reviewer)
         is_last = self.last.get((_slot(correction), reviewer)) == number
@@ -199,7 +201,7 @@ class _TurnDraft:
         return "effective" if chosen == propose else "overruled"
 
     def result(self, prefer: Sequence[str]) -> CorrectedTurn | int | None:
-        """Return the turn; the source's position when it is deleted; None when what was added is not there."""
+        """Return the corrected turn, the source position of a deleted turn, or None for a rejected addition."""
         chosen = {aspect: _choose(proposals, prefer) for aspect, proposals in self.effective()}
         is_present = chosen["presence"] != "delete" and (self.source is not None or chosen["presence"] == "keep")
         if not is_present:
@@ -216,13 +218,13 @@ class _TurnDraft:
 
 
 def _slot(correction: Correction) -> str:
-    """Return what a later correction must be about to stand in the place of this one."""
+    """Return the slot of a correction: a later correction of the same slot and reviewer replaces it."""
     aspect = _ASPECTS[correction.kind]
     return correction.kind if aspect == "presence" else aspect
 
 
 def _choose(proposals: Mapping[str, str | float], prefer: Sequence[str]) -> str | float | None:
-    """Return what all want, or what the best-preferred reviewer wants; None where nobody's word counts."""
+    """Return the value that all propose, else that of the most preferred reviewer; None if there is neither."""
     values = set(proposals.values())
     if len(values) == 1:
         return values.pop()
@@ -238,7 +240,7 @@ def _find_drafts(drafts: dict[tuple[str, int, str, int], _TurnDraft], correction
     if key not in drafts:
         raise ValueError(
             f"the reference has no {correction.turn.role} turn {correction.turn.text!r} at "
-            f"{correction.turn.time_s:g} s; its source has changed since"
+            f"{correction.turn.time_s:g} s; the source has changed since the correction"
         )
     if correction.kind == "boundary":
         return [draft for other, draft in drafts.items() if other[:2] == key[:2]]

@@ -4,10 +4,10 @@
 frames 193..450 at 2 fps (96.5 s to 225.5 s) the first turn is at 97.2 s, frame floor(194.4) = 194 of the video, frame 1
 of the clip, 0.7 s after its start. A turn's stored ``start_frame`` is not used.
 
-The state at the start is ``initial_dst_state`` (or ``metadata.initial_dst_state``) where there is one. Otherwise each
-step has the earliest state that the conversation tells: the first ``dst_state`` that names it (before the update in a
-``DST_UPDATE`` turn, after it in others), or what its first update starts from, whichever comes first. A step that
-nothing tells has not started. The system prompt is not read: published prompts contradict their own turns.
+The initial state is ``initial_dst_state`` (or ``metadata.initial_dst_state``) if present. Otherwise each step has the
+earliest state in the conversation. That is its state in the first ``dst_state`` (before the update in a
+``DST_UPDATE`` turn, after it in the other turns), or the state before its first update, whichever comes first. A step
+without either has not started. The system prompt is not read: published prompts contradict their own turns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Fields of a foreign JSON object, each checked as it is taken.
+"""Checked access to the fields of an external JSON object.
 
-What is missing or of the wrong kind is a ``ValueError`` that names the place, such as ``conversation[5].time``, what
-the field must be and what was found. Nothing is converted: ``"2"`` is no number.
+A field that is missing or has the wrong type raises ``ValueError``. The message names its path, such as
+``conversation[5].time``, the requirement and the value found. Nothing is converted: ``"2"`` is not a number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ MAX_FRAMES = 2**31
 
 
 def check_number(name: str, value: object, *, minimum: float = -MAX_SECONDS, maximum: float = MAX_SECONDS) -> None:
-    """Raise ``ValueError`` unless a value is a finite number in ``[least, most]``; seconds by default."""
+    """Raise ``ValueError`` unless a value is a finite number in ``[minimum, maximum]``; seconds by default."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
         raise ValueError(f"{name} must be a number from {minimum:g} to {maximum:g}; got {short_repr(value)}")
 
@@ -27,22 +27,22 @@ def check_index(name: str, value: object) -> None:
 
 
 def check_text(name: str, value: object, *, max_chars: int) -> None:
-    """Raise ``ValueError`` unless a value is text of at most so many characters."""
+    """Raise ``ValueError`` unless a value is text of at most ``max_chars`` characters."""
     if not isinstance(value, str) or len(value) > max_chars:
         raise ValueError(f"{name} must be text of at most {max_chars} characters; got {short_repr(value)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """A JSON object and where it stands in its record. Every ``read_...`` raises ``ValueError`` naming the field."""
+    """A JSON object and its path in the record. Every ``read_...`` method raises ``ValueError`` naming the field."""
 
     record: Mapping[str, object]
     """The object."""
     path_prefix: str = ""
-    """What precedes a field's name in messages, such as ``conversation[5].``."""
+    """Prefix of a field's name in messages, such as ``conversation[5].``."""
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Whether the field is present and not null."""
         return self.record.get(name) is not None
 
     def error(self, name: str, rule: str) -> ValueError:
@@ -52,7 +52,7 @@ class Fields:
         return ValueError(f"{self.path_prefix}{name} {rule}; got {short_repr(self.record[name])}")
 
     def read_text(self, name: str, *, may_be_blank: bool = False) -> str:
-        """Return text that is not blank: a blank turn would count as silence. Half a surrogate pair becomes ``?``."""
+        """Return text that is not blank: a blank turn would count as silence. A lone surrogate becomes ``?``."""
         value = self.record.get(name)
         if not isinstance(value, str) or not (may_be_blank or value.strip()):
             raise self.error(name, "must be text" if may_be_blank else "must be text, not blank")
@@ -66,7 +66,7 @@ class Fields:
         return value
 
     def read_number(self, name: str, *, minimum: float = -MAX_SECONDS, maximum: float = MAX_SECONDS) -> float:
-        """Return a finite number in ``[least, most]``."""
+        """Return a finite number in ``[minimum, maximum]``."""
         value = self.record.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
             raise self.error(name, f"must be a number from {minimum:g} to {maximum:g}")
@@ -91,7 +91,7 @@ class Fields:
         return Fields(record=value, path_prefix=f"{self.path_prefix}{name}.")
 
     def read_objects(self, name: str) -> "tuple[Fields, ...]":
-        """Return a list of objects; it may be empty."""
+        """Return a list of objects, which may be empty."""
         value = self.record.get(name)
         if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
             raise self.error(name, "must be a list of objects")

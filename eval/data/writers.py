@@ -91,12 +91,12 @@ def _check(samples: Sequence[Sample]) -> None:
         for turn in sample.turns:
             if not is_inside(turn.time_s, sample):
                 raise ValueError(
-                    f"video {sample.video_id}: the turn {turn.text!r} at {turn.time_s:g} s lies outside it"
+                    f"video {sample.video_id}: the turn {turn.text!r} at {turn.time_s:g} s is outside the video"
                 )
         if list(sample.turns) != sorted(sample.turns, key=turn_order):
             raise ValueError(f"video {sample.video_id}: its turns must be in order of time")
         if sum(other.video_id == sample.video_id for other in samples) > 1:
-            raise ValueError(f"two videos have one video_id, {sample.video_id}; name each differently")
+            raise ValueError(f"two videos share the video_id {sample.video_id}; rename one of them")
 
 
 def _omit(sample: Sample, omit: Collection[OptionalField]) -> Sample:

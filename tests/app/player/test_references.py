@@ -153,7 +153,7 @@ def test_a_reference_that_is_longer_than_the_upload_is_asked_about(
     ("content", "words"),
     [
         ("no JSON", "own.json cannot be read as JSON or JSON lines"),
-        ("{}", "is of no known form; write an object with a list"),
+        ("{}", "has an unknown format; write an object with a list"),
         ('{"videos": []}', "has 0 videos, and none is called mine.mp4"),
         ('{"videos": [{"video_id": "x"}]}', "own.json, video x: num_frames is missing"),
         ("[" * 100_000, "own.json cannot be read as JSON"),

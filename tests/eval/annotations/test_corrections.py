@@ -208,14 +208,14 @@ def test_turns_that_are_alike_are_told_apart_by_number() -> None:
     [
         (
             correct("text", replace(GO, text="Gone."), text="x"),
-            "no assistant turn 'Gone.' at 1 s; its source has changed",
+            "no assistant turn 'Gone.' at 1 s; the source has changed",
         ),
-        (correct("text", text=" "), "must hold text that is not blank"),
-        (correct("text"), "must hold text that is not blank"),
+        (correct("text", text=" "), "text must not be blank"),
+        (correct("text"), "text must not be blank"),
         (correct("text", START, text="x"), "kind text does not fit a turn of the role update"),
         (correct("update", text="S1->start"), "kind update does not fit a turn of the role assistant"),
         (correct("update", START, text="S9->start"), "of a step among S1, S2; got 'S9->start'"),
-        (correct("update", START, text="S1 begins"), "an update is written S3->start"),
+        (correct("update", START, text="S1 begins"), "an update must be S3->start"),
         (correct("boundary", time_s=1.0), "a step boundary is moved by its updates"),
         (correct("time", time_s=6.0), "from 0 to below 6 s; got 6.0"),
         (correct("time", time_s=-0.5), "from 0 to below 6 s; got -0.5"),

@@ -157,7 +157,7 @@ def test_no_file_or_several_files_of_a_name_are_said(tmp_path: Path) -> None:
             read_samples(path, videos=videos)
         (entry,) = read_split(path, videos=videos).entries
         assert isinstance(entry, InvalidSample)
-    with pytest.raises(ValueError, match=r"none is no folder; name the folder"):
+    with pytest.raises(ValueError, match=r"none is not a folder; name the folder"):
         read_split(path, videos=tmp_path / "none")
 
 
@@ -176,7 +176,7 @@ def test_clips_and_dialogues_of_one_video_have_ids_that_differ(tmp_path: Path) -
     # an id that another record gives itself stays its own
     assert ids(write(tmp_path, [plain, spoken, {**plain, "video_uid": "v_2"}])) == ["v", "v_3", "v_2"]
     assert ids(write(tmp_path, [plain, CLIP])) == ["v", "v_clip3"]
-    with pytest.raises(ValueError, match="two videos have one video_id, v; name each differently"):
+    with pytest.raises(ValueError, match="two videos share the video_id v; rename one of them"):
         read_samples(write(tmp_path, [plain, longer, plain]))
 
 

@@ -283,9 +283,9 @@ def test_a_published_record_that_cannot_be_used_is_named(
         (f"{json.dumps(CLIP)}\n\n[]\n", r"data\.txt, line 3: a record must be a JSON object"),
         (f"{json.dumps(CLIP)}\n{json.dumps({**OTHER, 'fps': 0})}", r"data\.txt, line 2: fps must be"),
         (json.dumps([CLIP, 7]), r"data\.txt, video number 1: a record must be a JSON object; write an object with"),
-        (json.dumps([CLIP, CLIP]), "two videos have one video_id, v_clip3; name each differently"),
+        (json.dumps([CLIP, CLIP]), "two videos share the video_id v_clip3; rename one of them"),
         (json.dumps(changed(MANIFEST, "videos", 0, "initial_state", to=[1])), "initial_state must be an object"),
-        ("{}", "is of no known form; write an object with"),
+        ("{}", "has an unknown format; write an object with"),
         ("[]", "is an empty list"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_manifest_finds_its_videos_again_wherever_it_lies(tmp_path: Path) -> N
         (replace(BOAT, goal=" "), "dst", "does not fit the dst format: inferred_goal must be text, not blank"),
         (replace(BOAT, turns=(replace(BOAT.turns[0], text="\n"),)), "dst", r"conversation\[0\].content must be text"),
         (replace(BOAT, turns=(Turn(time_s=0, role="update", text="S1"),)), "dst", "'S1' must have the form S3->start"),
-        (replace(BOAT, turns=(replace(BOAT.turns[0], time_s=6.0),)), "manifest", "at 6 s lies outside it"),
+        (replace(BOAT, turns=(replace(BOAT.turns[0], time_s=6.0),)), "manifest", "at 6 s is outside the video"),
         (replace(BOAT, turns=BOAT.turns[::-1]), "manifest", "must be in order of time"),
     ],
 )
@@ -119,7 +119,7 @@ def test_what_a_form_cannot_hold_is_refused_by_name_and_nothing_is_written(
 def test_a_split_without_videos_or_with_one_name_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one video"):
         write_samples(tmp_path / "split.json", [], file_format="dst")
-    with pytest.raises(ValueError, match="two videos have one video_id, boat"):
+    with pytest.raises(ValueError, match="two videos share the video_id boat"):
         write_samples(tmp_path / "split.json", [BOAT, BOAT], file_format="dst")
 
 

@@ -73,8 +73,8 @@ def test_a_broken_line_and_a_second_video_of_one_name_are_entries_of_their_own(t
     entries = read_split(tmp_path / "x.jsonl").entries
     assert [entry.video_id for entry in entries] == ["v", "line 2", "line 3", "line 4", "line 5"]
     reasons = [entry.reason for entry in entries if isinstance(entry, InvalidSample)]
-    assert "write one JSON object a line" in reasons[0]
-    assert "two videos have one video_id, v" in reasons[1]
+    assert "write one JSON object per line" in reasons[0]
+    assert "two videos share the video_id v" in reasons[1]
     listed = [{"video_id": "a"}, {"video_id": "a"}, {"video_id": "a"}]
     names = [entry.video_id for entry in read_split(write_split(tmp_path, *listed)).entries]
     assert names == ["a", "video a", "video a, record 2"]

@@ -273,26 +273,13 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("train", parents=[model], help="fine-tune on annotated clips")
     command.set_defaults(command=fine_tune)
     command.add_argument("clips", type=Path, help="JSON lines of clips; see engine/training/dataset.py")
-    command.add_argument(
-        "--out", type=Path, required=True, help="folder of the new checkpoint; it must be new or empty"
-    )
-    command.add_argument(
-        "--fps",
-        type=float,
-        default=2.0,
-        help="frames per second at which the features were encoded (default: %(default)s)",
-    )
+    command.add_argument("--out", type=Path, required=True, help="folder of the new checkpoint, new or empty")
+    command.add_argument("--fps", type=float, default=2.0, help="frame rate of the features (default: %(default)s)")
     command.add_argument("--num-steps", type=int, default=1000, help="optimiser steps (default: %(default)s)")
     command.add_argument("--batch-size", type=int, default=8, help="clips in one step (default: %(default)s)")
-    command.add_argument(
-        "--learning-rate", type=float, default=1e-4, help="peak of the one-cycle schedule (default: %(default)s)"
-    )
-    command.add_argument(
-        "--negative-rate",
-        type=float,
-        default=1.0,
-        help="fraction of the silent frames that the loss counts, in (0, 1] (default: %(default)s)",
-    )
+    command.add_argument("--learning-rate", type=float, default=1e-4, help="peak learning rate (default: %(default)s)")
+    help_text = "fraction of the silent frames that the loss counts, in (0, 1] (default: %(default)s)"
+    command.add_argument("--negative-rate", type=float, default=1.0, help=help_text)
     command.add_argument("--seed", type=int, default=0, help="seed of order and sub-sampling (default: %(default)s)")
 
     command = commands.add_parser("bench", parents=[model], help="measure the streaming speed on a split")

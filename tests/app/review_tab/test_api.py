@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_refused_and_the_rest_kept(desk: Desk, action: dict
 def test_a_correction_of_a_turn_that_is_not_there_is_refused(desk: Desk) -> None:
     turn = {**asdict(NAMES[0]), "text": "gone"}
     reply = ask(desk, {"kind": "correction", "correction": {"kind": "delete", "turn": turn}})
-    assert "its source has changed" in reply["refused"]["0"]
+    assert "the source has changed" in reply["refused"]["0"]
     upload = ask(desk, correcting("delete", 0), video_id="mine.mp4")
     assert upload["refused"]["0"] == "this video has no reference to correct"
     assert upload["state"]["layer"] is None

@@ -149,9 +149,9 @@ def test_in_blind_mode_others_are_not_told(desk: Desk) -> None:
         (on_event("note") | {"event": {"kind": "generated"}}, "event.role"),
         (on_event("note") | {"event": {**asdict(EVENT), "time_s": float("inf")}}, "event.time_s must be a number"),
         (on_event("verdict", verdict="correct", moment={"playhead_s": "soon"}), "moment.playhead_s"),
-        (correcting("time", 1, time_s=99.0), "lie in the video"),
+        (correcting("time", 1, time_s=99.0), "be within the video"),
         (correcting("update", 1, text="S9->start"), "of a step among"),
-        (correcting("text", 4, text="  "), "not blank"),
+        (correcting("text", 4, text="  "), "must not be blank"),
         ({"kind": "redo"}, "nothing to redo"),
     ],
 )

@@ -13,10 +13,10 @@ from collections.abc import Mapping, MutableMapping
 from functools import partial
 from pathlib import Path
 
-from engine.interrupts import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_on_interrupt, handle_interrupts
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
-    exit_when_interrupted()
+    exit_on_interrupt()
 
 from starlette.middleware import Middleware
 from transformers.utils import logging as transformers_logging
@@ -41,7 +41,7 @@ from engine.errors import EngineError
 from engine.loading import load_model
 from eval.data.loading import read_split
 from eval.data.samples import Split
-from eval.matching.sentence_encoders import EMBEDDED, load_encoder
+from eval.matching.sentence_encoders import DEFAULT_ENCODER, load_encoder
 from eval.reports.scoring import ScoreSettings
 from eval.runs.worker import WorkerConfig
 
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     transformers_logging.disable_progress_bar()
     try:
-        with stoppable():
+        with handle_interrupts():
             serve(options)
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {str(error).strip().splitlines()[0]}", file=sys.stderr)
@@ -89,7 +89,9 @@ def serve(options: argparse.Namespace) -> None:
         )
         problems = read_kept_splits(splits, options.runs / SPLITS_FOLDER)
         batches = BatchContext(
-            jobs=JobQueue(encode=context.encode, scoring=ScoreSettings(text_encoder=EMBEDDED), encoder=context.encoder),
+            jobs=JobQueue(
+                encode=context.encode, scoring=ScoreSettings(text_encoder=DEFAULT_ENCODER), encoder=context.encoder
+            ),
             splits=splits,
             runs=options.runs.resolve(),
             work=WorkerConfig(checkpoint=str(options.checkpoint), heads=options.heads),

@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from engine.io import plain
-from eval.annotations.corrected_samples import Wish
+from engine.io import replace_surrogates
+from eval.annotations.corrected_samples import Proposal
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
 STATE_DIFFERENCES: Final = {"behind": "behind the reference", "ahead": "ahead of the reference"}
@@ -26,13 +26,13 @@ def as_sentence(error: Exception | Warning | str) -> str:
 
     Unpaired surrogates become ``?``.
     """
-    text = plain(str(error))
+    text = replace_surrogates(str(error))
     path, colon, rest = text.partition(": ")
     text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
     return text if text.endswith(".") else f"{text}."
 
 
-def format_wishes(wishes: Iterable[Wish]) -> str:
+def format_wishes(wishes: Iterable[Proposal]) -> str:
     """Return the conflicting values with their reviewers, such as ``ann: 'a', bob: 'b'``."""
     return ", ".join(f"{wish.reviewer}: {wish.value!r}" for wish in wishes)
 

@@ -18,7 +18,7 @@ from threading import Lock
 from gradio.utils import get_upload_folder
 
 from engine.errors import VideoError
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.video.reader import probe
 from engine.video.writer import convert_for_browser
 
@@ -109,7 +109,7 @@ def find_downloadable(path: Path, *, private: Iterable[Path] = ()) -> Path | Non
 
 
 def _copy_whole(source: Path, target: Path) -> None:
-    with source.open("rb") as reader, write_whole(target, binary=True) as writer:
+    with source.open("rb") as reader, atomic_write(target, binary=True) as writer:
         shutil.copyfileobj(reader, writer, 2**20)
 
 

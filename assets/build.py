@@ -36,7 +36,7 @@ from assets.recipes import RECIPES
 from assets.scene import FPS, Difficulty, Scene, make_scene
 from assets.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
 from engine.dialogue import STATES
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.model.checkpoint import save_model
 from engine.model.heads import write_tensors
 from engine.model.preprocessing import Normalization, normalize_images
@@ -199,7 +199,7 @@ def write_train_split(config: BuildConfig, manifest: Path) -> None:
     rows = [{"seed": scene.seed, "family": scene.family, "num_frames": scene.num_frames} for scene in scenes]
     vision = {"first_seed": VISION_SEED, "num_scenes": config.vision_scenes}
     lines = ",\n".join(map(json.dumps, rows))
-    with write_whole(manifest) as file:
+    with atomic_write(manifest) as file:
         file.write(f'{{"split": "train", "vision": {json.dumps(vision)}, "scenes": [\n{lines}\n]}}\n')
 
 

@@ -21,7 +21,7 @@ from assets.build import goal
 from assets.draw import draw_frame
 from assets.recipes import HELD_OUT_FAMILY
 from assets.scene import FPS, Difficulty, Scene, make_scene
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.video.writer import write_h264
 
 Kind = Literal["easy", "easy-permuted", "hard", "hard-permuted"]
@@ -90,7 +90,7 @@ def draw_split(videos: Sequence[DemoVideo], manifest: Path) -> None:
         path = manifest.parent / f"{video.video_id}.mp4"
         write_h264(path, _images(scene), fps=VIDEO_FPS, crf=30)
         records.append(_record(video, scene, path.name))
-    with write_whole(manifest) as file:
+    with atomic_write(manifest) as file:
         json.dump({"split": manifest.stem, "videos": records}, file, indent=1)
 
 

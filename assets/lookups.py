@@ -18,7 +18,7 @@ from assets.recipes import FAMILIES, NOUNS, RECIPES
 from engine.model.prompt import Prompt
 from engine.model.smolvlm import StreamingModel
 from engine.records import Step
-from engine.training.trainer import IGNORED, Losses, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
+from engine.training.trainer import IGNORE_INDEX, Losses, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 
 LEVELS: Final = (
     *((2, 0.0), (3, 0.0), (3, 0.1), (3, 0.25), (3, 0.5), (4, 0.75)),
@@ -74,7 +74,7 @@ class Lookups:
 
     def _thinned(self, sequence: TrainingSequence, held: list[int], kept: float) -> TrainingSequence:
         """Drop prompt words other than nouns and the ids before them, and make the id the target of each frame."""
-        first_frame = next(place for place, frame in enumerate(sequence.frames) if frame != IGNORED)
+        first_frame = next(place for place, frame in enumerate(sequence.frames) if frame != IGNORE_INDEX)
         id_places = self._places_of_ids(sequence.ids[:first_frame])
         wanted = {*id_places, *id_places.values()}
         places = [
@@ -83,9 +83,9 @@ class Lookups:
             if place >= first_frame or place in wanted or self._rng.random() < kept
         ]
         ids_of = {self._nouns[sequence.ids[place]]: sequence.ids[before] for place, before in id_places.items()}
-        targets = [target if target in self._ids else IGNORED for target in sequence.targets]
+        targets = [target if target in self._ids else IGNORE_INDEX for target in sequence.targets]
         for place, frame in enumerate(sequence.frames):
-            if frame != IGNORED:
+            if frame != IGNORE_INDEX:
                 targets[place] = ids_of[held[frame]]
         return TrainingSequence(
             ids=[sequence.ids[place] for place in places],

@@ -18,7 +18,7 @@ from assets.draw import draw_frame
 from assets.scene import FPS, Difficulty, Scene, make_scene
 from engine.config import StreamConfig
 from engine.control.controller import Task
-from engine.dialogue import BEFORE_AND_AFTER, apply_update, initial_state
+from engine.dialogue import TRANSITIONS, apply_update, initial_state
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import encode
 from engine.records import FrameOutput, UserTurn
@@ -27,7 +27,7 @@ from engine.video.reader import Frame, read_frames
 
 Baseline = Literal["silent", "random"]
 SCORE_SEED = 4_000_000
-_NEXT = {before: transition for transition, (before, _) in BEFORE_AND_AFTER.items()}
+_NEXT = {before: transition for transition, (before, _) in TRANSITIONS.items()}
 TOLERANCE_FRAMES = 1
 
 

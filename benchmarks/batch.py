@@ -17,7 +17,7 @@ import numpy as np
 from app.batch.job_queue import Job, JobQueue
 from engine.video.writer import write_h264
 from eval.data.loading import read_split
-from eval.matching.sentence_encoders import EMBEDDED, load_encoder
+from eval.matching.sentence_encoders import DEFAULT_ENCODER, load_encoder
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import run_batch
 from eval.runs.progress import Progress
@@ -36,7 +36,7 @@ def main(num_videos: int) -> None:
         num_timed = min(NUM_TIMED, num_videos)
         print(f"{num_timed} videos: {seconds['cpu:1']:.1f} s with one process, {seconds['cpu:2']:.1f} s with two")
         print(f"speed-up {seconds['cpu:1'] / seconds['cpu:2']:.2f} on {os.cpu_count()} cores")
-        scoring = ScoreSettings(text_encoder=EMBEDDED)
+        scoring = ScoreSettings(text_encoder=DEFAULT_ENCODER)
         jobs = JobQueue(encode=load_encoder().encode, scoring=scoring)
         work = WorkerConfig(checkpoint=str(BUNDLED))
         job = Job(folder=folder / "all", split=read_split(split), work=work, devices="cpu:2", scoring=scoring)

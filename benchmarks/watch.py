@@ -53,7 +53,7 @@ def main() -> None:
         num_turns = num_frames // FRAMES_PER_TURN
         sample = make_long_run(folder / "long.mp4", num_frames=num_frames, num_turns=num_turns).clip.sample
         assert sample is not None
-        write_samples(folder / "test.json", [sample], form="manifest")
+        write_samples(folder / "test.json", [sample], file_format="manifest")
         script = {"FRAMES": num_frames, "TURNS": num_turns, "RATE": options.rate}
         os.environ.update({f"SCRIPTED_{key}": str(value) for key, value in script.items()})
         with (

@@ -1,6 +1,6 @@
-"""Command line of the engine: ``run`` a video, ``encode`` one, ``train`` on annotated clips, ``bench`` the speed.
+"""Command line of the engine: ``run`` or ``encode`` a video, ``train`` on annotated clips, ``bench`` the speed.
 
-Exit codes: 0 all well; 2 wrong use or a world that does not fit, with one line why.
+Exit codes: 0 success; 2 wrong usage or environment, with a one-line reason; 130 or 143 interrupted.
 """
 
 import argparse
@@ -11,10 +11,10 @@ from dataclasses import Field
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from engine.interrupts import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_on_interrupt, handle_interrupts
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
-    exit_when_interrupted()
+    exit_on_interrupt()
 
 import torch
 from torch import Tensor
@@ -22,18 +22,18 @@ from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
 from engine.bench.modes import (
+    CLOSE_MARGIN,
     HEADING,
-    NEAR,
     as_float32,
-    decide_in_float32,
     format_row,
+    list_modes,
     measure,
-    modes,
     read_videos,
+    stream_in_float32,
     to_json,
 )
-from engine.bench.random_model import SHAPES, forced_bench, random_checkpoint
-from engine.config import SETTINGS, StreamConfig, read_config, read_threshold
+from engine.bench.random_model import SHAPES, build_random_workload, random_checkpoint
+from engine.config import SETTING_HELP, StreamConfig, read_config, read_threshold
 from engine.control.controller import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
@@ -59,10 +59,10 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     transformers_logging.disable_progress_bar()
     try:
-        with stoppable():
+        with handle_interrupts():
             options.command(options)
     except (EngineError, ValueError, OSError) as error:
-        tqdm.write(f"error: {error}", file=sys.stderr)  # on a line of its own, below a bar
+        tqdm.write(f"error: {error}", file=sys.stderr)  # on a separate line below a progress bar
         return 2
     except KeyboardInterrupt as interrupt:
         print("stopped; nothing was written", file=sys.stderr)
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
     _keep_input(options)
     checkpoint = _checkpoint(options)
     if options.max_seq_len is None and config.max_seq_len > checkpoint.model.max_context:
-        raise ValueError(f"the model has positions for {checkpoint.model.max_context} tokens; give --max-seq-len")
+        raise ValueError(f"the model supports a context of {checkpoint.model.max_context} tokens; give --max-seq-len")
     task = Task(
         goal=options.goal,
         steps=_read_steps(options.steps) if options.steps else (),
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     count = write_outputs(options.out, map(check_probs, _progress(outputs, _expected(options, config))))
     print(f"{count} frames written to {options.out}")
     for turn in find_late_turns(task, fps=config.fps, num_frames=count):
-        print(f"warning: the user turn at {turn.time_s:g} s lies behind the end and was not fed", file=sys.stderr)
+        print(f"warning: the user turn at {turn.time_s:g} s is after the end of the video; skipped", file=sys.stderr)
 
 
 def encode_video(options: argparse.Namespace) -> None:
@@ -102,9 +102,9 @@ def encode_video(options: argparse.Namespace) -> None:
 
 
 def fine_tune(options: argparse.Namespace) -> None:
-    """Train heads and text model on annotated clips, into a folder of its own."""
+    """Train the heads and the text model on annotated clips, and write a checkpoint to a new folder."""
     if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
-        raise ValueError(f"--out {options.out} is not empty; name a new folder, so that no two checkpoints mix")
+        raise ValueError(f"--out {options.out} is not empty; name a new folder, so that two checkpoints do not mix")
     checkpoint = _checkpoint(options, dtype="float32" if options.dtype == "auto" else None)
     clips = read_clips(options.clips, checkpoint, fps=options.fps)
     config = TrainConfig(
@@ -132,12 +132,12 @@ def fine_tune(options: argparse.Namespace) -> None:
 
 
 def _loss(loss: Tensor) -> str:
-    """Write a loss; nan is that of a batch in which nothing of its kind is taught."""
+    """Return a loss as text; ``-`` for nan, the loss of a batch without such labels."""
     return "-" if loss.isnan() else f"{loss:.3f}"
 
 
 def bench(options: argparse.Namespace) -> None:
-    """Print how fast a split, or a random model of a published shape, streams in each mode; JSON last."""
+    """Print the speed of each streaming mode on a split, or on a random model of a published shape; JSON last."""
     for name in ("batch_size", "repeats", "threads", "frames", "videos"):
         number = getattr(options, name)
         if number is not None and number < 1:
@@ -146,29 +146,31 @@ def bench(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     checkpoint, config = _checkpoint(options), StreamConfig()
     if options.arch:
-        forced = forced_bench(
+        workload = build_random_workload(
             random_checkpoint(options.arch, checkpoint), num_videos=options.videos, num_frames=options.frames
         )
-        checkpoint, videos, config = forced.checkpoint, list(forced.videos), forced.config
+        checkpoint, videos, config = workload.checkpoint, list(workload.videos), workload.config
     else:
         videos = read_videos(options.split, checkpoint)
-    told, model, threads = None, checkpoint.model, torch.get_num_threads()
+    reference, model, threads = None, checkpoint.model, torch.get_num_threads()
     dtype = str(model.dtype).removeprefix("torch.")
-    print(f"{checkpoint.name} in {dtype} on {model.device}, {threads} threads; {len(videos)} videos, encoded before")
+    print(f"{checkpoint.name} in {dtype} on {model.device}, {threads} threads; {len(videos)} encoded videos")
     if model.dtype != torch.float32:
         exact = as_float32(checkpoint) if options.arch else _checkpoint(options, dtype="float32")
         same = videos if options.arch else read_videos(options.split, exact)
-        told = decide_in_float32(exact, same, config, rows=options.batch_size)
+        reference = stream_in_float32(exact, same, config, rows=options.batch_size)
         del exact, same
-        print(f"compared with float32; a close decision is one within {NEAR} of its threshold there")
+        print(f"compared with float32; a close decision is one within {CLOSE_MARGIN} of its threshold there")
     print(HEADING)
     rows = []
-    table = modes(config, rows=options.batch_size, graphs=checkpoint.graphs is not None)
-    for row in measure(checkpoint, videos, table, repeats=options.repeats, told=told):
+    table = list_modes(config, rows=options.batch_size, graphs=checkpoint.graphs is not None)
+    for row in measure(checkpoint, videos, table, repeats=options.repeats, reference=reference):
         rows.append(row)
         print(format_row(row), flush=True)
-    settings = {"device": str(model.device), "threads": threads, "dtype": dtype, "near": NEAR}
-    print(to_json(rows, checkpoint=checkpoint.name, compared_with="float32" if told else table[0].name, **settings))
+    settings = {"device": str(model.device), "threads": threads, "dtype": dtype, "near": CLOSE_MARGIN}
+    print(
+        to_json(rows, checkpoint=checkpoint.name, compared_with="float32" if reference else table[0].name, **settings)
+    )
 
 
 def _read_steps(path: Path) -> tuple[Step, ...]:
@@ -180,7 +182,7 @@ def _read_steps(path: Path) -> tuple[Step, ...]:
 
 def _keep_input(options: argparse.Namespace) -> None:
     if options.out.exists() and options.video.exists() and options.out.samefile(options.video):
-        raise ValueError(f"--out {options.out} is the video itself; name another file")
+        raise ValueError(f"--out {options.out} is the input video; name a different file")
 
 
 def _frames(options: argparse.Namespace, checkpoint: Checkpoint, config: StreamConfig) -> Iterator[FrameFeatures]:
@@ -218,7 +220,7 @@ def _config(options: argparse.Namespace) -> StreamConfig:
 
 
 def _add_setting(command: argparse.ArgumentParser, setting: Field[Any], about: str) -> None:
-    """Add the option of a setting; what is not given is left to the file, then to ``StreamConfig``."""
+    """Add the option of a setting. Without it, the value comes from the config file, then from ``StreamConfig``."""
     option = f"--{setting.name.replace('_', '-')}"
     if setting.type is bool:
         command.add_argument(option, action="store_true", default=None, help=about)
@@ -236,8 +238,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     model = argparse.ArgumentParser(add_help=False)
     model.add_argument("--checkpoint", default=BUNDLED, help="folder or hub id (default: the bundled checkpoint)")
-    model.add_argument("--heads", type=Path, help="heads file, if not the checkpoint's own")
-    model.add_argument("--allow-untrained-heads", action="store_true", help="go on with random heads")
+    model.add_argument("--heads", type=Path, help="heads file (default: the one in the checkpoint)")
+    model.add_argument("--allow-untrained-heads", action="store_true", help="use random heads if there is no file")
     model.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: %(default)s)")
     model.add_argument("--dtype", default="auto", help="auto, float32, float16, bfloat16 (default: %(default)s)")
     model.add_argument(
@@ -247,9 +249,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("run", parents=[model], help="stream a video")
     command.set_defaults(command=run)
     command.add_argument("video", type=Path, help="the video file")
-    command.add_argument("--out", type=Path, required=True, help="JSON lines, one FrameOutput each")
-    command.add_argument("--goal", default="", help="what is being made")
-    command.add_argument("--steps", type=Path, help="text file with a step a line, such as 'S1: attach the wheel'")
+    command.add_argument("--out", type=Path, required=True, help="JSON lines file to write, one FrameOutput per line")
+    command.add_argument("--goal", default="", help="goal of the task")
+    command.add_argument("--steps", type=Path, help="text file, one step per line, such as 'S1: attach the wheel'")
     command.add_argument(
         "--user",
         action="append",
@@ -257,54 +259,41 @@ def _parser() -> argparse.ArgumentParser:
         metavar="'TIME: WORDS'",
         help="a user turn; TIME in seconds, as m:ss or as h:mm:ss",
     )
-    command.add_argument("--features", type=Path, help="feature file of the video, instead of encoding it")
-    command.add_argument("--config", type=Path, help="YAML file of stream settings; options win")
-    for name, about in SETTINGS.items():
+    command.add_argument("--features", type=Path, help="feature file of the video, to skip encoding")
+    command.add_argument("--config", type=Path, help="YAML file of stream settings; options override it")
+    for name, about in SETTING_HELP.items():
         _add_setting(command, StreamConfig.__dataclass_fields__[name], about)
 
     command = commands.add_parser("encode", parents=[model], help="write a video's frame features")
     command.set_defaults(command=encode_video)
     command.add_argument("video", type=Path, help="the video file")
     command.add_argument("--out", type=Path, required=True, help="the .safetensors file to write")
-    command.add_argument("--fps", type=float, default=2.0, help=f"{SETTINGS['fps']} (default: %(default)s)")
+    command.add_argument("--fps", type=float, default=2.0, help=f"{SETTING_HELP['fps']} (default: %(default)s)")
 
     command = commands.add_parser("train", parents=[model], help="fine-tune on annotated clips")
     command.set_defaults(command=fine_tune)
     command.add_argument("clips", type=Path, help="JSON lines of clips; see engine/training/dataset.py")
-    command.add_argument(
-        "--out", type=Path, required=True, help="folder of the new checkpoint; it must be new or empty"
-    )
-    command.add_argument(
-        "--fps",
-        type=float,
-        default=2.0,
-        help="frames per second at which the features were encoded (default: %(default)s)",
-    )
+    command.add_argument("--out", type=Path, required=True, help="folder of the new checkpoint, new or empty")
+    command.add_argument("--fps", type=float, default=2.0, help="frame rate of the features (default: %(default)s)")
     command.add_argument("--num-steps", type=int, default=1000, help="optimiser steps (default: %(default)s)")
     command.add_argument("--batch-size", type=int, default=8, help="clips in one step (default: %(default)s)")
-    command.add_argument(
-        "--learning-rate", type=float, default=1e-4, help="peak of the one-cycle schedule (default: %(default)s)"
-    )
-    command.add_argument(
-        "--negative-rate",
-        type=float,
-        default=1.0,
-        help="share of the silent frames that is counted, in (0, 1] (default: %(default)s)",
-    )
-    command.add_argument("--seed", type=int, default=0, help="of the order and the sub-sampling (default: %(default)s)")
+    command.add_argument("--learning-rate", type=float, default=1e-4, help="peak learning rate (default: %(default)s)")
+    help_text = "fraction of the silent frames that the loss counts, in (0, 1] (default: %(default)s)"
+    command.add_argument("--negative-rate", type=float, default=1.0, help=help_text)
+    command.add_argument("--seed", type=int, default=0, help="seed of order and sub-sampling (default: %(default)s)")
 
-    command = commands.add_parser("bench", parents=[model], help="measure how fast a split streams")
+    command = commands.add_parser("bench", parents=[model], help="measure the streaming speed on a split")
     command.set_defaults(command=bench)
     command.add_argument(
         "split", type=Path, nargs="?", default=SPLIT, help="manifest (default: the bundled test split)"
     )
-    command.add_argument("--batch-size", type=int, default=16, help="videos in one pass (default: %(default)s)")
+    command.add_argument("--batch-size", type=int, default=16, help="videos per pass (default: %(default)s)")
     command.add_argument("--rows", dest="batch_size", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    command.add_argument("--repeats", type=int, default=3, help="rounds; the best counts (default: %(default)s)")
-    command.add_argument("--threads", type=int, help="threads of the CPU (default: torch's own)")
-    command.add_argument("--arch", choices=sorted(SHAPES), help="a random model of this shape instead of the split")
-    command.add_argument("--frames", type=int, default=1000, help="frames of a video of --arch (default: %(default)s)")
-    command.add_argument("--videos", type=int, default=1, help="videos of --arch (default: %(default)s)")
+    command.add_argument("--repeats", type=int, default=3, help="rounds; the best is reported (default: %(default)s)")
+    command.add_argument("--threads", type=int, help="number of CPU threads (default: torch's default)")
+    command.add_argument("--arch", choices=sorted(SHAPES), help="use a random model of this shape and random videos")
+    command.add_argument("--frames", type=int, default=1000, help="frames per video for --arch (default: %(default)s)")
+    command.add_argument("--videos", type=int, default=1, help="number of videos for --arch (default: %(default)s)")
     return parser
 
 

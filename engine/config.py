@@ -1,4 +1,4 @@
-"""The settings of a stream: frozen, checked once at birth, read from YAML or keyword arguments.
+"""The settings of a stream: immutable, validated on construction, read from YAML or keyword arguments.
 
 Thresholds are used exactly as set. Lengths are in tokens unless the name says otherwise.
 """
@@ -14,7 +14,7 @@ import yaml
 
 DecisionPolicy = Literal["heads", "silent-token", "not-talk"]
 IllegalUpdates = Literal["apply", "refuse"]
-_KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
+_TYPES: Mapping[Any, tuple[tuple[type, ...], str]] = {
     float: ((float, int), "a number"),
     int: ((int,), "a whole number"),
     bool: ((bool,), "true or false"),
@@ -23,7 +23,7 @@ _KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamConfig:
-    """How a video is streamed. Raises ``ValueError`` when a value is out of its range."""
+    """Settings of a stream. Raises ``ValueError`` if a value is out of range."""
 
     fps: float = 2.0
     """Frames sampled per second of video."""
@@ -32,29 +32,29 @@ class StreamConfig:
     update_threshold: float = 0.5
     """The assistant updates the state when ``update_prob`` is greater, in [0, 1]."""
     decision_policy: DecisionPolicy = "heads"
-    """Where the probabilities come from; see ``engine.control.policies``."""
+    """Source of the probabilities; see ``engine.control.policies``."""
     max_updates_per_frame: int = 4
-    """At most so many updates at one frame; 1 stops after the first."""
+    """Maximum number of updates at one frame."""
     illegal_updates: IllegalUpdates = "apply"
     """Whether an update that skips, repeats or goes backwards changes the state."""
     max_new_tokens: int = 128
-    """Longest response."""
+    """Maximum length of a response."""
     max_update_tokens: int = 16
-    """Longest update."""
+    """Maximum length of an update."""
     max_seq_len: int = 4096
-    """Longest context."""
+    """Maximum length of the context."""
     reserved_seq_len: int = 512
-    """Room kept for the turn at hand: the context is refreshed at ``max_seq_len - reserved_seq_len``."""
+    """Tokens reserved for the current turn: the context is refreshed at ``max_seq_len - reserved_seq_len``."""
     prefill_frames: int = 1
-    """Frames fed together at the start."""
+    """Frames in the first pass."""
     lookahead: int = 64
-    """Frames fed together afterwards, at most: few after a trigger, more the longer frames stay silent; 1 for live
-    input. Any value gives the same triggers, texts and states."""
+    """Maximum number of frames per pass afterwards; 1 for live input. The number is small after a trigger and grows
+    while frames stay silent. It does not change triggers, texts or states."""
     draft_tokens: int = 24
-    """Tokens of a text that are guessed and verified in one pass, at most; 0 writes token by token. Any value gives the
-    same texts. Sampling writes token by token."""
+    """Maximum number of draft tokens that one pass verifies; 0 decodes token by token. It does not change the texts.
+    Sampling always decodes token by token."""
     do_sample: bool = False
-    """Sample the next token instead of taking the likeliest."""
+    """Sample the next token instead of taking the most likely one."""
     temperature: float = 1.0
     """Divides the logits when sampling."""
     top_p: float = 1.0
@@ -63,11 +63,12 @@ class StreamConfig:
     """Seed of the sampling."""
 
     def __post_init__(self) -> None:
-        """Check every kind and range."""
+        """Check the type and range of every setting."""
         for field in fields(self):
-            kind, what = _KINDS.get(field.type, ((str,), "text"))
+            types, description = _TYPES.get(field.type, ((str,), "text"))
             value = getattr(self, field.name)
-            _require(isinstance(value, kind) and (bool in kind or not isinstance(value, bool)), field.name, value, what)
+            is_valid = isinstance(value, types) and (bool in types or not isinstance(value, bool))
+            _require(is_valid, field.name, value, description)
         for name in ("speak_threshold", "update_threshold"):
             _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "within [0, 1]")
         for name in ("fps", "temperature", "top_p"):
@@ -85,24 +86,30 @@ class StreamConfig:
                 f"one of {', '.join(get_args(choices))}",
             )
         _require(
-            self.longest_turn <= self.reserved_seq_len < self.max_seq_len,
+            self.max_turn_tokens <= self.reserved_seq_len < self.max_seq_len,
             "reserved_seq_len",
             self.reserved_seq_len,
-            f"at least the longest turn ({self.longest_turn}) and less than max_seq_len ({self.max_seq_len})",
+            f"at least the longest turn ({self.max_turn_tokens}) and less than max_seq_len ({self.max_seq_len})",
         )
 
     @property
-    def longest_turn(self) -> int:
-        """Tokens that one frame's updates and response can take, with their opening and closing tokens."""
+    def max_turn_tokens(self) -> int:
+        """Maximum tokens of one frame's updates and response, with their opening and closing tokens.
+
+        By default 4 updates of 16 + 2 tokens and a response of 128 + 2: 202 tokens.
+        """
         return self.max_updates_per_frame * (self.max_update_tokens + 2) + self.max_new_tokens + 2
 
     @property
     def room(self) -> int:
-        """Longest context that an image may end at: the longest turn still fits behind it."""
-        return self.max_seq_len - self.longest_turn
+        """Maximum context length after an image, such that the longest turn still fits behind it."""
+        return self.max_seq_len - self.max_turn_tokens
 
-    def one_by_one(self) -> "StreamConfig":
-        """Return the definition of the same stream: frame by frame and token by token."""
+    def frame_by_frame(self) -> "StreamConfig":
+        """Return the same settings without look-ahead, prefill and drafts: one frame and one token per pass.
+
+        This is the reference definition of a stream; faster settings must give the same results.
+        """
         return replace(self, prefill_frames=1, lookahead=1, draft_tokens=0)
 
     @property
@@ -111,37 +118,39 @@ class StreamConfig:
         return self.max_seq_len - self.reserved_seq_len
 
 
-SETTINGS: Mapping[str, str] = {
+SETTING_HELP: Mapping[str, str] = {
     "fps": "frames sampled per second of video; above the video's own rate its pictures repeat",
     "speak_threshold": "the assistant speaks when the probability exceeds this",
     "update_threshold": "the assistant updates the state when the probability exceeds this",
-    "decision_policy": "where the probabilities come from",
-    "max_updates_per_frame": "at most so many updates at one frame",
+    "decision_policy": "source of the probabilities",
+    "max_updates_per_frame": "maximum number of updates at one frame",
     "illegal_updates": "whether an update that skips, repeats or goes backwards changes the state",
-    "max_new_tokens": "longest response, in tokens",
-    "max_update_tokens": "longest update, in tokens",
-    "max_seq_len": "longest context, in tokens",
-    "reserved_seq_len": "tokens of it kept for the turn at hand",
-    "prefill_frames": "frames fed together at the start",
-    "lookahead": "frames fed together afterwards, at most; changes the speed alone",
-    "draft_tokens": "tokens guessed and verified in one pass, at most; changes the speed alone",
-    "do_sample": "sample the next token instead of taking the likeliest",
+    "max_new_tokens": "maximum length of a response, in tokens",
+    "max_update_tokens": "maximum length of an update, in tokens",
+    "max_seq_len": "maximum length of the context, in tokens",
+    "reserved_seq_len": "tokens of the context reserved for the current turn",
+    "prefill_frames": "frames in the first pass",
+    "lookahead": "maximum number of frames per pass afterwards; affects only the speed",
+    "draft_tokens": "maximum number of draft tokens verified in one pass; affects only the speed",
+    "do_sample": "sample the next token instead of taking the most likely one",
     "temperature": "divides the logits when sampling",
     "top_p": "sample from the smallest set of tokens that holds this probability mass",
-    "seed": "of the sampling",
+    "seed": "seed of the sampling",
 }
-"""What help says of each setting of a stream."""
+"""Help text of each setting."""
 
 
 def read_threshold(value: object, name: str) -> float:
-    """Read a threshold as it was typed, such as ``0.4`` or ``0,4``: the one reader of the page, of links and commands.
+    """Read a threshold from a number or typed text, such as ``0.4`` or ``0,4``.
+
+    The page, its links and the commands all use this function.
 
     Args:
         value: A number, or its text.
-        name: The threshold's name, ``speak`` or ``update``.
+        name: The threshold's name for the error message, ``speak`` or ``update``.
 
     Raises:
-        ValueError: Anything but a number from 0 to 1.
+        ValueError: The value is not a number from 0 to 1.
     """
     threshold = math.nan
     if isinstance(value, str) or (isinstance(value, float | int) and not isinstance(value, bool)):
@@ -155,18 +164,18 @@ def read_threshold(value: object, name: str) -> float:
     return threshold
 
 
-def threshold_text(value: float) -> str:
-    """Write a threshold with all digits that it has, such as ``0.725``; ``read_threshold`` reads the same number."""
+def format_threshold(value: float) -> str:
+    """Return a threshold with all its digits, such as ``0.725``; ``read_threshold`` reads the same number."""
     return np.format_float_positional(value, trim="-")
 
 
-def _require(holds: bool, name: str, value: object, what: str) -> None:
-    if not holds:
-        raise ValueError(f"{name} must be {what}; got {value!r}")
+def _require(is_valid: bool, name: str, value: object, rule: str) -> None:
+    if not is_valid:
+        raise ValueError(f"{name} must be {rule}; got {value!r}")
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """Refuses aliases, of which a short file can make a mapping without end."""
+class _NoAliasLoader(yaml.SafeLoader):
+    """Refuses aliases, with which a short file can define an exponentially large mapping."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -177,16 +186,16 @@ class _PlainLoader(yaml.SafeLoader):
 def read_config(path: Path, **overrides: Any) -> StreamConfig:
     """Read a YAML mapping of ``StreamConfig`` fields; ``overrides`` win.
 
-    Raises ``ValueError`` naming the file for anything but such a mapping.
+    Raises ``ValueError`` naming the file if it is not such a mapping.
     """
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainLoader) or {}
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_NoAliasLoader) or {}
     except RecursionError:
         raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {' '.join(str(error).split())}") from error
     known = {field.name for field in fields(StreamConfig)}
     if not isinstance(values, dict) or not set(values) <= known:
-        odd = sorted(map(str, set(values) - known)) if isinstance(values, dict) else "not a mapping"
-        raise ValueError(f"{path} must map settings of StreamConfig to values; found {odd}")
+        unknown = sorted(map(str, set(values) - known)) if isinstance(values, dict) else "not a mapping"
+        raise ValueError(f"{path} must map settings of StreamConfig to values; found {unknown}")
     return StreamConfig(**{**values, **overrides})

@@ -1,9 +1,9 @@
-"""The dialogue state: the task's steps, the updates that move them, and update texts.
+"""The dialogue state: the steps of a task, and the updates that change their states.
 
-A step goes ``not_started -> in_progress -> completed``; ``start`` and ``complete`` are its transitions. An
-update text such as ``S3->complete`` (spaces are tolerated) that cannot be parsed is *malformed* and changes
-nothing; one of an unknown step, or that skips, repeats or goes backwards, is *illegal* and is applied or
-refused by a setting. A state is a value: applying an update gives a new one.
+A step goes ``not_started -> in_progress -> completed``; ``start`` and ``complete`` are its transitions. An update is
+text such as ``S3->complete``, with or without spaces. An update that cannot be parsed is *malformed* and changes
+nothing. An update of an unknown step, or one that skips, repeats or goes backwards, is *illegal*; a setting decides
+whether it is applied. A state is an immutable value: applying an update returns a new state.
 """
 
 import re
@@ -16,14 +16,14 @@ from engine.config import IllegalUpdates
 from engine.records import Step, UserTurn
 
 StepState = Literal["not_started", "in_progress", "completed"]
-Verdict = Literal["legal", "illegal", "malformed"]
+UpdateLegality = Literal["legal", "illegal", "malformed"]
 
 STATES: tuple[StepState, ...] = ("not_started", "in_progress", "completed")
-BEFORE_AND_AFTER: Mapping[str, tuple[StepState, StepState]] = {
+TRANSITIONS: Mapping[str, tuple[StepState, StepState]] = {
     "start": ("not_started", "in_progress"),
     "complete": ("in_progress", "completed"),
 }
-"""Per transition, the state that it is legal in and the one that it leads to."""
+"""The state before and after each transition."""
 _STEP_LINE = re.compile(r"(?:-\s*)?([A-Za-z]+\d+)\s*[:.]\s*(\S.*)")
 _DIGITS = r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+"
 _TIME = re.compile(rf"(?:(?:([0-9]+):([0-5][0-9])|([0-9]+)):([0-5][0-9](?:[.,][0-9]*)?)|({_DIGITS}))")
@@ -38,7 +38,7 @@ class Update:
     step_id: str
     """The step, such as ``S3``."""
     transition: Literal["start", "complete"]
-    """What happens to it."""
+    """The transition of the step."""
 
     def __str__(self) -> str:
         """Return the update as text: ``S3->complete``."""
@@ -46,13 +46,13 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What an update text did to a state."""
+class UpdateResult:
+    """The result of applying an update text to a state."""
 
     state: Mapping[str, str]
-    """The state afterwards, a value of its own."""
-    verdict: Verdict
-    """Whether the update could be parsed and was allowed."""
+    """The new state, a copy."""
+    legality: UpdateLegality
+    """Whether the update was legal, illegal or malformed."""
 
 
 def parse_update(text: str) -> Update | None:
@@ -64,9 +64,9 @@ def parse_update(text: str) -> Update | None:
 
 
 def initial_state(steps: Iterable[Step], given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a state of every step: as ``given``, otherwise not started.
+    """Return the state of every step: as in ``given``, otherwise not started.
 
-    Raises ``ValueError`` for two steps of one id, a step that is not in ``steps`` or an unknown state.
+    Raises ``ValueError`` if two steps share an id, or if ``given`` has an unknown step or state.
     """
     ids = [step.id for step in steps]
     if len(set(ids)) < len(ids):
@@ -77,25 +77,27 @@ def initial_state(steps: Iterable[Step], given: Mapping[str, str] | None = None)
     return {step_id: (given or {}).get(step_id, "not_started") for step_id in ids}
 
 
-def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates = "apply") -> Change:
+def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates = "apply") -> UpdateResult:
     """Apply an update text to a state.
 
-    An illegal update of a known step takes effect when ``illegal`` is ``apply``; an unknown step never does.
+    An illegal update of a known step takes effect if ``illegal`` is ``"apply"``; an update of an unknown step never
+    does.
     """
     update = parse_update(text)
     if update is None:
-        return Change(state=dict(state), verdict="malformed")
-    before, after = BEFORE_AND_AFTER[update.transition]
+        return UpdateResult(state=dict(state), legality="malformed")
+    before, after = TRANSITIONS[update.transition]
     is_legal = state.get(update.step_id) == before
     takes_effect = is_legal or (illegal == "apply" and update.step_id in state)
     changed = {**state, update.step_id: after} if takes_effect else dict(state)
-    return Change(state=changed, verdict="legal" if is_legal else "illegal")
+    return UpdateResult(state=changed, legality="legal" if is_legal else "illegal")
 
 
 def parse_steps(text: str) -> tuple[Step, ...]:
-    """Read steps from text, one a line: ``S2: attach the wheel``, or the name alone, numbered from S1.
+    """Read steps from text, one per line.
 
-    Empty lines are skipped. Raises ``ValueError`` for two steps of one id.
+    A line is ``S2: attach the wheel``, or the name alone, which is numbered from S1. Empty lines are skipped. Raises
+    ``ValueError`` if two steps share an id.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     steps = []
@@ -107,15 +109,15 @@ def parse_steps(text: str) -> tuple[Step, ...]:
 
 
 def parse_user_turn(text: str) -> UserTurn:
-    """Read ``12.5: What is next?``, or ``1:30 What is next?``: a time as ``parse_time`` reads it, and the words.
+    """Read a user turn such as ``12.5: What is next?`` or ``1:30 What is next?``.
 
-    A colon, a space or both part them. Raises ``ValueError`` for anything else, also for a time that is unclear, as in
-    ``1:5 apples``.
+    The time has a format of ``parse_time``. A colon, a space or both separate it from the message. Raises
+    ``ValueError`` if the text is malformed or its time is ambiguous, as in ``1:5 apples``.
     """
     match = _USER_TURN.fullmatch(text)
     try:
         if match is None:
-            raise ValueError("the time and the words are not parted")
+            raise ValueError("no colon or space separates the time from the message")
         time_s = parse_time(match[1])
     except ValueError as error:
         raise ValueError(
@@ -125,15 +127,15 @@ def parse_user_turn(text: str) -> UserTurn:
     return UserTurn(time_s=time_s, text=match[2])
 
 
-def write_user_turn(turn: UserTurn) -> str:
-    """Write a user turn as ``parse_user_turn`` reads it, to the last digit of its time in seconds."""
+def format_user_turn(turn: UserTurn) -> str:
+    """Return a user turn as text for ``parse_user_turn``, with all digits of its time in seconds."""
     return f"{format(Decimal(repr(float(turn.time_s))).normalize(), 'f')}: {turn.text}"
 
 
 def parse_time(text: str) -> float:
-    """Read a time as it is typed: seconds (``12.5``), ``m:ss`` or ``h:mm:ss``, with a point or a comma; in seconds.
+    """Read a time typed as seconds (``12.5``), ``m:ss`` or ``h:mm:ss``, with a decimal point or comma.
 
-    Raises ``ValueError`` for anything else, such as ``1:5`` or ``1:75``.
+    Returns seconds. Raises ``ValueError`` if the text is malformed, such as ``1:5`` or ``1:75``.
     """
     match = _TIME.fullmatch(text.strip())
     if match is None:

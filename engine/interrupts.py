@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM from the first import to the end: one line, exit code 130 or 143, and no temporary folder stays.
+"""Handling of Ctrl-C and SIGTERM: one line, exit code 130 or 143, and no temporary folder is left.
 
-``exit_when_interrupted`` covers the seconds in which a program imports its libraries, ``stoppable`` the rest.
+``exit_on_interrupt`` covers the seconds in which a program imports its libraries, ``handle_interrupts`` the rest.
 """
 
 import os
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 
-def exit_when_interrupted() -> None:
-    """End the process at once on SIGINT or SIGTERM; for the start of a program, when there is nothing to clean up."""
+def exit_on_interrupt() -> None:
+    """End the process at once on SIGINT or SIGTERM. Call it at program start, before anything needs cleanup."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit)
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def handle_interrupts() -> Iterator[None]:
     """Raise ``KeyboardInterrupt`` on SIGINT, and ``KeyboardInterrupt("SIGTERM")`` on SIGTERM, while the block lasts."""
     is_stopped = False
 
@@ -36,10 +36,10 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
-        if is_stopped:  # Gradio ends its server and then is silent about why
+        if is_stopped:  # Gradio ends its server on KeyboardInterrupt and does not raise it again
             raise KeyboardInterrupt("SIGTERM")
     except KeyboardInterrupt as interrupt:
-        if is_stopped and not interrupt.args:  # Ray puts one of its own in place of ours
+        if is_stopped and not interrupt.args:  # Ray replaces our exception with its own
             raise KeyboardInterrupt("SIGTERM") from interrupt
         raise
     finally:

@@ -1,8 +1,8 @@
-"""Files and text that leave or enter the program: atomic writes, JSON and CSV.
+"""Reading and writing of files and text: atomic writes, JSON and CSV.
 
-Texts from outside may hold half a surrogate pair, which Python and JSON can represent and UTF-8 cannot. Records of runs
-keep such a text as it came, and JSON files escape it, so that it comes back. Where only UTF-8 is possible (in a model,
-a table, XML, an answer to a browser) and in what splits and reviewers give, each half becomes ``?``.
+External text may contain a lone surrogate (half a pair), which Python and JSON can represent and UTF-8 cannot. Run
+records keep it, and JSON files escape it, so that it loads unchanged. Where only UTF-8 is possible (models, tables,
+XML, replies to a browser), and in the text of splits and reviewers, each lone surrogate becomes ``?``.
 """
 
 import csv
@@ -17,34 +17,34 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # wide ones too
-_HALVES = re.compile("[\ud800-\udfff]")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and full-width
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def plain(text: str) -> str:
-    """Return a text that UTF-8 can hold."""
-    return _HALVES.sub("?", text)
+def replace_surrogates(text: str) -> str:
+    """Return the text with each lone surrogate replaced by ``?``, so that UTF-8 can encode it."""
+    return _SURROGATES.sub("?", text)
 
 
-def plain_all(content: Any) -> Any:
-    """Return a JSON value in which every text is such that UTF-8 can hold it."""
+def replace_surrogates_in(content: Any) -> Any:
+    """Return a JSON value with ``replace_surrogates`` applied to every key and string in it."""
     if isinstance(content, str):
-        return plain(content)
+        return replace_surrogates(content)
     if isinstance(content, Mapping):
-        return {plain_all(key): plain_all(value) for key, value in content.items()}
+        return {replace_surrogates_in(key): replace_surrogates_in(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [plain_all(value) for value in content]
+        return [replace_surrogates_in(value) for value in content]
     return content
 
 
 def to_json(content: object, *, indent: int | None = None) -> str:
-    """Return JSON that UTF-8 can hold and that loads again as it was. Raises ``ValueError`` for nan and infinity."""
+    """Return JSON that UTF-8 can encode and that loads unchanged. Raises ``ValueError`` for nan and infinity."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent)
-    return _HALVES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def load_json(text: str) -> Any:
-    """Return what a JSON text holds. Raises ``ValueError``, in one line, even for a text that is nested too deep."""
+    """Return the value of a JSON text. Raises ``ValueError`` with one line, also for nesting that is too deep."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -52,11 +52,11 @@ def load_json(text: str) -> Any:
 
 
 @contextmanager
-def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """Open a temporary file beside ``path`` that takes its place, fsynced, when the block ends well.
+def atomic_write(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
+    """Open a temporary file that replaces ``path`` when the block ends without an exception.
 
-    After an exception, or a kill, ``path`` is as it was before. A link is followed. Raises ``ValueError``, before the
-    block begins, for a folder or a device.
+    The file is fsynced before the replacement. After an exception or a kill, ``path`` is unchanged. A symbolic link is
+    followed. Raises ``ValueError``, before the block begins, for a folder or a device.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -75,38 +75,38 @@ def write_whole(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
         raise
 
 
-def harmless(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
+def escape_formula(text: str) -> str:
+    """Return the text, prefixed with ``'`` if a spreadsheet would evaluate it as a formula."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def write_csv(
     path: Path, rows: Iterable[Mapping[str, str | float | None]], *, columns: Sequence[str] | None = None
 ) -> None:
-    """Write rows as they come, whole or not at all; without ``columns`` they are those of the first row."""
-    waiting = iter(rows)
-    first = next(waiting, None)
+    """Write rows to a CSV file atomically, one at a time; ``columns`` are by default those of the first row."""
+    remaining = iter(rows)
+    first = next(remaining, None)
     names = list(first or ()) if columns is None else list(columns)
-    cells = ([to_cell(row.get(name)) for name in names] for row in (() if first is None else chain([first], waiting)))
+    cells = ([to_cell(row.get(name)) for name in names] for row in (() if first is None else chain([first], remaining)))
     write_rows(path, chain([names], cells))
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
-    """Write rows of cells that are harmless already, whole or not at all."""
-    with write_whole(path) as file:
+    """Write rows of cells to a CSV file atomically. The cells must already be escaped; see ``to_cell``."""
+    with atomic_write(path) as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON, whole or not at all; nan becomes null."""
-    with write_whole(path) as file:
+    """Write JSON atomically; nan becomes null."""
+    with atomic_write(path) as file:
         file.write(to_json(_without_nan(content), indent=1) + "\n")
 
 
 def to_cell(value: str | float | None) -> str:
-    """Return a value as a CSV cell: harmless to a spreadsheet, and empty where it is unknown."""
+    """Return a value as a CSV cell: text with formulas escaped, and an empty cell for None and nan."""
     if isinstance(value, str):
-        return harmless(plain(value))
+        return escape_formula(replace_surrogates(value))
     return "" if value is None or math.isnan(value) else repr(value)
 
 

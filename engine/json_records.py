@@ -1,8 +1,8 @@
-"""Reads our own records back from JSON: names and kinds are checked, and an error is one sentence that names the field.
+"""Reads our own records from JSON, with names and types checked; an error is one sentence that names the field.
 
-A record is a dataclass, which has no other fields, or a pydantic model, whose configuration says what becomes of them;
-what the fields may hold is their annotations, among them the kinds below.
-Nothing is converted: ``"2"`` is no number. Foreign JSON is read by ``eval.data.json_fields``, which also names a cure.
+A record is a dataclass, for which unknown fields are an error, or a pydantic model, whose configuration decides.
+The annotations, such as the types below, restrict the values. Nothing is converted: ``"2"`` is not a number.
+``eval.data.json_fields`` reads external JSON and its errors also name the remedy.
 """
 
 import json
@@ -22,11 +22,11 @@ T = TypeVar("T")
 _SHORT: Final = Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 _SHORT.maxlevel = 3
-_HALVES: Final = re.compile(r"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_ESCAPED_SURROGATES: Final = re.compile(r"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
-def show_value(value: object) -> str:
-    """Write any JSON value for an error message, cut to a readable length and depth."""
+def short_repr(value: object) -> str:
+    """Return any JSON value as text for an error message, truncated to a readable length and depth."""
     return _SHORT.repr(value)
 
 
@@ -38,7 +38,7 @@ def _null_is_nan(value: object, check: Callable[[object], float]) -> float:
 
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
-"""A whole number that is not negative and that every program can hold."""
+"""A whole number from 0 that a double represents exactly."""
 Finite = Annotated[float, Field(ge=-1e15, le=1e15)]
 """A finite number whose sums are finite too."""
 Amount = Annotated[float, Field(ge=0, le=1e15)]
@@ -52,16 +52,12 @@ ProbOrNan = Annotated[float, Field(ge=0, le=1), WrapValidator(_null_is_nan)]
 
 
 def parse_record(kind: type[T], text: str) -> T:
-    """Read a record from JSON. Raises ``ValueError`` with one sentence that names the field.
-
-    Args:
-        kind: The record's type.
-        text: The JSON.
-    """
+    """Read a record of type ``kind`` from JSON. Raises ``ValueError`` with one sentence that names the field."""
     try:
         adapter: TypeAdapter[T] = _adapter(kind)
         extra: Literal["forbid"] | None = None if issubclass(kind, BaseModel) else "forbid"
-        plain = _HALVES.sub(lambda match: match[1] or "?", text)  # pydantic's parser refuses half a surrogate pair
+        # pydantic's parser refuses lone surrogates. In "\\ud800" the backslash is escaped, so group 1 keeps it.
+        plain = _ESCAPED_SURROGATES.sub(lambda match: match[1] or "?", text)
         record: T = adapter.validate_json(plain, strict=True, extra=extra)
         return record if plain == text else adapter.validate_python(json.loads(text), extra=extra)
     except ValidationError as error:
@@ -71,14 +67,14 @@ def parse_record(kind: type[T], text: str) -> T:
 
 
 def check_regular(path: Path) -> None:
-    """Raise ``ValueError`` for a pipe or a device, whose reading may never end; ``OSError`` for no file."""
+    """Raise ``ValueError`` for a pipe or a device, whose reading may never end; ``OSError`` for a missing file."""
     mode = path.stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a directory says itself what is wrong
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a directory raises a clear error by itself
         raise ValueError("it is a pipe or a device, not a file")
 
 
 def read_record(kind: type[T], path: Path) -> T:
-    """Read a file that holds one record. Raises ``FileNotFoundError``, and ``ValueError`` naming file and field."""
+    """Read a file with one record. Raises ``FileNotFoundError``, and ``ValueError`` naming the file and the field."""
     try:
         check_regular(path)
         return parse_record(kind, path.read_text(encoding="utf-8"))
@@ -95,4 +91,4 @@ def _describe(error: ValidationError) -> str:
     rule = first["msg"][:1].lower() + first["msg"][1:]
     if first["type"] in ("missing", "json_invalid"):
         return f"{place}: {rule}" if place else rule
-    return f"{place or 'the record'}: {rule}; got {show_value(first['input'])}"
+    return f"{place or 'the record'}: {rule}; got {short_repr(first['input'])}"

@@ -1,7 +1,7 @@
-"""The records that leave the engine, as plain values, and their form on disk.
+"""The engine's output records, as plain values, and their file format.
 
-A run file is JSON lines, one ``FrameOutput`` per line, and is there whole or not at all. Predictions live
-here; references (``Sample``, ``Turn``) live in ``eval`` and never share a record with them.
+A run file is JSON lines, one ``FrameOutput`` per line, and is written atomically. Predictions are defined here;
+references (``Sample``, ``Turn``) are defined in ``eval`` and never share a record with predictions.
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import EngineError
-from engine.io import to_json, write_whole
+from engine.io import atomic_write, to_json
 from engine.json_records import Amount, AmountOrNan, Count, ProbOrNan, check_regular, parse_record
 
 _EPSILON = 1e-6  # of a frame: 1.16 s * 25 fps is 28.999...
@@ -22,69 +22,72 @@ class Step:
     """One step of the task."""
 
     id: str
-    """Name of the step in updates, such as ``S3``."""
+    """Identifier of the step in updates, such as ``S3``."""
     name: str
-    """What is done, such as ``attach the wheel``."""
+    """Description of the action, such as ``attach the wheel``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTurn:
-    """Something that the user says during the stream."""
+    """A message from the user during the stream."""
 
     time_s: float
     """Seconds from the start of the video."""
     text: str
-    """The words."""
+    """The message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """A part of a video file, read as a video of its own."""
+    """A part of a video file that is read like a separate video."""
 
     start_s: float
-    """Seconds of the file at which it starts, at least 0."""
+    """Start within the file, in seconds, at least 0."""
     num_frames: int
     """Sampled frames, at least 1."""
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` for a start or a number of frames out of range."""
+        """Raise ``ValueError`` if the start or the number of frames is out of range."""
         if not (math.isfinite(self.start_s) and self.start_s >= 0):
             raise ValueError(f"an excerpt must start at 0 s or later, not at {self.start_s} s")
         if self.num_frames < 1:
             raise ValueError(f"an excerpt must have at least 1 frame, not {self.num_frames}")
 
 
-def turn_frame(time_s: float, fps: float) -> int:
-    """Return the frame of a turn, ``floor(time_s * fps)``, whatever rounding does to the product."""
+def frame_at(time_s: float, fps: float) -> int:
+    """Return the index of the frame at a time, ``floor(time_s * fps)``, robust against rounding of the product.
+
+    For example, 1.16 s at 25 fps is frame 29, although ``1.16 * 25`` is 28.999... in floating point.
+    """
     return math.floor(time_s * fps + _EPSILON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameOutput:
-    """What the assistant decided, wrote and believed at one frame."""
+    """The assistant's decisions, texts and predicted state at one frame."""
 
     frame_index: Count
     """Index of the sampled frame, from 0."""
     time_s: Amount
     """True time of the frame in the video, in seconds."""
     speak_prob: ProbOrNan
-    """Probability of speaking, read at the last image token, in [0, 1]; nan where an imported system does not tell."""
+    """Probability of speaking, read at the last image token, in [0, 1]; nan if an imported system does not have it."""
     update_prob: ProbOrNan
     """Probability of a state update, read at the last image token, in [0, 1]; nan as above."""
     response: str | None
-    """The sentence to the user; None when the assistant stayed silent."""
+    """The message to the user; None when the assistant stayed silent."""
     updates: tuple[str, ...]
-    """Update texts as written, such as ``S3->complete``; malformed ones too."""
+    """Generated update texts, such as ``S3->complete``, including malformed ones."""
     dst_state: Mapping[str, str]
     """State of every step after this frame: not_started, in_progress or completed."""
     cache_tokens: Count
     """Tokens in the context after this frame."""
     refreshed: bool
-    """Whether the context was full and this frame began anew from the schema prompt."""
+    """Whether the context was full and was rebuilt from the system prompt before this frame."""
     latency_ms: AmountOrNan
-    """Time of the model passes spent on this frame, a pass over many frames shared equally; nan as above."""
+    """Time of this frame's model passes, in milliseconds, with shared passes divided equally; nan as above."""
     first_token_ms: Amount | None = None
-    """Time from the decision to write to the first token written at this frame; None when nothing was written."""
+    """Milliseconds from the decision to write to the first token of this frame; None when nothing was written."""
 
     def to_json(self) -> str:
         """Return the record as one line of JSON, in which nan is null."""
@@ -96,24 +99,24 @@ class FrameOutput:
 
     @classmethod
     def from_json(cls, line: str) -> "FrameOutput":
-        """Read one line of JSON. Raises ``ValueError`` naming the field that is missing, unknown or of another kind."""
+        """Read one line of JSON. Raises ``ValueError`` naming a field that is missing, unknown or of the wrong type."""
         return parse_record(cls, line)
 
 
 def check_probs(output: FrameOutput) -> FrameOutput:
-    """Return the output. Raises ``EngineError`` where the model gave the probability nan, and so decides nothing."""
+    """Return the output unchanged. Raises ``EngineError`` if a probability is nan, which permits no decision."""
     if math.isnan(output.speak_prob) or math.isnan(output.update_prob):
         raise EngineError(
-            f"frame {output.frame_index} has the probability nan: the weights are damaged, or their number format too "
-            "short; choose another checkpoint or dtype"
+            f"frame {output.frame_index} has the probability nan: the weights are damaged, or the dtype has too little "
+            "range; choose a different checkpoint or dtype"
         )
     return output
 
 
 def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:
-    """Write a run file as the outputs come, whole or not at all. Returns the number of frames."""
+    """Write a run file atomically, one output at a time. Returns the number of frames."""
     count = 0
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         for output in outputs:
             file.write(output.to_json() + "\n")
             count += 1
@@ -121,7 +124,7 @@ def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:
 
 
 def read_outputs(path: Path) -> tuple[FrameOutput, ...]:
-    """Read a run file. Raises ``FileNotFoundError``, and ``ValueError`` naming the line that cannot be read."""
+    """Read a run file. Raises ``FileNotFoundError``, and ``ValueError`` naming the unreadable line."""
     outputs: list[FrameOutput] = []
     try:
         check_regular(path)
@@ -142,6 +145,6 @@ def read_outputs(path: Path) -> tuple[FrameOutput, ...]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Read JSON lines, numbered from 1. Only a newline ends a line: texts may hold other separators."""
+    """Yield the lines of a JSON lines file, numbered from 1. Only a newline ends a line: texts may hold U+2028."""
     with path.open(encoding="utf-8", newline="\n") as file:
         yield from enumerate(file, start=1)

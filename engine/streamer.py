@@ -163,7 +163,7 @@ class _ActiveStream:
             self._checkpoint.model,
             self._config,
             features=self.source,
-            suppress_tokens=self._checkpoint.prompt.never_generated,
+            suppress_tokens=self._checkpoint.prompt.suppress_tokens,
             silent_id=self._checkpoint.silent_id,
             cache=self._slot or video.cache,
         )

@@ -13,15 +13,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from engine.interrupts import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_on_interrupt, handle_interrupts
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
-    exit_when_interrupted()
+    exit_on_interrupt()
 
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from engine.config import StreamConfig, read_threshold, threshold_text
+from engine.config import StreamConfig, format_threshold, read_threshold
 from engine.errors import EngineError
 from eval.cli_options import (
     add_sweep_options,
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _make_parser().parse_args(arguments)
     transformers_logging.disable_progress_bar()
     try:
-        with stoppable():
+        with handle_interrupts():
             return int(options.command(options))
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -215,8 +215,8 @@ def _format_heading(settings: Mapping[str, Any], num_scored: int, num_videos: in
         config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
         origin = (
             f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
-            f"thresholds speak {threshold_text(config['speak_threshold'])}, "
-            f"update {threshold_text(config['update_threshold'])}"
+            f"thresholds speak {format_threshold(config['speak_threshold'])}, "
+            f"update {format_threshold(config['update_threshold'])}"
         )
     return (
         f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n{origin}\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.config import StreamConfig
-from eval.matching.sentence_encoders import EMBEDDED
+from eval.matching.sentence_encoders import DEFAULT_ENCODER
 from eval.metrics.definitions import NUM_FAILURES
 from eval.reports.scoring import ScoreSettings
 from eval.runs.worker import WorkerConfig
@@ -17,7 +17,7 @@ BUNDLED: Final = Path(__file__).parent.parent / "assets" / "checkpoint"
 def make_score_parser() -> argparse.ArgumentParser:
     """Return a parent parser with the options of scoring."""
     scores = argparse.ArgumentParser(add_help=False)
-    scores.add_argument("--encoder", default=EMBEDDED, help="text encoder (default: %(default)s)")
+    scores.add_argument("--encoder", default=DEFAULT_ENCODER, help="text encoder (default: %(default)s)")
     scores.add_argument("--dataset", default="", help="name that chooses the match window, such as assembly101")
     scores.add_argument(
         "--zero-cost",

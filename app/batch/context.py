@@ -8,7 +8,7 @@ from typing import Any
 
 from app.batch.job_queue import JobQueue
 from app.formatting import shorten_ids
-from engine.io import plain
+from engine.io import replace_surrogates
 from engine.records import FrameOutput
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
@@ -48,7 +48,9 @@ class BatchContext:
         Folders whose names are not valid UTF-8 are skipped, since a browser cannot send them.
         """
         found = self.runs.glob("*") if self.runs.is_dir() else ()
-        folders = [path for path in found if plain(path.name) == path.name and (path / "run.json").is_file()]
+        folders = [
+            path for path in found if replace_surrogates(path.name) == path.name and (path / "run.json").is_file()
+        ]
         kept = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
         own = [job.name for job in reversed(self.jobs.all())]
         return list(dict.fromkeys([*own, *(path.name for path in kept)]))

@@ -18,7 +18,7 @@ from app.formatting import as_sentence
 from app.player.downloads import file_name
 from app.transcode import find_downloadable
 from engine.errors import EngineError
-from engine.io import load_json, plain, to_cell, write_json, write_rows
+from engine.io import load_json, replace_surrogates, to_cell, write_json, write_rows
 from eval.runs.folder import RunFolder
 from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
 from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
@@ -44,7 +44,9 @@ def draw_provenance(batches: BatchContext, name: str | None) -> str:
     except ValueError as error:
         return f'<p class="dim">{escape(as_sentence(error))}</p>'
     rows = "".join(f"<tr><th>{escape(label)}</th><td>{escape(text)}</td></tr>" for label, text in source.rows())
-    return plain(f'<details class="origin"><summary>{escape(source.summary)}</summary><table>{rows}</table></details>')
+    return replace_surrogates(
+        f'<details class="origin"><summary>{escape(source.summary)}</summary><table>{rows}</table></details>'
+    )
 
 
 def download(batches: BatchContext, name: str | None, table: str) -> Generator[Any]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from app.player.session.references import check_size
 from eval.data.loading import digest_split, read_split
-from eval.data.samples import BadRecord, Sample, Split
+from eval.data.samples import InvalidSample, Sample, Split
 from eval.data.writers import write_samples
 
 MAX_ADDED: Final = 50
@@ -53,9 +53,9 @@ def add_upload(splits: MutableMapping[str, Split], upload: Path, *, folder: Path
         raise ValueError(f"{upload}: the page has another split called {upload.stem}; rename the file")
     samples = [entry for entry in entries if isinstance(entry, Sample)]
     if not samples:
-        raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, BadRecord))}")
+        raise ValueError(f"{upload}: {next(e.reason for e in entries if isinstance(e, InvalidSample))}")
     folder.mkdir(parents=True, exist_ok=True)
-    write_samples(kept, samples, form="manifest")
+    write_samples(kept, samples, file_format="manifest")
     splits[upload.stem] = Split(path=kept, entries=entries, digest=digest_split(kept))
     return upload.stem
 
@@ -74,7 +74,7 @@ def read_kept_splits(splits: MutableMapping[str, Split], folder: Path) -> list[s
 
 def describe_split(name: str, split: Split) -> tuple[str, bool]:
     """Return a description of an added split, and whether it has unusable records."""
-    bad = [entry for entry in split.entries if isinstance(entry, BadRecord)]
+    bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
     num_videos = len(split.samples)
     description = f"The split {name} has {num_videos} video{'s' if num_videos != 1 else ''}."
     if not bad:
@@ -85,7 +85,7 @@ def describe_split(name: str, split: Split) -> tuple[str, bool]:
 def _read(path: Path) -> Split:
     split = read_split(path)
     if not split.samples:
-        bad = [entry.reason for entry in split.entries if isinstance(entry, BadRecord)]
+        bad = [entry.reason for entry in split.entries if isinstance(entry, InvalidSample)]
         raise ValueError(bad[0] if bad else f"{path}: has no videos")
     return split
 
@@ -96,8 +96,8 @@ def _check_name(splits: Mapping[str, Split], name: str, path: Path) -> None:
 
 
 def _with_known_videos(
-    entries: Iterable[Sample | BadRecord], splits: Mapping[str, Split]
-) -> Iterator[Sample | BadRecord]:
+    entries: Iterable[Sample | InvalidSample], splits: Mapping[str, Split]
+) -> Iterator[Sample | InvalidSample]:
     """Yield the entries with videos of the page in place of their paths.
 
     An entry that is found by id gets the file and the start of that video; one that is found by file name keeps its
@@ -112,7 +112,7 @@ def _with_known_videos(
                 found[path.name].add(path)
                 parts[sample.video_id].add((path, sample.start_s))
     for entry in entries:
-        if isinstance(entry, BadRecord):
+        if isinstance(entry, InvalidSample):
             yield entry
             continue
         name = entry.video_id if entry.video_path is None else entry.video_path.name
@@ -123,7 +123,7 @@ def _with_known_videos(
             yield replace(entry, video_path=path, start_s=start_s)
             continue
         reason = "several videos of the page have this name" if options else "this page has no such video"
-        yield BadRecord(
+        yield InvalidSample(
             video_id=entry.video_id,
             reason=f"{entry.video_id}: an uploaded split cannot use files of the server, and {reason}: {name}; "
             "start the page with --split for it",

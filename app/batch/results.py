@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.io import plain_all
+from engine.io import replace_surrogates_in
 from eval.metrics.definitions import GROUPS, Metric, find_metric
 from eval.reports.table_files import Row, read_charts, read_metrics, read_video_rows
 
@@ -56,7 +56,7 @@ def read_results(folder: Path) -> Results:
     }
     for name, read in readers.items():
         try:
-            found[name] = plain_all(read(folder))
+            found[name] = replace_surrogates_in(read(folder))
         except FileNotFoundError:
             continue
         except ValueError as error:

@@ -6,10 +6,10 @@ each; 2 wrong arguments, or an unusable file or store, with one line on stderr.
 
 import argparse
 
-from engine.interrupts import exit_code, exit_when_interrupted, stoppable
+from engine.interrupts import exit_code, exit_on_interrupt, handle_interrupts
 
 if __name__ == "__main__":  # before the imports, which take seconds
-    exit_when_interrupted()
+    exit_on_interrupt()
 
 import re
 import sys
@@ -31,7 +31,7 @@ from eval.annotations.corrected_samples import CorrectedSample
 from eval.annotations.corrections import TurnName
 from eval.data.loading import digest_split, read_samples
 from eval.data.samples import Sample
-from eval.data.writers import DETAILS, FORMS, UnheldError
+from eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, UnsupportedFieldError
 from eval.runs.folder import RunFolder
 from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
 
@@ -42,10 +42,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        with stoppable():
+        with handle_interrupts():
             return int(options.work(options))
-    except UnheldError as error:
-        print(f"error: {error.problem}; give --omit {error.detail}, or --format manifest", file=sys.stderr)
+    except UnsupportedFieldError as error:
+        print(f"error: {error.problem}; give --omit {error.field}, or --format manifest", file=sys.stderr)
         return 2
     except (EngineError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -172,7 +172,7 @@ def _report(corrected: Sequence[CorrectedSample], problems: Sequence[str] = ()) 
     for found in corrected:
         video_id = found.sample.video_id
         for conflict in found.conflicts:
-            wishes = format_wishes(conflict.wishes)
+            wishes = format_wishes(conflict.proposals)
             lines.append(f"conflict: {video_id}, {_turn(conflict.turn)}, {conflict.aspect}: {wishes}")
         for unusable in found.unusable:
             reviewer, turn = unusable.correction.reviewer, unusable.correction.turn
@@ -236,13 +236,18 @@ def _add_exports(commands: Any, common: argparse.ArgumentParser, prefer: argpars
 
     corrected = commands.add_parser("split", parents=[common, prefer], help=split.__doc__)
     corrected.add_argument("split", type=Path, help="file of the references")
-    _add_format(corrected, choices=FORMS, default="manifest")
+    _add_format(corrected, choices=FILE_FORMATS, default="manifest")
     corrected.add_argument("--out", type=Path, required=True, help="file to write")
     corrected.add_argument(
-        "--omit", action="append", default=[], choices=DETAILS, help="detail to omit; may be repeated"
+        "--omit", action="append", default=[], choices=OPTIONAL_FIELDS, help="detail to omit; may be repeated"
     )
     corrected.add_argument(  # the spelling of earlier versions
-        "--without", action="append", dest="omit", default=argparse.SUPPRESS, choices=DETAILS, help=argparse.SUPPRESS
+        "--without",
+        action="append",
+        dest="omit",
+        default=argparse.SUPPRESS,
+        choices=OPTIONAL_FIELDS,
+        help=argparse.SUPPRESS,
     )
     corrected.add_argument(
         "--relative-to",

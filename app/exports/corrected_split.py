@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from app.reviews.review import Review
-from engine.io import plain_all
+from engine.io import replace_surrogates_in
 from eval.annotations.corrected_samples import CorrectedSample
 from eval.data.samples import Sample
-from eval.data.writers import Detail, Form, write_samples
+from eval.data.writers import FileFormat, OptionalField, write_samples
 
 PathBase = Literal["out", "split"]
 """Base of the video paths in a manifest: the folder of the written file, or that of the source split."""
@@ -66,11 +66,11 @@ def write_corrected_split(
     path: Path,
     corrected: Sequence[CorrectedSample],
     *,
-    file_format: Form,
+    file_format: FileFormat,
     source: SplitSource,
     review: Review,
     prefer: Sequence[str] = (),
-    omit: Collection[Detail] = (),
+    omit: Collection[OptionalField] = (),
     relative_to: PathBase = "out",
 ) -> None:
     """Write a split with corrected references, and its provenance.
@@ -91,7 +91,12 @@ def write_corrected_split(
     videos = _paths_from(path, samples) if relative_to == "out" else _paths_in_split(source.path, samples)
     provenance = describe_corrections(corrected, source=source, review=review, prefer=prefer, omit=omit)
     write_samples(
-        path, samples, form=file_format, without=omit, videos=videos, provenance=dict(plain_all(asdict(provenance)))
+        path,
+        samples,
+        file_format=file_format,
+        omit=omit,
+        videos=videos,
+        provenance=dict(replace_surrogates_in(asdict(provenance))),
     )
 
 
@@ -101,7 +106,7 @@ def describe_corrections(
     source: SplitSource,
     review: Review,
     prefer: Sequence[str] = (),
-    omit: Collection[Detail] = (),
+    omit: Collection[OptionalField] = (),
 ) -> CorrectionProvenance:
     """Return the provenance of the corrections; arguments as for ``write_corrected_split``."""
     statuses, reviewers, times = Counter[str](), set[str](), list[str]()

@@ -14,7 +14,7 @@ import yaml
 
 from app.exports.rows import ROW_TYPES, Tables, column_types
 from engine.errors import EngineError
-from engine.io import write_whole
+from engine.io import atomic_write
 
 try:
     import pyarrow
@@ -60,14 +60,14 @@ def write_dataset(folder: Path, splits: Mapping[str, Tables]) -> None:
             configs.append({"config_name": name, "data_files": files})
             infos.append({"config_name": name, "features": features})
     front = yaml.safe_dump({"configs": configs, "dataset_info": infos}, sort_keys=False)
-    with write_whole(folder / "README.md") as file:
+    with atomic_write(folder / "README.md") as file:
         file.write(_CARD.format(front=front))
 
 
 def _write_parquet(path: Path, row: type, records: Sequence[Any]) -> None:
     schema = pyarrow.schema([(column, _arrow_type(kind)) for column, kind in column_types(row).items()])
     table = pyarrow.Table.from_pylist([asdict(record) for record in records], schema=schema)
-    with write_whole(path, binary=True) as file:
+    with atomic_write(path, binary=True) as file:
         parquet.write_table(table, file)
 
 

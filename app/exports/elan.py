@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from app.exports.spans import Span, list_spans, split_lanes
 from app.exports.tabulate import ReviewedVideo, build_tables
-from engine.io import plain, write_whole
+from engine.io import atomic_write, replace_surrogates
 
 _SIGNS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
 _VISIBLE = str.maketrans(_SIGNS | dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd"))
@@ -51,13 +51,13 @@ def write_eaf(path: Path, video: ReviewedVideo, *, at: datetime | None = None) -
     _add_tiers(document, order, lanes)
     ElementTree.SubElement(document, "LINGUISTIC_TYPE", LINGUISTIC_TYPE_ID="text", TIME_ALIGNABLE="true")
     ElementTree.indent(document)
-    with write_whole(path, binary=True) as file:
+    with atomic_write(path, binary=True) as file:
         file.write(ElementTree.tostring(document, encoding="utf-8", xml_declaration=True))
 
 
 def escape_control_chars(text: str) -> str:
     """Return a text with Unicode control pictures in place of the characters that XML forbids."""
-    return plain(text).translate(_VISIBLE)
+    return replace_surrogates(text).translate(_VISIBLE)
 
 
 def _unused_tier_name(name: str, names: Collection[str]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app.exports.rows import ROW_TYPES, Tables, column_types
-from engine.io import harmless, write_json, write_whole
+from engine.io import atomic_write, escape_formula, write_json
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:
@@ -25,7 +25,7 @@ def write_csv_tables(folder: Path, tables: Tables) -> None:
         writer.writeheader()
         for record in getattr(tables, name):
             writer.writerow({column: _to_cell(value) for column, value in asdict(record).items()})
-        with write_whole(folder / f"{name}.csv") as file:
+        with atomic_write(folder / f"{name}.csv") as file:
             file.write(text.getvalue())
 
 
@@ -69,7 +69,7 @@ def _to_cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return f"'{value}" if value.startswith("'") else harmless(value)
+        return f"'{value}" if value.startswith("'") else escape_formula(value)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, tuple | list) else repr(value)
 
 

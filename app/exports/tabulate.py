@@ -10,7 +10,7 @@ from pathlib import Path
 from app.exports.rows import CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
 from app.reviews.review import Review
 from engine.dialogue import initial_state
-from engine.io import plain
+from engine.io import replace_surrogates
 from engine.records import FrameOutput, Step
 from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from eval.data.samples import Sample, Turn
@@ -65,11 +65,11 @@ def _predictions(video: ReviewedVideo) -> Iterator[PredictionRow]:
         texts += [("assistant", output.response)] if output.response else []
         for role, text in texts:
             yield PredictionRow(
-                video_id=plain(video.video_id),
+                video_id=replace_surrogates(video.video_id),
                 frame_index=output.frame_index,
                 time_s=output.time_s,
                 role=role,
-                text=plain(text),
+                text=replace_surrogates(text),
                 speak_prob=output.speak_prob,
                 update_prob=output.update_prob,
             )
@@ -87,12 +87,12 @@ def _references(video: ReviewedVideo) -> Iterator[ReferenceRow]:
 
 def _reference(video: ReviewedVideo, layer: str, turn: Turn, reviewers: tuple[str, ...]) -> ReferenceRow:
     return ReferenceRow(
-        video_id=plain(video.video_id),
+        video_id=replace_surrogates(video.video_id),
         layer=layer,
         time_s=turn.time_s,
         role=turn.role,
-        text=plain(turn.text),
-        cause=plain(turn.cause or ""),
+        text=replace_surrogates(turn.text),
+        cause=replace_surrogates(turn.cause or ""),
         reviewers=reviewers,
     )
 
@@ -128,10 +128,10 @@ def _state_intervals(
         ends = [time_s for time_s, _ in starts[1:]]
         for (start_s, value), end_s in zip(starts, [*ends, max(video.duration_s, starts[-1][0])], strict=True):
             yield StateRow(
-                video_id=plain(video.video_id),
+                video_id=replace_surrogates(video.video_id),
                 source=source,
-                step_id=plain(step.id),
-                step_name=plain(step.name),
+                step_id=replace_surrogates(step.id),
+                step_name=replace_surrogates(step.name),
                 start_s=start_s,
                 end_s=end_s,
                 state=value,
@@ -147,19 +147,19 @@ def _verdicts(video: ReviewedVideo) -> Iterator[VerdictRow]:
             assert opinion.action is not None  # fold_actions builds every opinion from an action
             moment = opinion.action.moment
             yield VerdictRow(
-                video_id=plain(video.video_id),
+                video_id=replace_surrogates(video.video_id),
                 event_key=event.key,
                 event_kind=event.kind,
                 event_role=event.role,
                 event_time_s=event.time_s,
-                event_text=plain(event.text),
+                event_text=replace_surrogates(event.text),
                 reviewer=opinion.reviewer,
                 verdict=opinion.verdict or "",
-                tags=tuple(plain(tag) for tag in opinion.tags),
-                note=plain(opinion.note),
+                tags=tuple(replace_surrogates(tag) for tag in opinion.tags),
+                note=replace_surrogates(opinion.note),
                 at=opinion.action.at.isoformat(),
-                run_digest=plain(moment.run_digest),
-                model_digest=plain(moment.model_digest),
+                run_digest=replace_surrogates(moment.run_digest),
+                model_digest=replace_surrogates(moment.model_digest),
                 speak_threshold=moment.speak_threshold,
                 update_threshold=moment.update_threshold,
                 playhead_s=moment.playhead_s,
@@ -173,14 +173,14 @@ def _corrections(video: ReviewedVideo) -> Iterator[CorrectionRow]:
     for order, entry in enumerate(video.review.correction_log.get(video.video_id, ()), start=1):
         correction = entry.correction
         yield CorrectionRow(
-            video_id=plain(video.video_id),
+            video_id=replace_surrogates(video.video_id),
             reviewer=correction.reviewer,
             kind=correction.kind,
             role=correction.turn.role,
             time_s=correction.turn.time_s,
-            text=plain(correction.turn.text),
+            text=replace_surrogates(correction.turn.text),
             number=correction.turn.number,
-            new_text=plain(correction.text or ""),
+            new_text=replace_surrogates(correction.text or ""),
             new_time_s=correction.time_s,
             order=order,
             at=entry.at.isoformat(),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.exports.rows import Tables
 from app.exports.spans import list_spans
-from engine.io import write_whole
+from engine.io import atomic_write
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;", "\0": "\ufffd"})
 
@@ -18,7 +18,7 @@ def write_webvtt(path: Path, tables: Tables) -> None:
     for number, span in enumerate(sorted(list_spans(tables), key=lambda span: span.start_ms), start=1):
         times = f"{_clock(span.start_ms)} --> {_clock(span.end_ms)}"
         cues.append(f"{number}\n{times}\n<v {span.track.translate(_ESCAPES)}>{span.text.translate(_ESCAPES)}\n")
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         file.write("\n".join(cues))
 
 

@@ -34,7 +34,7 @@ from engine.config import read_threshold
 from engine.control.controller import Task
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
-from engine.io import plain
+from engine.io import replace_surrogates
 
 CHOOSE = "Choose a bundled video or upload one."
 
@@ -182,7 +182,7 @@ def finish_run(live: LiveRun | None) -> Buttons:
 
 def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: str | None) -> Task:
     """Return the task in the boxes; None counts as empty. Raises ``ValueError`` with the invalid line."""
-    goal, steps, user_turns = (plain(text or "") for text in (goal, steps, user_turns))
+    goal, steps, user_turns = (replace_surrogates(text or "") for text in (goal, steps, user_turns))
     parsed = parse_steps(steps)
     turns = tuple(parse_user_turn(line.strip()) for line in user_turns.splitlines() if line.strip())
     for turn in turns:

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from app.player.payload import Packed, expected_frames, pack_outputs, pack_run, pack_turns
 from app.player.session.run import Run, UpdateJudge
-from engine.dialogue import STATES, Verdict, initial_state
+from engine.dialogue import STATES, UpdateLegality, initial_state
 from engine.io import to_json
 from engine.records import FrameOutput
 
@@ -26,7 +26,7 @@ class StreamIncrements:
         """Unguessable id of the stream, sent only to its window."""
         self.outputs = list[FrameOutput]()
         """The outputs so far, one per frame."""
-        self._verdicts = list[tuple[Verdict, ...]]()
+        self._verdicts = list[tuple[UpdateLegality, ...]]()
         self._judge = UpdateJudge(run)
         self._head: Packed = json.loads(pack_run(run))
         self._step_ids = [step.id for step in run.task.steps]

@@ -12,7 +12,7 @@ from app.player.session.run import Run
 from app.widgets import read_event
 from engine.errors import EngineError
 from engine.inspection import FrameInspection, inspect_frame, trace_frames
-from engine.io import plain, to_json
+from engine.io import replace_surrogates, to_json
 from engine.model.frame_encoder import FrameFeatures, encode
 from engine.video.reader import read_frames
 
@@ -39,7 +39,7 @@ def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) 
 def pack_inspection(found: FrameInspection) -> dict[str, Any]:
     """Return an inspection as JSON values; unpaired surrogates become ``?``."""
     return {
-        "prompt": plain(found.prompt),
+        "prompt": replace_surrogates(found.prompt),
         "prompt_tokens": found.prompt_tokens,
         "first_frame": found.first_frame,
         "earlier_tokens": found.earlier_tokens,
@@ -48,9 +48,9 @@ def pack_inspection(found: FrameInspection) -> dict[str, Any]:
         "tokens": [
             {
                 "id": token.token_id,
-                "text": plain(token.text),
+                "text": replace_surrogates(token.text),
                 "logprob": token.logprob,
-                "best": plain(token.best_text),
+                "best": replace_surrogates(token.best_text),
                 "best_logprob": token.best_logprob,
                 "is_chosen": token.is_chosen,
                 "is_fed": token.is_fed,

@@ -19,9 +19,9 @@ from app.player.session.references import digest_reference
 from app.player.session.run import Run, judge_updates, write_task
 from app.reviews.events import VideoEvents
 from app.videos import Clip
-from engine.dialogue import STATES, Verdict, initial_state
+from engine.dialogue import STATES, UpdateLegality, initial_state
 from engine.io import to_json
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.metrics.dialogue_state import reference_states
 from eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
@@ -151,7 +151,7 @@ def _series(outputs: Sequence[FrameOutput], read: Callable[[FrameOutput], float]
 def expected_frames(sample: Sample) -> dict[str, list[int]]:
     """Return the sorted frames at which the reference speaks and updates."""
     return {
-        name: sorted({turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
+        name: sorted({frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
         for name, role in (("speak", "assistant"), ("update", "update"))
     }
 
@@ -169,18 +169,18 @@ def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) ->
         _turn(
             turn,
             legality=next(unused[turn.frame_index]) if turn.role == "update" else "legal",
-            verdict=turn.verdict,
+            verdict=turn.outcome,
             failure=failures.get(number),
         )
         for number, turn in enumerate(judged.turns)
     ]
 
 
-def pack_turns(outputs: Iterable[tuple[FrameOutput, tuple[Verdict, ...]]]) -> list[Packed]:
+def pack_turns(outputs: Iterable[tuple[FrameOutput, tuple[UpdateLegality, ...]]]) -> list[Packed]:
     """Return the unscored turns of outputs, given as pairs of an output and the legality of its updates."""
     return [
         _turn(
-            JudgedTurn(role=role, frame_index=output.frame_index, text=text, verdict="matched"),
+            JudgedTurn(role=role, frame_index=output.frame_index, text=text, outcome="matched"),
             legality=legality,
             verdict=None,
         )
@@ -189,14 +189,16 @@ def pack_turns(outputs: Iterable[tuple[FrameOutput, tuple[Verdict, ...]]]) -> li
     ]
 
 
-def _output_turns(output: FrameOutput, verdicts: tuple[Verdict, ...]) -> Iterator[tuple[TurnRole, str, Verdict]]:
+def _output_turns(
+    output: FrameOutput, verdicts: tuple[UpdateLegality, ...]
+) -> Iterator[tuple[TurnRole, str, UpdateLegality]]:
     for text, legality in zip(output.updates, verdicts, strict=True):
         yield "update", text, legality
     if output.response:
         yield "assistant", output.response, "legal"
 
 
-def _turn(turn: JudgedTurn, *, legality: Verdict, verdict: str | None, failure: str | None = None) -> Packed:
+def _turn(turn: JudgedTurn, *, legality: UpdateLegality, verdict: str | None, failure: str | None = None) -> Packed:
     return {
         "role": turn.role,
         "frame": turn.frame_index,
@@ -220,14 +222,14 @@ def _references(run: Run, missed: set[int | None]) -> list[Packed]:
         {
             "role": turn.role,
             "time": turn.time_s,
-            "frame": turn_frame(turn.time_s, fps),
+            "frame": frame_at(turn.time_s, fps),
             "text": turn.text,
             "is_missed": number in missed,
         }
         for number, turn in enumerate(turns)
     ]
     return packed + [
-        {"role": "user", "time": turn.time_s, "frame": turn_frame(turn.time_s, fps), "text": turn.text}
+        {"role": "user", "time": turn.time_s, "frame": frame_at(turn.time_s, fps), "text": turn.text}
         for turn in run.task.user_turns
         if turn not in given
     ]

@@ -18,7 +18,7 @@ from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from app.player.views import UNCHANGED, RunView, show_rerunning, show_run, show_status
 from app.widgets import read_event
-from engine.config import read_threshold, threshold_text
+from engine.config import format_threshold, read_threshold
 from engine.errors import EngineError
 from engine.model.frame_encoder import FrameFeatures, encode
 from engine.records import FrameOutput, check_probs
@@ -128,4 +128,4 @@ def _refuse(context: AppContext, live: LiveRun, run: Run, problem: str) -> RunVi
 
 
 def _describe(thresholds: Thresholds) -> str:
-    return f"speak {threshold_text(thresholds.speak)}, update {threshold_text(thresholds.update)}"
+    return f"speak {format_threshold(thresholds.speak)}, update {format_threshold(thresholds.update)}"

@@ -17,7 +17,7 @@ from app.player.session.run import Run, score_outputs, write_task
 from app.reviews.events import name_events
 from app.videos import Clip
 from engine.control.controller import Task
-from engine.io import plain
+from engine.io import replace_surrogates
 from eval.annotations.corrected_samples import CorrectedSample
 from eval.annotations.corrections import name_turns
 from eval.data.samples import Sample
@@ -92,7 +92,7 @@ def task_boxes(source: Run | Sample | Task) -> dict[str, str]:
 
 def status_line(text: str, *, is_problem: bool = False) -> Any:
     """Return the update of a status line; a problem is marked with ⚠ and a border."""
-    text = plain(text)
+    text = replace_surrogates(text)
     return gr.HTML(value=f"⚠ {text}" if is_problem else text, elem_classes=["problem"] if is_problem else [])
 
 

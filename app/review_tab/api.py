@@ -21,7 +21,7 @@ from app.reviews.events import reference_event
 from app.reviews.history import read_review, redo, undo
 from app.reviews.review import Opinion, Review
 from engine.errors import EngineError
-from engine.io import plain, plain_all
+from engine.io import replace_surrogates, replace_surrogates_in
 from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.samples import Sample
@@ -52,7 +52,7 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
     name = signed_in(request)
     reply: Answer = {"signed_in": name, "is_blind": reviews.is_blind, "kept": [], "refused": {}, "state": None}
     try:
-        video_id, reference = plain(str(query["video_id"])), query.get("reference")
+        video_id, reference = replace_surrogates(str(query["video_id"])), query.get("reference")
         sample = reviews.sample(video_id, reference=None if reference is None else str(reference))
         author = str(query["reviewer"]).strip()
         typed = typed_name(author)
@@ -62,7 +62,7 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
         if query["actions"] and reviewer is None and needs_login():
             raise ValueError(SIGN_IN)
         for action in query["actions"]:
-            action_id = plain(str(action["action_id"]))
+            action_id = replace_surrogates(str(action["action_id"]))
             try:
                 touched = _store_action(reviews, action, sample, reviewer=reviewer, video_id=video_id)
             except (ValueError, OverflowError) as error:
@@ -78,7 +78,7 @@ def answer(reviews: ReviewContext, query: Mapping[str, Any], *, request: Any) ->
         reply["error"] = f"the page sent an invalid request: {error}; reload it"
     except (EngineError, ValueError) as error:
         reply["error"] = str(error)
-    answered: Answer = plain_all(reply)
+    answered: Answer = replace_surrogates_in(reply)
     return answered
 
 
@@ -90,14 +90,14 @@ def _store_action(
         raise ValueError("nothing is stored without a reviewer's name")
     if len(json.dumps(fields)) > MAX_ACTION_CHARS:
         raise ValueError(f"an action must have fewer than {MAX_ACTION_CHARS} characters")
-    kind, action_id = fields.get("kind"), plain(str(fields["action_id"]))
+    kind, action_id = fields.get("kind"), replace_surrogates(str(fields["action_id"]))
     if kind in _UNDO_REDO:
         target = None if fields.get("target") is None else str(fields["target"])
         done = _UNDO_REDO[kind](reviews.store, reviewer=reviewer, video_id=video_id, action_id=action_id, target=target)
         if done is None:
             raise ValueError(f"there is nothing to {kind}")
         return _event_key(done)
-    action = _to_action(plain_all(fields), reviewer=reviewer, video_id=video_id)
+    action = _to_action(replace_surrogates_in(fields), reviewer=reviewer, video_id=video_id)
     if action.correction is not None:
         _check_fits(reviews, action.correction, sample, video_id)
     return _event_key(reviews.store.append(action))
@@ -179,7 +179,7 @@ def _layer(sample: Sample, corrected: CorrectedSample) -> Answer:
             {
                 "key": reference_event(video_id, found.turn).key,
                 "aspect": found.aspect,
-                "wishes": format_wishes(found.wishes),
+                "wishes": format_wishes(found.proposals),
             }
             for found in corrected.conflicts
         ],

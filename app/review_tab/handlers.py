@@ -41,7 +41,7 @@ from app.review_tab.summary import (
 )
 from app.reviews.review import Review
 from engine.errors import EngineError
-from eval.data.writers import DETAILS, Detail, UnheldError
+from eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
 
 OMIT_LABEL = "Omit from a corrected split"
 NO_RUN_CHOICE = ("none: references only", NO_RUN)
@@ -145,7 +145,7 @@ def export(
     query: ReviewQuery,
     content: str,
     prefer: Sequence[str],
-    omit: Sequence[Detail],
+    omit: Sequence[OptionalField],
 ) -> Generator[tuple[Any, Any]]:
     """Write a zip file; yield a status line and the download button.
 
@@ -178,9 +178,9 @@ def export(
 
 def _refusal(error: Exception) -> str:
     """Return why nothing was written, and which input of the page to change."""
-    if isinstance(error, UnheldError):
+    if isinstance(error, UnsupportedFieldError):
         return as_sentence(
-            f"{error.problem}; tick “{DETAILS[error.detail]}” under “{OMIT_LABEL}”, or export the manifest"
+            f"{error.problem}; tick “{OPTIONAL_FIELDS[error.field]}” under “{OMIT_LABEL}”, or export the manifest"
         )
     return as_sentence(error)
 

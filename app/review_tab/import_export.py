@@ -14,14 +14,14 @@ from app.exports.tabulate import ReviewedVideo
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
 from eval.data.samples import Sample, Split
-from eval.data.writers import FORMS, Detail, Form
+from eval.data.writers import FILE_FORMATS, FileFormat, OptionalField
 
 REVIEW_EXPORTS: Final[dict[str, ExportFormat]] = {f"everything, as {form}": form for form in EXPORT_FORMATS}
 """Export formats of all review data, by their names on the page."""
-SPLIT_EXPORTS: Final[dict[str, Form]] = {f"corrected split, as {form}": form for form in FORMS}
+SPLIT_EXPORTS: Final[dict[str, FileFormat]] = {f"corrected split, as {form}": form for form in FILE_FORMATS}
 """Export formats of the corrected references, by their names on the page."""
 ALLOW_DELETIONS: Final = "Delete turns whose tier is missing"
-_EXTENSIONS: Final[dict[Form, str]] = {"manifest": "json", "dst": "json", "proassist": "jsonl"}
+_EXTENSIONS: Final[dict[FileFormat, str]] = {"manifest": "json", "dst": "json", "proassist": "jsonl"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def write_zip(
     content: str,
     split: str,
     source: Split | None = None,
-    omit: Sequence[Detail] = (),
+    omit: Sequence[OptionalField] = (),
 ) -> Export:
     """Write an export of ``python -m app.exports``, and zip it.
 

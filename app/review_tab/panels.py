@@ -11,7 +11,7 @@ from app.review_tab.import_export import ALLOW_DELETIONS, REVIEW_EXPORTS, SPLIT_
 from app.review_tab.query import NO_RUN, UNSPLIT
 from app.review_tab.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
 from app.widgets import make_status_line
-from eval.data.writers import DETAILS
+from eval.data.writers import OPTIONAL_FIELDS
 
 
 class SetupPanel(NamedTuple):
@@ -142,7 +142,7 @@ def make_export_panel() -> ExportPanel:
             elem_id="prefer",
         )
         omit = gr.CheckboxGroup(
-            [(words, detail) for detail, words in DETAILS.items()],
+            [(words, detail) for detail, words in OPTIONAL_FIELDS.items()],
             label=OMIT_LABEL,
             info="dst cannot represent the first two, proassist none of the three",
             elem_id="without",

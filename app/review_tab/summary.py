@@ -17,7 +17,7 @@ from app.formatting import format_wishes
 from app.reviews.actions import Event
 from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
-from engine.io import plain
+from engine.io import replace_surrogates
 from engine.records import FrameOutput
 from eval.annotations.corrected_samples import CorrectedSample
 from eval.annotations.corrections import name_turns
@@ -98,8 +98,13 @@ class Unsettled:
     def row(self) -> list[str | float]:
         """The cells of ``SETTLE_HEADERS``."""
         event = self.event
-        texts = (self.problem, _describe_event(event), plain(event.text), plain(self.opinions))
-        return [plain(event.video_id), event.time_s, *texts]
+        texts = (
+            self.problem,
+            _describe_event(event),
+            replace_surrogates(event.text),
+            replace_surrogates(self.opinions),
+        )
+        return [replace_surrogates(event.video_id), event.time_s, *texts]
 
 
 def summarize(
@@ -174,7 +179,7 @@ def draw_progress(progress: Progress) -> str:
     """Return a progress bar per reviewer as HTML."""
     total = progress.num_events
     rows = [
-        f'<li><b>{escape(plain(who))}</b><progress value="{number}" max="{max(1, total)}" '
+        f'<li><b>{escape(replace_surrogates(who))}</b><progress value="{number}" max="{max(1, total)}" '
         f'aria-label="events judged"></progress><span>{number} of {total}, {number / max(1, total):.0%}</span></li>'
         for who, number in progress.num_judged.items()
     ]
@@ -200,7 +205,7 @@ def video_rows(found: SplitReview) -> Cells:
         ]
         for video_id in found.events
     ]
-    return [[plain(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    return [[replace_surrogates(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
 
 
 def list_unsettled(found: SplitReview) -> list[Unsettled]:
@@ -213,7 +218,7 @@ def list_unsettled(found: SplitReview) -> list[Unsettled]:
         video_id = corrected.sample.video_id
         for conflict in corrected.conflicts:
             event = reference_event(video_id, conflict.turn)
-            opinions = f"{conflict.aspect}: {format_wishes(conflict.wishes)}"
+            opinions = f"{conflict.aspect}: {format_wishes(conflict.proposals)}"
             listed.append(Unsettled(event=event, problem="corrections differ", opinions=opinions))
         for unusable in corrected.unusable:
             event = reference_event(video_id, unusable.correction.turn)

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 from uuid import uuid4
 
-from engine.io import plain
-from eval.annotations.corrections import MOST_TEXT, Correction, TurnName
+from engine.io import replace_surrogates
+from eval.annotations.corrections import MAX_TEXT_CHARS, Correction, TurnName
 from eval.data.json_fields import check_index, check_number, check_text
 from eval.data.samples import Role
 
@@ -55,8 +55,8 @@ class Event:
             raise ValueError(f"unknown event kind or role: kind {self.kind!r}, role {self.role!r}")
         check_number("event.time_s", self.time_s)
         check_index("event.number", self.number)
-        check_text("event.text", self.text, most=MOST_TEXT)
-        object.__setattr__(self, "text", plain(self.text))
+        check_text("event.text", self.text, max_chars=MAX_TEXT_CHARS)
+        object.__setattr__(self, "text", replace_surrogates(self.text))
 
     @property
     def key(self) -> str:
@@ -82,8 +82,8 @@ class Moment:
 
     def __post_init__(self) -> None:
         for name in ("run_digest", "model_digest"):
-            check_text(f"moment.{name}", getattr(self, name), most=MAX_DIGEST_CHARS)
-            object.__setattr__(self, name, plain(getattr(self, name)).replace("\0", "?"))
+            check_text(f"moment.{name}", getattr(self, name), max_chars=MAX_DIGEST_CHARS)
+            object.__setattr__(self, name, replace_surrogates(getattr(self, name)).replace("\0", "?"))
         for name in ("speak_threshold", "update_threshold", "playhead_s"):
             if getattr(self, name) is not None:
                 check_number(f"moment.{name}", getattr(self, name))
@@ -142,18 +142,20 @@ class Action:
 
     def _check_texts(self) -> None:
         """Check the lengths of all texts, and replace characters that UTF-8 cannot encode."""
-        check_text("video_id", self.video_id, most=MAX_VIDEO_ID_CHARS)
-        check_text("note", self.note, most=MOST_TEXT)
+        check_text("video_id", self.video_id, max_chars=MAX_VIDEO_ID_CHARS)
+        check_text("note", self.note, max_chars=MAX_TEXT_CHARS)
         if len(self.tags) > MAX_TAGS:
-            raise ValueError(f"an event has at most {MAX_TAGS} tags; got {len(self.tags)}")
+            raise ValueError(f"an event has at maximum {MAX_TAGS} tags; got {len(self.tags)}")
         for tag in self.tags:
-            check_text("a tag", tag, most=MOST_TEXT)
+            check_text("a tag", tag, max_chars=MAX_TEXT_CHARS)
         for name in filter(None, (self.action_id, self.target)):
             if len(name) > MAX_ACTION_ID_CHARS or not name.isprintable():
                 start = name[:MAX_ACTION_ID_CHARS]
-                raise ValueError(f"an action id has at most {MAX_ACTION_ID_CHARS} printable characters; got {start!r}")
-        object.__setattr__(self, "note", plain(self.note))
-        object.__setattr__(self, "tags", tuple(map(plain, self.tags)))
+                raise ValueError(
+                    f"an action id has at maximum {MAX_ACTION_ID_CHARS} printable characters; got {start!r}"
+                )
+        object.__setattr__(self, "note", replace_surrogates(self.note))
+        object.__setattr__(self, "tags", tuple(map(replace_surrogates, self.tags)))
 
 
 def _check_pair(action: Action) -> None:

@@ -78,7 +78,7 @@ def match_events(events: VideoEvents, judged: JudgedVideo) -> Mapping[str, str]:
     return {
         event.key: events.references[turn.reference].key
         for event, turn in zip(events.written, judged.turns, strict=True)
-        if turn.verdict == "matched" and turn.reference is not None
+        if turn.outcome == "matched" and turn.reference is not None
     }
 
 

@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 
 from engine.errors import EngineError
-from engine.io import write_whole
+from engine.io import atomic_write
 
 VERSION_TABLE: Final = "review_schema"
 ADVISORY_LOCK_ID: Final = 7_305_241  # arbitrary, but unique on the database server
@@ -100,6 +100,6 @@ def _copy(database: str | None, revision: str | None) -> Path | None:
         return None
     made = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
     path = source.with_name(f"{source.name}.schema-{revision}.{made}.bak")
-    with closing(sqlite3.connect(source)) as reader, write_whole(path, binary=True) as file:
+    with closing(sqlite3.connect(source)) as reader, atomic_write(path, binary=True) as file:
         file.write(reader.serialize())
     return path

@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from app.reviews.actions import Action, Moment, from_body, to_body
 from app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
-from engine.io import plain
+from engine.io import replace_surrogates
 
 LOCK_TIMEOUT_S = 60.0
 _COLUMNS: Final = (
@@ -106,7 +106,7 @@ class ReviewStore:
                 actions.append(_from_row(row))
             except ValueError as error:
                 unreadable.append(f"action {row['number']} of the store cannot be read and is skipped: {error}")
-        return StoredActions(actions=tuple(actions), unreadable=tuple(map(plain, unreadable)))
+        return StoredActions(actions=tuple(actions), unreadable=tuple(map(replace_surrogates, unreadable)))
 
     def close(self) -> None:
         """Close all connections to the database."""

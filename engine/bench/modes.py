@@ -1,8 +1,9 @@
-"""How fast streaming is, in one process: the plan's loop, and what is added to it, on the same frames.
+"""Measures the streaming speed of each mode in one process, on the same frames.
 
-What is timed is streaming alone: frames are decoded and encoded before. Each mode begins anew, without caches or
-sentences of another, and says how many model passes it made and whether it gave what the plan's loop gave. In a short
-number format it is compared with float32: every decision that differs is counted, and whether it was a close one.
+The baseline is the plan's loop: one frame and one token per pass. Only streaming is timed; frames are decoded and
+encoded before. Each mode starts without caches or texts of earlier modes, and reports its number of model passes and
+whether its results equal the baseline's. In bfloat16 and float16 the results are compared with float32 instead: the
+table counts the decisions that differ, and how many of those are close to the threshold.
 """
 
 import copy
@@ -26,8 +27,8 @@ from engine.streamer import Streamer, StreamRequest
 from engine.video.reader import read_frames
 
 Results = dict[str, list[FrameOutput]]
-NEAR = 0.01
-"""A decision is a close one when float32's probability lies within this distance of the threshold."""
+CLOSE_MARGIN = 0.01
+"""A decision is close if the float32 probability is within this distance of the threshold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,59 +36,57 @@ class Mode:
     """One way to stream."""
 
     name: str
-    """What it is called in the table."""
+    """Name in the table."""
     config: StreamConfig
-    """How it streams."""
+    """Stream settings."""
     rows: int = 1
-    """Videos in one pass."""
+    """Videos per pass."""
     graphs: bool = False
-    """Whether passes are captured."""
+    """Whether passes are captured as CUDA graphs."""
 
     @property
     def is_live(self) -> bool:
-        """Whether it streams one video, frame by frame."""
+        """Whether the mode streams one video, frame by frame."""
         return self.rows == self.config.lookahead == self.config.prefill_frames == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRow:
-    """What one mode took."""
+    """Measurements of one mode."""
 
     mode: str
-    """The mode."""
+    """Name of the mode."""
     frames: int
     """Frames streamed."""
     frames_per_s: float
-    """Frames per second."""
     ms_per_frame: float
-    """Milliseconds per frame."""
     speedup: float
-    """Frames per second over those of the first mode."""
+    """``frames_per_s`` divided by that of the first mode."""
     passes: int
     """Model passes; a pass of many videos counts once."""
     tokens: int
     """Tokens fed."""
     acceptance_rate: float | None
-    """Share of the drafted tokens that was accepted; None when none was drafted."""
+    """Accepted draft tokens over all draft tokens; None without drafts."""
     step_p50_ms: float | None
-    """Median time of a pass, in milliseconds, frame by frame; None for other modes."""
+    """Median time of a pass, in milliseconds, for live modes; None for batched modes."""
     step_p95_ms: float | None
-    """95 % of the passes take no longer; None as above."""
+    """95th percentile of the time of a pass; None as above."""
     is_equal: bool
-    """Whether triggers, texts and states are those that it is compared with: float32's, or the first mode's."""
+    """Whether triggers, texts and states equal the reference: float32's, or the first mode's."""
     prob_difference: float
-    """Largest difference of a probability from theirs, frame by frame; behind a decision that differs it may be any."""
+    """Maximum absolute difference of a probability from the reference's. It is unbounded after a differing decision."""
     decisions: int
-    """Decisions that were compared: to speak, and to update, at every frame."""
+    """Decisions compared: to speak and to update, at every frame."""
     differing: int
-    """Those that differ; one that does changes the context of all that follow it."""
+    """Decisions that differ. Each one changes the context of all later decisions."""
     near: int
-    """Those of them where the probability that it is compared with lies within ``NEAR`` of the threshold."""
+    """Differing decisions whose reference probability is within ``CLOSE_MARGIN`` of the threshold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Round:
-    """What one mode gave, once."""
+    """The results of one mode in one round."""
 
     seconds: float
     streamer: Streamer
@@ -96,9 +95,9 @@ class _Round:
 
 
 def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] | None = None) -> list[StreamRequest]:
-    """Read a split's videos, or ``only`` some, decoded and encoded, with their tasks.
+    """Decode and encode a split's videos, or ``only`` those ids, with their tasks.
 
-    Raises ``ValueError`` for another file.
+    Raises ``ValueError`` if the file is not a manifest with at least one such video.
     """
     try:
         records = load_json(manifest.read_text(encoding="utf-8"))["videos"]
@@ -124,11 +123,11 @@ def _video(record: dict[str, Any], folder: Path, checkpoint: Checkpoint) -> Stre
     return StreamRequest(video_id=record["video_id"], features=frames, task=task, fps=record["fps"])
 
 
-def modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tuple[Mode, ...]:
-    """Return the modes in the order of the table: the plan's loop first, each further one with one thing more."""
+def list_modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tuple[Mode, ...]:
+    """Return the modes in table order: the plan's loop first, then one optimisation more in each mode."""
     live = replace(config, lookahead=1, prefill_frames=1)
     plain = (
-        Mode(name="plan's loop: K=1, batch 1, token by token", config=config.one_by_one()),
+        Mode(name="plan's loop: K=1, batch 1, token by token", config=config.frame_by_frame()),
         Mode(name="look-ahead", config=replace(config, draft_tokens=0)),
         Mode(name="+ draft", config=config),
         Mode(name=f"+ batch of {rows}", config=config, rows=rows),
@@ -138,14 +137,14 @@ def modes(config: StreamConfig, *, rows: int, graphs: bool = False) -> tuple[Mod
 
 
 def as_float32(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy that computes in float32, with the weights as they are."""
+    """Return a copy that computes in float32, with the same weights."""
     return replace(checkpoint, model=copy.deepcopy(checkpoint.model).float(), graphs=None)
 
 
-def decide_in_float32(
+def stream_in_float32(
     checkpoint: Checkpoint, videos: Sequence[StreamRequest], config: StreamConfig, *, rows: int
 ) -> Results:
-    """Return what a float32 checkpoint gives, to compare short formats with."""
+    """Return the outputs of a float32 checkpoint, the reference for bfloat16 and float16."""
     return _stream(checkpoint, videos, Mode(name="float32", config=config, rows=rows)).results
 
 
@@ -155,23 +154,23 @@ def measure(
     modes: Sequence[Mode],
     *,
     repeats: int = 1,
-    told: Results | None = None,
+    reference: Results | None = None,
 ) -> Iterator[BenchRow]:
-    """Stream the videos in each mode, in turn, ``repeats`` times; yield the rows, with the best time of each mode.
+    """Stream the videos in each mode ``repeats`` times, and yield a row per mode with its best time.
 
-    They are compared with what is ``told``, or else with the first mode.
+    Results are compared with ``reference``, or by default with those of the first mode.
     """
-    for mode in modes:  # the first pass of a kind is slower than the others
+    for mode in modes:  # warm-up: the first pass of each shape is slow
         _stream(checkpoint, videos[:1], mode)
     rounds = [[_stream(checkpoint, videos, mode) for mode in modes] for _ in range(repeats)]
-    told, first_rate = told or rounds[0][0].results, 0.0
+    reference, first_rate = reference or rounds[0][0].results, 0.0
     for number, mode in enumerate(modes):
         best = min((turns[number] for turns in rounds), key=lambda turn: turn.seconds)
         results = rounds[0][number].results
         frames = sum(map(len, results.values()))
         first_rate = first_rate or frames / best.seconds
         counts = rounds[0][number].streamer.counts
-        differing = _differing(results, told, mode.config)
+        differing = _margins_of_differences(results, reference, mode.config)
         p50, p95 = np.percentile(best.step_ms, (50, 95)).tolist() if best.step_ms else (None, None)
         yield BenchRow(
             mode=mode.name,
@@ -184,11 +183,11 @@ def measure(
             acceptance_rate=counts.acceptance_rate if counts.drafted else None,
             step_p50_ms=p50,
             step_p95_ms=p95,
-            is_equal=_decided(results) == _decided(told),
-            prob_difference=_prob_difference(results, told),
+            is_equal=_decisions(results) == _decisions(reference),
+            prob_difference=_prob_difference(results, reference),
             decisions=2 * frames,
             differing=len(differing),
-            near=sum(distance <= NEAR for distance in differing),
+            near=sum(distance <= CLOSE_MARGIN for distance in differing),
         )
 
 
@@ -210,7 +209,7 @@ HEADING = (
 
 
 def to_json(rows: Sequence[BenchRow], **settings: object) -> str:
-    """Return the table, and what it depends on, as one line of JSON."""
+    """Return the table and its settings as one line of JSON."""
     return json.dumps({**settings, "modes": [asdict(row) for row in rows]})
 
 
@@ -231,20 +230,20 @@ def _stream(checkpoint: Checkpoint, videos: Sequence[StreamRequest], mode: Mode)
     return _Round(seconds=time.perf_counter() - began, streamer=streamer, results=results, step_ms=step_ms)
 
 
-def _differing(results: Results, told: Results, config: StreamConfig) -> list[float]:
-    """Return how far from the threshold each decision was told that differs."""
+def _margins_of_differences(results: Results, reference: Results, config: StreamConfig) -> list[float]:
+    """Return, for each decision that differs, the distance of the reference probability from the threshold."""
     limits = {"speak_prob": config.speak_threshold, "update_prob": config.update_threshold}
     return [
         abs(getattr(before, name) - limit)
         for video_id, outputs in results.items()
-        for now, before in zip(outputs, told[video_id], strict=True)
+        for now, before in zip(outputs, reference[video_id], strict=True)
         for name, limit in limits.items()
         if triggers(getattr(now, name), limit, policy=config.decision_policy)
         != triggers(getattr(before, name), limit, policy=config.decision_policy)
     ]
 
 
-def _decided(results: Results) -> list[tuple[object, ...]]:
+def _decisions(results: Results) -> list[tuple[object, ...]]:
     return [
         (video_id, output.response, output.updates, output.dst_state, output.cache_tokens, output.refreshed)
         for video_id, outputs in results.items()

@@ -1,7 +1,7 @@
-"""Models of published shapes with random weights: as fast as the real ones, and as forgetful as a coin.
+"""Models of published shapes with random weights, to measure the speed of a shape without downloading its weights.
 
-They answer how fast a shape streams without its weights: speech is forced on a share of the frames by a threshold that
-this share exceeds, and its length by never ending a text. Sizes are those of the published ``config.json``.
+The speak threshold is chosen so that a given fraction of the frames triggers a response. The end-of-turn token is
+suppressed, so that every response has the maximum length. Sizes come from the published ``config.json``.
 """
 
 from collections.abc import Sequence
@@ -42,40 +42,40 @@ SHAPES = {
         "max_position_embeddings": 4096,
     },
 }
-"""Sizes of the text model. ``tiny`` is for tests."""
+"""Sizes of the text models. ``tiny`` is for tests."""
 _TASK = Task(
     goal="build it", steps=tuple(Step(id=f"S{number}", name=f"attach part {number}") for number in range(1, 9))
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ForcedBench:
-    """What is needed to measure a shape."""
+class RandomWorkload:
+    """A random model with random videos and the settings that force speech."""
 
     checkpoint: Checkpoint
     """The random model."""
     videos: tuple[StreamRequest, ...]
-    """Random frames."""
+    """Videos of random frame features."""
     config: StreamConfig
-    """With the threshold that forces speech."""
+    """Settings with the speak threshold that forces speech."""
 
 
 class _EndlessPrompt(Prompt):
-    """A prompt whose texts never end by themselves."""
+    """A prompt that suppresses the end-of-turn token, so that texts reach their maximum length."""
 
     @property
-    def never_generated(self) -> tuple[int, ...]:
-        return (*super().never_generated, self.eos_id)
+    def suppress_tokens(self) -> tuple[int, ...]:
+        return (*super().suppress_tokens, self.eos_id)
 
 
 def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
-    """Build a model of a shape with random weights, on the device and with the words of a bundled checkpoint."""
+    """Build a model of a shape with random weights, with the device and tokenizer of a bundled checkpoint."""
     torch.manual_seed(0)
     prompt = _EndlessPrompt(bundled.prompt.tokenizer)
     vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = SmolVLMConfig(
         text_config={**SHAPES[shape], "model_type": "llama"},
-        vision_config={**vision, "image_size": 24, "patch_size": 6},  # frames come encoded
+        vision_config={**vision, "image_size": 24, "patch_size": 6},  # unused: frames are encoded already
         scale_factor=2,
         image_token_id=prompt.image_id,
         tie_word_embeddings=False,
@@ -90,22 +90,26 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
     return replace(bundled, name=f"{shape}, random weights", model=model, prompt=prompt, graphs=graphs)
 
 
-def forced_bench(
-    checkpoint: Checkpoint, *, num_videos: int, num_frames: int, trigger_share: float = 0.05, response_tokens: int = 50
-) -> ForcedBench:
-    """Make random videos, and the threshold that ``trigger_share`` of the first one's frames exceed in silence."""
+def build_random_workload(
+    checkpoint: Checkpoint, *, num_videos: int, num_frames: int, trigger_ratio: float = 0.05, response_tokens: int = 50
+) -> RandomWorkload:
+    """Build random videos, and the speak threshold that a ``trigger_ratio`` of the first video's frames exceeds.
+
+    The probabilities are read while the assistant stays silent. With probabilities 0.1, 0.2, 0.3, 0.4 and a
+    ``trigger_ratio`` of 0.25 the rank is 3 and the threshold 0.35, which one frame of four exceeds.
+    """
     videos = tuple(_random_video(checkpoint, number, num_frames) for number in range(num_videos))
     silent = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens)
     outputs = list(Streamer(checkpoint, silent).run(videos[0].features, _TASK))
     probs = sorted(output.speak_prob for output in outputs)
-    place = min(round(len(probs) * (1 - trigger_share)), len(probs) - 1)
-    return ForcedBench(
-        checkpoint=checkpoint, videos=videos, config=replace(silent, speak_threshold=_between(probs, place))
+    rank = min(round(len(probs) * (1 - trigger_ratio)), len(probs) - 1)
+    return RandomWorkload(
+        checkpoint=checkpoint, videos=videos, config=replace(silent, speak_threshold=_midpoint(probs, rank))
     )
 
 
-def _between(ordered: Sequence[float], place: int) -> float:
-    return (ordered[max(place - 1, 0)] + ordered[place]) / 2
+def _midpoint(ordered: Sequence[float], rank: int) -> float:
+    return (ordered[max(rank - 1, 0)] + ordered[rank]) / 2
 
 
 def _random_video(checkpoint: Checkpoint, number: int, num_frames: int) -> StreamRequest:

@@ -22,7 +22,7 @@ from engine.control.requests import Answer, ControlLoop, FrameTimesRequest, Imag
 from engine.control.speculator import AssistantTurn, PriorRun, Speculator
 from engine.dialogue import apply_update, initial_state
 from engine.errors import ContextError
-from engine.records import FrameOutput, Step, UserTurn, turn_frame
+from engine.records import FrameOutput, Step, UserTurn, frame_at
 
 _MIN_LOOKAHEAD = 8
 """Frames per pass after a trigger; it then grows with the number of silent frames since."""
@@ -47,7 +47,7 @@ class Task:
 
 def find_late_turns(task: Task, *, fps: float, num_frames: int) -> tuple[UserTurn, ...]:
     """Return the user turns after the end of a video of ``num_frames`` frames, which are never fed."""
-    return tuple(turn for turn in task.user_turns if turn_frame(turn.time_s, fps) >= num_frames)
+    return tuple(turn for turn in task.user_turns if frame_at(turn.time_s, fps) >= num_frames)
 
 
 class StreamController:
@@ -94,7 +94,7 @@ class StreamController:
         self.num_silent_frames = 0
         self.user_ids: dict[int, tuple[int, ...]] = {}
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
-            frame = turn_frame(turn.time_s, config.fps)
+            frame = frame_at(turn.time_s, config.fps)
             self.user_ids[frame] = self.user_ids.get(frame, ()) + codec.user_turn(turn.text)
         self.speculator = Speculator(
             config,

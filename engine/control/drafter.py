@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from engine.dialogue import BEFORE_AND_AFTER, parse_update
+from engine.dialogue import TRANSITIONS, parse_update
 from engine.records import Step
 
 _MAX_MATCH_TOKENS = 8
@@ -185,7 +185,7 @@ def classify_update(text: str) -> str:
 
 def _legal_updates(state: Mapping[str, str]) -> Iterator[str]:
     for transition in ("complete", "start"):  # a step is completed before the next one starts
-        before, _ = BEFORE_AND_AFTER[transition]
+        before, _ = TRANSITIONS[transition]
         yield from (f"{step_id}->{transition}" for step_id, value in state.items() if value == before)
 
 

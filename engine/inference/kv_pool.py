@@ -9,7 +9,7 @@ on the host changes.
 import torch
 from torch import Tensor
 
-from engine.model.kv_cache import KVCache, Layer
+from engine.model.kv_cache import KVCache, KVCacheLayer
 from engine.model.smolvlm import StreamingModel
 
 
@@ -69,10 +69,10 @@ class KVCachePool:
         )
         return keys, values
 
-    def slot_layers(self, slot: int) -> list[Layer]:
+    def slot_layers(self, slot: int) -> list[KVCacheLayer]:
         """Return the layers of a slot's cache, as views of the pool."""
         return [
-            Layer(
+            KVCacheLayer(
                 (self._slot_rows(keys, slot).transpose(0, 1)[None], self._slot_rows(values, slot).transpose(0, 1)[None])
             )
             for keys, values in zip(self.keys, self.values, strict=True)

@@ -1,8 +1,8 @@
-"""Saves and loads checkpoints: a local folder or a hub id, safetensors only.
+"""Saves and loads checkpoints from a local folder or a hub id, in safetensors only.
 
 A checkpoint is a transformers SmolVLM folder (``config.json``, ``*.safetensors``, tokenizer,
-``preprocessor_config.json``) and a heads file (see ``engine.model.heads``), by default the folder's own. Everything
-that does not fit is refused in one line; pickles are never opened.
+``preprocessor_config.json``) with a heads file; see ``engine.model.heads``. The heads file is by default in the same
+folder. Files that do not fit raise an error of one line; pickles are never opened.
 """
 
 import copy
@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from engine.errors import CheckpointError
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.model.checkpoint_files import read_normalization, read_object, read_tensor, stored_tensors
 from engine.model.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads, write_tensors
 from engine.model.identity import ModelIdentity, digest_encoder, identify_folder
@@ -35,60 +35,62 @@ from engine.model.smolvlm import StreamingModel
 if TYPE_CHECKING:
     from engine.inference.cuda_graphs import CudaGraphPool
 
+    pass
+
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A model with what belongs to it."""
+    """A loaded model with its tokenizer, preprocessing and digests."""
 
     name: str
-    """The folder or hub id that was asked for."""
+    """The folder or hub id passed to ``load_model``."""
     folder: Path
-    """Where its files are."""
+    """The local folder of its files."""
     model: StreamingModel
-    """The weights, in evaluation mode."""
+    """The model, in evaluation mode."""
     prompt: Prompt
-    """Text to ids and back."""
+    """The tokenizer and chat template."""
     normalization: Normalization
-    """How its images are normalised."""
+    """Image normalisation."""
     heads: Path | None = None
-    """The heads file that was loaded; None for random heads."""
+    """The loaded heads file; None for random heads."""
     silent_id: int | None = None
     """The token that means silence, for the token policies."""
     graphs: "CudaGraphPool | None" = None
-    """What captures the model's passes as CUDA graphs; None to stream without."""
+    """Pool of captured CUDA graphs; None to stream without graphs."""
 
     @cached_property
     def encoder_digest(self) -> str:
-        """Digest of what makes features of normalised images; the same in any number format that keeps the values."""
+        """Digest of the vision encoder's values; equal in every dtype that represents the same values."""
         return digest_encoder(self.folder, self.model.vlm.config)
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        """Digests of all that outputs follow from, part by part."""
+        """A digest for each part that determines the outputs."""
         return identify_folder(self.folder, heads=self.heads)
 
     @property
     def digest(self) -> str:
-        """Digest of all that outputs follow from: weights, heads, config, tokenizer, chat template, preprocessor."""
+        """Digest of all parts: weights, heads, config, tokenizer, chat template, preprocessor."""
         return self.identity.digest
 
 
-def pick_device(device: str = "auto") -> torch.device:
-    """Resolve ``auto`` to cuda, mps or cpu, whichever is there first. Raises ``ValueError`` for an absent device."""
+def resolve_device(device: str = "auto") -> torch.device:
+    """Resolve ``auto`` to the first available of cuda, mps and cpu. Raises ``ValueError`` for an absent device."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        picked = torch.device(device)
-        torch.empty(0, device=picked)
+        target = torch.device(device)
+        torch.empty(0, device=target)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {device!r} is not there: {str(error).splitlines()[0]}") from error
-    return picked
+        raise ValueError(f"device {device!r} is not available: {str(error).splitlines()[0]}") from error
+    return target
 
 
-def pick_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """Resolve ``auto`` to the device's: bfloat16 on a GPU that has it, float16 on others, float32 on a CPU."""
+def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """Resolve ``auto`` for a device: bfloat16 on a GPU that supports it, else float16; float32 on a CPU."""
     names = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
     if dtype != "auto":
         if dtype not in names:
@@ -107,23 +109,22 @@ def load_checkpoint(
     heads: str | Path | None = None,
     allow_untrained_heads: bool = False,
 ) -> Checkpoint:
-    """Load a checkpoint from a folder or from the hub, to be streamed without CUDA graphs.
+    """Load a checkpoint from a folder or from the hub, without CUDA graphs.
 
     Args:
         path_or_id: Folder of the checkpoint, or a hub id such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``.
         device: ``auto`` (cuda, mps, cpu) or a torch device.
         dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
         heads: Heads file, if not ``heads.safetensors`` in the folder.
-        allow_untrained_heads: Go on with random heads when there is no heads file.
+        allow_untrained_heads: Use random heads if there is no heads file.
 
     Raises:
-        CheckpointError: Anything missing, damaged, unsafe or of another shape.
-        ValueError: A device or dtype that is not there.
+        CheckpointError: A file is missing, damaged, unsafe or of the wrong shape.
+        ValueError: The device or dtype is not available.
     """
-    target = pick_device(device)
-    number_format = pick_dtype(dtype, target)
-    folder = _find(path_or_id)
-    vlm = _load_vlm(folder, number_format)
+    target = resolve_device(device)
+    folder = _find_folder(path_or_id)
+    vlm = _load_vlm(folder, resolve_dtype(dtype, target))
     tokenizer = _load_tokenizer(folder)
     heads_file = find_heads(folder, heads, allow_untrained=allow_untrained_heads)
     tensors, settings = read_heads(heads_file)
@@ -132,7 +133,7 @@ def load_checkpoint(
     prompt = Prompt(tokenizer)
     if prompt.image_id != vlm.config.image_token_id:
         raise CheckpointError(
-            f"{folder}: the tokenizer's <image> is not the model's image token; they belong to two models"
+            f"{folder}: the tokenizer's <image> is not the model's image token; they belong to different models"
         )
     model = model.to(target).eval().requires_grad_(requires_grad=False)
     return Checkpoint(
@@ -148,7 +149,7 @@ def load_checkpoint(
 
 def identify_model(path_or_id: str | Path, *, heads: str | Path | None = None) -> ModelIdentity:
     """Return the identity of a checkpoint without loading it. Raises as ``load_checkpoint`` does."""
-    folder = _find(path_or_id)
+    folder = _find_folder(path_or_id)
     return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False))
 
 
@@ -165,14 +166,15 @@ def save_model(
     """Write a checkpoint folder that ``load_model`` reads: model and heads file.
 
     Args:
-        folder: Where to; made if there is none.
-        model: The weights.
-        tokenizer: With its chat template.
-        normalization: How images are normalised.
+        folder: The folder to write; created if missing.
+        model: The model.
+        tokenizer: The tokenizer, with its chat template.
+        normalization: Image normalisation; the default values if None.
         silent_id: The token that means silence.
-        dtype: Number format of the tensors that ``base`` does not hold.
+        dtype: Dtype of the tensors that ``base`` does not contain.
         base: Folder of the checkpoint that the model was trained from. Tensors that require no gradient are copied
-            from it byte for byte, all others are written in its number format: so features of its frozen encoder fit.
+            from it byte for byte, so that features of its frozen encoder stay valid. All other tensors are written in
+            the dtype that they have there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     is_tied = model.vlm.lm_head.weight is model.vlm.get_input_embeddings().weight
@@ -183,7 +185,7 @@ def save_model(
     silent_token = None if silent_id is None else tokenizer.convert_ids_to_tokens(silent_id)
     save_heads(folder / HEADS_FILE, model, silent_token=silent_token)
     config = copy.deepcopy(model.vlm.config)
-    config.tie_word_embeddings = config.text_config.tie_word_embeddings = is_tied  # as it is, whatever was said
+    config.tie_word_embeddings = config.text_config.tie_word_embeddings = is_tied  # the actual state of the weights
     for part in (config, config.text_config, config.vision_config):
         part.dtype = state["model.text_model.embed_tokens.weight"].dtype
     config.save_pretrained(folder)
@@ -195,12 +197,12 @@ def save_model(
         "image_std": list(values.std),
         "size": {"height": model.image_size, "width": model.image_size},
     }
-    with write_whole(folder / "preprocessor_config.json") as file:
+    with atomic_write(folder / "preprocessor_config.json") as file:
         json.dump(preprocessing, file, indent=2)
 
 
 def _saved_state(model: StreamingModel, *, dtype: torch.dtype, base: Path | None) -> dict[str, Tensor]:
-    """Return the tensors of the model as ``save_model`` writes them."""
+    """Return the tensors of the model in the dtypes that ``save_model`` writes."""
     stored = {} if base is None else stored_tensors(base)
     trained = {name for name, parameter in model.vlm.named_parameters() if parameter.requires_grad}
     state = {}
@@ -214,7 +216,7 @@ def _saved_state(model: StreamingModel, *, dtype: torch.dtype, base: Path | None
     return state
 
 
-def _find(path_or_id: str | Path) -> Path:
+def _find_folder(path_or_id: str | Path) -> Path:
     folder = Path(path_or_id)
     if not folder.exists():
         try:
@@ -222,13 +224,13 @@ def _find(path_or_id: str | Path) -> Path:
         except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
             reason = str(error).strip().splitlines()[0]
             raise CheckpointError(
-                f"{path_or_id} is neither a folder nor a checkpoint that the hub gives: {reason}"
+                f"{path_or_id} is neither a folder nor an available checkpoint of the hub: {reason}"
             ) from error
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder} has no config.json; give the folder of a SmolVLM checkpoint")
     if not any(folder.glob("model*.safetensors")):
         pickles = sorted(p.name for p in folder.iterdir() if p.suffix in {".bin", ".pt", ".pth", ".pkl", ".ckpt"})
-        found = f"{', '.join(pickles)} are pickles, which are never opened; convert them" if pickles else "add them"
+        found = f"{', '.join(pickles)} are pickles, which are never opened; convert them" if pickles else "add it"
         raise CheckpointError(f"{folder} has no model*.safetensors: {found}")
     return folder
 
@@ -242,17 +244,17 @@ def _load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGenerati
         vlm, report = SmolVLMForConditionalGeneration.from_pretrained(
             folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True
         )
-    except Exception as error:  # a config may be wrong in any way, and transformers fail in as many
+    except Exception as error:  # transformers raises many types of exception for an invalid config
         raise CheckpointError(f"{folder} cannot be loaded as SmolVLM: {_first_line(error)}") from error
-    missing = sorted(report["missing_keys"])  # without the output embeddings when they are the input's, tied
+    missing = sorted(report["missing_keys"])  # tied output embeddings are not listed
     if missing == ["lm_head.weight"]:
         raise CheckpointError(
-            f"{folder} lacks lm_head.weight, and its config.json says that the output embeddings are not the input's; "
-            "fetch it again, or set tie_word_embeddings to true there if they are"
+            f"{folder} lacks lm_head.weight, and its config.json does not tie the output to the input embeddings; "
+            "download it again, or set tie_word_embeddings to true if they are tied"
         )
     if missing or report["mismatched_keys"]:
-        odd = missing or sorted(map(str, report["mismatched_keys"]))
-        raise CheckpointError(f"{folder} lacks weights or has them in another shape: {', '.join(odd[:3])}")
+        names = missing or sorted(map(str, report["mismatched_keys"]))
+        raise CheckpointError(f"{folder} has weights that are missing or of the wrong shape: {', '.join(names[:3])}")
     model: SmolVLMForConditionalGeneration = vlm
     return model
 
@@ -262,10 +264,10 @@ def _first_line(error: Exception) -> str:
 
 
 def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    read_object(folder / "tokenizer_config.json")  # refused by its name when it cannot be read
+    read_object(folder / "tokenizer_config.json")  # for an error that names this file
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
-    except Exception as error:  # tokenizers raises nothing more precise
+    except Exception as error:  # tokenizers raises no more specific type
         raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {_first_line(error)}") from error
     tokenizer.chat_template = tokenizer.chat_template or _processor_template(folder)
     if not tokenizer.chat_template:
@@ -274,13 +276,13 @@ def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def _processor_template(folder: Path) -> str | None:
-    """Read the template that older checkpoints keep with their processor."""
+    """Read the chat template of older checkpoints, which store it with their processor."""
     path = folder / "chat_template.json"
     if not path.is_file():
         return None
     template = read_object(path).get("chat_template")
     if not isinstance(template, str):
-        raise CheckpointError(f"{path} has no chat_template that is text; mend or remove it")
+        raise CheckpointError(f"{path}: chat_template must be text; correct or remove the file")
     return template
 
 
@@ -291,6 +293,6 @@ def _silent_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | N
     if not isinstance(token_id, int) or token_id == tokenizer.unk_token_id:
         raise CheckpointError(
             f"the heads file names {token!r} as the token that means silence, which the tokenizer lacks; "
-            "the heads belong to another model"
+            "the heads belong to a different model"
         )
     return token_id

@@ -1,6 +1,6 @@
-"""The files of a checkpoint folder, read as stored: JSON objects, tensors, the chat template and the normalisation.
+"""Reads the files of a checkpoint folder: JSON objects, tensors, the chat template and the normalisation.
 
-Every function raises ``CheckpointError``, in one line, for a file that cannot be read.
+Every function raises ``CheckpointError`` with one line for a file that cannot be read.
 """
 
 from pathlib import Path
@@ -15,20 +15,20 @@ from engine.model.preprocessing import Normalization
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object; an absent file is an empty one."""
+    """Read a JSON object; an empty one if the file is missing."""
     if not path.exists():
         return {}
     try:
         content = load_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {error}; fetch it again") from error
+        raise CheckpointError(f"{path} cannot be read as JSON: {error}; download it again") from error
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, not a {type(content).__name__}; fetch it again")
+        raise CheckpointError(f"{path} must hold a JSON object, not a {type(content).__name__}; download it again")
     return content
 
 
 def read_text(path: Path) -> str | None:
-    """Read a text whatever its encoding; None when the file is absent."""
+    """Read text of any encoding, invalid UTF-8 as lone surrogates; None if the file is missing."""
     try:
         return path.read_bytes().decode("utf-8", errors="surrogateescape") if path.exists() else None
     except OSError as error:
@@ -36,17 +36,17 @@ def read_text(path: Path) -> str | None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files with the model's weights, in the order of their names."""
+    """Return the files with the model's weights, sorted by name."""
     return sorted(folder.glob("model*.safetensors"))
 
 
 def stored_tensors(folder: Path) -> dict[str, Path]:
-    """Return the file that holds each tensor of the model; of two files the one that transformers would read."""
+    """Return the file of each tensor by the tensor's name; if several hold it, the one that transformers reads."""
     return {name: path for path in weight_files(folder) for name in tensor_names(path)}
 
 
 def tensor_names(path: Path) -> list[str]:
-    """Return the names in a safetensors file, sorted."""
+    """Return the tensor names in a safetensors file, sorted."""
     try:
         with safe_open(path, framework="pt") as file:
             return sorted(file.keys())
@@ -74,10 +74,10 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def read_normalization(folder: Path) -> Normalization:
-    """Read how images are normalised; what ``preprocessor_config.json`` leaves out has its usual value."""
+    """Read the image normalisation from ``preprocessor_config.json``; a missing value has its default."""
     path, default = folder / "preprocessor_config.json", Normalization()
     if not path.is_file():
-        raise CheckpointError(f"{path} is missing: it has the values by which images are normalised; add it")
+        raise CheckpointError(f"{path} is missing; it holds the image normalisation; add it")
     values = read_object(path)
     try:
         return Normalization(
@@ -86,7 +86,7 @@ def read_normalization(folder: Path) -> Normalization:
             std=_three(values.get("image_std", default.std)),
         )
     except (ValueError, TypeError, OverflowError) as error:
-        raise CheckpointError(f"{path} has no values by which images can be normalised: {error}") from error
+        raise CheckpointError(f"{path} has no valid image normalisation: {error}") from error
 
 
 def _three(values: Any) -> tuple[float, float, float]:
@@ -95,4 +95,4 @@ def _three(values: Any) -> tuple[float, float, float]:
 
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{path} cannot be read as safetensors: {error}; fetch it again")
+    return CheckpointError(f"{path} cannot be read as safetensors: {error}; download it again")

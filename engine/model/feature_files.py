@@ -1,10 +1,9 @@
 """Files of frame features, so that a video is encoded once.
 
-A ``.safetensors`` file holds ``features [T, I, F]`` (float16), ``times_s [T]`` (float64) and, as metadata, which
-encoder, normalisation, pooling and rate made them: features of another encoder are refused. A remark on the video, such
-as that it is damaged, stays with them. A ``.npy`` file ``[T, F]`` or ``[T, I, F]`` says nothing of its origin: its
-shape is checked and its frames are taken at the rate given.
-Pickles are refused.
+A ``.safetensors`` file holds ``features [T, I, F]`` (float16) and ``times_s [T]`` (float64). Its metadata records the
+encoder, normalisation, pooling and frame rate; features of a different encoder are refused. It also keeps a remark on
+the video, for example that it is damaged. A ``.npy`` file ``[T, F]`` or ``[T, I, F]`` has no metadata: only its shape
+is checked, and the frame rate is taken from the settings. Pickles are refused.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from engine.errors import FeatureError
-from engine.io import load_json, write_whole
+from engine.io import atomic_write, load_json
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.model.identity import digest_stored_encoder
@@ -33,14 +32,14 @@ _METADATA = "stepscope_features"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureInfo:
-    """Where features come from."""
+    """Origin of frame features."""
 
     encoder: str
-    """Name of the checkpoint whose vision tower and connector made them."""
+    """Name of the checkpoint with the vision tower and connector."""
     encoder_digest: str
-    """Digest of those weights and their settings; see ``engine.model.identity``."""
+    """Digest of their weights and settings; see ``engine.model.identity``."""
     normalization: str
-    """The values by which its images were normalised, as text."""
+    """Image normalisation as text; see ``Normalization.describe``."""
     pooling: str
     """``mean``, ``first`` or ``none``."""
     fps: float
@@ -48,7 +47,7 @@ class FeatureInfo:
 
 
 def feature_info(checkpoint: Checkpoint, *, fps: float) -> FeatureInfo:
-    """Return what features that this checkpoint makes at ``fps`` are marked with."""
+    """Return the metadata of features that this checkpoint makes at ``fps``."""
     return FeatureInfo(
         encoder=checkpoint.name,
         encoder_digest=checkpoint.encoder_digest,
@@ -59,7 +58,7 @@ def feature_info(checkpoint: Checkpoint, *, fps: float) -> FeatureInfo:
 
 
 def feature_path(folder: Path, video: Path, info: FeatureInfo, *, excerpt: Excerpt | None = None) -> Path:
-    """Return where the features of a video, or of an excerpt, are kept: keyed by the video's content and ``info``."""
+    """Return the cache path of the features of a video or an excerpt; its key digests the content and ``info``."""
     with video.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
     origin = f"{content} {info.encoder_digest} {info.normalization} {info.pooling} {info.fps!r}"
@@ -70,7 +69,7 @@ def feature_path(folder: Path, video: Path, info: FeatureInfo, *, excerpt: Excer
 
 
 def write_features(path: Path, frames: Iterable[FrameFeatures], info: FeatureInfo, *, remark: str = "") -> int:
-    """Write a ``.safetensors`` feature file, whole or not at all. Returns the number of frames."""
+    """Write a ``.safetensors`` feature file atomically. Returns the number of frames."""
     kept = [(frame.time_s, frame.features.half().cpu()) for frame in frames]
     if not kept:
         raise FeatureError(f"{path} would hold no frames; check the video")
@@ -78,15 +77,15 @@ def write_features(path: Path, frames: Iterable[FrameFeatures], info: FeatureInf
         "features": torch.stack([features for _, features in kept]),
         "times_s": torch.tensor([time_s for time_s, _ in kept], dtype=torch.float64),
     }
-    with write_whole(path, binary=True) as file:
+    with atomic_write(path, binary=True) as file:
         file.write(save(tensors, metadata={_METADATA: json.dumps(asdict(info)), "remark": remark}))
     return len(kept)
 
 
 def read_features(path: Path, checkpoint: Checkpoint, *, fps: float) -> Iterator[FrameFeatures]:
-    """Read a feature file for a checkpoint, checked before the first frame is given.
+    """Read a feature file for a checkpoint. The whole file is checked before this function returns.
 
-    Raises ``FeatureError`` for a pickle, a damaged file, or features of another encoder, pooling, rate or shape.
+    Raises ``FeatureError`` for a pickle, a damaged file, or features of a different encoder, pooling, rate or shape.
     """
     if path.suffix == ".safetensors":
         features, times_s = _read_safetensors(path, checkpoint, fps)
@@ -94,7 +93,7 @@ def read_features(path: Path, checkpoint: Checkpoint, *, fps: float) -> Iterator
         features = _read_npy(path)
         times_s = torch.arange(len(features), dtype=torch.float64) / fps
     else:
-        raise FeatureError(f"{path} is not a .safetensors or .npy file; other formats, pickles above all, are not read")
+        raise FeatureError(f"{path} is not a .safetensors or .npy file; no other format is read, least of all pickles")
     shape = (checkpoint.model.tokens_per_frame, checkpoint.model.feature_dim)
     if features.ndim != 3 or tuple(features.shape[1:]) != shape or len(features) != len(times_s):
         raise FeatureError(
@@ -108,7 +107,7 @@ def read_features(path: Path, checkpoint: Checkpoint, *, fps: float) -> Iterator
 
 
 def read_remark(path: Path) -> str:
-    """Return what was remarked on the video of a ``.safetensors`` feature file; raises as ``read_features``."""
+    """Return the remark on the video in a ``.safetensors`` feature file; raises as ``read_features`` does."""
     try:
         with safe_open(path, framework="pt") as file:
             return str((file.metadata() or {}).get("remark", ""))
@@ -124,13 +123,13 @@ def _read_safetensors(path: Path, checkpoint: Checkpoint, fps: float) -> tuple[T
     except (SafetensorError, OSError, ValueError) as error:
         raise FeatureError(f"{path} cannot be read as a feature file: {error}") from error
     if not isinstance(metadata, dict):
-        raise FeatureError(f"{path} does not say which encoder made it; encode the video again")
+        raise FeatureError(f"{path} does not record its encoder; encode the video again")
     _check_origin(path, metadata, checkpoint, fps)
     return features, times_s
 
 
 def _check_origin(path: Path, metadata: Mapping[str, Any], checkpoint: Checkpoint, fps: float) -> None:
-    """Refuse features that this checkpoint would not make; those of an older StepScope are taken with a warning."""
+    """Raise ``FeatureError`` for features of a different origin; accept files of older versions with a warning."""
     wanted = asdict(feature_info(checkpoint, fps=fps))
     is_older = "normalization" not in metadata
     if is_older:
@@ -143,8 +142,8 @@ def _check_origin(path: Path, metadata: Mapping[str, Any], checkpoint: Checkpoin
             )
     if is_older:
         warnings.warn(
-            f"{path} is of an older StepScope and does not record how its images were normalised; if the "
-            "checkpoint's preprocessor_config.json has changed since, encode the video again",
+            f"{path} was written by an older version and does not record its image normalisation; if the "
+            "checkpoint's preprocessor_config.json has changed since then, encode the video again",
             stacklevel=2,
         )
 

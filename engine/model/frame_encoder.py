@@ -1,6 +1,6 @@
-"""Frames to embeddings ``[I, F]`` each, computed in a thread ahead of the model.
+"""Encodes frames as embeddings ``[I, F]`` each, in a thread ahead of the model.
 
-Finished embeddings can be kept in files: see ``engine.model.feature_files``.
+``engine.model.feature_files`` stores the embeddings in files.
 """
 
 import queue
@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameFeatures:
-    """One embedded frame."""
+    """One encoded frame."""
 
     index: int
     """Index of the sampled frame, from 0."""
     time_s: float
     """True time in the video, in seconds."""
     features: Tensor
-    """Embedding ``[I, F]``."""
+    """Embedding ``[I, F]``: ``I`` tokens of width ``F``."""
 
 
 @torch.inference_mode()
@@ -43,16 +43,16 @@ def encode_images(checkpoint: Checkpoint, images: Iterable[NDArray[np.uint8]]) -
 
 
 def encode(checkpoint: Checkpoint, frames: Iterable[Frame], *, batch_size: int = 16) -> Generator[FrameFeatures]:
-    """Decode and encode in a thread ahead of the consumer, ``batch_size`` frames at a time.
+    """Decode and encode frames in a thread ahead of the consumer, ``batch_size`` frames at a time.
 
-    At most two batches wait. An error of the decoder or the encoder is raised where the consumer stands;
-    closing the generator stops the thread.
+    At most two batches are queued. An exception of the decoder or the encoder is raised in the consumer. Closing the
+    generator stops the thread.
     """
-    return read_ahead(_encode_batches(checkpoint, frames, batch_size), depth=2 * batch_size)
+    return prefetch(_encode_batches(checkpoint, frames, batch_size), depth=2 * batch_size)
 
 
 def _encode_batches(checkpoint: Checkpoint, frames: Iterable[Frame], batch_size: int) -> Iterator[FrameFeatures]:
-    """Encode in batches; each image is resized as it is decoded, so that no batch of full-size images is held."""
+    """Encode in batches; each image is resized right after decoding, to hold no batch of full-size images."""
     size = checkpoint.model.image_size
     source = (replace(frame, image=resize_image(frame.image, size=size)) for frame in frames)
     while batch := list(islice(source, batch_size)):
@@ -61,12 +61,12 @@ def _encode_batches(checkpoint: Checkpoint, frames: Iterable[Frame], batch_size:
             yield FrameFeatures(index=frame.index, time_s=frame.time_s, features=feature)
 
 
-def read_ahead(source: Iterator[T], *, depth: int) -> Generator[T]:
+def prefetch(source: Iterator[T], *, depth: int) -> Generator[T]:
     """Iterate ``source`` in a thread, at most ``depth`` items ahead of the consumer."""
     items: queue.Queue[tuple[T] | BaseException | None] = queue.Queue(maxsize=depth)
     stopped = threading.Event()
 
-    def hand_over(item: tuple[T] | BaseException | None) -> None:
+    def put(item: tuple[T] | BaseException | None) -> None:
         while not stopped.is_set():
             try:
                 items.put(item, timeout=0.1)
@@ -77,12 +77,12 @@ def read_ahead(source: Iterator[T], *, depth: int) -> Generator[T]:
     def work() -> None:
         try:
             for item in source:
-                hand_over((item,))
+                put((item,))
                 if stopped.is_set():
                     break
-            hand_over(None)
-        except BaseException as error:  # raised again where the consumer stands
-            hand_over(error)
+            put(None)
+        except BaseException as error:  # raised again in the consumer
+            put(error)
         finally:
             if isinstance(source, Generator):
                 source.close()

@@ -1,8 +1,8 @@
-"""The heads file: what StepScope adds to a SmolVLM checkpoint, in one ``.safetensors`` file.
+"""The heads file: StepScope's additions to a SmolVLM checkpoint, in one ``.safetensors`` file.
 
-It holds both heads, the projector if there is one, and rows for ``[DST]`` and ``[ASST]`` (``token_embeddings``) if the
-tokenizer lacks them. Its metadata says how frames are pooled (``pooling``) and, for the token policies, which token
-means silence (``silent_token``).
+It holds both heads, the projector if there is one, and embeddings of ``[DST]`` and ``[ASST]`` (``token_embeddings``) if
+the tokenizer lacks them. Its metadata records the pooling of frames (``pooling``) and, for the token policies, the
+token that means silence (``silent_token``).
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, SmolVLMForConditionalGeneration
 
 from engine.errors import CheckpointError
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
 from engine.model.smolvlm import StreamingModel
 
@@ -31,13 +31,13 @@ def save_heads(path: Path, model: StreamingModel, *, silent_token: str | None = 
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors as safetensors, whole or not at all."""
-    with write_whole(path, binary=True) as file:
+    """Write a safetensors file atomically."""
+    with atomic_write(path, binary=True) as file:
         file.write(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, metadata=metadata))
 
 
 def find_heads(folder: Path, heads: str | Path | None, *, allow_untrained: bool) -> Path | None:
-    """Return the heads file to load; None to go on with random heads. Raises ``CheckpointError``."""
+    """Return the heads file to load; None to use random heads. Raises ``CheckpointError`` if it is missing."""
     path = Path(heads) if heads is not None else folder / HEADS_FILE
     if path.is_file():
         if path.suffix != ".safetensors":
@@ -46,13 +46,13 @@ def find_heads(folder: Path, heads: str | Path | None, *, allow_untrained: bool)
     if heads is None and allow_untrained:
         return None
     raise CheckpointError(
-        f"{path} is not there: without trained heads the model cannot decide; give --heads FILE, "
-        "or --allow-untrained-heads to go on with random ones"
+        f"{path} is missing: without trained heads the model cannot decide; give --heads FILE, "
+        "or --allow-untrained-heads to use random ones"
     )
 
 
 def read_heads(path: Path | None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a heads file: its tensors and its settings; nothing without a path."""
+    """Read the tensors and settings of a heads file; both are empty if ``path`` is None."""
     if path is None:
         return {}, {}
     try:
@@ -69,7 +69,7 @@ def add_tokens(
     *,
     allow_untrained: bool,
 ) -> None:
-    """Add [DST] and [ASST] to a base model that lacks them; their rows ``[2, D]`` leave ``tensors``."""
+    """Add [DST] and [ASST] to a base model that lacks them; pops their embeddings ``[2, D]`` from ``tensors``."""
     rows = tensors.pop(_TOKEN_ROWS, None)
     known = tokenizer.get_vocab()
     new = [token for token in (UPDATE_TOKEN, RESPONSE_TOKEN) if token not in known]
@@ -91,7 +91,7 @@ def add_tokens(
 def add_heads(
     vlm: SmolVLMForConditionalGeneration, tensors: dict[str, Tensor], settings: dict[str, str]
 ) -> StreamingModel:
-    """Build the streaming model around a SmolVLM and fill it from a heads file."""
+    """Build the streaming model around a SmolVLM and load the tensors of a heads file into it."""
     pooling: Any = settings.get("pooling", "mean")
     projector = tensors.get("vision_projector.0.weight")
     try:
@@ -102,8 +102,8 @@ def add_heads(
         return model
     wanted = {name: t for name, t in model.state_dict().items() if not name.startswith("vlm.")}
     if set(wanted) != set(tensors):
-        odd = ", ".join(sorted(set(wanted) ^ set(tensors)))
-        raise CheckpointError(f"the heads file must hold {', '.join(wanted)}; it differs in {odd}")
+        different = ", ".join(sorted(set(wanted) ^ set(tensors)))
+        raise CheckpointError(f"the heads file must hold {', '.join(wanted)}; it differs in {different}")
     for name, tensor in tensors.items():
         _check_shape(name, tensor, wanted[name])
     model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=False)
@@ -115,5 +115,5 @@ def _check_shape(name: str, tensor: Tensor, wanted: Tensor) -> None:
     if tensor.shape != wanted.shape:
         raise CheckpointError(
             f"{name} in the heads file is {list(tensor.shape)}, this model needs {list(wanted.shape)}; "
-            "the heads belong to another model"
+            "the heads belong to a different model"
         )

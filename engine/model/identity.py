@@ -1,7 +1,7 @@
-"""Model identity: digests of every file of a checkpoint that its outputs, or its frame features, follow from.
+"""Model identity: digests of every file of a checkpoint that determines its outputs or its frame features.
 
-Two checkpoints with one ``ModelIdentity.digest`` give the same outputs on one device. The encoder has a digest of its
-own, over values and not over bytes: it stays the same when a checkpoint is saved in a wider number format.
+Two checkpoints with the same ``ModelIdentity.digest`` give the same outputs on the same device. The encoder has a
+separate digest over values instead of bytes: it does not change when a checkpoint is saved in a wider dtype.
 """
 
 import hashlib
@@ -52,20 +52,20 @@ _VISION_FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
-    """A digest, 16 hexadecimal characters, for each part of a checkpoint."""
+    """A digest of 16 hexadecimal characters for each part of a checkpoint."""
 
     weights: str
     """Tensors of ``model*.safetensors`` as stored."""
     heads: str
-    """Tensors and metadata of the heads file in use."""
+    """Tensors and metadata of the loaded heads file; empty for random heads."""
     config: str
-    """``config.json`` without what changes no output."""
+    """``config.json`` without the keys that change no output."""
     tokenizer: str
     """Vocabulary and settings of the tokenizer."""
     chat_template: str
-    """Chat template, wherever it is stored."""
+    """Chat template, from any of the files that may store it."""
     preprocessor: str
-    """Values by which images are normalised."""
+    """Image normalisation."""
 
     @property
     def digest(self) -> str:
@@ -74,7 +74,7 @@ class ModelIdentity:
 
 
 def identify_folder(folder: Path, *, heads: Path | None) -> ModelIdentity:
-    """Read the identity of a checkpoint folder with its heads file; None for random heads.
+    """Return the identity of a checkpoint folder with a heads file; ``heads`` is None for random heads.
 
     Raises ``CheckpointError`` for a file that cannot be read.
     """
@@ -93,9 +93,9 @@ def identify_folder(folder: Path, *, heads: Path | None) -> ModelIdentity:
 
 
 def digest_encoder(folder: Path, config: SmolVLMConfig) -> str:
-    """Return the digest of what turns normalised images into features: vision tower, connector and their settings.
+    """Return the digest of the vision encoder: vision tower, connector and their settings.
 
-    The values count, in float32, and not the number format in which they are stored.
+    It covers the values in float32, independent of the dtype in which they are stored.
     """
     vision = {name: getattr(config.vision_config, name) for name in _VISION_FIELDS}
     values = (
@@ -107,7 +107,7 @@ def digest_encoder(folder: Path, config: SmolVLMConfig) -> str:
 
 
 def digest_stored_encoder(folder: Path) -> str:
-    """Return the encoder's digest as feature files have it that do not record their normalisation: of stored bytes."""
+    """Return the encoder's digest over the stored bytes, as in feature files that record no normalisation."""
     digest = hashlib.sha256()
     for name, tensor in _encoder_tensors(folder):
         digest.update(name.encode())
@@ -121,7 +121,7 @@ def _digest_heads(path: Path) -> str:
 
 
 def _tensor_parts(files: Mapping[str, Path]) -> Iterator[str | memoryview]:
-    for name, path in sorted(files.items()):  # whichever file they are in
+    for name, path in sorted(files.items()):  # independent of the split into files
         tensor = read_tensor(path, name)
         yield from (name, str(tensor.dtype), str(list(tensor.shape)), _bytes(tensor))
 
@@ -148,7 +148,7 @@ def _canonical(content: Any) -> str:
 
 
 def _digest(parts: Iterable[str | memoryview]) -> str:
-    """Hash parts, each behind its length, so that no two lists of parts look alike."""
+    """Hash parts, each preceded by its length, so that ``["ab", "c"]`` and ``["a", "bc"]`` differ."""
     digest = hashlib.sha256()
     for part in parts:
         content = memoryview(part.encode(errors="surrogatepass")) if isinstance(part, str) else part

@@ -1,7 +1,7 @@
-"""The KV cache of one stream: append, crop, length, fork. It knows no model.
+"""The KV cache of one stream: append, crop, fork. It does not depend on a model.
 
-Each layer keeps keys and values ``[1, heads, capacity, width]`` in buffers that double when they are full, so
-appending costs the new tokens only, and cropping costs nothing.
+Each layer keeps keys and values ``[1, heads, capacity, width]`` in buffers that double when they are full. Appending
+copies only the new tokens; cropping only changes the length.
 """
 
 from typing import Any
@@ -10,11 +10,12 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 
-class Layer(DynamicLayer):
+class KVCacheLayer(DynamicLayer):
     """One layer's keys and values: the filled part of two buffers.
 
     Args:
-        buffers: Where they are kept, each ``[1, heads, capacity, width]``; none to make and grow its own.
+        buffers: Preallocated keys and values, each ``[1, heads, capacity, width]``, which cannot grow. By default the
+            layer allocates buffers and grows them.
     """
 
     def __init__(self, buffers: tuple[Tensor, Tensor] | None = None) -> None:
@@ -23,7 +24,7 @@ class Layer(DynamicLayer):
         self._buffers, self._is_fixed = buffers, buffers is not None
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Append keys and values ``[1, heads, L, width]`` and return all that are held."""
+        """Append keys and values ``[1, heads, L, width]``; return all of them, ``[1, heads, length, width]``."""
         needed = self.length + key_states.shape[-2]
         if self._buffers is None or needed > self._buffers[0].shape[-2]:
             assert not self._is_fixed, "a context never outgrows max_seq_len"
@@ -36,7 +37,7 @@ class Layer(DynamicLayer):
         return keys, values
 
     def get_seq_length(self) -> int:
-        """Return the tokens held."""
+        """Return the number of tokens held."""
         return self.length
 
     @property
@@ -44,8 +45,8 @@ class Layer(DynamicLayer):
         """Memory of its buffers, in bytes."""
         return sum(buffer.nbytes for buffer in self._buffers or ())
 
-    def copy_to(self, other: "Layer") -> None:
-        """Append what is held to another layer, which shares no memory with this one."""
+    def copy_to(self, other: "KVCacheLayer") -> None:
+        """Append all tokens to ``other``, which shares no memory with this layer."""
         if self._buffers is not None and self.length:
             keys, values = (buffer[..., : self.length, :] for buffer in self._buffers)
             other.update(keys, values)
@@ -62,16 +63,16 @@ class KVCache(Cache):
     """Keys and values of the tokens fed so far."""
 
     def __init__(self, num_layers: int) -> None:
-        super().__init__(layers=[Layer() for _ in range(num_layers)])
+        super().__init__(layers=[KVCacheLayer() for _ in range(num_layers)])
 
     @property
     def length(self) -> int:
-        """Tokens held."""
+        """Number of tokens held."""
         return int(self.get_seq_length())
 
     @property
     def num_bytes(self) -> int:
-        """Memory that it holds, filled or not, in bytes."""
+        """Allocated memory in bytes, including unused capacity."""
         return sum(layer.num_bytes for layer in self.layers)
 
     def crop_to(self, length: int) -> None:
@@ -83,16 +84,16 @@ class KVCache(Cache):
                 layer.length = length
 
     def detached(self) -> "KVCache":
-        """Return what may be kept when its stream has ended."""
+        """Return a cache that stays valid after its stream has ended: this one, since it owns its buffers."""
         return self
 
     def fork(self) -> "KVCache":
-        """Return a cache with the same contents that goes its own way."""
-        twin = KVCache(len(self.layers))
-        self.copy_to(twin)
-        return twin
+        """Return an independent copy."""
+        copy = KVCache(len(self.layers))
+        self.copy_to(copy)
+        return copy
 
     def copy_to(self, other: "KVCache") -> None:
-        """Append all tokens to another cache."""
-        for layer, twin in zip(self.layers, other.layers, strict=True):
-            layer.copy_to(twin)
+        """Append all tokens to ``other``."""
+        for layer, target in zip(self.layers, other.layers, strict=True):
+            layer.copy_to(target)

@@ -1,6 +1,6 @@
-"""Images as the vision tower takes them: resized to its square and normalised, with OpenCV.
+"""Image preprocessing for the vision tower: resize to its square size and normalise, with OpenCV.
 
-transformers' fast image processors want torchvision, which is not needed for this.
+transformers' fast image processors need torchvision, which must not be installed.
 """
 
 import math
@@ -16,30 +16,30 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Normalization:
-    """How pixels become numbers: ``(pixel * scale - mean) / std`` per RGB channel."""
+    """Image normalisation ``(pixel * scale - mean) / std`` per RGB channel, for pixels in 0..255."""
 
     scale: float = 1 / 255
-    """Factor that brings 0..255 to 0..1."""
+    """Factor that maps 0..255 to 0..1."""
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     """Mean of each channel."""
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
     """Standard deviation of each channel."""
 
     def __post_init__(self) -> None:
-        """Check that every value is finite, and none divides by zero; raises ``ValueError``."""
+        """Raise ``ValueError`` if a value is not finite or a standard deviation is 0."""
         if not all(map(math.isfinite, (self.scale, *self.mean, *self.std))) or 0 in self.std:
             raise ValueError(f"scale, mean and std must be finite, and std not 0; got {self.describe()}")
 
     def describe(self) -> str:
-        """Return all values as one line: two normalisations with the same line are the same."""
+        """Return all values as one line of text; equal lines mean equal normalisations."""
         mean, std = (" ".join(map(repr, values)) for values in (self.mean, self.std))
         return f"scale {self.scale!r}, mean {mean}, std {std}"
 
 
 def normalize_images(images: Iterable[NDArray[np.uint8]], *, size: int, normalization: Normalization) -> Tensor:
-    """Squeeze RGB images ``[H, W, 3]`` to ``size`` x ``size`` and normalise them: ``[B, 3, size, size]``.
+    """Resize RGB images ``[H, W, 3]`` to ``size`` x ``size`` and normalise them: ``[B, 3, size, size]``.
 
-    Source: Idefics3's image processor without image splitting, which squares the global image.
+    The aspect ratio is not kept. **Source**: Idefics3's image processor without image splitting.
     """
     resized = np.stack([resize_image(image, size=size) for image in images])
     pixels = torch.from_numpy(resized).permute(0, 3, 1, 2).float() * normalization.scale
@@ -48,7 +48,7 @@ def normalize_images(images: Iterable[NDArray[np.uint8]], *, size: int, normaliz
 
 
 def resize_image(image: NDArray[np.uint8], *, size: int) -> NDArray[np.uint8]:
-    """Squeeze an RGB image ``[H, W, 3]`` to ``size`` x ``size``; one of that size is returned as it is."""
+    """Resize an RGB image ``[H, W, 3]`` to ``size`` x ``size``; an image of that size is returned unchanged."""
     if image.shape[:2] == (size, size):
         return image
     return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)

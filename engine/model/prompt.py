@@ -1,8 +1,8 @@
-"""Text to token ids and back: the only place where the two meet.
+"""Conversion of text to token ids and back.
 
 The context is ``[system prompt][user turn?][image 0][turns of frame 0][user turn?][image 1]...``; a turn of the
-assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Training and streaming build it from the
-same calls. Texts are untrusted: a step named ``<image>`` becomes ordinary characters, never a special token.
+assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Training and streaming build it with the
+same functions. Texts are untrusted: a step named ``<image>`` becomes ordinary characters, never a special token.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from engine.errors import CheckpointError
-from engine.io import plain
+from engine.io import replace_surrogates
 from engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
@@ -20,11 +20,11 @@ RESPONSE_TOKEN = "[ASST]"
 _SYSTEM, _USER = (
     "\ue000",
     "\ue001",
-)  # private-use characters stand for the texts while the template is rendered
+)  # private-use characters as placeholders for the texts while the template is rendered
 
 
 def schema_text(*, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> str:
-    """Write the system prompt: the goal, every step with its state, and the state line.
+    """Return the text of the system prompt: the goal, every step with its state, and the state line.
 
     Source: the plan's ``_build_updated_schema_prompt``, whose last line is that of the DST training data.
     """
@@ -44,18 +44,19 @@ def _one_line(text: str) -> str:
 
 
 def _cut(rendered: str, text: str) -> tuple[str, str]:
-    """Return what a template writes before and after a text."""
+    """Return the parts of a rendered template before and after a text."""
     if rendered.count(text) != 1:
-        who = "system" if text == _SYSTEM else "user"
-        raise CheckpointError(f"the chat template must write the text of the {who} once; it cannot be streamed")
+        role = "system" if text == _SYSTEM else "user"
+        raise CheckpointError(f"the chat template must write the {role} text once; it cannot be streamed")
     before, _, after = rendered.partition(text)
     return before, after
 
 
 class Prompt:
-    """The pieces of a context as token ids, for one tokenizer with a chat template.
+    """Builds the parts of a context as token ids, for one tokenizer with a chat template.
 
-    Raises ``CheckpointError`` when the tokenizer lacks the special tokens or its template cannot be continued.
+    Raises ``CheckpointError`` if the tokenizer lacks special tokens, or if its template cannot be extended turn by
+    turn.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -81,11 +82,11 @@ class Prompt:
         return self._wrap(self._before_system, text, self._after_system)
 
     def user_turn(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a user turn, which stands before the image of its frame."""
+        """Return the ids of a user turn, which precedes the image of its frame."""
         return self._wrap(self._before_user, text, self._after_user)
 
     def words(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text in which nothing is a special token."""
+        """Return the ids of a text; special tokens in it are split into ordinary ones."""
         return self._ids(text, split_special_tokens=True)
 
     def text(self, ids: Sequence[int]) -> str:
@@ -93,8 +94,8 @@ class Prompt:
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
 
     @property
-    def never_generated(self) -> tuple[int, ...]:
-        """Ids that have no place inside a turn: openings and the image placeholder."""
+    def suppress_tokens(self) -> tuple[int, ...]:
+        """Ids that are never generated within a turn: turn openings and the image placeholder."""
         return (self.update_id, self.response_id, self.image_id)
 
     def _special(self, token: str) -> int:
@@ -111,10 +112,14 @@ class Prompt:
         try:
             return str(self.tokenizer.apply_chat_template(messages, tokenize=False))
         except TemplateError as error:
-            raise CheckpointError(f"the chat template cannot be rendered: {error}; mend it") from error
+            raise CheckpointError(f"the chat template cannot be rendered: {error}; correct it") from error
 
     def _wrap(self, before: str, text: str, after: str) -> tuple[int, ...]:
         return self._ids(before) + self.words(text) + self._ids(after)
 
     def _ids(self, text: str, **options: bool) -> tuple[int, ...]:
-        return tuple(self.tokenizer(plain(text), add_special_tokens=False, **options)["input_ids"]) if text else ()
+        return (
+            tuple(self.tokenizer(replace_surrogates(text), add_special_tokens=False, **options)["input_ids"])
+            if text
+            else ()
+        )

@@ -1,7 +1,7 @@
 """SmolVLM2 with two binary heads: tensors in, tensors out.
 
-The vision tower, the connector and the text model are transformers' own. Added are ``vision_projector`` (the
-identity when features are already in text space), ``speaking_decision_head`` and ``dst_update_head``. Sizes:
+The vision tower, the connector and the text model are transformers' modules. This module adds ``vision_projector``
+(the identity if features are already in text space), ``speaking_decision_head`` and ``dst_update_head``. Sizes:
 ``B`` images or rows, ``I`` tokens per frame, ``F`` feature width, ``D`` text width, ``L`` tokens, ``V`` vocabulary.
 """
 
@@ -21,7 +21,7 @@ class StreamingModel(nn.Module):
 
     Args:
         vlm: The SmolVLM model.
-        pooling: What stands for a frame: the ``mean`` over the image's tokens, the ``first`` of them (the
+        pooling: Tokens that represent a frame: the ``mean`` over the image's tokens, the ``first`` of them (the
             published code's [CLS]), or all of them (``none``).
         feature_dim: ``F`` of the stored features when they are not in text space; adds the projector.
     """
@@ -60,7 +60,11 @@ class StreamingModel(nn.Module):
 
     @property
     def tokens_per_frame(self) -> int:
-        """``I``, the tokens that stand for one frame."""
+        """``I``, the number of tokens per frame.
+
+        Without pooling, an image of 384 pixels in patches of 14 with scale factor 3 has ``(384 // 14)**2 // 3**2`` =
+        81 tokens; with pooling 1.
+        """
         side = self.image_size // int(self.vlm.config.vision_config.patch_size)
         return side**2 // int(self.vlm.config.scale_factor) ** 2 if self.pooling == "none" else 1
 
@@ -76,12 +80,12 @@ class StreamingModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.dst_update_head.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """Number format of the text model."""
+        """Dtype of the text model."""
         dtype: torch.dtype = self.vlm.get_input_embeddings().weight.dtype
         return dtype
 
@@ -103,18 +107,18 @@ class StreamingModel(nn.Module):
         return projected
 
     def embed_tokens(self, ids: Tensor) -> Tensor:
-        """Look token ids ``[...]`` up: ``[..., D]``."""
+        """Return the embeddings ``[..., D]`` of token ids ``[...]``."""
         embedded: Tensor = self.vlm.get_input_embeddings()(ids)
         return embedded
 
     def forward(self, inputs: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Feed embeddings ``[B, L, D]`` after what the cache holds; return hidden states ``[B, L, D]``."""
+        """Feed embeddings ``[B, L, D]`` after the cached tokens; return hidden states ``[B, L, D]``."""
         output = self.vlm.model.text_model(inputs_embeds=inputs, past_key_values=cache, use_cache=cache is not None)
         hidden: Tensor = output.last_hidden_state
         return hidden
 
     def decision_logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Read both heads at hidden states ``[N, D]``: speaking ``[N]`` and update ``[N]``, in float32."""
+        """Return the logits of both heads at hidden states ``[N, D]``: speaking ``[N]``, update ``[N]``, in float32."""
         states = hidden.float()
         return self.speaking_decision_head(states)[:, 0], self.dst_update_head(states)[:, 0]
 

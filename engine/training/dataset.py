@@ -1,8 +1,8 @@
-"""Annotated clips on disk, for training: JSON lines, one clip each, beside the feature files that they name.
+"""Reads annotated clips for training from JSON lines, one clip per line, with their feature files.
 
 A line has ``features`` (a feature file, relative to the JSON lines file), ``goal``, ``steps`` (``[{id, name}]``),
-``turns`` (``[{frame_index, role, text}]``) and, optionally, ``initial_state``. Nothing is skipped: what cannot be used
-is an error that names file and line, and says what is wrong.
+``turns`` (``[{frame_index, role, text}]``) and, optionally, ``initial_state``. No line is skipped: an invalid one
+raises an error that names the file, the line and the reason.
 """
 
 import random
@@ -35,7 +35,7 @@ class EncodedClip:
 
 
 def read_clips(path: Path, checkpoint: Checkpoint, *, fps: float) -> list[EncodedClip]:
-    """Read clips with the features that they name. Raises ``ValueError`` or ``FeatureError``."""
+    """Read clips with their features. Raises ``ValueError`` or ``FeatureError``, naming file and line."""
     clips = []
     for number, line in numbered_lines(path):
         try:
@@ -46,7 +46,7 @@ def read_clips(path: Path, checkpoint: Checkpoint, *, fps: float) -> list[Encode
             reason = f"the field {error} is missing" if isinstance(error, KeyError) else error
             raise ValueError(f"{path}, line {number}: {reason}") from error
     if not clips:
-        raise ValueError(f"{path} holds no clips; write one JSON object a line")
+        raise ValueError(f"{path} holds no clips; write one JSON object per line")
     return clips
 
 
@@ -71,19 +71,19 @@ def _check_turn(turn: TrainingTurn, steps: Sequence[Step], *, num_frames: int) -
     if type(turn.frame_index) is not int:  # nor a bool
         raise ValueError(f"frame_index must be a whole number; got {turn.frame_index!r}")
     if turn.role not in _ROLES or not 0 <= turn.frame_index < num_frames:
-        raise ValueError(f"the turn {turn} has an unknown role or lies outside the {num_frames} frames")
+        raise ValueError(f"the turn {turn} has an unknown role or is outside the {num_frames} frames")
     _check_text(turn.text, "the text of a turn")
     if turn.role != "update":
         return
     update, ids = parse_update(turn.text), [step.id for step in steps]
     if update is None or update.step_id not in ids:
         known = ", ".join(ids) or "no step"
-        raise ValueError(f"the update {turn.text!r} must be written as S3->start, or S3->complete, of one of {known}")
+        raise ValueError(f"the update {turn.text!r} must have the form S3->start or S3->complete, of one of {known}")
 
 
-def _check_text(value: object, what: str) -> None:
+def _check_text(value: object, name: str) -> None:
     if not isinstance(value, str):
-        raise ValueError(f"{what} must be text; got {value!r}")
+        raise ValueError(f"{name} must be text; got {value!r}")
 
 
 def batches(
@@ -94,21 +94,32 @@ def batches(
     seed: int,
     mid_start_rate: float = 0.3,
 ) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
-    """Draw batches for ever: clips in random order, some from their middle on, as after a refresh.
+    """Yield batches endlessly: clips in random order, some of them from a random frame on, as after a refresh.
 
-    Raises ``ValueError`` for a batch size below 1.
+    An epoch drops the last incomplete batch, unless it is the only one: with 10 clips and ``batch_size`` 4 it has two
+    batches, with 3 clips one batch of 3.
+
+    Args:
+        clips: The clips.
+        checkpoint: The checkpoint whose prompt and tokens per frame are used.
+        batch_size: Clips per batch, at least 1; otherwise ``ValueError``.
+        seed: Seed of order and first frames.
+        mid_start_rate: Probability that a clip starts at a random frame, in [0, 1].
+
+    Yields:
+        ``B`` sequences, and the features ``[N, F]`` of all their image tokens.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     per_frame = checkpoint.model.tokens_per_frame
     while True:
         order = list(clips)
-        chance.shuffle(order)
+        rng.shuffle(order)
         for start in range(0, len(order) - len(order) % batch_size or len(order), batch_size):
             sequences, features = [], []
             for item in order[start : start + batch_size]:
-                first = chance.randrange(item.clip.num_frames) if chance.random() < mid_start_rate else 0
+                first = rng.randrange(item.clip.num_frames) if rng.random() < mid_start_rate else 0
                 sequences.append(
                     build_sequence(item.clip, checkpoint.prompt, tokens_per_frame=per_frame, first_frame=first)
                 )

@@ -1,9 +1,15 @@
 """Fine-tunes a streaming model on annotated clips: LM loss on the turns, BCE on both heads.
 
-A clip becomes one sequence, laid out exactly as the stream lays out its context: schema prompt, then per frame
-user turns, image, ``[DST] update <eos>`` for each update, ``[ASST] text <eos>``. Labels: the tokens after an opening;
-at the last image token whether an update and a response follow; at an update's ``<eos>`` whether another follows.
-Frames without a turn far outnumber the others and can be sub-sampled in the BCE (never in the context).
+A clip becomes one sequence with the same layout as a stream's context: system prompt, then per frame user turns,
+image, ``[DST] update <eos>`` for each update, ``[ASST] text <eos>``. The LM labels are the tokens after an opening.
+The heads' labels are at the last image token (does an update follow, does a response follow) and at an update's
+``<eos>`` (does one more update follow). Most frames have no turn, so the BCE can sub-sample them; the context keeps
+all frames. The labels of a frame with one update and one response::
+
+    tokens   <image>  [DST]  S3          ->complete  <eos>  [ASST]  Good   <eos>
+    targets  -        S3     ->complete  <eos>       -      Good    <eos>  -
+    speak    1        -      -           -           -      -       -      -
+    update   1        -      -           -           0      -       -      -
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +26,8 @@ from engine.model.prompt import Prompt
 from engine.model.smolvlm import StreamingModel
 from engine.records import Step
 
-IGNORED = -100
+IGNORE_INDEX = -100
+"""Label that no loss counts, as in PyTorch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +35,11 @@ class TrainingTurn:
     """One reference turn of a clip."""
 
     frame_index: int
-    """Frame at which it is due, from 0."""
+    """Frame of the turn, from 0."""
     role: Literal["update", "user", "assistant"]
-    """Who: an update and a response follow their frame's image, a user turn precedes it."""
+    """An update or a response, which follows the image of its frame, or a user turn, which precedes it."""
     text: str
-    """The update, such as ``S3->start``, or the words."""
+    """The update, such as ``S3->start``, or the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +47,11 @@ class TrainingClip:
     """The annotation of one clip of ``num_frames`` frames."""
 
     goal: str
-    """What is being made."""
+    """Goal of the task."""
     steps: tuple[Step, ...]
     """All steps."""
     turns: tuple[TrainingTurn, ...]
-    """Reference turns in order; at one frame updates, user, assistant."""
+    """Reference turns in order; within a frame updates, user, assistant."""
     num_frames: int
     """Frames of the clip."""
     initial_state: Mapping[str, str] = field(default_factory=dict)
@@ -56,67 +63,67 @@ class TrainingSequence:
     """A clip as tokens; all lists but ``ends`` have one entry per token."""
 
     ids: list[int] = field(default_factory=list)
-    """Token ids; the image placeholder where a frame stands."""
+    """Token ids; the image placeholder for the tokens of a frame."""
     frames: list[int] = field(default_factory=list)
-    """Index of the frame's image token in the clip's ``[T * I]``; -100 for text."""
+    """Index of an image token in the clip's ``[T * I]`` features; -100 for text."""
     targets: list[int] = field(default_factory=list)
-    """Next token to predict; -100 where none is."""
+    """Next token to predict; -100 for no target."""
     speak: list[int] = field(default_factory=list)
-    """1 or 0 where the speaking head is taught; -100 elsewhere."""
+    """Label of the speaking head, 1 or 0; -100 for no label."""
     update: list[int] = field(default_factory=list)
-    """1 or 0 where the update head is taught; -100 elsewhere."""
+    """Label of the update head, 1 or 0; -100 for no label."""
     ends: list[int] = field(default_factory=list)
-    """Per frame, tokens up to its end, its turns included."""
+    """Per frame, the number of tokens up to its end, including its turns."""
 
-    def put(self, token: int, *, frame: int = IGNORED) -> None:
+    def append(self, token: int, *, frame: int = IGNORE_INDEX) -> None:
         """Append one token without labels."""
         self.ids.append(token)
         self.frames.append(frame)
         for labels in (self.targets, self.speak, self.update):
-            labels.append(IGNORED)
+            labels.append(IGNORE_INDEX)
 
-    def put_turn(self, opening: int, words: Sequence[int], eos: int) -> None:
-        """Append an assistant turn; its words and ``<eos>`` are to be predicted."""
-        self.put(opening)
+    def append_turn(self, opening: int, words: Sequence[int], eos: int) -> None:
+        """Append an assistant turn, with its words and ``<eos>`` as targets."""
+        self.append(opening)
         for token in (*words, eos):
             self.targets[-1] = token
-            self.put(token)
+            self.append(token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
-    """How to train."""
+    """Training settings."""
 
     num_steps: int = 1000
-    """Optimiser steps."""
+    """Number of optimiser steps."""
     learning_rate: float = 1e-3
     """Peak of the one-cycle schedule."""
     weight_decay: float = 0.05
-    """Of AdamW."""
+    """Weight decay of AdamW."""
     decision_weight: float = 2.0
-    """Weight of the two BCE losses beside the LM loss."""
+    """Weight of the two BCE losses relative to the LM loss."""
     positive_weight: float = 1.5
     """Weight of frames with a turn in the BCE."""
     negative_rate: float = 1.0
-    """Share of the frames without a turn that the BCE counts, in (0, 1]."""
+    """Fraction of the frames without a turn that the BCE counts, in (0, 1]."""
     clip_norm: float = 1.0
-    """Largest gradient norm."""
+    """Maximum gradient norm."""
     seed: int = 0
     """Seed of the sub-sampling."""
 
     def __post_init__(self) -> None:
-        """Check the ranges; raises ``ValueError``."""
+        """Raise ``ValueError`` if a value is out of range."""
         if not (self.num_steps >= 0 and 0 <= self.learning_rate < 100):
             raise ValueError(
                 f"num_steps and learning_rate must not be negative; got {self.num_steps}, {self.learning_rate}"
             )
         if not 0 < self.negative_rate <= 1:
-            raise ValueError(f"negative_rate is a share in (0, 1]; got {self.negative_rate}")
+            raise ValueError(f"negative_rate must be in (0, 1]; got {self.negative_rate}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Losses:
-    """The three losses of one batch, means over what is taught."""
+    """The three losses of one batch, each a mean over its labels; nan without labels."""
 
     text: Tensor
     """Cross-entropy of the turns' tokens, in nats."""
@@ -129,49 +136,49 @@ class Losses:
 def build_sequence(
     clip: TrainingClip, prompt: Prompt, *, tokens_per_frame: int = 1, first_frame: int = 0
 ) -> TrainingSequence:
-    """Lay a clip out as the stream would, from ``first_frame`` on, with the state that holds there."""
+    """Return a clip as tokens with labels, from ``first_frame`` on, with the system prompt of the state there."""
     state = initial_state(clip.steps, clip.initial_state)
     for turn in clip.turns:
         if turn.role == "update" and turn.frame_index < first_frame:
             state = dict(apply_update(state, turn.text).state)
     sequence = TrainingSequence()
     for token in prompt.schema(goal=clip.goal, steps=clip.steps, state=state):
-        sequence.put(token)
-    at: dict[tuple[int, str], list[str]] = {}
+        sequence.append(token)
+    texts: dict[tuple[int, str], list[str]] = {}
     for turn in clip.turns:
-        at.setdefault((turn.frame_index, turn.role), []).append(turn.text)
+        texts.setdefault((turn.frame_index, turn.role), []).append(turn.text)
     for frame in range(first_frame, clip.num_frames):
-        _put_frame(sequence, prompt, frame, tokens_per_frame, at)
+        _append_frame(sequence, prompt, frame, tokens_per_frame, texts)
         sequence.ends.append(len(sequence.ids))
     return sequence
 
 
-def _put_frame(
+def _append_frame(
     sequence: TrainingSequence,
     prompt: Prompt,
     frame: int,
     tokens_per_frame: int,
-    at: Mapping[tuple[int, str], list[str]],
+    texts: Mapping[tuple[int, str], list[str]],
 ) -> None:
-    for text in at.get((frame, "user"), ()):
+    for text in texts.get((frame, "user"), ()):
         for token in prompt.user_turn(text):
-            sequence.put(token)
+            sequence.append(token)
     for index in range(tokens_per_frame):
-        sequence.put(prompt.image_id, frame=frame * tokens_per_frame + index)
-    updates, responses = at.get((frame, "update"), []), at.get((frame, "assistant"), [])
-    sequence.speak[-1] = int(bool(responses))
+        sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
+    updates, responses = texts.get((frame, "update"), []), texts.get((frame, "assistant"), [])
+    sequence.speak[-1] = int(bool(responses))  # at the last image token
     for text in updates:
-        sequence.update[-1] = 1
-        sequence.put_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
-    sequence.update[-1] = 0
+        sequence.update[-1] = 1  # at the last image token, or at the <eos> of the previous update
+        sequence.append_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
+    sequence.update[-1] = 0  # no further update follows
     for text in responses:
-        sequence.put_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
+        sequence.append_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
 
 
 def collate(sequences: Sequence[TrainingSequence], name: str) -> Tensor:
-    """Pad one list of every sequence to a tensor ``[B, L]``; ids with 0, the others with -100."""
+    """Pad the list ``name`` of every sequence to a tensor ``[B, L]``; ids with 0, labels with -100."""
     lists = [torch.tensor(getattr(sequence, name)) for sequence in sequences]
-    return nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value=0 if name == "ids" else IGNORED)
+    return nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value=0 if name == "ids" else IGNORE_INDEX)
 
 
 def stream_losses(
@@ -189,20 +196,20 @@ def stream_losses(
         sequences: ``B`` sequences.
         images: Embeddings ``[N, D]`` of all image tokens, in the order of the sequences.
         config: Weights.
-        keep_negative: Of labels ``[M]``, which to count; all by default.
+        keep_negative: Function from labels ``[B, L]`` to a mask ``[B, L]`` of those to count; all by default.
     """
     ids = collate(sequences, "ids").to(model.device)
     inputs = model.embed_tokens(ids).clone()
-    inputs[collate(sequences, "frames") != IGNORED] = images.to(inputs.dtype)
+    inputs[collate(sequences, "frames") != IGNORE_INDEX] = images.to(inputs.dtype)
     hidden = model(inputs)
     targets = collate(sequences, "targets").to(model.device)
-    taught = targets != IGNORED
-    text = cross_entropy(model.token_logits(hidden[taught]), targets[taught])
+    is_target = targets != IGNORE_INDEX
+    text = cross_entropy(model.token_logits(hidden[is_target]), targets[is_target])
     weight = torch.tensor(config.positive_weight, device=model.device)
     losses = []
     for name, head in (("speak", model.speaking_decision_head), ("update", model.dst_update_head)):
         labels = collate(sequences, name).to(model.device)
-        counted = labels != IGNORED
+        counted = labels != IGNORE_INDEX
         if keep_negative is not None:
             counted &= keep_negative(labels)
         logits = head(hidden[counted].float())[:, 0]
@@ -221,10 +228,10 @@ def train(
     """Train on batches, one optimiser step each, and yield the losses of each step.
 
     Args:
-        model: Trained in place; parameters that do not require a gradient are left alone.
-        batches: Sequences and the features ``[N, ...]`` of their image tokens; at least ``num_steps`` of them.
-        config: How to train.
-        embed: Features to embeddings ``[N, D]``; the model's projector by default.
+        model: Trained in place; parameters that do not require a gradient are not changed.
+        batches: Sequences and the features ``[N, ...]`` of their image tokens; at least ``num_steps`` batches.
+        config: Training settings.
+        embed: Function from features to embeddings ``[N, D]``; the model's projector by default.
         rates: Factors of the learning rate by parameter-name prefix.
     """
     optimizer, schedule = _optimizer(model, config, rates or {})

@@ -1,10 +1,10 @@
 """The decoders behind ``engine.video.reader``: decord, PyAV and OpenCV, each a generator of pictures.
 
-All three keep one contract: pictures of the same ``Track``, in display order, upright, each with its true
-time on the clock of browsers; the image itself is made only when asked for. What a decoder cannot read
-it tells with one ``DecodeError`` after its last readable picture; nothing of decord, PyAV or OpenCV leaves
-this room. Rates, sampling and the choice among decoders are ``engine.video.reader``'s. Pixels are taken as stored:
-a picture with non-square pixels is not stretched.
+All three follow one contract. They yield the pictures of the same ``Track`` in display order, upright, each with its
+true time on the browser's clock; ``fetch`` makes the image on demand. A decoder that cannot continue raises one
+``DecodeError`` after its last readable picture. No type or exception of decord, PyAV or OpenCV leaves this module.
+Rates, sampling and the choice of the decoder belong to ``engine.video.reader``. Pixels are taken as stored: a picture
+with non-square pixels is not stretched.
 """
 
 import os
@@ -28,7 +28,7 @@ from engine.errors import VideoError
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read when OpenCV first opens a video
 try:
     import decord
-except (ImportError, OSError):  # no build for this platform, or one that does not load
+except (ImportError, OSError):  # no build for this platform, or a build that does not load
     decord = None
 if decord is not None:
     decord.logging.set_level(decord.logging.QUIET)
@@ -36,25 +36,25 @@ av.logging.set_level(None)  # any level makes decoder threads wait for the GIL: 
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 
 STORES_DURATION = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi"})
-"""Containers whose header says how long each stream is; FFmpeg guesses it for others from the bit rate."""
+"""Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
 _BROWSER_TIMED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm"})
-"""Containers that browsers play: ``video.currentTime`` counts from the zero of the file, not from the first picture."""
+"""Containers that browsers play; ``video.currentTime`` counts from time 0 of the file, not from the first picture."""
 NOT_VIDEO = frozenset({"tty", "image2", "hls", "dash", "concat"})
-"""What FFmpeg also opens as video: text as terminal art, still pictures, playlists that name other files."""
+"""Formats that FFmpeg opens as video although they are not: text as terminal art, still pictures, playlists."""
 MAX_DECORD_PIXELS = 2560 * 1600
-"""Larger pictures are not read with decord, which holds some forty of them at once; the others hold a few."""
+"""Largest picture to decode with decord, which holds about forty at once; PyAV and OpenCV hold only a few."""
 SEEK_MARGIN_S = 1.0
-"""A seek aims so long before the first picture that is needed: containers store decoding times, which are earlier."""
+"""Seconds to seek before the first needed picture: containers index decoding times, which precede display times."""
 _THREAD_BYTES = 512 * 2**20
 
 
 class DecodeError(VideoError):
-    """One decoder cannot go on; the next one may."""
+    """A decoder cannot continue; the next one may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """The one video stream of a file that every decoder must read, as its container describes it."""
+    """The video stream of a file that every decoder must read, as described by the container."""
 
     path: Path
     """The file."""
@@ -63,15 +63,15 @@ class Track:
     stream_index: int
     """Index of the stream among all streams."""
     is_first: bool
-    """Whether it is the first video stream, the one that browsers play."""
+    """Whether this is the first video stream, which browsers play."""
     start_s: float
-    """Presentation time at which the stream starts, as the file counts, in seconds."""
+    """Presentation time of the first picture on the file's clock, in seconds."""
     zero_s: float
-    """Time in the file that is 0 s in a browser and here, in seconds; ``start_s`` if browsers do not play the file."""
+    """Time on the file's clock that is 0 s in a browser, in seconds; ``start_s`` if browsers do not play the file."""
     duration_s: float | None
-    """End of the stream by the header, counted from ``zero_s``, in seconds; None when none is stored, or too short."""
+    """End of the stream according to the header, from ``zero_s``, in seconds; None if missing or clearly too short."""
     fps: float | None
-    """Average pictures per second; None when the header has none."""
+    """Average pictures per second; None if the header has none."""
     width: int
     """Width as displayed, in pixels."""
     height: int
@@ -81,34 +81,34 @@ class Track:
     pixel_format: str
     """FFmpeg's name of the pixel format, such as ``yuv420p``."""
     begin_s: float = 0.0
-    """Pictures that go off display before this are not needed, and may be left out; counted from ``zero_s``."""
+    """Time before which no pictures are needed, from ``zero_s``; a decoder may leave them out."""
 
     @property
     def step_s(self) -> float:
-        """Usual time between two pictures, in seconds."""
+        """Average time between two pictures, in seconds; 0.04 if unknown."""
         return 1 / self.fps if self.fps else 0.04
 
     def lasts_beyond(self, time_s: float) -> bool:
-        """Whether the header promises pictures well after ``time_s``, by more than rounding explains."""
+        """Whether the header declares an end after ``time_s`` by more than rounding: 0.25 s and 2.5 pictures."""
         return self.duration_s is not None and time_s < self.duration_s - max(0.25, 2.5 * self.step_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Picture:
-    """One picture of the stream, not yet turned into an image."""
+    """One picture of the stream, not yet converted to an image."""
 
     time_s: float
     """True presentation time from ``Track.zero_s``, in seconds."""
     end_s: float
-    """When it ends if no other picture follows, in seconds."""
+    """End of display if no picture follows, in seconds."""
     is_decoded: bool
-    """Whether it has been decoded; otherwise an index promises it, and ``fetch`` may fail."""
+    """Whether the picture was decoded. If not, only the index lists it, and ``fetch`` may fail."""
     fetch: Callable[[], np.ndarray]
-    """Makes the image, uint8 [H, W, 3] RGB, upright; what is never fetched costs little."""
+    """Makes the image, uint8 [H, W, 3] RGB, upright. A picture that is never fetched costs little."""
 
 
 def open_container(path: Path) -> InputContainer:
-    """Open a file with PyAV. Raises ``VideoError`` when it is missing, empty or no media file."""
+    """Open a file with PyAV. Raises ``VideoError`` if it is missing, empty or not a media file."""
     if not path.exists():
         raise VideoError(f"{path}: no such file; check the path")
     if not path.is_file():
@@ -116,7 +116,7 @@ def open_container(path: Path) -> InputContainer:
     try:
         if path.stat().st_size == 0:
             raise VideoError(f"{path}: the file is empty (0 bytes); copy or download it again")
-        # "file:" so that a colon in a name is no protocol; the whitelist keeps playlists off the network
+        # "file:" so that a colon in a name does not select a protocol; the whitelist keeps playlists off the network
         return av.open(f"file:{path}", metadata_errors="replace", options={"protocol_whitelist": "file"})
     except (av.error.FFmpegError, OSError) as error:
         cure = "give an mp4, mov, mkv or webm file, or copy it again if it is one"
@@ -124,9 +124,10 @@ def open_container(path: Path) -> InputContainer:
 
 
 def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
-    """Describe the video stream to read: FFmpeg's best one, as decord takes.
+    """Describe the video stream to read: FFmpeg's best stream, which decord reads too.
 
-    Raises ``VideoError`` if there is none, or if its pictures have more than ``max_pixels``; none is decoded then.
+    Raises ``VideoError`` if the file has no video stream, or, before decoding, if its pictures have more than
+    ``max_pixels``.
     """
     with open_container(path) as container:
         name = container.format.name
@@ -156,13 +157,13 @@ def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
             fps=float(rate) if rate else None,
             width=width,
             height=height,
-            codec=stream.codec_context.codec.canonical_name,  # av1, whoever decodes it
+            codec=stream.codec_context.codec.canonical_name,  # "av1" for every AV1 decoder
             pixel_format=stream.codec_context.pix_fmt or "",
         )
 
 
 def decode_with_decord(track: Track) -> Iterator[Picture]:
-    """Decode with decord: it seeks by itself, so pictures that nobody fetches cost little."""
+    """Decode with decord. It seeks to a picture when it is fetched, so other pictures cost little."""
     if decord is None:
         raise DecodeError("decord is not installed")
     if track.width * track.height > MAX_DECORD_PIXELS:
@@ -174,7 +175,7 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
     except (decord.DECORDError, RuntimeError, IndexError, ValueError, TypeError) as error:
         raise DecodeError(f"decord: {reason_of(error)}") from error
     if shape != (track.height, track.width, 3) or abs(spans[0, 0] - track.start_s) > track.step_s / 2:
-        raise DecodeError("decord: reads another stream, in another shape or from another start")
+        raise DecodeError("decord: reads a stream of a different shape or start")
     for number, (begin, end) in enumerate(spans - track.zero_s):
         fetch = partial(_fetch_with_decord, reader, number)
         end = end if end > begin else begin + track.step_s
@@ -182,17 +183,17 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
 
 
 def decode_with_pyav(track: Track) -> Iterator[Picture]:
-    """Decode with PyAV, one picture after the other; after a broken packet go on at the next key picture."""
+    """Decode with PyAV in sequence. After a broken packet, continue at the next key picture."""
     failure: str | None = None
-    is_clean = True  # pictures after a broken one build on it, until a key picture
+    is_clean = True  # pictures after a broken one depend on it, up to the next key picture
     end_s = 0.0
     with open_container(track.path) as container:
         stream = container.streams[track.stream_index]
         assert isinstance(stream, VideoStream)
         stream.thread_type = "AUTO"
         if track.width * track.height > MAX_DECORD_PIXELS:  # every thread holds a picture
-            most = max(1, _THREAD_BYTES // (3 * track.width * track.height))
-            stream.codec_context.thread_count = min(most, os.cpu_count() or 1)
+            max_threads = max(1, _THREAD_BYTES // (3 * track.width * track.height))
+            stream.codec_context.thread_count = min(max_threads, os.cpu_count() or 1)
         ticks = _find_seek(track)
         if ticks is not None:
             container.seek(ticks, stream=stream)
@@ -220,7 +221,7 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
 
 
 def decode_with_opencv(track: Track) -> Iterator[Picture]:
-    """Decode with OpenCV, one picture after the other, every one of them turned into an image."""
+    """Decode with OpenCV in sequence, converting every picture to an image."""
     capture: Any = cv2.VideoCapture(str(track.path), cv2.CAP_FFMPEG)
     try:
         while True:
@@ -228,7 +229,7 @@ def decode_with_opencv(track: Track) -> Iterator[Picture]:
             if not is_read:
                 return
             if image.shape[:2] != (track.height, track.width):
-                raise DecodeError("OpenCV: reads another stream")
+                raise DecodeError("OpenCV: reads a different stream")
             time_s = float(capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000 + track.start_s - track.zero_s
             fetch = partial(np.ascontiguousarray, image[..., ::-1])
             yield Picture(time_s=time_s, end_s=time_s + track.step_s, is_decoded=True, fetch=fetch)
@@ -239,9 +240,9 @@ def decode_with_opencv(track: Track) -> Iterator[Picture]:
 
 
 def _find_seek(track: Track) -> int | None:
-    """Return where to seek for ``track.begin_s``, in ticks of the stream; None to decode from the start of the file.
+    """Return the seek position for ``track.begin_s`` in ticks of the stream; None to decode from the start.
 
-    A seek is used only where it lands on a key picture with a time that is not after ``begin_s``.
+    The seek is tried first, and used only if it lands on a key picture that is not after ``begin_s``.
     """
     if track.begin_s <= SEEK_MARGIN_S:
         return None
@@ -255,7 +256,7 @@ def _find_seek(track: Track) -> int | None:
             container.seek(ticks, stream=stream)
             packet = next(container.demux(stream), None)
         except av.error.FFmpegError:
-            return None  # the file has no index, or a damaged one
+            return None  # the file has no index, or the index is damaged
         if packet is None or packet.pts is None or not packet.is_keyframe:
             return None
         return ticks if seconds_of(packet.pts, stream) - track.zero_s <= track.begin_s else None
@@ -278,7 +279,7 @@ def _upright(frame: VideoFrame) -> np.ndarray:
 
 
 def _first_frame(container: InputContainer, stream: VideoStream) -> VideoFrame | None:
-    """Decode one picture, which alone knows the rotation; None when the beginning cannot be decoded."""
+    """Decode the first picture, because only pictures carry the rotation; None if it cannot be decoded."""
     try:
         return next(container.decode(stream), None)
     except av.error.FFmpegError:
@@ -286,14 +287,18 @@ def _first_frame(container: InputContainer, stream: VideoStream) -> VideoFrame |
 
 
 def _stored_duration(container: InputContainer, stream: VideoStream, *, late_s: float) -> float | None:
-    """Return when the stream ends by its header; None for a header that has fewer seconds than the pictures take."""
+    """Return the end of the stream according to its header.
+
+    Returns None if the header stores none, or one that is too short for its number of pictures. For example, 300
+    pictures at 30 fps need 10 s; a stored duration of 4 s is not trusted.
+    """
     if container.format.name not in STORES_DURATION:
         return None
     if stream.duration:
         duration_s = seconds_of(stream.duration, stream)
         needed_s = float(stream.frames / stream.average_rate) if stream.average_rate else 0.0
         is_too_short = needed_s > duration_s + max(0.25, 2.5 * needed_s / max(1, stream.frames))
-        return None if is_too_short else late_s + duration_s  # without the wait before the first picture
+        return None if is_too_short else late_s + duration_s  # the stored value excludes the delay of the first picture
     if "DURATION" in stream.metadata:  # Matroska: 00:00:05.000000000
         hours, minutes, seconds = stream.metadata["DURATION"].split(":")
         return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
@@ -303,11 +308,11 @@ def _stored_duration(container: InputContainer, stream: VideoStream, *, late_s: 
 
 
 def seconds_of(ticks: int | None, stream: VideoStream) -> float:
-    """Return a time of a stream in seconds; 0 where it has none."""
+    """Convert a time of a stream from ticks to seconds; 0 if the time or the time base is missing."""
     return 0.0 if ticks is None or stream.time_base is None else float(ticks * stream.time_base)
 
 
 def reason_of(error: BaseException) -> str:
-    """Return one short line of a foreign error: decord's are long traces, with the cause in the last line."""
+    """Return one short line from a library's error; decord's messages are long traces."""
     text = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
     return str(text).rsplit("] ", maxsplit=1)[-1][:160]

@@ -1,4 +1,4 @@
-"""Counts the packets of a video without decoding them: for files whose header does not say how long they last."""
+"""Counts the packets of a video without decoding them, for files whose header stores no duration."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,26 @@ from engine.video.decoders import Track, open_container, reason_of, seconds_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketSpan:
-    """How many packets a track has, and how long they last."""
+    """The number of packets of a track, and their duration."""
 
     num_packets: int
-    """Packets of the stream, one a picture."""
+    """Packets of the stream, one per picture."""
     duration_s: float
-    """End of the last one from ``Track.zero_s``, in seconds."""
+    """End of the last packet from ``Track.zero_s``, in seconds."""
 
 
 def measure_packets(track: Track) -> PacketSpan:
-    """Count the packets of a track and how long they last, without decoding: for files whose header is silent."""
+    """Count the packets of a track and measure their duration, without decoding.
+
+    Raises ``VideoError`` if not even the first packet can be read.
+    """
     num_packets, end_s = 0, 0.0
     with open_container(track.path) as container:
         stream = container.streams[track.stream_index]
         assert isinstance(stream, VideoStream)
         try:
             for packet in container.demux(stream):
-                if packet.size == 0 or packet.is_discard:  # the one that ends the stream; what an edit list leaves out
+                if packet.size == 0 or packet.is_discard:  # the end of the stream, or cut by an edit list
                     continue
                 num_packets += 1
                 begin_s = end_s if packet.pts is None else seconds_of(packet.pts, stream) - track.zero_s

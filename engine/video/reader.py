@@ -1,9 +1,9 @@
-"""Reads video: a file becomes frames at a steady rate, each with its true time in the video.
+"""Reads a video file as frames at a constant rate, each with its true time in the video.
 
-The only door to decord, PyAV and OpenCV (behind it: ``engine.video.decoders``). Decoders are tried in that order; when
-one fails in the middle, the next carries on at the frame where it failed. Pictures come out upright whatever
-the rotation in the file, and stream: memory does not grow with the length of the video. A damaged file gives
-what can be read and then one ``VideoWarning``; a file that gives nothing is a ``VideoError``. No audio here.
+``engine.video.decoders`` decodes with decord, PyAV or OpenCV. They are tried in this order; when one fails in the
+middle, the next continues at the frame where it failed. Frames are upright regardless of the rotation in the file.
+They are streamed: memory does not grow with the length of the video. A damaged file yields its readable frames and
+then one ``VideoWarning``; a file without a readable frame raises ``VideoError``. Audio is ignored.
 """
 
 import math
@@ -29,16 +29,16 @@ from engine.video.decoders import (
 from engine.video.packets import measure_packets
 
 EPSILON_S = 6e-4
-"""A picture this much after an instant still counts as on display: containers round times, Matroska to 1 ms."""
+"""Tolerance for rounded times: a picture may start this much after an instant. Matroska rounds to 1 ms."""
 
 
 Decoders = tuple[Callable[[Track], Iterator[Picture]], ...]
 DECODERS: Decoders = (decode_with_decord, decode_with_pyav, decode_with_opencv)
-"""In the order in which they are tried."""
+"""Decoders in the order in which they are tried."""
 
 
 class VideoWarning(UserWarning):
-    """A video is damaged, and was read only in part."""
+    """A video is damaged and was read only partly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,32 +50,32 @@ class Frame:
     time_s: float
     """True presentation time of the picture, in seconds on the clock of a browser that plays the file.
 
-    Of an excerpt it counts from its start, and is 0 for a picture that was on display before.
+    In an excerpt it counts from the excerpt's start, and is 0 for a picture that was already on display there.
     """
     image: np.ndarray
-    """uint8 [H, W, 3] RGB, upright. Frames that repeat a picture share it: copy before writing into it."""
+    """uint8 [H, W, 3] RGB, upright. Frames that repeat a picture share its image: copy it before changing it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shown:
-    """One picture of the video and the time during which it is on display."""
+class DisplayedPicture:
+    """One picture of the video and its display interval."""
 
     time_s: float
     """True presentation time, in seconds on the clock of a browser that plays the file."""
     until_s: float
-    """When the next picture takes its place, or the video ends, in seconds."""
+    """Start of the next picture, or end of the video, in seconds."""
     image: np.ndarray
     """uint8 [H, W, 3] RGB, upright."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoInfo:
-    """What the container says about its video."""
+    """Properties of a video according to its container."""
 
     duration_s: float
-    """When the last picture goes off display, in seconds."""
+    """End of the last picture, in seconds."""
     native_fps: float
-    """Average pictures per second; nan when the file does not tell."""
+    """Average pictures per second; nan if unknown."""
     width: int
     """Width as displayed, after rotation, in pixels."""
     height: int
@@ -87,12 +87,12 @@ class VideoInfo:
 
 
 OnDamage = Callable[[str], None]
-"""Hears once, after the last frame, what is wrong with a damaged video."""
+"""Callback for a damaged video; it gets a description of the damage once, after the last frame."""
 
 
-def warn_of_damage(what: str) -> None:
-    """Give the ``VideoWarning``; who reads in a thread says instead what is to be called, for warnings are global."""
-    warnings.warn(what, VideoWarning, stacklevel=3)
+def warn_damaged(message: str) -> None:
+    """Issue a ``VideoWarning``. A reader in a thread needs its own callback, because warning filters are global."""
+    warnings.warn(message, VideoWarning, stacklevel=3)
 
 
 def read_frames(
@@ -101,16 +101,23 @@ def read_frames(
     fps: float,
     size: tuple[int, int] | None = None,
     excerpt: Excerpt | None = None,
-    on_damage: OnDamage = warn_of_damage,
+    on_damage: OnDamage = warn_damaged,
 ) -> Iterator[Frame]:
     """Sample a video at ``fps`` frames per second: frame ``i`` is the picture on display at ``i / fps`` seconds.
 
-    Instants before the first picture take the first; a source slower than ``fps`` repeats pictures. ``size`` is
-    (height, width) to resize to, with ``INTER_AREA``. With an ``excerpt`` frame ``i`` is the picture at
-    ``start_s + i / fps`` seconds, and at most ``num_frames`` are read: fewer where the file ends before.
+    Instants before the first picture take the first picture. A source slower than ``fps`` repeats pictures.
 
-    Raises ``ValueError`` for a wrong rate or size, ``VideoError`` for a file that gives no picture or ends before the
-    excerpt starts; calls ``on_damage`` once after the frames of a file that is damaged up to there.
+    Args:
+        path: The video file.
+        fps: Frames per second, positive.
+        size: (height, width) in pixels to resize to, with ``INTER_AREA``; by default the video's own.
+        excerpt: Part of the file to read. Frame ``i`` is then the picture at ``start_s + i / fps`` seconds, and at
+            most ``num_frames`` are read: fewer if the file ends earlier.
+        on_damage: Called once, after the last readable frame of a damaged file.
+
+    Raises:
+        ValueError: ``fps`` or ``size`` is out of range.
+        VideoError: No picture can be read, or the file ends before the excerpt starts.
     """
     if not (math.isfinite(fps) and fps > 0):
         raise ValueError(f"fps must be positive and finite, not {fps}")
@@ -120,9 +127,9 @@ def read_frames(
 
 
 def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
-    """Describe a video from its header and first picture; without a duration there, from all its packets.
+    """Describe a video from its header and first picture; if the header has no duration, from all packets.
 
-    Raises ``VideoError`` as ``read_frames`` does, and for pictures of more than ``max_pixels``.
+    Raises ``VideoError`` as ``read_frames`` does, and if the pictures have more than ``max_pixels``.
     """
     track = find_track(Path(path), max_pixels=max_pixels)
     duration_s, fps = track.duration_s, track.fps
@@ -140,49 +147,50 @@ def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
     )
 
 
-def show(
+def decode_pictures(
     track: Track,
     *,
-    wants: Callable[[float, float], bool],
+    select: Callable[[float, float], bool],
     stop_s: float = math.inf,
     decoders: Decoders = DECODERS,
-    on_damage: OnDamage = warn_of_damage,
-) -> Iterator[Shown]:
-    """Decode the pictures for which ``wants(time_s, until_s)`` holds, one decoder taking over from another.
+    on_damage: OnDamage = warn_damaged,
+) -> Iterator[DisplayedPicture]:
+    """Decode the pictures for which ``select(time_s, until_s)`` is true, changing the decoder when one fails.
 
-    ``wants`` is asked for every picture from ``track.begin_s`` on that starts before ``stop_s``, again after a change
-    of decoder, and must refuse what it has had.
-    Raises ``VideoError`` when nothing could be read; calls ``on_damage`` at the end of a damaged file.
+    ``select`` is called for every picture from ``track.begin_s`` on that starts before ``stop_s``. The next decoder
+    starts from the beginning again, so ``select`` must return False for pictures that were yielded already.
+    Raises ``VideoError`` if no picture could be read; calls ``on_damage`` at the end of a damaged file.
     """
     reached_s, is_damaged, reasons = 0.0, False, list[str]()
     for decode in decoders:
         end_s, is_sequential = 0.0, False
         try:
-            for picture, until_s in _with_ends(decode(track)):
+            for picture, until_s in _with_end_times(decode(track)):
                 if picture.time_s >= stop_s:
                     end_s = max(end_s, stop_s)
                     break
-                is_wanted = wants(picture.time_s, until_s)
-                if is_wanted:
-                    yield Shown(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
-                if is_wanted or picture.is_decoded:
+                is_selected = select(picture.time_s, until_s)
+                if is_selected:
+                    yield DisplayedPicture(time_s=picture.time_s, until_s=until_s, image=picture.fetch())
+                if is_selected or picture.is_decoded:
                     reached_s = max(reached_s, until_s)
                 end_s, is_sequential = until_s, picture.is_decoded
             if end_s > 0 and (end_s >= stop_s or not track.lasts_beyond(end_s)):
                 reached_s = max(reached_s, end_s)
                 break
-            reasons.append(f"the file ends early, its header promises {track.duration_s or 0:.2f} s")
+            reasons.append(f"the file ends early, its header declares {track.duration_s or 0:.2f} s")
         except DecodeError as error:
             reasons.append(str(error))
-        is_damaged = is_damaged or is_sequential  # decord may just be unable, and OpenCV is silent about damage
+        # A failure of decord alone does not prove damage; OpenCV does not report damage.
+        is_damaged = is_damaged or is_sequential
     else:
         is_damaged = True
     if reached_s == 0:
-        what = "; ".join(reasons)
-        raise VideoError(f"{track.path}: no picture can be decoded ({what}); export or download the video again")
+        listed = "; ".join(reasons)
+        raise VideoError(f"{track.path}: no picture can be decoded ({listed}); export or download the video again")
     if is_damaged:
-        what = f"damaged, could be read up to {reached_s:.2f} s ({reasons[min(1, len(reasons) - 1)]})"
-        on_damage(f"{track.path}: {what}; export or download it again")
+        damage = f"damaged, could be read up to {reached_s:.2f} s ({reasons[min(1, len(reasons) - 1)]})"
+        on_damage(f"{track.path}: {damage}; export or download it again")
 
 
 def sample_track(
@@ -192,9 +200,9 @@ def sample_track(
     size: tuple[int, int] | None,
     excerpt: Excerpt | None = None,
     decoders: Decoders = DECODERS,
-    on_damage: OnDamage = warn_of_damage,
+    on_damage: OnDamage = warn_damaged,
 ) -> Iterator[Frame]:
-    """Sample a track that has been found: the rest of ``read_frames``, with its errors."""
+    """Sample a track as ``read_frames`` does, with the same errors."""
     start_s, num_frames = (excerpt.start_s, excerpt.num_frames) if excerpt else (0.0, math.inf)
     index = 0
 
@@ -205,7 +213,7 @@ def sample_track(
         check_start(track, start_s)
         track = replace(track, begin_s=start_s)
     stop_s = start_s + (num_frames - 1) / fps + 2 * EPSILON_S
-    for shown in show(track, wants=is_due, stop_s=stop_s, decoders=decoders, on_damage=on_damage):
+    for shown in decode_pictures(track, select=is_due, stop_s=stop_s, decoders=decoders, on_damage=on_damage):
         image = shown.image
         if size is not None and image.shape[:2] != size:
             image = cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA)
@@ -214,29 +222,29 @@ def sample_track(
             yield Frame(index=index, time_s=time_s, image=image)
             index += 1
     if excerpt and index == 0:
-        raise ends_before(track, start_s)
+        raise ends_before_error(track, start_s)
 
 
 def check_start(track: Track, start_s: float) -> None:
-    """Raise ``VideoError`` where the header says that the video ends before ``start_s``."""
+    """Raise ``VideoError`` if the video ends before ``start_s`` according to its header."""
     if track.duration_s is not None and start_s >= track.duration_s - EPSILON_S:
-        raise ends_before(track, start_s)
+        raise ends_before_error(track, start_s)
 
 
-def ends_before(track: Track, start_s: float) -> VideoError:
-    """Return the error of a video that ends before a clip of it starts."""
+def ends_before_error(track: Track, start_s: float) -> VideoError:
+    """Return the error for a video that ends before its clip starts."""
     ends = "" if track.duration_s is None else f" at {track.duration_s:.2f} s"
     return VideoError(
-        f"{track.path}: ends{ends}, before the clip starts at {start_s:g} s; give the whole video that the clip is of"
+        f"{track.path}: ends{ends}, before the clip starts at {start_s:g} s; give the whole video of the clip"
     )
 
 
-def _with_ends(pictures: Iterator[Picture]) -> Iterator[tuple[Picture, float]]:
-    """Pair each picture with the second at which it goes off display; a failure comes after the last pair."""
+def _with_end_times(pictures: Iterator[Picture]) -> Iterator[tuple[Picture, float]]:
+    """Pair each picture with the end of its display, in seconds; a ``DecodeError`` is raised after the last pair."""
     held, failure = None, None
     try:
         for picture in pictures:
-            if held is None or picture.time_s >= held.time_s:  # a time that jumps back is never on display
+            if held is None or picture.time_s >= held.time_s:  # a picture whose time jumps back is never displayed
                 if held is not None:
                     yield held, picture.time_s
                 held = picture

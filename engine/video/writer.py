@@ -1,8 +1,8 @@
-"""Writes video: images become an H.264 mp4 that every browser plays, and any readable video is converted to one.
+"""Writes video: encodes images as an H.264 mp4 that every browser plays, and converts any readable video to one.
 
-yuv420p, BT.601 colours and tagged so, the index at the front, a key picture at least every 2 s so that a browser
-seeks precisely. Files appear whole or not at all. No audio: ``convert_for_browser`` drops it. libx264 comes
-with PyAV; no ffmpeg program is needed.
+The format is yuv420p with tagged BT.601 colours, the index at the front, and a key picture at least every 2 s for
+precise seeking. Files are written atomically. ``convert_for_browser`` drops audio. libx264 comes with PyAV; no ffmpeg
+program is needed.
 """
 
 import itertools
@@ -25,20 +25,20 @@ from av.video.reformatter import ColorRange, Colorspace
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.video.decoders import Track, find_track
-from engine.video.reader import EPSILON_S, check_start, ends_before, show
+from engine.video.reader import EPSILON_S, check_start, decode_pictures, ends_before_error
 
 CLOCK = 90_000
 """Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""
 KEY_EVERY_S = 2.0
-"""Longest time between two key pictures, in seconds; pictures further apart are all key pictures."""
+"""Maximum time between two key pictures, in seconds; a picture that is displayed longer is always one."""
 MAX_WIDTH = 1280
-"""Width that ``convert_for_browser`` keeps to, in pixels."""
+"""Maximum width of the output of ``convert_for_browser``, in pixels."""
 
 
 class Encoder:
-    """Encodes images with given times into an open container; ``write`` each, then ``finish``."""
+    """Encodes images with given times into an open container; call ``write`` for each, then ``finish``."""
 
     def __init__(
         self, container: OutputContainer, *, height: int, width: int, fps: Fraction, crf: int, preset: str
@@ -56,7 +56,7 @@ class Encoder:
         self._key_s = -math.inf
 
     def write(self, image: np.ndarray, *, time_s: float | Fraction, until_s: float | Fraction) -> None:
-        """Encode one image, uint8 [H, W, 3] RGB, on display from ``time_s`` to ``until_s``."""
+        """Encode one image, uint8 [H, W, 3] RGB, displayed from ``time_s`` to ``until_s`` seconds."""
         shape = (self._stream.height, self._stream.width, 3)
         if image.dtype != np.uint8 or image.shape != shape:
             raise ValueError(f"images must all be uint8 {list(shape)}, not {image.dtype} {list(image.shape)}")
@@ -69,13 +69,13 @@ class Encoder:
         self._container.mux(self._stream.encode(frame))
 
     def finish(self) -> None:
-        """Write the pictures that the encoder still holds."""
+        """Flush the pictures that the encoder still holds."""
         self._container.mux(self._stream.encode(None))
 
 
 @contextmanager
 def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int, preset: str) -> Iterator[Encoder]:
-    """Open an encoder whose file takes the place of ``path`` when the block ends well."""
+    """Open an encoder whose file replaces ``path`` when the block ends without an exception."""
     if height < 2 or width < 2 or height % 2 or width % 2:
         raise ValueError(f"height and width must be even for H.264 yuv420p, not {height} x {width}")
     try:
@@ -86,7 +86,7 @@ def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int
                 encoder = Encoder(container, height=height, width=width, fps=fps, crf=crf, preset=preset)
                 yield encoder
                 encoder.finish()
-            with part.open("rb") as encoded, write_whole(path, binary=True) as file:
+            with part.open("rb") as encoded, atomic_write(path, binary=True) as file:
                 shutil.copyfileobj(encoded, file)
     except (av.error.FFmpegError, OSError) as error:
         raise VideoError(f"{path}: cannot be written ({error}); check the folder and its free space") from error
@@ -95,8 +95,9 @@ def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int
 def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | Fraction, crf: int = 23) -> int:
     """Write images, uint8 [H, W, 3] RGB of one even size, as a video at ``fps``. Returns their number.
 
-    ``crf`` is x264's quality, from 0 (lossless) to 51. Raises ``ValueError`` for no images, other shapes, odd
-    sizes, a wrong rate or quality; ``VideoError`` when the encoder or the disk fails. ``path`` is untouched then.
+    ``crf`` is x264's quality, from 0 (lossless) to 51. Raises ``ValueError`` if there are no images, or if their
+    shapes, the rate or the quality are invalid; ``VideoError`` if the encoder or the disk fails. After an error,
+    ``path`` is unchanged.
     """
     rate = Fraction(fps).limit_denominator(1001) if math.isfinite(fps) else Fraction(0)
     if rate <= 0:
@@ -121,17 +122,23 @@ def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | F
 def convert_for_browser(
     source: str | Path, target: str | Path, *, start_s: float = 0.0, duration_s: float = math.inf
 ) -> None:
-    """Re-encode any readable video to an H.264 mp4 with its own pictures at their true times; audio is dropped.
+    """Re-encode any readable video as an H.264 mp4 with the same pictures at their true times, without audio.
 
-    ``start_s`` and ``duration_s`` cut it: the file's second ``start_s`` becomes 0 s, and a picture that is on display
-    at a cut stays so up to it.
-    Upright, reduced to at most 1280 pixels wide, to even sizes. A damaged source is converted as far as it can
-    be read, with a ``VideoWarning``. Raises ``VideoError`` when nothing can be read, the video ends before
-    ``start_s``, or the target cannot be written; ``target`` is untouched then.
+    Pictures are upright, at most 1280 pixels wide, and of even sizes. A damaged source is converted up to the damage,
+    with a ``VideoWarning``.
+
+    Args:
+        source: The video to convert.
+        target: The file to write; unchanged after an error.
+        start_s: Time in the source that becomes 0 s. A picture on display at a cut is kept up to the cut.
+        duration_s: Maximum duration of the output.
+
+    Raises:
+        VideoError: No picture can be read, the video ends before ``start_s``, or the target cannot be written.
     """
     track = replace(find_track(Path(source)), begin_s=start_s)
     check_start(track, start_s)
-    height, width = _reduced(track)
+    height, width = _output_size(track)
     fps = Fraction(track.fps or 25).limit_denominator(1001)
     written_s = -1.0
 
@@ -139,19 +146,19 @@ def convert_for_browser(
         return until_s > start_s + EPSILON_S and round(time_s * CLOCK) > round(written_s * CLOCK)
 
     with open_encoder(Path(target), height=height, width=width, fps=fps, crf=23, preset="veryfast") as encoder:
-        for shown in show(track, wants=is_later, stop_s=start_s + duration_s):
-            image = cv2.resize(shown.image, (width, height), interpolation=cv2.INTER_AREA)
-            begin_s = start_s if written_s < 0 else shown.time_s  # the first picture is on display from the start
-            until_s = min(shown.until_s, start_s + duration_s)
+        for picture in decode_pictures(track, select=is_later, stop_s=start_s + duration_s):
+            image = cv2.resize(picture.image, (width, height), interpolation=cv2.INTER_AREA)
+            begin_s = start_s if written_s < 0 else picture.time_s  # the first picture is displayed from the start
+            until_s = min(picture.until_s, start_s + duration_s)
             encoder.write(image, time_s=begin_s - start_s, until_s=until_s - start_s)
-            written_s = max(0.0, shown.time_s)
+            written_s = max(0.0, picture.time_s)
         if written_s < 0:
-            raise ends_before(track, start_s)
+            raise ends_before_error(track, start_s)
 
 
-def _reduced(track: Track) -> tuple[int, int]:
-    if not (track.width and track.height):  # its header has no size, and no picture can be read
-        raise VideoError(f"{track.path}: has no picture that can be read; copy or download it again")
+def _output_size(track: Track) -> tuple[int, int]:
+    if not (track.width and track.height):  # the header has no size, and no picture can be read
+        raise VideoError(f"{track.path}: no picture can be read; copy or download it again")
     scale = min(1.0, MAX_WIDTH / track.width)
     height, width = (max(2, 2 * round(side * scale / 2)) for side in (track.height, track.width))
     return height, width

@@ -1,8 +1,8 @@
-"""How far reviewers agree: raw, Cohen's kappa and Krippendorff's alpha, over all verdicts and per verdict.
+"""Inter-rater agreement: raw, Cohen's kappa and Krippendorff's alpha, over all verdicts and per verdict.
 
-A *rating* is what one reviewer said of one item; items that only one reviewer rated tell nothing and are left out. Per
-verdict the question is yes or no: did they give this one or another? Undefined is nan: without items that two
-reviewers rated, and for kappa and alpha where nobody ever said anything else, so that chance explains everything.
+A *rating* is the verdict of one reviewer on one item; items with a single rating are left out. The agreement on a
+verdict treats ratings as binary: this verdict or not. An undefined value is nan: without items that two reviewers
+rated and, for kappa and alpha, if all ratings are equal, so that chance explains the agreement.
 """
 
 import math
@@ -17,40 +17,36 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rating:
-    """One reviewer's verdict on one item."""
+    """One reviewer's verdict on one item; at most one per reviewer and item."""
 
     item: str
-    """What was judged."""
     reviewer: str
-    """Who judged; at most one rating per item."""
     verdict: str
-    """What was said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Agreement on one verdict, or on all."""
+    """Agreement on one verdict, or over all verdicts."""
 
     verdict: str
-    """Which verdict against all others; empty for all verdicts told apart."""
+    """The verdict, against all the rest; empty for all verdicts as separate categories."""
     num_items: int
     """Items that at least two reviewers rated."""
     num_reviewers: int
     """Reviewers of those items."""
     raw: float
-    """Share of pairs of ratings of one item that are equal, in [0, 1]; nan without pairs."""
+    """Ratio of equal pairs to all pairs of ratings of the same item, in [0, 1]; nan without pairs."""
     kappa: float
-    """Cohen's kappa, at most 1; of more than two reviewers the mean over those pairs where it is defined."""
+    """Cohen's kappa, at most 1; the mean over pairs of reviewers for which it is defined."""
     alpha: float
     """Krippendorff's alpha for nominal values, at most 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """An item that reviewers do not agree on."""
+    """An item with different verdicts."""
 
     item: str
-    """What was judged."""
     verdicts: Mapping[str, str]
     """Verdicts by reviewer."""
 
@@ -58,9 +54,9 @@ class Disagreement:
 def measure_agreement(ratings: Iterable[Rating], *, verdicts: Sequence[str]) -> tuple[Agreement, ...]:
     """Return the agreement over all verdicts, then on each of ``verdicts``.
 
-    Raises ``ValueError`` for two ratings of one item by one reviewer, or a verdict that is not among ``verdicts``.
+    Raises ``ValueError`` if a reviewer rated an item twice, or if a verdict is not among ``verdicts``.
 
-    Source: Cohen, "A coefficient of agreement for nominal scales", 1960; Krippendorff, "Computing Krippendorff's
+    **Source**: Cohen, "A coefficient of agreement for nominal scales", 1960; Krippendorff, "Computing Krippendorff's
     Alpha-Reliability", 2011, by the ``krippendorff`` package.
     """
     table = _tabulate(ratings)
@@ -78,7 +74,7 @@ def measure_agreement(ratings: Iterable[Rating], *, verdicts: Sequence[str]) -> 
 
 
 def list_disagreements(ratings: Iterable[Rating]) -> tuple[Disagreement, ...]:
-    """Return the items whose reviewers gave different verdicts, in the order in which they were first rated."""
+    """Return the items with different verdicts, in the order of their first rating."""
     return tuple(
         Disagreement(item=item, verdicts=dict(sorted(row.items())))
         for item, row in _tabulate(ratings).items()
@@ -113,7 +109,7 @@ def _measure(verdict: str, rows: Sequence[Mapping[str, int]]) -> Agreement:
 
 
 def _kappa(pairs: Sequence[tuple[int, int]]) -> float:
-    """Return Cohen's kappa of two reviewers' values, item by item."""
+    """Return Cohen's kappa from the values of two reviewers per item."""
     if not pairs:
         return math.nan
     observed = sum(a == b for a, b in pairs) / len(pairs)

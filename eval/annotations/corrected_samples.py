@@ -1,8 +1,8 @@
-"""References with their corrections applied.
+"""Applies corrections to references.
 
-Of one reviewer the last word counts. Where reviewers want different things the source stands and the conflict is
-listed, unless ``prefer`` names one of them, whose word settles it. A correction that does not fit the sample any more
-is listed too: nothing is dropped silently. Every correction gets a status that says whether it is in force.
+Each reviewer's latest correction of a value counts. If the proposals of reviewers differ, the source is kept and the
+conflict is listed, unless ``prefer`` names one of them: then that reviewer's proposal is used. A correction that no
+longer fits the sample is listed too; no correction is dropped silently. Every correction gets a status.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,9 +15,9 @@ from eval.data.samples import Sample, Turn, turn_order
 
 Aspect = Literal["text", "time", "presence"]
 CorrectionStatus = Literal["in conflict", "effective", "overruled", "replaced", "does not fit"]
-"""``in conflict``: reviewers want different things and the source stands. ``effective``: the corrected reference has
-it. ``overruled``: a preferred reviewer wants something else. ``replaced``: a later correction of the same reviewer
-stands in its place. ``does not fit``: the source has no such turn."""
+"""``in conflict``: proposals differ and the source is kept. ``effective``: the corrected reference has the change.
+``overruled``: the proposal of a preferred reviewer is used instead. ``replaced``: the same reviewer corrected the value
+again. ``does not fit``: the source has no such turn."""
 _ASPECTS: Final[Mapping[CorrectionKind, Aspect]] = {
     "text": "text",
     "update": "text",
@@ -26,53 +26,49 @@ _ASPECTS: Final[Mapping[CorrectionKind, Aspect]] = {
     "add": "presence",
     "delete": "presence",
 }
-"""What a correction of each kind is about."""
+"""The aspect that each kind of correction changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What one reviewer wants of one aspect of a turn."""
+class Proposal:
+    """One reviewer's value for one aspect of a turn."""
 
     reviewer: str
-    """Who."""
     value: str | float
     """The text, the time in seconds, or ``keep`` or ``delete``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Reviewers who want different things."""
+    """Different proposals for one aspect of a turn."""
 
     turn: TurnName
-    """Of which turn."""
     aspect: Aspect
-    """Of its text, its time, or whether it is there."""
-    wishes: tuple[Wish, ...]
-    """One per reviewer, by name."""
+    """Its text, its time, or its presence."""
+    proposals: tuple[Proposal, ...]
+    """One per reviewer, sorted by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unusable:
-    """A correction that does not fit the sample."""
+class UnusableCorrection:
+    """A correction that does not fit the sample, with the reason."""
 
     correction: Correction
-    """The correction."""
     reason: str
-    """Why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedTurn:
-    """A turn of the corrected reference and where it comes from."""
+    """A turn of the corrected reference with its origin."""
 
     turn: Turn
-    """As corrected."""
+    """The corrected turn."""
     name: TurnName
-    """What further corrections call it."""
+    """Its identifier in further corrections."""
     source: int | None
-    """Position in the source's ``Sample.turns``; None when it was added."""
+    """Position in the source's ``Sample.turns``; None if it was added."""
     reviewers: tuple[str, ...]
-    """Whose corrections it bears; empty when it is as in the source."""
+    """Reviewers whose corrections it contains; empty if it is unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,160 +80,168 @@ class CorrectedSample:
     turns: tuple[CorrectedTurn, ...]
     """Parallel to ``sample.turns``."""
     deleted: tuple[int, ...]
-    """Positions in the source's ``Sample.turns`` of what was taken out."""
+    """Positions of the deleted turns in the source's ``Sample.turns``."""
     conflicts: tuple[Conflict, ...]
-    """What reviewers do not agree on and no preferred one settles; there the source stands."""
-    unusable: tuple[Unusable, ...]
-    """What does not fit the sample."""
+    """Conflicts that no preferred reviewer settles; the source is kept there."""
+    unusable: tuple[UnusableCorrection, ...]
+    """Corrections that do not fit the sample."""
     statuses: tuple[CorrectionStatus, ...] = field(default=(), compare=False)
-    """Of each correction that was given, in their order."""
+    """The status of each given correction, in their order."""
 
     @property
     def num_changed(self) -> int:
-        """How many turns are changed, added or deleted."""
+        """Number of turns that are changed, added or deleted."""
         return sum(bool(turn.reviewers) for turn in self.turns) + len(self.deleted)
 
 
 def apply_corrections(
     sample: Sample, corrections: Iterable[Correction], *, prefer: Sequence[str] = ()
 ) -> CorrectedSample:
-    """Apply corrections, oldest first. ``prefer`` names reviewers whose word counts in a conflict, best first."""
-    places = {
-        name.key: _Place(name=name, turn=turn, source=number)
+    """Apply corrections, given oldest first.
+
+    ``prefer`` names the reviewers whose proposals are used in a conflict, in order of preference.
+    """
+    drafts = {
+        name.key: _TurnDraft(name=name, turn=turn, source=number)
         for number, (name, turn) in enumerate(zip(name_turns(sample.turns), sample.turns, strict=True))
     }
     listed = tuple(corrections)
-    touched = list[list[_Place]]()
+    drafts_by_correction = list[list[_TurnDraft]]()
     unusable = []
     for number, correction in enumerate(listed):
-        touched.append([])
+        drafts_by_correction.append([])
         try:
             check_correction(sample, correction)
-            touched[-1] = _find_places(places, correction)
-            for place in touched[-1]:
-                place.wish(correction, number)
+            drafts_by_correction[-1] = _find_drafts(drafts, correction)
+            for draft in drafts_by_correction[-1]:
+                draft.propose(correction, number)
         except ValueError as error:
-            unusable.append(Unusable(correction=correction, reason=str(error)))
-    results = [place.result(prefer) for place in places.values()]
+            unusable.append(UnusableCorrection(correction=correction, reason=str(error)))
+    results = [draft.result(prefer) for draft in drafts.values()]
     kept = [result for result in results if isinstance(result, CorrectedTurn)]
     turns = tuple(sorted(kept, key=lambda result: turn_order(result.turn)))
     return CorrectedSample(
         sample=replace(sample, turns=tuple(result.turn for result in turns)),
         turns=turns,
         deleted=tuple(result for result in results if isinstance(result, int)),
-        conflicts=tuple(conflict for place in places.values() for conflict in place.conflicts(prefer)),
+        conflicts=tuple(conflict for draft in drafts.values() for conflict in draft.conflicts(prefer)),
         unusable=tuple(unusable),
         statuses=tuple(
-            _status([place.status(correction, number, prefer) for place in touched[number]])
+            _status([draft.status(correction, number, prefer) for draft in drafts_by_correction[number]])
             for number, correction in enumerate(listed)
         ),
     )
 
 
 def _status(of_turns: Sequence[CorrectionStatus]) -> CorrectionStatus:
-    """Return the status of a correction from that at each of its turns: a boundary moves several."""
+    """Combine the statuses of one correction at each of its turns: a boundary moves several turns."""
     return min(of_turns, key=get_args(CorrectionStatus).index, default="does not fit")
 
 
 @dataclass(slots=True, kw_only=True)
-class _Place:
-    """A turn while corrections are gathered: per aspect what each reviewer wants."""
+class _TurnDraft:
+    """A turn with the proposals of each reviewer per aspect, while corrections are collected."""
 
     name: TurnName
     turn: Turn
     source: int | None
-    wishes: dict[Aspect, dict[str, str | float]] = field(
+    proposals: dict[Aspect, dict[str, str | float]] = field(
         default_factory=lambda: {"text": {}, "time": {}, "presence": {}}
     )
     last: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Of each reviewer the number of the last correction of the text, of the time, the last addition and deletion."""
+    """Number of the latest correction per slot (see ``_slot``) and reviewer."""
 
-    def wish(self, correction: Correction, number: int) -> None:
+    def propose(self, correction: Correction, number: int) -> None:
         reviewer = correction.reviewer
-        if correction.kind == "boundary" and self.wishes["presence"].get(reviewer) == "delete":
-            return  # the turns that are moved are those that stand for this reviewer
+        if correction.kind == "boundary" and self.proposals["presence"].get(reviewer) == "delete":
+            return  # a boundary does not move turns that this reviewer has deleted
         self.last[_slot(correction), reviewer] = number
-        self.wishes["presence"][reviewer] = "delete" if correction.kind == "delete" else "keep"
+        self.proposals["presence"][reviewer] = "delete" if correction.kind == "delete" else "keep"
         if correction.text is not None and correction.kind in ("text", "update"):
             update = parse_update(correction.text) if correction.kind == "update" else None
-            self.wishes["text"][reviewer] = correction.text if update is None else str(update)
+            self.proposals["text"][reviewer] = correction.text if update is None else str(update)
         if correction.time_s is not None and correction.kind in ("time", "boundary"):
-            self.wishes["time"][reviewer] = correction.time_s
+            self.proposals["time"][reviewer] = correction.time_s
 
-    def standing(self) -> Iterator[tuple[Aspect, Mapping[str, str | float]]]:
-        """Yield what is wanted of each aspect; of a turn that a reviewer deletes that one wants nothing else."""
-        gone = {reviewer for reviewer, value in self.wishes["presence"].items() if value == "delete"}
-        for aspect, wishes in self.wishes.items():
-            yield aspect, {who: value for who, value in wishes.items() if aspect == "presence" or who not in gone}
+    def effective(self) -> Iterator[tuple[Aspect, Mapping[str, str | float]]]:
+        """Yield the effective proposals per aspect; a reviewer who deletes the turn has no other proposals."""
+        deleting = {reviewer for reviewer, value in self.proposals["presence"].items() if value == "delete"}
+        for aspect, proposals in self.proposals.items():
+            yield (
+                aspect,
+                {who: value for who, value in proposals.items() if aspect == "presence" or who not in deleting},
+            )
 
     def conflicts(self, prefer: Sequence[str]) -> Iterator[Conflict]:
-        standing = dict(self.standing())
-        if _choose(standing["presence"], prefer) == "delete":
-            return  # nothing of it is left to differ on
-        for aspect, wishes in standing.items():
-            if len(set(wishes.values())) > 1 and _choose(wishes, prefer) is None:
-                listed = tuple(Wish(reviewer=who, value=value) for who, value in sorted(wishes.items()))
-                yield Conflict(turn=self.name, aspect=aspect, wishes=listed)
+        effective = dict(self.effective())
+        if _choose(effective["presence"], prefer) == "delete":
+            return  # the turn is deleted, so its text and time do not matter
+        for aspect, proposals in effective.items():
+            if len(set(proposals.values())) > 1 and _choose(proposals, prefer) is None:
+                listed = tuple(Proposal(reviewer=who, value=value) for who, value in sorted(proposals.items()))
+                yield Conflict(turn=self.name, aspect=aspect, proposals=listed)
 
     def status(self, correction: Correction, number: int, prefer: Sequence[str]) -> CorrectionStatus:
-        """Return whether a correction is in force at this turn; ``number`` is its place among all corrections."""
-        aspect, reviewer, standing = _ASPECTS[correction.kind], correction.reviewer, dict(self.standing())
-        wish = standing[aspect].get(reviewer)
+        """Return the status of a correction at this turn; ``number`` is its index among all corrections."""
+        aspect, reviewer, effective = _ASPECTS[correction.kind], correction.reviewer, dict(self.effective())
+        propose = effective[aspect].get(reviewer)
         is_last = self.last.get((_slot(correction), reviewer)) == number
         if (
             not is_last
-            or wish is None
-            or (aspect == "presence" and (wish == "delete") != (correction.kind == "delete"))
+            or propose is None
+            or (aspect == "presence" and (propose == "delete") != (correction.kind == "delete"))
         ):
             return "replaced"
-        chosen, presence = _choose(standing[aspect], prefer), _choose(standing["presence"], prefer)
+        chosen, presence = _choose(effective[aspect], prefer), _choose(effective["presence"], prefer)
         if aspect != "presence" and presence == "delete":
             return "overruled"
-        is_torn = self.source is None and presence is None  # a turn that not all want to be added is not there
-        if chosen is None or (aspect != "presence" and is_torn):
+        is_disputed = self.source is None and presence is None  # a turn that not all want to be added is not there
+        if chosen is None or (aspect != "presence" and is_disputed):
             return "in conflict"
-        return "effective" if chosen == wish else "overruled"
+        return "effective" if chosen == propose else "overruled"
 
     def result(self, prefer: Sequence[str]) -> CorrectedTurn | int | None:
-        """Return the turn; the source's position when it is deleted; None when what was added is not there."""
-        chosen = {aspect: _choose(wishes, prefer) for aspect, wishes in self.standing()}
-        is_there = chosen["presence"] != "delete" and (self.source is not None or chosen["presence"] == "keep")
-        if not is_there:
+        """Return the corrected turn, the source position of a deleted turn, or None for a rejected addition."""
+        chosen = {aspect: _choose(proposals, prefer) for aspect, proposals in self.effective()}
+        is_present = chosen["presence"] != "delete" and (self.source is not None or chosen["presence"] == "keep")
+        if not is_present:
             return self.source
         text, time_s = chosen["text"], chosen["time"]
         turn = self.turn if text is None else replace(self.turn, text=str(text))
         turn = turn if time_s is None else replace(turn, time_s=float(time_s))
-        bears = {who for aspect, wishes in self.standing() for who in wishes if chosen[aspect] == wishes[who]}
+        contributors = {
+            who for aspect, proposals in self.effective() for who in proposals if chosen[aspect] == proposals[who]
+        }
         has_changed = self.source is None or turn != self.turn
-        reviewers = tuple(sorted(bears)) if has_changed else ()
+        reviewers = tuple(sorted(contributors)) if has_changed else ()
         return CorrectedTurn(turn=turn, name=self.name, source=self.source, reviewers=reviewers)
 
 
 def _slot(correction: Correction) -> str:
-    """Return what a later correction must be about to stand in the place of this one."""
+    """Return the slot of a correction: a later correction of the same slot and reviewer replaces it."""
     aspect = _ASPECTS[correction.kind]
     return correction.kind if aspect == "presence" else aspect
 
 
-def _choose(wishes: Mapping[str, str | float], prefer: Sequence[str]) -> str | float | None:
-    """Return what all want, or what the best-preferred reviewer wants; None where nobody's word counts."""
-    values = set(wishes.values())
+def _choose(proposals: Mapping[str, str | float], prefer: Sequence[str]) -> str | float | None:
+    """Return the value that all propose, else that of the most preferred reviewer; None if there is neither."""
+    values = set(proposals.values())
     if len(values) == 1:
         return values.pop()
-    return next((wishes[reviewer] for reviewer in prefer if reviewer in wishes), None)
+    return next((proposals[reviewer] for reviewer in prefer if reviewer in proposals), None)
 
 
-def _find_places(places: dict[tuple[str, int, str, int], _Place], correction: Correction) -> list[_Place]:
+def _find_drafts(drafts: dict[tuple[str, int, str, int], _TurnDraft], correction: Correction) -> list[_TurnDraft]:
     key = correction.turn.key
-    if correction.kind == "add" and key not in places:
+    if correction.kind == "add" and key not in drafts:
         name = correction.turn
         turn = Turn(time_s=name.time_s, role=name.role, text=name.text)
-        places[key] = _Place(name=name, turn=turn, source=None)
-    if key not in places:
+        drafts[key] = _TurnDraft(name=name, turn=turn, source=None)
+    if key not in drafts:
         raise ValueError(
             f"the reference has no {correction.turn.role} turn {correction.turn.text!r} at "
-            f"{correction.turn.time_s:g} s; its source has changed since"
+            f"{correction.turn.time_s:g} s; the source has changed since the correction"
         )
     if correction.kind == "boundary":
-        return [place for other, place in places.items() if other[:2] == key[:2]]
-    return [places[key]]
+        return [draft for other, draft in drafts.items() if other[:2] == key[:2]]
+    return [drafts[key]]

@@ -1,8 +1,7 @@
-"""A clip as the published data store it: a part of a longer video, with frames and seconds of the *whole* video.
+"""Clips in the published data: parts of a longer video, with frames and seconds of the *whole* video.
 
 ``start_frame_idx`` and ``end_frame_idx`` bound the clip, half-open, in frames of the whole video at ``fps``. Turns
-carry absolute seconds. ``PublishedClip.clip_time_s`` is the one place where they become relative to the clip. Limits:
-fps from 0.001 to 1000.
+have absolute times; ``PublishedClip.clip_time_s`` converts them to times in the clip. ``fps`` is from 0.001 to 1000.
 """
 
 from collections.abc import Mapping
@@ -10,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from engine.records import Step, turn_frame
+from engine.records import Step, frame_at
 from eval.data.json_fields import Fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Which part of which video."""
+    """The part of a video that a clip covers."""
 
     video_id: str
-    """``video_uid``, then ``_clip<clip_idx>`` and ``_<metadata.user_id>`` where the data have them."""
+    """``video_uid``, then ``_clip<clip_idx>`` and ``_<metadata.user_id>`` if the record has them."""
     fps: float
     """Sampled frames per second."""
     start_frame: int
@@ -27,28 +26,28 @@ class Extent:
     num_frames: int
     """Frames of the clip."""
     video_path: str | None = None
-    """The file of the whole video, as the record names it."""
+    """Path of the whole video in the record."""
     file_names: tuple[str, ...] = ()
-    """Names that the file of the whole video may have, without ending: ``video_uid``, that of ``frames_file``."""
+    """Possible names of the video file, without suffix: ``video_uid`` and the name of ``frames_file``."""
 
     @property
     def start_s(self) -> float:
-        """Seconds of the whole video at which the clip starts."""
+        """Start of the clip in the whole video, in seconds."""
         return self.start_frame / self.fps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedTurn:
-    """One turn, placed in the whole video."""
+    """One turn, at a time in the whole video."""
 
     frame: int
     """Frame of the whole video."""
     time_s: float
-    """Seconds of the whole video; orders the turns."""
+    """Seconds in the whole video; the sort key of the turns."""
     role: Literal["update", "user", "assistant"]
     """An update of the state, the user, or the assistant."""
     text: str
-    """The words, or the update as text, such as ``S3->complete``."""
+    """The message, or the update as text, such as ``S3->complete``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,26 +55,26 @@ class PublishedClip:
     """One clip with its task and its dialogue."""
 
     extent: Extent
-    """Which part of which video."""
+    """The part of the video."""
     goal: str
-    """What is made or done."""
+    """The goal of the task."""
     steps: tuple[Step, ...]
     """The steps of the task."""
     turns: tuple[PublishedTurn, ...]
     """The dialogue, in any order."""
     initial_state: Mapping[str, str]
-    """States at the start of the clip, as far as they are known."""
+    """Known states at the start of the clip."""
 
     def clip_time_s(self, turn: PublishedTurn) -> float:
-        """Return seconds from the start of the clip.
+        """Return the time of a turn in seconds from the start of the clip.
 
-        Its ``turn_frame`` is exactly ``turn.frame - start_frame``: where that is not so, the start of the frame is
-        returned. Rounded to microseconds, as 97.2 - 96.5 is 0.7000000000000028; in a clip that begins with its video
-        nothing is subtracted, and nothing rounded.
+        The result always falls in frame ``turn.frame - start_frame``: if the difference does not, the start of that
+        frame is returned. The difference is rounded to microseconds, because 97.2 - 96.5 is 0.7000000000000028. In a
+        clip from frame 0 the time is returned unchanged.
         """
         fps, frame = self.extent.fps, turn.frame - self.extent.start_frame
         time_s = round(turn.time_s - self.extent.start_s, 6) if self.extent.start_frame else turn.time_s
-        return time_s if turn_frame(time_s, fps) == frame else frame / fps
+        return time_s if frame_at(time_s, fps) == frame else frame / fps
 
 
 def read_extent(fields: Fields) -> Extent:
@@ -86,16 +85,16 @@ def read_extent(fields: Fields) -> Extent:
         raise fields.error("end_frame_idx", f"must be larger than start_frame_idx, {start_frame}")
     video_id = video_uid = fields.read_text("video_uid")
     frames_file = fields.record.get("frames_file")
-    others = (PurePosixPath(frames_file).stem,) if isinstance(frames_file, str) else ()
+    frames_name = PurePosixPath(frames_file).stem if isinstance(frames_file, str) else ""
     if fields.has("clip_idx"):
         video_id += f"_clip{fields.read_index('clip_idx')}"
-    if fields.has("metadata") and fields.read_part("metadata").has("user_id"):
-        video_id += f"_{fields.read_part('metadata').read_text('user_id')}"
+    if fields.has("metadata") and fields.read_object("metadata").has("user_id"):
+        video_id += f"_{fields.read_object('metadata').read_text('user_id')}"
     return Extent(
         video_id=video_id,
         fps=fps,
         start_frame=start_frame,
         num_frames=end_frame - start_frame,
         video_path=fields.read_text("video_path") if fields.has("video_path") else None,
-        file_names=(video_uid, *filter(None, others)),
+        file_names=(video_uid, frames_name) if frames_name else (video_uid,),
     )

@@ -4,17 +4,17 @@
 frames 193..450 at 2 fps (96.5 s to 225.5 s) the first turn is at 97.2 s, frame floor(194.4) = 194 of the video, frame 1
 of the clip, 0.7 s after its start. A turn's stored ``start_frame`` is not used.
 
-The state at the start is ``initial_dst_state`` (or ``metadata.initial_dst_state``) where there is one. Otherwise each
-step has the earliest state that the conversation tells: the first ``dst_state`` that names it (before the update in a
-``DST_UPDATE`` turn, after it in others), or what its first update starts from, whichever comes first. A step that
-nothing tells has not started. The system prompt is not read: published prompts contradict their own turns.
+The initial state is ``initial_dst_state`` (or ``metadata.initial_dst_state``) if present. Otherwise each step has the
+earliest state in the conversation. That is its state in the first ``dst_state`` (before the update in a
+``DST_UPDATE`` turn, after it in the other turns), or the state before its first update, whichever comes first. A step
+without either has not started. The system prompt is not read: published prompts contradict their own turns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from engine.dialogue import BEFORE_AND_AFTER, STATES, initial_state, parse_update
-from engine.records import Step, turn_frame
+from engine.dialogue import STATES, TRANSITIONS, initial_state, parse_update
+from engine.records import Step, frame_at
 from eval.data.clips import PublishedClip, PublishedTurn, read_extent
 from eval.data.json_fields import Fields
 
@@ -26,22 +26,22 @@ def read_clip(fields: Fields) -> PublishedClip:
     extent = read_extent(fields)
     steps = _read_steps(fields)
     ids = [step.id for step in steps]
-    told: dict[str, str] = {}
+    earliest_states: dict[str, str] = {}
     turns: list[PublishedTurn] = []
-    for entry in _in_order(fields.read_parts("conversation")):
+    for entry in _in_order(fields.read_objects("conversation")):
         time_s = entry.read_number("time")
         for step_id, state in _read_states(entry, "dst_state", ids).items():
-            told.setdefault(step_id, state)
+            earliest_states.setdefault(step_id, state)
         role: Literal["update", "user", "assistant"]
         if entry.read_choice("role", _ROLES) == "DST_UPDATE":
             updates = _read_updates(entry, ids)
             for step_id, transition in updates:
-                told.setdefault(step_id, BEFORE_AND_AFTER[transition][0])
+                earliest_states.setdefault(step_id, TRANSITIONS[transition][0])
             role, texts = "update", [f"{step_id}->{transition}" for step_id, transition in updates]
         else:
             role = "user" if entry.record["role"] == "user" else "assistant"
             texts = [entry.read_text("content")]
-        frame = turn_frame(time_s, extent.fps)
+        frame = frame_at(time_s, extent.fps)
         turns += [PublishedTurn(frame=frame, time_s=time_s, role=role, text=text) for text in texts]
     given = _initial_state(fields, ids)
     return PublishedClip(
@@ -49,12 +49,12 @@ def read_clip(fields: Fields) -> PublishedClip:
         goal=fields.read_text("inferred_goal"),
         steps=steps,
         turns=tuple(turns),
-        initial_state=told if given is None else given,
+        initial_state=earliest_states if given is None else given,
     )
 
 
 def _read_steps(fields: Fields) -> tuple[Step, ...]:
-    entries = fields.read_parts("dst")
+    entries = fields.read_objects("dst")
     for entry in entries:
         if entry.has("type"):
             entry.read_choice("type", ["step"])
@@ -72,18 +72,16 @@ def _in_order(entries: Iterable[Fields]) -> list[Fields]:
 
 
 def _read_updates(entry: Fields, ids: Sequence[str]) -> list[tuple[str, str]]:
-    changes = entry.read_parts("content")
+    changes = entry.read_objects("content")
     if not changes:
         raise entry.error("content", "must hold at least one update {id, transition}")
-    return [
-        (change.read_choice("id", ids), change.read_choice("transition", list(BEFORE_AND_AFTER))) for change in changes
-    ]
+    return [(change.read_choice("id", ids), change.read_choice("transition", list(TRANSITIONS))) for change in changes]
 
 
 def _read_states(fields: Fields, name: str, ids: Sequence[str]) -> dict[str, str]:
     if not fields.has(name):
         return {}
-    states = fields.read_part(name)
+    states = fields.read_object(name)
     for step_id in states.record:
         if step_id not in ids:
             raise fields.error(name, f"must name steps of dst only ({', '.join(ids)})")
@@ -93,6 +91,6 @@ def _read_states(fields: Fields, name: str, ids: Sequence[str]) -> dict[str, str
 def _initial_state(fields: Fields, ids: Sequence[str]) -> Mapping[str, str] | None:
     if fields.has("initial_dst_state"):
         return _read_states(fields, "initial_dst_state", ids)
-    if fields.has("metadata") and fields.read_part("metadata").has("initial_dst_state"):
-        return _read_states(fields.read_part("metadata"), "initial_dst_state", ids)
+    if fields.has("metadata") and fields.read_object("metadata").has("initial_dst_state"):
+        return _read_states(fields.read_object("metadata"), "initial_dst_state", ids)
     return None

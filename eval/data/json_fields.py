@@ -1,62 +1,62 @@
-"""Fields of a foreign JSON object, each checked as it is taken.
+"""Checked access to the fields of an external JSON object.
 
-What is missing or of the wrong kind is a ``ValueError`` that names the place, such as ``conversation[5].time``, what
-the field must be and what was found. Nothing is converted: ``"2"`` is no number.
+A field that is missing or has the wrong type raises ``ValueError``. The message names its path, such as
+``conversation[5].time``, the requirement and the value found. Nothing is converted: ``"2"`` is not a number.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.io import plain
-from engine.json_records import show_value
+from engine.io import replace_surrogates
+from engine.json_records import short_repr
 
-MOST_SECONDS = 1e9
-MOST_FRAMES = 2**31
+MAX_SECONDS = 1e9
+MAX_FRAMES = 2**31
 
 
-def check_number(name: str, value: object, *, least: float = -MOST_SECONDS, most: float = MOST_SECONDS) -> None:
-    """Raise ``ValueError`` unless a value is a finite number in ``[least, most]``; seconds by default."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise ValueError(f"{name} must be a number from {least:g} to {most:g}; got {show_value(value)}")
+def check_number(name: str, value: object, *, minimum: float = -MAX_SECONDS, maximum: float = MAX_SECONDS) -> None:
+    """Raise ``ValueError`` unless a value is a finite number in ``[minimum, maximum]``; seconds by default."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
+        raise ValueError(f"{name} must be a number from {minimum:g} to {maximum:g}; got {short_repr(value)}")
 
 
 def check_index(name: str, value: object) -> None:
-    """Raise ``ValueError`` unless a value is a whole number that is not negative and below ``MOST_FRAMES``."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST_FRAMES:
-        raise ValueError(f"{name} must be a whole number from 0 to {MOST_FRAMES - 1}; got {show_value(value)}")
+    """Raise ``ValueError`` unless a value is a whole number that is not negative and below ``MAX_FRAMES``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MAX_FRAMES:
+        raise ValueError(f"{name} must be a whole number from 0 to {MAX_FRAMES - 1}; got {short_repr(value)}")
 
 
-def check_text(name: str, value: object, *, most: int) -> None:
-    """Raise ``ValueError`` unless a value is text of at most so many characters."""
-    if not isinstance(value, str) or len(value) > most:
-        raise ValueError(f"{name} must be text of at most {most} characters; got {show_value(value)}")
+def check_text(name: str, value: object, *, max_chars: int) -> None:
+    """Raise ``ValueError`` unless a value is text of at most ``max_chars`` characters."""
+    if not isinstance(value, str) or len(value) > max_chars:
+        raise ValueError(f"{name} must be text of at most {max_chars} characters; got {short_repr(value)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """A JSON object and where it stands in its record. Every ``read_...`` raises ``ValueError`` naming the field."""
+    """A JSON object and its path in the record. Every ``read_...`` method raises ``ValueError`` naming the field."""
 
     record: Mapping[str, object]
     """The object."""
-    place: str = ""
-    """What precedes a field's name in messages, such as ``conversation[5].``."""
+    path_prefix: str = ""
+    """Prefix of a field's name in messages, such as ``conversation[5].``."""
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Whether the field is present and not null."""
         return self.record.get(name) is not None
 
     def error(self, name: str, rule: str) -> ValueError:
         """Return the error of a field that breaks a rule, such as ``must be text``."""
         if not self.has(name):
-            return ValueError(f"{self.place}{name} is missing; it {rule}")
-        return ValueError(f"{self.place}{name} {rule}; got {show_value(self.record[name])}")
+            return ValueError(f"{self.path_prefix}{name} is missing; it {rule}")
+        return ValueError(f"{self.path_prefix}{name} {rule}; got {short_repr(self.record[name])}")
 
     def read_text(self, name: str, *, may_be_blank: bool = False) -> str:
-        """Return text that is not blank: a blank turn would count as silence. Half a surrogate pair becomes ``?``."""
+        """Return text that is not blank: a blank turn would count as silence. A lone surrogate becomes ``?``."""
         value = self.record.get(name)
         if not isinstance(value, str) or not (may_be_blank or value.strip()):
             raise self.error(name, "must be text" if may_be_blank else "must be text, not blank")
-        return plain(value)
+        return replace_surrogates(value)
 
     def read_choice(self, name: str, choices: Sequence[str]) -> str:
         """Return one of the texts in ``choices``."""
@@ -65,34 +65,34 @@ class Fields:
             raise self.error(name, f"must be one of {', '.join(choices)}")
         return value
 
-    def read_number(self, name: str, *, least: float = -MOST_SECONDS, most: float = MOST_SECONDS) -> float:
-        """Return a finite number in ``[least, most]``."""
+    def read_number(self, name: str, *, minimum: float = -MAX_SECONDS, maximum: float = MAX_SECONDS) -> float:
+        """Return a finite number in ``[minimum, maximum]``."""
         value = self.record.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            raise self.error(name, f"must be a number from {least:g} to {most:g}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
+            raise self.error(name, f"must be a number from {minimum:g} to {maximum:g}")
         return float(value)
 
     def read_fps(self) -> float:
         """Return the frames per second."""
-        return self.read_number("fps", least=0.001, most=1000)
+        return self.read_number("fps", minimum=0.001, maximum=1000)
 
     def read_index(self, name: str) -> int:
         """Return a whole number that is not negative."""
         value = self.record.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < MOST_FRAMES:
-            raise self.error(name, f"must be a whole number from 0 to {MOST_FRAMES - 1}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < MAX_FRAMES:
+            raise self.error(name, f"must be a whole number from 0 to {MAX_FRAMES - 1}")
         return value
 
-    def read_part(self, name: str) -> "Fields":
+    def read_object(self, name: str) -> "Fields":
         """Return an inner object."""
         value = self.record.get(name)
         if not isinstance(value, dict):
             raise self.error(name, "must be an object")
-        return Fields(record=value, place=f"{self.place}{name}.")
+        return Fields(record=value, path_prefix=f"{self.path_prefix}{name}.")
 
-    def read_parts(self, name: str) -> "tuple[Fields, ...]":
-        """Return a list of objects; it may be empty."""
+    def read_objects(self, name: str) -> "tuple[Fields, ...]":
+        """Return a list of objects, which may be empty."""
         value = self.record.get(name)
         if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
             raise self.error(name, "must be a list of objects")
-        return tuple(Fields(record=part, place=f"{self.place}{name}[{i}].") for i, part in enumerate(value))
+        return tuple(Fields(record=part, path_prefix=f"{self.path_prefix}{name}[{i}].") for i, part in enumerate(value))

@@ -1,13 +1,15 @@
-"""Reads the samples of a split from its file, in three forms that are told apart by content.
+"""Reads the samples of a split from a file in one of three formats, which are recognised by content.
 
-Our own manifest is one JSON object per split: ``{"videos": [...]}``, each video with the fields of ``Sample``
-(``video_path`` relative to the manifest, turns in seconds; with ``start_s`` it is a part of its file). Other fields of
-the object, such as ``provenance`` (``app.exports.corrected_split``), are ignored. Published
-clips, DST (``eval.data.dst_clips``) or ProAssist (``eval.data.proassist``), come as one JSON object, a list, or JSON
-lines; each is a part of its video, and may name the file in ``video_path`` too. A folder of videos
-(``eval.data.video_files``) has the files of records that name none, or one that is not there. Nothing is dropped
-silently: what cannot be used is a ``ValueError`` that names file, record, field and cure (``read_samples``), or an
-entry of the split that says so (``read_split``).
+1. Our manifest is one JSON object per split, ``{"videos": [...]}``. Each video has the fields of ``Sample``:
+   ``video_path`` is relative to the manifest, turns are in seconds, and ``start_s`` marks a part of a file. Other
+   fields, such as ``provenance`` (``app.exports.corrected_split``), are ignored.
+2. DST clips (``eval.data.dst_clips``) and
+3. ProAssist dialogues (``eval.data.proassist``) are one JSON object, a list, or JSON lines. Each is a part of its
+   video, and may name the file in ``video_path`` too.
+
+A folder of videos (``eval.data.video_files``) supplies the file if a record names none, or a missing one. No record is
+dropped silently. ``read_samples`` raises ``ValueError`` naming file, record, field and remedy. ``read_split`` returns
+an entry with the reason.
 """
 
 import hashlib
@@ -26,42 +28,47 @@ from eval.data.dst_clips import read_clip
 from eval.data.json_fields import Fields
 from eval.data.proassist import read_dialogue
 from eval.data.sample_ids import SampleIds
-from eval.data.samples import ROLE_ORDER, BadRecord, Role, Sample, Split, Turn, is_inside, turn_order
+from eval.data.samples import ROLE_ORDER, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
 from eval.data.video_files import VideoFolder
 
-_FORMS = (
+_FORMATS = (
     'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips) or with "conversation" and '
     '"metadata" (ProAssist dialogues)'
 )
 
 
 class SampleWarning(UserWarning):
-    """Turns that lie outside their video were left out of a sample."""
+    """Turns outside their video were left out of a sample."""
 
 
 def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None = None) -> list[Sample]:
-    """Read all samples of a file in any of the three forms; published turns become relative to their clip.
+    """Read all samples of a file in any of the three formats, with turns in seconds from the start of the sample.
 
-    ``videos`` is a folder with the videos of records that have no ``video_path``, or one that is not there.
-    Raises ``ValueError`` naming file, record, field and cure. Turns outside their video are such an error; with
-    ``strict=False`` they are left out, and each sample that loses some gives one ``SampleWarning`` that lists them.
+    Args:
+        path: The file.
+        strict: Whether turns outside their video are an error. With False they are left out, and each such sample
+            issues one ``SampleWarning`` that lists them.
+        videos: Folder with the videos of records whose ``video_path`` is missing or names a missing file.
+
+    Raises:
+        ValueError: A record is invalid; the message names file, record, field and remedy.
     """
     source = Path(path)
     records = _read_records(source)
-    ids, folder = SampleIds(_given_ids(records)), None if videos is None else VideoFolder(videos)
+    ids, folder = SampleIds(_published_ids(records)), None if videos is None else VideoFolder(videos)
     return [_read_sample(record, source, strict=strict, ids=ids, videos=folder) for record in records]
 
 
 def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
-    """Read what can be read of a split, and say of every other record why it cannot.
+    """Read a split with one entry per record: a sample, or the reason why the record is invalid.
 
-    ``videos`` is a folder with the videos of records that have no ``video_path``, or one that is not there.
-    Raises ``ValueError`` when the file as a whole is none of the three forms, or ``videos`` is no folder.
+    ``videos`` is a folder with the videos of records whose ``video_path`` is missing or names a missing file. Raises
+    ``ValueError`` if the file has none of the three formats, or if ``videos`` is not a folder.
     """
     source = Path(path)
     records = _read_records(source)
-    ids, folder = SampleIds(_given_ids(records)), None if videos is None else VideoFolder(videos)
-    entries: dict[str, Sample | BadRecord] = {}
+    ids, folder = SampleIds(_published_ids(records)), None if videos is None else VideoFolder(videos)
+    entries: dict[str, Sample | InvalidSample] = {}
     for record in records:
         try:
             sample = _read_sample(record, source, strict=True, ids=ids, videos=folder)
@@ -69,7 +76,7 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
         except ValueError as error:
             names = (record.video_id, record.name, f"{record.name}, record {record.number}")
             video_id = next(name for name in names if name is not None and name not in entries)
-            entries[video_id] = BadRecord(video_id=video_id, reason=str(error))
+            entries[video_id] = InvalidSample(video_id=video_id, reason=str(error))
             ids.reserve(video_id)
     return Split(path=source, entries=tuple(entries.values()), digest=digest_split(source))
 
@@ -81,37 +88,37 @@ def digest_split(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """One sample as it stands in the file."""
+    """One record of the file, not validated."""
 
     name: str
-    """What messages call it."""
+    """Name in messages, such as ``line 3``."""
     number: int
-    """Its place in the file."""
+    """Position in the file."""
     value: object = None
-    """Its JSON value."""
+    """JSON value."""
     video_id: str | None = None
-    """Its name, if it has one."""
+    """Id of the video, if the record has one."""
     is_listed: bool = False
-    """Whether it stands in a manifest; if not, it is a published clip."""
+    """Whether it is a video of a manifest; if not, it is a published clip."""
     problem: str = ""
-    """Why it is no JSON."""
+    """Reason why the line is not JSON; empty if it is."""
 
 
 def _read_sample(record: _Record, source: Path, *, strict: bool, ids: SampleIds, videos: VideoFolder | None) -> Sample:
-    """Read one record; its errors and warnings name file and record."""
+    """Read one record. Errors and warnings name the file and the record."""
     place = f"{source}, {record.name}"
     if record.problem:
-        raise ValueError(f"{place}: {record.problem}; write one JSON object a line")
+        raise ValueError(f"{place}: {record.problem}; write one JSON object per line")
     try:
         clip = None if record.is_listed else _read_published(record.value)
-        sample = _place(clip, source.parent) if clip else _sample(record.value, source.parent)
+        sample = _to_clip_time(clip, source.parent) if clip else _sample(record.value, source.parent)
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error
     outside = [turn for turn in sample.turns if not is_inside(turn.time_s, sample)]
     if outside:
-        listed = f"{place}: {_describe(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
+        listed = f"{place}: {_describe_outside(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
         if strict:
-            raise ValueError(f"{listed}; mend the times, or read with strict=False to leave such turns out")
+            raise ValueError(f"{listed}; correct the times, or read with strict=False to leave such turns out")
         warnings.warn(f"{listed}; left out", SampleWarning, stacklevel=3)
         sample = replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
     try:
@@ -127,12 +134,12 @@ def _read_sample(record: _Record, source: Path, *, strict: bool, ids: SampleIds,
         raise ValueError(f"{place}: {error}") from error
 
 
-def _given_ids(records: Iterable[_Record]) -> frozenset[str]:
-    """Return the ids that published records give themselves; those of records that cannot be read are left out."""
+def _published_ids(records: Iterable[_Record]) -> frozenset[str]:
+    """Return the ids in the published records, without those of invalid records."""
     ids = set()
     for record in records:
         if isinstance(record.value, dict) and not record.is_listed:
-            with suppress(ValueError):  # why it cannot be read is said when it is read
+            with suppress(ValueError):  # reported when the record is read
                 ids.add(read_extent(Fields(record=record.value)).video_id)
     return frozenset(ids)
 
@@ -155,12 +162,12 @@ def _read_records(source: Path) -> list[_Record]:
         return [_record(value, number, field="video_id", is_listed=True) for number, value in videos]
     clips = content if isinstance(content, list) else [content]
     if not clips:
-        raise ValueError(f"{source} is an empty list; {_FORMS}")
+        raise ValueError(f"{source} is an empty list; {_FORMATS}")
     return [_record(value, number, field="video_uid") for number, value in enumerate(clips)]
 
 
 def _parse_lines(text: str) -> list[_Record]:
-    """Parse JSON lines; nothing when the text is no such file: fewer than two lines, or the first is no object."""
+    """Parse JSON lines. Return an empty list for fewer than two lines, or if the first is not a JSON object."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     records: list[_Record] = []
     for number, line in lines if len(lines) > 1 else []:
@@ -182,30 +189,30 @@ def _record(value: object, number: int, *, field: str, is_listed: bool = False) 
     return _Record(name=name, number=number, value=value, video_id=video_id, is_listed=is_listed)
 
 
-def _describe(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str:
+def _describe_outside(outside: Sequence[Turn], sample: Sample, *, start_s: float) -> str:
     turns = ", ".join(f"the time {start_s + turn.time_s:g} of the {turn.role} turn {turn.text!r}" for turn in outside)
     begins = f", which begins at {start_s:g} s" if start_s else ""
     return f"{turns} lies outside the video of {sample.num_frames / sample.fps:g} s{begins}"
 
 
 def read_published(value: object) -> Sample:
-    """Read one published record, as it stands between braces. Raises ``ValueError`` naming the field."""
-    return _place(_read_published(value), Path())
+    """Read one published record from its JSON value. Raises ``ValueError`` naming the field."""
+    return _to_clip_time(_read_published(value), Path())
 
 
 def _read_published(value: object) -> PublishedClip:
     if not isinstance(value, dict):
-        raise ValueError(f"a record must be a JSON object; {_FORMS}")
+        raise ValueError(f"a record must be a JSON object; {_FORMATS}")
     fields = Fields(record=value)
     if fields.has("dst") or fields.has("inferred_goal"):
         return read_clip(fields)
     if fields.has("conversation"):
         return read_dialogue(fields)
-    raise ValueError(f"is of no known form; {_FORMS}")
+    raise ValueError(f"has an unknown format; {_FORMATS}")
 
 
-def _place(clip: PublishedClip, folder: Path) -> Sample:
-    """Place a clip's turns in the clip, in order; its file lies in ``folder``."""
+def _to_clip_time(clip: PublishedClip, folder: Path) -> Sample:
+    """Convert a published clip to a sample, with sorted turns; a relative ``video_path`` is in ``folder``."""
     extent = clip.extent
     turns = sorted(clip.turns, key=lambda turn: (turn.time_s, ROLE_ORDER[turn.role]))
     return Sample(
@@ -228,11 +235,11 @@ def _sample(value: object, folder: Path) -> Sample:
     num_frames = fields.read_index("num_frames")
     if num_frames < 1:
         raise fields.error("num_frames", "must be at least 1")
-    steps = tuple(Step(id=step.read_text("id"), name=step.read_text("name")) for step in fields.read_parts("steps"))
-    states = fields.read_part("initial_state").record if fields.has("initial_state") else {}
+    steps = tuple(Step(id=step.read_text("id"), name=step.read_text("name")) for step in fields.read_objects("steps"))
+    states = fields.read_object("initial_state").record if fields.has("initial_state") else {}
     given = {step_id: str(state) for step_id, state in states.items()}
     initial_state(steps, given)
-    turns = [_turn(turn, [step.id for step in steps]) for turn in fields.read_parts("turns")]
+    turns = [_turn(turn, [step.id for step in steps]) for turn in fields.read_objects("turns")]
     return Sample(
         video_id=fields.read_text("video_id"),
         video_path=folder / fields.read_text("video_path") if fields.has("video_path") else None,
@@ -242,7 +249,7 @@ def _sample(value: object, folder: Path) -> Sample:
         steps=steps,
         turns=tuple(sorted(turns, key=turn_order)),
         initial_state=given,
-        start_s=fields.read_number("start_s", least=0) if fields.has("start_s") else None,
+        start_s=fields.read_number("start_s", minimum=0) if fields.has("start_s") else None,
     )
 
 
@@ -252,6 +259,6 @@ def _turn(fields: Fields, ids: Sequence[str]) -> Turn:
     update = parse_update(text) if role == "update" else None
     if role == "update" and (update is None or update.step_id not in ids):
         known = ", ".join(ids) or "no step"
-        raise fields.error("text", f"must be written as S3->start or S3->complete, of a step among {known}")
+        raise fields.error("text", f"must have the form S3->start or S3->complete, of a step among {known}")
     cause = fields.read_text("cause") if fields.has("cause") else None
     return Turn(time_s=fields.read_number("time_s"), role=role, text=text, cause=cause)

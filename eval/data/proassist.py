@@ -1,10 +1,15 @@
-"""ProAssist prepared dialogues: images and words in the order in which the published model reads them.
+"""ProAssist prepared dialogues: frames and messages in the order in which the published model reads them.
 
-Turns are ``system | frames {start, end} | user | assistant``; frames are half-open and absolute in the video. Places
-come from that order, not from ``time``. The assistant sits on the last frame of the ``frames`` turn before it. The user
-speaks before the image that follows, on frame ``end`` (in the six real dialogues always ``floor(time * fps)``); a user
-who is answered before another image comes sits on the frame of the answer. A turn's time is the start of its frame.
-There is no DST: steps S1..Sn come from the numbered recipe in ``metadata.knowledge``, and no turn updates them.
+Turns are ``system | frames {start, end} | user | assistant``; frames are half-open and absolute in the video. The frame
+of a turn follows from this order, not from ``time``:
+
+- An assistant turn is at the last frame of the ``frames`` turn before it.
+- A user turn precedes the next image, so it is at frame ``end`` (in the six real dialogues, ``floor(time * fps)``).
+- A user turn that is answered before the next image is at the frame of the answer.
+
+For ``frames 0..4, user, frames 4..6, assistant`` the user turn is at frame 4 and the assistant's at frame 5. A turn's
+time is the start of its frame. There is no DST: steps S1..Sn come from the numbered recipe in ``metadata.knowledge``,
+and no turn updates them.
 """
 
 import re
@@ -21,7 +26,7 @@ _NUMBERED = re.compile(r"\s*([0-9]{1,4})[.)]\s*(\S.*)")
 def read_dialogue(fields: Fields) -> PublishedClip:
     """Read one dialogue. Raises ``ValueError`` naming the field."""
     extent = read_extent(fields)
-    metadata = fields.read_part("metadata")
+    metadata = fields.read_object("metadata")
     return PublishedClip(
         extent=extent,
         goal=metadata.read_text("task_goal"),
@@ -32,7 +37,7 @@ def read_dialogue(fields: Fields) -> PublishedClip:
 
 
 def _read_turns(fields: Fields, extent: Extent) -> tuple[PublishedTurn, ...]:
-    entries = [entry for entry in fields.read_parts("conversation") if entry.read_choice("role", _ROLES) != "system"]
+    entries = [entry for entry in fields.read_objects("conversation") if entry.read_choice("role", _ROLES) != "system"]
     roles = [entry.read_text("role") for entry in entries]
     turns = []
     next_frame, has_images = extent.start_frame, False

@@ -1,7 +1,8 @@
-"""Gives the samples of a split ids that differ: several clips or dialogues of one video may be published as one id.
+"""Assigns unique ids to the samples of a split: published clips or dialogues of a video may share one id.
 
-The first keeps the id that its record gives. A later clip of other frames gets them as a suffix, ``v_193-451``, and a
-later dialogue of the same frames its number, ``v_2``. An id that another record gives is never taken for a suffix.
+The first sample keeps the id of its record. A later clip of different frames gets the frames as a suffix,
+``v_193-451``; a later dialogue of the same frames gets a number, ``v_2``. An id with a suffix never equals the id of a
+record.
 """
 
 from collections.abc import Iterator
@@ -13,10 +14,10 @@ from eval.data.samples import Sample
 
 
 class SampleIds:
-    """The ids of a split that are taken so far.
+    """The ids assigned so far in a split.
 
     Args:
-        given: The ids that the records of the split give themselves.
+        given: The ids in the records of the split.
     """
 
     def __init__(self, given: frozenset[str]) -> None:
@@ -25,17 +26,17 @@ class SampleIds:
         self._samples: list[Sample] = []
 
     def reserve(self, video_id: str) -> None:
-        """Take an id for a record that cannot be used."""
+        """Reserve the id of an invalid record."""
         self._taken[video_id] = None
 
     def assign(self, sample: Sample, extent: Extent | None) -> Sample:
-        """Return a sample under an id of its own; ``extent`` is that of a published clip.
+        """Return the sample with a unique id; ``extent`` is None for a sample of a manifest.
 
-        Raises ``ValueError`` for a second sample of one id in a manifest, and for the same clip twice.
+        Raises ``ValueError`` for a duplicate id in a manifest, and for a duplicate clip.
         """
         if sample.video_id in self._taken:
             if extent is None or any(replace(one, video_id=sample.video_id) == sample for one in self._samples):
-                raise ValueError(f"two videos have one video_id, {sample.video_id}; name each differently")
+                raise ValueError(f"two videos share the video_id {sample.video_id}; rename one of them")
             candidates = _candidates(extent, has_other_frames=self._taken[sample.video_id] != extent)
             free = next(name for name in candidates if name not in self._taken and name not in self._given)
             sample = replace(sample, video_id=free)

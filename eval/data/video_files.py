@@ -1,6 +1,7 @@
-"""Finds the video files of records in a folder: of those that name no file by the names that they give their video.
+"""Finds the video files of records in a folder.
 
-A file that a record names, and that is not there, is found by its path from the folder, or by its file name.
+A record without ``video_path`` is matched by the names that it has for its video. A ``video_path`` that does not exist
+is looked up relative to the folder, then by file name.
 """
 
 from collections import defaultdict
@@ -9,16 +10,16 @@ from pathlib import Path
 from typing import Final
 
 SUFFIXES: Final = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm"})
-"""Endings of files that are taken for videos."""
+"""Suffixes of video files."""
 
 
 class VideoFolder:
-    """The video files of a folder and of all folders in it, by name without ending."""
+    """The video files of a folder and its subfolders, by name without suffix."""
 
     def __init__(self, path: Path) -> None:
-        """List the files. Raises ``ValueError`` when ``path`` is no folder."""
+        """List the files. Raises ``ValueError`` if ``path`` is not a folder."""
         if not path.is_dir():
-            raise ValueError(f"{path} is no folder; name the folder of the videos")
+            raise ValueError(f"{path} is not a folder; name the folder of the videos")
         self._path = path
         self._found: defaultdict[str, list[Path]] = defaultdict(list)
         for file in sorted(path.rglob("*")):
@@ -26,7 +27,7 @@ class VideoFolder:
                 self._found[file.stem].append(file)
 
     def find(self, names: Iterable[str]) -> Path:
-        """Return the file of the first name that has one. Raises ``ValueError`` where none or several have it."""
+        """Return the file of the first name that has one. Raises ``ValueError`` if there is none, or several."""
         tried = list(dict.fromkeys(names))
         for name in tried:
             if files := self._found.get(name, []):
@@ -37,10 +38,10 @@ class VideoFolder:
         )
 
     def find_file(self, written: Path) -> Path | None:
-        """Return the file of a path that a record names; None without one. Raises ``ValueError`` for several."""
-        there = self._path / written
-        if not written.is_absolute() and ".." not in written.parts and there.is_file():
-            return there
+        """Return the file for a path in a record; None if there is none. Raises ``ValueError`` if there are several."""
+        candidate = self._path / written
+        if not written.is_absolute() and ".." not in written.parts and candidate.is_file():
+            return candidate
         files = [file for file in self._found.get(written.stem, []) if file.name == written.name]
         return self._only(files, written.name) if files else None
 

@@ -1,9 +1,9 @@
-"""Writes samples in the three forms that ``eval.data.loading`` reads, so that they load again unchanged, or not at all.
+"""Writes samples in the three formats that ``eval.data.loading`` reads.
 
-Every record is read back before a file is written. What a form cannot hold is a ``ValueError`` that says what: the
-published forms know neither a turn's ``cause`` nor the video's file, and ProAssist's no state updates and no time but
-the start of a frame. ``without`` names what shall be left out knowingly. A published clip is written under its name
-here, with its place in its video; a sample that is a whole file is written as the clip of its frames from frame 0.
+A written split loads again unchanged: every record is read back before the file is written. A value that a format
+cannot hold raises ``ValueError``. The published formats have neither a turn's ``cause`` nor the video's file. The
+ProAssist format also has no state updates, and its turns start exactly at a frame. ``omit`` leaves such fields out.
+A published clip keeps its id and its position in its video. A sample that is a whole file becomes a clip from frame 0.
 """
 
 import json
@@ -14,70 +14,73 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from engine.dialogue import apply_update, initial_state, parse_update
-from engine.io import to_json, write_whole
-from engine.records import turn_frame
+from engine.io import atomic_write, to_json
+from engine.records import frame_at
 from eval.data.loading import read_published
 from eval.data.samples import Sample, Turn, is_inside, turn_order
 
-Form = Literal["manifest", "dst", "proassist"]
-Detail = Literal["video_path", "cause", "updates"]
-FORMS: tuple[Form, ...] = get_args(Form)
-DETAILS: Final[dict[Detail, str]] = {
+FileFormat = Literal["manifest", "dst", "proassist"]
+OptionalField = Literal["video_path", "cause", "updates"]
+FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+OPTIONAL_FIELDS: Final[dict[OptionalField, str]] = {
     "video_path": "the video's file",
     "cause": "what makes a turn hard",
     "updates": "state updates",
 }
-"""What some form cannot hold and ``without`` leaves out, in words."""
+"""Fields that some formats cannot hold and that ``omit`` can leave out, with their descriptions."""
 _FIELDS = ("video_id", "video_path", "fps", "num_frames", "goal", "steps", "initial_state")
 
 
-class UnheldError(ValueError):
-    """A form cannot hold something that may be left out."""
+class UnsupportedFieldError(ValueError):
+    """A format cannot hold a field that ``omit`` can leave out."""
 
-    def __init__(self, problem: str, detail: Detail) -> None:
-        super().__init__(f"{problem}; name {detail!r} in 'without' to leave it out, or write a manifest")
+    def __init__(self, problem: str, field: OptionalField) -> None:
+        super().__init__(f"{problem}; name {field!r} in 'omit' to leave it out, or write a manifest")
         self.problem = problem
-        """What cannot be held, of which video, without what to do."""
-        self.detail: Detail = detail
-        """What ``without`` calls it."""
+        """The video and the field that its format cannot hold, without the remedy."""
+        self.field: OptionalField = field
+        """The field's name in ``omit``."""
 
 
 def write_samples(
     path: Path,
     samples: Sequence[Sample],
     *,
-    form: Form,
-    without: Collection[Detail] = (),
+    file_format: FileFormat,
+    omit: Collection[OptionalField] = (),
     videos: Mapping[Path, str] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a split, whole or not at all.
+    """Write a split atomically.
 
     Args:
-        path: The file; the manifest names videos below its folder relative to it, others by their absolute path.
-        samples: In the order in which they are written.
-        form: Our manifest (one object), DST training clips (a list) or ProAssist's dialogues (JSON lines).
-        without: What is left out because the form cannot hold it; ``updates`` includes the initial state.
-        videos: What the manifest calls each video file instead.
-        provenance: Where the samples come from: the manifest's field ``provenance``, which ``eval.data.loading``
-            ignores; of another form the file ``<path>.provenance.json``.
+        path: The file. A manifest stores videos below its folder as relative paths and all other videos as absolute
+            paths.
+        samples: Samples in the order to write.
+        file_format: Our manifest (one object), DST training clips (a list) or ProAssist dialogues (JSON lines).
+        omit: Fields to leave out because the format cannot hold them; ``updates`` includes the initial state.
+        videos: Path to store in the manifest for a video file, instead of its own.
+        provenance: Origin of the samples. A manifest stores it in the field ``provenance``, which
+            ``eval.data.loading`` ignores; the published formats store it in ``<path>.provenance.json``.
 
-    Raises ``ValueError`` naming the video and what the form cannot hold, ``UnheldError`` when it may be left out.
+    Raises:
+        UnsupportedFieldError: The format cannot hold a field that ``omit`` can leave out.
+        ValueError: The format cannot hold a sample; the message names the video and the value.
     """
     _check(samples)
-    kept = [_without(sample, without) for sample in samples]
-    if form == "manifest":
+    kept = [_omit(sample, omit) for sample in samples]
+    if file_format == "manifest":
         folder, names = path.resolve().parent, videos or {}
         listed = [_listed(sample, names.get(sample.video_path or path), folder) for sample in kept]
         text = to_json({**({"provenance": provenance} if provenance else {}), "videos": listed}, indent=1)
     else:
-        records = [_published(sample, form) for sample in kept]
+        records = [_published(sample, file_format) for sample in kept]
         lines = ",\n".join(to_json(record) for record in records)
-        text = f"[{lines}]" if form == "dst" else "\n".join(to_json(record) for record in records)
-    with write_whole(path) as file:
+        text = f"[{lines}]" if file_format == "dst" else "\n".join(to_json(record) for record in records)
+    with atomic_write(path) as file:
         file.write(text + "\n")
-    if provenance and form != "manifest":
-        with write_whole(path.with_name(f"{path.name}.provenance.json")) as file:
+    if provenance and file_format != "manifest":
+        with atomic_write(path.with_name(f"{path.name}.provenance.json")) as file:
             file.write(to_json(provenance, indent=1) + "\n")
 
 
@@ -88,22 +91,22 @@ def _check(samples: Sequence[Sample]) -> None:
         for turn in sample.turns:
             if not is_inside(turn.time_s, sample):
                 raise ValueError(
-                    f"video {sample.video_id}: the turn {turn.text!r} at {turn.time_s:g} s lies outside it"
+                    f"video {sample.video_id}: the turn {turn.text!r} at {turn.time_s:g} s is outside the video"
                 )
         if list(sample.turns) != sorted(sample.turns, key=turn_order):
             raise ValueError(f"video {sample.video_id}: its turns must be in order of time")
         if sum(other.video_id == sample.video_id for other in samples) > 1:
-            raise ValueError(f"two videos have one video_id, {sample.video_id}; name each differently")
+            raise ValueError(f"two videos share the video_id {sample.video_id}; rename one of them")
 
 
-def _without(sample: Sample, without: Collection[Detail]) -> Sample:
+def _omit(sample: Sample, omit: Collection[OptionalField]) -> Sample:
     turns = sample.turns
-    if "cause" in without:
+    if "cause" in omit:
         turns = tuple(replace(turn, cause=None) for turn in turns)
-    if "updates" in without:
+    if "updates" in omit:
         turns = tuple(turn for turn in turns if turn.role != "update")
         sample = replace(sample, initial_state={})
-    return replace(sample, turns=turns, video_path=None if "video_path" in without else sample.video_path)
+    return replace(sample, turns=turns, video_path=None if "video_path" in omit else sample.video_path)
 
 
 def _listed(sample: Sample, name: str | None, folder: Path) -> dict[str, Any]:
@@ -129,41 +132,44 @@ def _listed(sample: Sample, name: str | None, folder: Path) -> dict[str, Any]:
     }
 
 
-def _published(sample: Sample, form: Form) -> dict[str, Any]:
-    """Return a published record that reads as this very sample."""
-    _refuse(sample, form, "video_path", is_there=sample.video_path is not None)
-    _refuse(sample, form, "cause", is_there=any(turn.cause is not None for turn in sample.turns))
-    if form == "proassist":
+def _published(sample: Sample, file_format: FileFormat) -> dict[str, Any]:
+    """Return a published record that loads as exactly this sample."""
+    _refuse(sample, file_format, "video_path", is_present=sample.video_path is not None)
+    _refuse(sample, file_format, "cause", is_present=any(turn.cause is not None for turn in sample.turns))
+    if file_format == "proassist":
         has_updates = any(turn.role == "update" for turn in sample.turns)
-        _refuse(sample, form, "updates", is_there=has_updates or bool(sample.initial_state))
-    record = _dst_clip(sample) if form == "dst" else _dialogue(sample)
+        _refuse(sample, file_format, "updates", is_present=has_updates or bool(sample.initial_state))
+    record = _dst_clip(sample) if file_format == "dst" else _dialogue(sample)
     try:
         read = read_published(json.loads(to_json(record)))
     except ValueError as error:
-        raise ValueError(f"video {sample.video_id} does not fit the form {form}: {error}") from error
+        raise ValueError(f"video {sample.video_id} does not fit the {file_format} format: {error}") from error
     for name in _FIELDS:
         if getattr(read, name) != getattr(sample, name):
             raise ValueError(
-                f"video {sample.video_id}: the form {form} cannot hold its {name} {getattr(sample, name)!r}; it would "
-                f"be read as {getattr(read, name)!r}; write a manifest"
+                f"video {sample.video_id}: the {file_format} format cannot hold its {name} {getattr(sample, name)!r}; "
+                f"it would load as {getattr(read, name)!r}; write a manifest"
             )
     if read.start_s != (sample.start_s or 0.0):
         raise ValueError(
-            f"video {sample.video_id}: the form {form} cannot hold its start_s {sample.start_s!r}, which is no "
-            f"frame of its file at {sample.fps:g} frames per second; write a manifest"
+            f"video {sample.video_id}: the {file_format} format cannot hold its start_s {sample.start_s!r}, which is "
+            f"not a frame of its file at {sample.fps:g} frames per second; write a manifest"
         )
     for wanted, got in zip(sample.turns, read.turns, strict=True):
         if wanted != got:
             raise ValueError(
-                f"video {sample.video_id}: the form {form} cannot hold the {wanted.role} turn {wanted.text!r} at "
-                f"{wanted.time_s!r} s; it would be read as {got.text!r} at {got.time_s!r} s; write a manifest"
+                f"video {sample.video_id}: the {file_format} format cannot hold the {wanted.role} turn "
+                f"{wanted.text!r} at {wanted.time_s!r} s; it would load as {got.text!r} at {got.time_s!r} s; write a "
+                "manifest"
             )
     return record
 
 
-def _refuse(sample: Sample, form: Form, detail: Detail, *, is_there: bool) -> None:
-    if is_there:
-        raise UnheldError(f"video {sample.video_id}: the form {form} cannot hold {DETAILS[detail]}", detail)
+def _refuse(sample: Sample, file_format: FileFormat, field: OptionalField, *, is_present: bool) -> None:
+    if is_present:
+        raise UnsupportedFieldError(
+            f"video {sample.video_id}: the {file_format} format cannot hold {OPTIONAL_FIELDS[field]}", field
+        )
 
 
 def _dst_clip(sample: Sample) -> dict[str, Any]:
@@ -200,7 +206,7 @@ def _dst_turns(sample: Sample) -> Iterator[dict[str, Any]]:
             continue
         update = parse_update(turn.text)
         if update is None:
-            raise ValueError(f"video {sample.video_id}: the update {turn.text!r} is not written S3->start")
+            raise ValueError(f"video {sample.video_id}: the update {turn.text!r} must have the form S3->start")
         change = {"id": update.step_id, "transition": update.transition}
         yield {"role": "DST_UPDATE", "content": [change], "time": start_s + turn.time_s, "dst_state": dict(state)}
         state = apply_update(state, turn.text).state
@@ -221,10 +227,14 @@ def _dialogue(sample: Sample) -> dict[str, Any]:
 
 
 def _dialogue_turns(sample: Sample) -> Iterator[dict[str, Any]]:
-    """Yield frames and words: who answers speaks after the image of a frame, a user alone speaks before it."""
+    """Yield the ``frames``, ``user`` and ``assistant`` entries of a dialogue.
+
+    An assistant's answer follows the image of its frame; a user turn without an answer precedes it. For answers at
+    frames 3 and 5 of 8: ``frames 0..4``, answer, ``frames 4..6``, answer, ``frames 6..8`` (half-open).
+    """
     start_s, start = sample.start_s or 0.0, _start_frame(sample)
     seen = start
-    for frame, group in groupby(sample.turns, key=lambda turn: start + turn_frame(turn.time_s, sample.fps)):
+    for frame, group in groupby(sample.turns, key=lambda turn: start + frame_at(turn.time_s, sample.fps)):
         turns: list[Turn] = list(group)
         end = frame + any(turn.role == "assistant" for turn in turns)
         if end > seen:
@@ -237,4 +247,4 @@ def _dialogue_turns(sample: Sample) -> Iterator[dict[str, Any]]:
 
 
 def _start_frame(sample: Sample) -> int:
-    return turn_frame(sample.start_s or 0.0, sample.fps)
+    return frame_at(sample.start_s or 0.0, sample.fps)

@@ -1,6 +1,6 @@
-"""Pairs predictions with references, one to one, at least cost.
+"""One-to-one assignment of predictions to references at minimum total cost.
 
-Knows nothing of what is paired: the rooms of events and of updates bring their costs. Cost inf means no edge.
+The callers, for events and for updates, compute the costs. An infinite cost means that a pair is not allowed.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One prediction and the reference that it stands for."""
+    """One prediction and the reference assigned to it."""
 
     gen_index: int
     """Position in the predictions."""
@@ -20,15 +20,20 @@ class Link:
 
 
 def assign(costs: np.ndarray, *, unmatched_cost: float | None = None) -> tuple[Link, ...]:
-    """Return the one-to-one pairs of least total cost, by position of the prediction.
+    """Return the one-to-one pairs of minimum total cost, ordered by prediction.
 
-    ``costs`` [P, R] >= 0, inf where no pair is allowed. Leaving a prediction alone costs ``unmatched_cost``; None
-    makes as many pairs as possible, then the cheapest of those. Raises ``ValueError`` for negative costs or nan.
+    Args:
+        costs: Costs ``[P, R]`` from 0; inf where a pair is not allowed.
+        unmatched_cost: Cost of leaving a prediction unpaired. None makes as many pairs as possible and, among those
+            assignments, chooses the cheapest.
+
+    Raises:
+        ValueError: A cost is negative or nan.
     """
     if not np.all(costs >= 0):
         raise ValueError("costs must be 0 or greater; mark a pair that is not allowed with inf")
     is_edge = np.isfinite(costs)
-    if unmatched_cost is None:  # dearer than any set of pairs, so one pair more always pays
+    if unmatched_cost is None:  # more than the cost of any set of pairs, so that one more pair is always cheaper
         unmatched_cost = (1.0 + np.max(costs, where=is_edge, initial=0.0)) * (min(costs.shape) + 1)
     rows, columns = linear_sum_assignment(np.minimum(costs, unmatched_cost))
     return tuple(

@@ -1,9 +1,9 @@
-"""Matching: which prediction answers which reference, in time and in meaning.
+"""Matching of responses with references, in time and in meaning.
 
-Every frame with a response is assigned to one frame near it, spoken or silent, at the least total cost: a response on
-a silent frame is *redundant*, a reference that nobody was assigned to is *missed*. Work and memory grow with the
-responses times the window, never with the square of the video. Knows texts and frames only: no seconds, no scores of
-a corpus, no encoder of its own.
+Every frame with a response is assigned to one frame within its window, spoken or silent, at minimum total cost. A
+response assigned to a silent frame is *redundant*; a reference without a response is *missed*. Time and memory are
+proportional to the number of responses times the window, not to the square of the video. This module works on texts
+and frames only; it has no seconds, no corpus scores and no encoder.
 
 **Source**: ProAssist, ``mmassist/eval/evaluators/pred_match.py`` (commit 9d0b2b2).
 """
@@ -26,7 +26,7 @@ _PAIRS_AT_ONCE = 4096
 
 @runtime_checkable
 class ComparesPairs(Protocol):
-    """An encoder that rounds cosines as the published program does, on which its lost edges depend."""
+    """An encoder that rounds cosines as the published program does; its lost edges depend on the rounding."""
 
     def compare_pairs(self, pairs: list[tuple[str, str]]) -> NDArray[np.float32]:
         """Return the cosine ``[P]`` of each pair of texts, the pairs in the published order."""
@@ -34,28 +34,28 @@ class ComparesPairs(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A prediction and the reference that it was assigned to."""
+    """A prediction and the reference assigned to it."""
 
     gen_frame: int
     """Frame of the prediction."""
     ref_frame: int
     """Frame of the reference."""
     cost: float
-    """Text cost plus distance cost; 0 is the same words on the same frame."""
+    """Text cost plus distance cost; 0 for the same text at the same frame."""
     semantic_score: float
     """Absolute cosine of the two texts, in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """The predictions and references of one video, assigned."""
+    """The assignment of the predictions and references of one video."""
 
     pairs: tuple[Pair, ...]
     """Predictions with a reference, by frame of the prediction."""
     missed: tuple[int, ...]
-    """Frames of the references that no prediction was assigned to."""
+    """Frames of the references without a prediction."""
     redundant: tuple[int, ...]
-    """Frames of the predictions that were assigned to silence."""
+    """Frames of the predictions assigned to a silent frame."""
 
 
 def find_match(
@@ -68,16 +68,27 @@ def find_match(
     dist_func_power: float = 1.5,
     zero_cost: ZeroCost = "keep",
 ) -> Match:
-    """Assign each prediction to a reference or to silence, at the least total cost.
+    """Assign each prediction to a reference or to a silent frame, at minimum total cost.
 
-    ``gen[i]`` and ``ref[i]`` are the texts at frame ``i`` of ``T``, ``""`` for silence. ``encode`` gets each text that
-    is compared once and returns ``[N, D]``, of any length and scale. A prediction at ``i`` may take the frames ``i +
-    left`` to ``i + right``, ends included. The cost is ``1 - |cos|`` (1 for a silent frame) plus ``factor * (|i - j| /
-    max(|left|, right)) ** power``. The published program loses edges whose cost is exactly 0 in float32, which of
-    equal texts on one frame is a matter of rounding: ``zero_cost="drop"`` does so too, with the same rounding if
-    ``encode`` is a ``ComparesPairs``; ``"keep"`` does not.
+    A prediction at frame ``i`` may be assigned to the frames ``i + left`` to ``i + right``, inclusive. The cost of
+    frame ``j`` is ``1 - |cos|`` (1 for a silent frame) plus ``factor * (|i - j| / max(|left|, right)) ** power``. For
+    example, with the window (-5, 5) and the default factor and power, an equal text 5 frames away costs 0 + 0.3 and is
+    preferred to silence at the same frame, which costs 1 + 0.
 
-    Raises ``ValueError`` for arguments that fit no video, and where ``"drop"`` leaves predictions without a frame.
+    Args:
+        gen: Generated text per frame of ``T``, ``""`` for silence.
+        ref: Reference text per frame of ``T``, ``""`` for silence.
+        encode: Function from ``N`` texts to embeddings ``[N, D]``, of any width and scale. It gets each compared text
+            once.
+        match_window: (left, right) in frames, with left <= 0 <= right.
+        dist_func_factor: Weight of the distance cost, from 0.
+        dist_func_power: Exponent of the distance cost, from 0.
+        zero_cost: The published program loses edges whose cost is exactly 0 in float32; whether equal texts at the
+            same frame cost exactly 0 depends on rounding. ``"drop"`` reproduces this, with the same rounding if
+            ``encode`` is a ``ComparesPairs``; ``"keep"`` keeps those edges.
+
+    Raises:
+        ValueError: An argument is invalid, or ``"drop"`` leaves a prediction without a frame.
 
     **Source**: ``find_match`` in ``pred_match.py``.
     """
@@ -118,7 +129,7 @@ def _checked_window(match_window: tuple[int, int]) -> tuple[int, int]:
     except (TypeError, ValueError) as error:
         raise ValueError(f"match_window must be two whole numbers of frames; got {match_window!r}") from error
     if not left <= 0 <= right:
-        raise ValueError(f"match_window must hold the frame itself, left <= 0 <= right; got {match_window!r}")
+        raise ValueError(f"match_window must include 0, left <= 0 <= right; got {match_window!r}")
     return left, right
 
 
@@ -143,7 +154,11 @@ def _is_spoken(texts: Sequence[str]) -> NDArray[np.bool_]:
 def _window_edges(
     gen_frames: NDArray[np.intp], *, num_frames: int, left: int, right: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the row (number of the prediction) and the column (frame) of every edge, by row, then column."""
+    """Return the row (index of the prediction) and the column (frame) of every edge, by row, then column.
+
+    Predictions at frames 0 and 3 of 4 with the window (-1, 1) have the rows ``[0, 0, 1, 1]`` and the columns
+    ``[0, 1, 2, 3]``.
+    """
     offsets = np.arange(max(left, 1 - num_frames), min(right, num_frames - 1) + 1)
     frames = gen_frames[:, None] + offsets
     inside = (frames >= 0) & (frames < num_frames)
@@ -159,7 +174,7 @@ def _published_similarity(
     is_ref: NDArray[np.bool_],
     encode: Encode,
 ) -> NDArray[np.float32]:
-    """Return ``|cos|`` of every edge, rounded as published where the encoder can do that."""
+    """Return ``|cos|`` of every edge, rounded as published if the encoder supports it."""
     if not isinstance(encode, ComparesPairs):
         return _similarity(gen, ref, gen_frames=gen_frames, ref_frames=ref_frames, is_ref=is_ref, encode=encode)
     similarity = np.zeros(len(ref_frames), dtype=np.float32)
@@ -179,7 +194,7 @@ def _similarity(
     is_ref: NDArray[np.bool_],
     encode: Encode,
 ) -> NDArray[np.float32]:
-    """Return ``|cos|`` of every edge, 0 where the reference is silent."""
+    """Return ``|cos|`` of every edge, 0 where the reference is silent. Each distinct text is encoded once."""
     similarity = np.zeros(len(ref_frames), dtype=np.float32)
     spoken = np.flatnonzero(is_ref[ref_frames])
     if not spoken.size:
@@ -206,10 +221,11 @@ def _unit_vectors(embeddings: NDArray[Any], *, num_texts: int) -> NDArray[np.flo
 def _assign(
     rows: NDArray[np.intp], cols: NDArray[np.intp], *, costs: NDArray[np.float64], is_edge: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
-    """Return the chosen edge of every row.
+    """Return the index of the chosen edge of every row.
 
-    Frames without any edge are no columns: they cannot be chosen. Every full assignment has as many edges as rows, so
-    adding 1 to all costs moves no choice, and SciPy, which drops zeros, sees none.
+    Only frames with an edge become columns. SciPy's sparse matrix drops zeros, so 1 is added to all costs. This does
+    not change the minimum: every full assignment has exactly one edge per row, so each total grows by the number of
+    rows.
     """
     frames, columns = np.unique(cols, return_inverse=True)
     shape = (int(rows[-1]) + 1, len(frames))

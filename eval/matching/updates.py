@@ -1,8 +1,8 @@
-"""Pairs predicted with reference updates of the state in time, one to one.
+"""Matches predicted with reference updates of the state in time, one to one.
 
-Text costs 0 when exact and 0.5 for the same step, plus the distance as in turn matching; leaving a prediction alone
-costs 1, as does a silent frame there. What is then left on both sides is paired nearest first, so that a right
-transition of a wrong step is seen. Malformed predictions are never paired.
+The text costs 0 if it is exact and 0.5 for the same step, plus the distance cost of turn matching. Leaving a prediction
+unpaired costs 1, like a silent frame in turn matching. The updates that remain on both sides are then paired at minimum
+distance, so that a correct transition of a wrong step is counted. Malformed predictions are never paired.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.dialogue import Update, parse_update
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.assignment import Link, assign
 
@@ -26,25 +26,25 @@ class TimedUpdate:
     frame_index: int
     """Index of the sampled frame."""
     text: str
-    """As written, such as ``S3->complete``; malformed ones too."""
+    """Text such as ``S3->complete``; it may be malformed."""
 
 
 def reference_updates(sample: Sample) -> tuple[TimedUpdate, ...]:
-    """Return the reference's updates at their frames, in order."""
+    """Return the reference's updates with their frames, in order."""
     return tuple(
-        TimedUpdate(frame_index=turn_frame(turn.time_s, sample.fps), text=turn.text)
+        TimedUpdate(frame_index=frame_at(turn.time_s, sample.fps), text=turn.text)
         for turn in sample.turns
         if turn.role == "update"
     )
 
 
 def predicted_updates(outputs: Sequence[FrameOutput]) -> tuple[TimedUpdate, ...]:
-    """Return the updates that were written, in order."""
+    """Return the generated updates with their frames, in order."""
     return tuple(TimedUpdate(frame_index=out.frame_index, text=text) for out in outputs for text in out.updates)
 
 
 def update_window(fps: float) -> tuple[int, int]:
-    """Return the frames, relative to a prediction, in which its reference may lie: ``WINDOW_S`` to either side."""
+    """Return the match window in frames relative to a prediction: ``WINDOW_S`` to either side."""
     reach = int(WINDOW_S * fps)
     return -reach, reach
 
@@ -57,11 +57,11 @@ def match_updates(
     dist_func_factor: float = 0.3,
     dist_func_power: float = 1.5,
 ) -> tuple[Link, ...]:
-    """Pair predicted with reference updates, one to one, by position of the prediction.
+    """Pair predicted with reference updates, one to one, ordered by prediction.
 
-    A pair needs l <= reference frame - predicted frame <= r of ``match_window`` (l, r), and a prediction that is an
-    update; it costs text + factor * (distance / max(-l, r)) ** power. Raises ``ValueError`` for a window that ends
-    before it begins.
+    A pair requires ``left <= reference frame - predicted frame <= right`` for the ``match_window`` (left, right) in
+    frames, and a well-formed prediction. It costs ``text + factor * (distance / max(-left, right)) ** power``. Raises
+    ``ValueError`` if left > right.
     """
     left, right = match_window
     if left > right:
@@ -81,7 +81,7 @@ def _frames(updates: Sequence[TimedUpdate]) -> NDArray[np.int64]:
 
 
 def _text_costs(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> NDArray[np.float64]:
-    """Return [P, R]: 0 for equal updates, 0.5 for the same step, 1 for another, inf for malformed text."""
+    """Return costs ``[P, R]``: 0 for equal updates, 0.5 for the same step, 1 for different steps, inf if malformed."""
     updates, steps = dict[Update, int](), dict[str, int]()
     (gen_updates, gen_steps), (ref_updates, ref_steps) = (_numbers(texts, updates, steps) for texts in (gen, ref))
     costs = np.where(gen_steps[:, None] == ref_steps[None, :], 0.5, 1.0)
@@ -93,7 +93,7 @@ def _text_costs(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> NDArr
 def _numbers(
     timed: Sequence[TimedUpdate], updates: dict[Update, int], steps: dict[str, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the distinct updates and their steps, both dictionaries grow; malformed text is -1."""
+    """Return an index per update and per step, -1 if malformed; adds new updates and steps to the dictionaries."""
     parsed = [parse_update(one.text) for one in timed]
     return (
         np.array([-1 if one is None else updates.setdefault(one, len(updates)) for one in parsed], dtype=np.int64),

@@ -1,7 +1,7 @@
-"""How far a corpus score would move with other videos: percentile bootstrap over videos.
+"""Confidence intervals of corpus scores: percentile bootstrap over videos.
 
-A resample draws as many videos as there are, with replacement, and scores their pooled counts as the split's are: the
-video is the unit, since frames and turns of one video are not independent. **Source**: Efron 1979.
+A resample draws as many videos as the split has, with replacement, and scores their pooled counts. The unit is the
+video, since frames and turns of one video are not independent. **Source**: Efron 1979.
 """
 
 import math
@@ -18,7 +18,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Where the middle 95 % of the resampled scores lie."""
+    """The middle 95 % of the resampled scores."""
 
     low: float
     """Lower end; nan without an interval."""
@@ -32,35 +32,35 @@ NO_INTERVAL = Interval(low=math.nan, high=math.nan)
 def bootstrap(
     pool: Pool[C], score: Callable[[C], Mapping[str, float]], *, num_resamples: int = NUM_RESAMPLES, seed: int = 0
 ) -> dict[str, Interval]:
-    """Return the interval of every score of a split, the same for the same seed.
+    """Return the interval of every score of a split; the same seed gives the same intervals.
 
-    Resamples in which a score is undefined are left out; without two videos there is no interval.
+    Resamples in which a score is undefined are left out. With fewer than two videos the intervals are nan.
 
     Args:
         pool: Counts of the videos.
-        score: Scores of added counts.
-        num_resamples: How often to draw a split.
-        seed: Seed of the draws.
+        score: Function from pooled counts to scores.
+        num_resamples: Number of resamples.
+        seed: Seed of the resamples.
     """
     if pool.num_videos < 2:
         return dict.fromkeys(score(pool.total()), NO_INTERVAL)
     drawn: dict[str, list[float]] = {}
-    for weights in resamples(pool.num_videos, num_resamples=num_resamples, seed=seed):
+    for weights in draw_resamples(pool.num_videos, num_resamples=num_resamples, seed=seed):
         for name, value in score(pool.total(weights)).items():
             drawn.setdefault(name, []).append(value)
-    return {name: middle_interval(values) for name, values in drawn.items()}
+    return {name: percentile_interval(values) for name, values in drawn.items()}
 
 
-def resamples(num_videos: int, *, num_resamples: int, seed: int) -> Iterator[Numbers]:
-    """Draw splits of ``V`` videos with replacement: how often each video is in, ``[V]``."""
-    random = np.random.default_rng(seed)
-    chances = np.full(num_videos, 1 / num_videos)
+def draw_resamples(num_videos: int, *, num_resamples: int, seed: int) -> Iterator[Numbers]:
+    """Yield, per resample of ``V`` videos with replacement, the number of times that each video is drawn, ``[V]``."""
+    rng = np.random.default_rng(seed)
+    probs = np.full(num_videos, 1 / num_videos)
     for _ in range(num_resamples):
-        yield random.multinomial(num_videos, chances).astype(float)
+        yield rng.multinomial(num_videos, probs).astype(float)
 
 
-def middle_interval(values: Sequence[float]) -> Interval:
-    """Return where the middle 95 % of the values that are defined lie."""
+def percentile_interval(values: Sequence[float]) -> Interval:
+    """Return the middle 95 % of the defined values."""
     defined = [value for value in values if not math.isnan(value)]
     if not defined:
         return NO_INTERVAL

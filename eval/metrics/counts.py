@@ -1,8 +1,8 @@
-"""Counts of one video, and how those of many are added up.
+"""Counts of one video, and their sums over many videos.
 
-Scores over a split are micro: counts are added over videos first and divided once, so one video and a split go
-through the same functions. A split drawn anew from its videos (see ``eval.metrics.bootstrap``) is the same sum under
-other weights. A share or a mean of nothing is nan, never 0.
+Scores over a split are micro averages: counts are added over videos first and divided once, so one video and a split
+use the same functions. A bootstrap resample (``eval.metrics.bootstrap``) is the same sum with different weights. A
+ratio or mean without data is nan, never 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Base of the counts records: each field is a number, a tuple of so many numbers, ``Values`` or ``Counts``."""
+    """Base of counts records. A field is a number, a tuple of fixed length of numbers, ``Values`` or ``Counts``."""
 
     def __add__(self, other: Self) -> Self:
         return Pool((self, other), type(self)).total()
@@ -28,36 +28,40 @@ C = TypeVar("C", bound=Counts)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """Numbers of which each is kept, such as latencies: ascending ``numbers [N]``, each with a weight ``[N]``."""
+    """A weighted list of numbers, such as latencies: ascending ``numbers [N]`` with ``weights [N]``."""
 
     numbers: Numbers
     weights: Numbers
 
     @classmethod
     def of(cls, numbers: Iterable[float] = ()) -> Self:
-        """Keep numbers in any order, each with the weight 1."""
+        """Return the numbers, given in any order, with weight 1 each."""
         kept = np.sort(np.fromiter(numbers, float))
         return cls(kept, np.ones(len(kept)))
 
     @property
     def total(self) -> float:
-        """Sum of the weights: how many there are."""
+        """Sum of the weights, which is the number of values."""
         return float(self.weights.sum())
 
     def mean(self) -> float:
-        """Return the mean; nan of nothing."""
-        return share(float((self.weights * self.numbers).sum()), self.total)
+        """Return the mean; nan without data."""
+        return ratio(float((self.weights * self.numbers).sum()), self.total)
 
     def quantile(self, level: float) -> float:
-        """Return the least number that at least this share of all reaches at most; nan of nothing."""
+        """Return the smallest number that at least the fraction ``level`` does not exceed; nan without data.
+
+        Of 1, 2, 3, 4 the quantile at 0.5 is 2.
+        """
         reached = self.weights.cumsum()
         if not len(reached) or not reached[-1]:
             return float("nan")
-        wanted = max(level * reached[-1] * (1 - 1e-12), 1e-12)  # rounding must not skip one, nor weight 0 count
+        # The tolerances: rounding must not skip a number, and a number of weight 0 must not be returned.
+        wanted = max(level * reached[-1] * (1 - 1e-12), 1e-12)
         return float(self.numbers[np.searchsorted(reached, wanted)])
 
     def median(self) -> float:
-        """Return the middle number, or the mean of the two in the middle; nan of nothing."""
+        """Return the median, for an even count the mean of the two middle numbers; nan without data."""
         reached = self.weights.cumsum()
         if not len(reached) or not reached[-1]:
             return float("nan")
@@ -67,11 +71,11 @@ class Values:
 
 
 class Pool(Generic[C]):
-    """Counts of many videos, made ready once to be added under any weights.
+    """Counts of many videos, stacked once to be added with any weights.
 
     Args:
-        rows: Counts of ``V`` videos; of none, every sum is that of ``kind()``.
-        kind: Their type.
+        rows: Counts of ``V`` videos; if empty, every sum is ``kind()``.
+        kind: Type of the counts.
     """
 
     def __init__(self, rows: Sequence[C], kind: type[C]) -> None:
@@ -79,7 +83,7 @@ class Pool(Generic[C]):
         self._stack = _stack(rows or [kind()])
 
     def total(self, weights: Numbers | None = None) -> C:
-        """Add the counts, each video as often as its weight ``[V]`` says; once by default."""
+        """Return the sum of the counts with ``weights [V]`` of the videos, by default 1 each."""
         ones = np.ones(max(self.num_videos, 1))
         added: C = _total(self._stack, ones if weights is None or not self.num_videos else weights)
         return added
@@ -98,7 +102,7 @@ class _Record:
 
 
 def _stack(rows: Sequence[Any]) -> Any:
-    """Put the rows' fields side by side: arrays ``[V, ...]``, and values in ascending order with their video."""
+    """Stack the rows' fields: numbers as arrays ``[V, ...]``, ``Values`` in ascending order with their video."""
     if isinstance(rows[0], Counts):
         names = [field.name for field in fields(rows[0])]
         return _Record(type(rows[0]), {name: _stack([getattr(row, name) for row in rows]) for name in names})
@@ -118,11 +122,11 @@ def _total(stack: Any, weights: Numbers) -> Any:
     return float(added) if added.ndim == 0 else tuple(added.tolist())
 
 
-def share(part: float, whole: float) -> float:
-    """Return ``part / whole``; nan when ``whole`` is 0."""
+def ratio(part: float, whole: float) -> float:
+    """Return ``part / whole``; nan if ``whole`` is 0."""
     return part / whole if whole else float("nan")
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean; nan of nothing."""
-    return share(sum(values), len(values))
+    """Return the arithmetic mean; nan without values."""
+    return ratio(sum(values), len(values))

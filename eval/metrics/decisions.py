@@ -1,8 +1,8 @@
-"""Per-frame decisions (to speak, to update the state) against the frames where the reference does.
+"""Scores of per-frame decisions (to speak, to update the state) against the frames of the reference's turns.
 
-A *decision* is what was done at a frame, a *probability* what the head said there, an *event* a frame with a decision.
-Frames score as a classifier, probabilities by rank and calibration, events one to one in time with a tolerance.
-Counts pool over videos; whatever has no data is nan.
+A frame is *positive* if the model decided to act there, and *expected* if the reference acts there. An *event* is a
+positive frame. Frames are scored as a classifier, probabilities by rank and calibration, and events one to one in
+time with a tolerance. Counts pool over videos; a score without data is nan.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eval.matching.assignment import assign
-from eval.metrics.counts import Counts, Numbers, Values, share
+from eval.metrics.counts import Counts, Numbers, Values, ratio
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
 NUM_BINS = 10
@@ -21,32 +21,32 @@ NAN = float("nan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCounts(Counts):
-    """What is counted of one decision in one or many videos."""
+    """Counts of one kind of decision in one or many videos."""
 
     num_hits: int = 0
-    """Frames that decided to, as the reference does."""
+    """True positives: positive and expected frames."""
     num_false_alarms: int = 0
-    """Frames that decided to, and the reference does not."""
+    """False positives: positive frames that are not expected."""
     num_misses: int = 0
-    """Frames that did not, and the reference does."""
+    """False negatives: expected frames that are not positive."""
     num_rejections: int = 0
-    """Frames that did not, as the reference does not."""
+    """True negatives: frames neither positive nor expected."""
     expected_probs: Values = field(default_factory=Values.of)
-    """Known probabilities of the frames where the reference does."""
+    """Known probabilities at expected frames."""
     other_probs: Values = field(default_factory=Values.of)
-    """Known probabilities of all other frames."""
+    """Known probabilities at frames that are not expected."""
     squared_error_sum: float = 0.0
-    """Sum over frames of (probability - 1 or 0)^2."""
+    """Sum over frames of ``(probability - label)**2``, with label 1 for an expected frame and 0 otherwise."""
     bin_frames: tuple[float, ...] = (0.0,) * NUM_BINS
-    """Known probabilities in each tenth of [0, 1]: bin b holds b/10 <= p < (b+1)/10, the last one 1 as well."""
+    """Number of known probabilities per bin: bin b holds b/10 <= p < (b+1)/10; the last bin also holds 1."""
     bin_prob_sums: tuple[float, ...] = (0.0,) * NUM_BINS
-    """Sum of their probabilities."""
+    """Sum of the probabilities per bin."""
     bin_expected: tuple[float, ...] = (0.0,) * NUM_BINS
-    """Those of them where the reference does."""
+    """Number of expected frames per bin."""
     num_pairs: tuple[float, ...] = (0.0,) * len(TOLERANCES_S)
-    """Decided frames that are paired with one of the reference, under each tolerance of ``TOLERANCES_S``."""
+    """Positive frames paired with an expected frame, for each tolerance of ``TOLERANCES_S``."""
     leads_s: Values = field(default_factory=Values.of)
-    """Decided minus reference time of the pairs under the widest tolerance, in seconds: negative = early."""
+    """Positive minus expected time of the pairs at the widest tolerance, in seconds; negative is early."""
 
     @property
     def num_frames(self) -> float:
@@ -55,44 +55,48 @@ class DecisionCounts(Counts):
 
     @property
     def num_known(self) -> float:
-        """Frames whose probability is known."""
+        """Frames with a known probability."""
         return self.expected_probs.total + self.other_probs.total
 
     @property
     def num_decided(self) -> float:
-        """Frames that decided to."""
+        """Positive frames."""
         return self.num_hits + self.num_false_alarms
 
     @property
     def num_expected(self) -> float:
-        """Frames where the reference does."""
+        """Expected frames."""
         return self.num_hits + self.num_misses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReliabilityBin:
-    """The frames whose probability lies in one tenth of [0, 1]."""
+    """The frames whose probability is in one of ``NUM_BINS`` bins of [0, 1]."""
 
     low: float
-    """Lower edge, included."""
+    """Lower edge, inclusive."""
     high: float
-    """Upper edge, excluded but for 1."""
+    """Upper edge, exclusive except for 1."""
     num_frames: float
-    """Frames in the bin."""
     mean_prob: float
-    """Their mean probability; nan when empty."""
+    """Mean probability; nan if empty."""
     expected_share: float
-    """Share of them where the reference does it; nan when empty."""
+    """Ratio of expected frames; nan if empty."""
 
 
 def count_decisions(
     probs: Sequence[float], decided: Sequence[bool], *, expected_frames: Iterable[int], fps: float
 ) -> DecisionCounts:
-    """Count one video of T frames: ``probs`` [T], ``decided`` [T], and in ``expected_frames`` the reference's frames.
+    """Count the decisions of one video of ``T`` frames.
 
-    Two turns at one frame are one event. A probability that is nan, not known, counts as a decision only. Raises
-    ``ValueError`` for unequal lengths, a probability outside [0, 1], a frame outside the video or an fps that is not
-    positive.
+    Args:
+        probs: Probability per frame ``[T]``, in [0, 1]; nan if unknown, which excludes it from the probability scores.
+        decided: Decision per frame ``[T]``.
+        expected_frames: Frames of the reference's turns; two turns at a frame count as one event.
+        fps: Frames per second, positive.
+
+    Raises:
+        ValueError: The lengths differ, a probability or ``fps`` is out of range, or a frame is outside the video.
     """
     frames = sorted(set(expected_frames))
     if len(probs) != len(decided):
@@ -100,7 +104,7 @@ def count_decisions(
     if outside := [prob for prob in probs if not (0 <= prob <= 1 or math.isnan(prob))]:
         raise ValueError(f"probabilities must be within [0, 1]; got {outside[0]}")
     if outside_frames := [frame for frame in frames if not 0 <= frame < len(probs)]:
-        raise ValueError(f"reference frame {outside_frames[0]} lies outside the video of {len(probs)} frames")
+        raise ValueError(f"reference frame {outside_frames[0]} is outside the video of {len(probs)} frames")
     if not 0 < fps < float("inf"):
         raise ValueError(f"fps must be positive; got {fps}")
     prob, does = np.array(probs, float), np.array(decided, bool)
@@ -133,25 +137,25 @@ def count_decisions(
 def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
     """Return all scores of one video, or of a split from added counts; ``eval.metrics.definitions`` defines them.
 
-    What scikit-learn computes has its values, but nan unless the reference has frames of both classes (precision also
-    when nothing was decided). **Source**: scikit-learn; Guo et al. 2017 (ECE).
+    Scores that scikit-learn defines have its values. They are nan unless the reference has frames of both classes;
+    precision is also nan without positive frames. **Source**: scikit-learn; Guo et al. 2017 (ECE).
     """
     is_mixed = counts.num_expected > 0 and counts.num_frames > counts.num_expected
-    recall = share(counts.num_hits, counts.num_expected)
-    specificity = share(counts.num_rejections, counts.num_rejections + counts.num_false_alarms)
+    recall = ratio(counts.num_hits, counts.num_expected)
+    specificity = ratio(counts.num_rejections, counts.num_rejections + counts.num_false_alarms)
     errors = [
         abs(prob_sum - expected) for prob_sum, expected in zip(counts.bin_prob_sums, counts.bin_expected, strict=True)
     ]
     return {
-        "accuracy": share(counts.num_hits + counts.num_rejections, counts.num_frames),
+        "accuracy": ratio(counts.num_hits + counts.num_rejections, counts.num_frames),
         "balanced_accuracy": (recall + specificity) / 2,
-        "precision": share(counts.num_hits, counts.num_decided) if is_mixed else NAN,
+        "precision": ratio(counts.num_hits, counts.num_decided) if is_mixed else NAN,
         "recall": recall if is_mixed else NAN,
-        "f1": share(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else NAN,
+        "f1": ratio(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else NAN,
         **rank_scores(counts.expected_probs, counts.other_probs),
-        "brier": share(counts.squared_error_sum, counts.num_known),
-        "ece": share(sum(errors), counts.num_known),
-        "talk_ratio": share(counts.num_decided, counts.num_expected),
+        "brier": ratio(counts.squared_error_sum, counts.num_known),
+        "ece": ratio(sum(errors), counts.num_known),
+        "talk_ratio": ratio(counts.num_decided, counts.num_expected),
         "num_hits": float(counts.num_hits),
         "num_false_alarms": float(counts.num_false_alarms),
         "num_misses": float(counts.num_misses),
@@ -160,12 +164,15 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
 
 
 def rank_scores(expected: Values, other: Values) -> dict[str, float]:
-    """Return how well the probabilities tell expected frames from others; nan unless there are frames of both.
+    """Return how well the probabilities separate expected frames from the rest; nan unless there are both.
 
-    ``average_precision`` is the mean over expected frames of the precision at their probability; ``auroc`` is how often
-    an expected frame has a higher probability than another, ties half, the Mann-Whitney statistic. **Source**:
-    ``average_precision_score`` and the area under ``roc_curve`` of scikit-learn, which sorts all frames again at each
-    call: 30 times slower in a bootstrap.
+    ``average_precision`` is the mean, over expected frames, of the precision at their probability. ``auroc`` is the
+    probability that an expected frame has a higher probability than a frame that is not expected, with ties counted
+    half: the Mann-Whitney statistic. With expected 0.9 and 0.4 and the rest 0.6 and 0.2: ``average_precision`` =
+    (1/1 + 2/3) / 2 and ``auroc`` = 3/4.
+
+    **Source**: ``average_precision_score`` and the area under ``roc_curve`` of scikit-learn, which sorts all frames
+    again at each call and is 30 times slower in a bootstrap.
     """
     if not (expected.total and other.total):
         return {"average_precision": NAN, "auroc": NAN}
@@ -180,21 +187,21 @@ def rank_scores(expected: Values, other: Values) -> dict[str, float]:
 
 
 def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:
-    """Return the tenths of [0, 1]; the calibration error is the mean over frames of |mean_prob - expected_share|."""
+    """Return the bins; the calibration error is the mean over frames of ``|mean_prob - expected_share|``."""
     return tuple(
         ReliabilityBin(
             low=number / NUM_BINS,
             high=(number + 1) / NUM_BINS,
             num_frames=num_frames,
-            mean_prob=share(counts.bin_prob_sums[number], num_frames),
-            expected_share=share(counts.bin_expected[number], num_frames),
+            mean_prob=ratio(counts.bin_prob_sums[number], num_frames),
+            expected_share=ratio(counts.bin_expected[number], num_frames),
         )
         for number, num_frames in enumerate(counts.bin_frames)
     )
 
 
 def _reaching(values: Values, edges: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the weight of the values that reach each edge, and of those that exceed it."""
+    """Return, per edge, the total weight of the values >= the edge, and of the values > the edge."""
     below = np.append(0.0, values.weights.cumsum())
     return (
         below[-1] - below[np.searchsorted(values.numbers, edges, "left")],
@@ -203,12 +210,12 @@ def _reaching(values: Values, edges: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _event_scores(counts: DecisionCounts) -> dict[str, float]:
-    """Score events, a decided frame being right when paired with a reference frame no more than the tolerance away."""
+    """Score events: a positive frame is correct if it is paired with an expected frame within the tolerance."""
     scores, curve = {}, []
     for tolerance_s, num_pairs in zip(TOLERANCES_S, counts.num_pairs, strict=True):
-        curve.append(share(2 * num_pairs, counts.num_decided + counts.num_expected))
-        scores[f"event_precision_{tolerance_s:g}s"] = share(num_pairs, counts.num_decided)
-        scores[f"event_recall_{tolerance_s:g}s"] = share(num_pairs, counts.num_expected)
+        curve.append(ratio(2 * num_pairs, counts.num_decided + counts.num_expected))
+        scores[f"event_precision_{tolerance_s:g}s"] = ratio(num_pairs, counts.num_decided)
+        scores[f"event_recall_{tolerance_s:g}s"] = ratio(num_pairs, counts.num_expected)
         scores[f"event_f1_{tolerance_s:g}s"] = curve[-1]
     return {
         **scores,
@@ -219,7 +226,11 @@ def _event_scores(counts: DecisionCounts) -> dict[str, float]:
 
 
 def _event_offsets(gen_frames: Sequence[int], ref_frames: Sequence[int], *, tolerance_frames: int) -> list[int]:
-    """Pair as many events as possible, at the least total distance; of equal solutions the one that never crosses."""
+    """Pair as many events as possible at minimum total distance, and return the offsets in frames.
+
+    Of equal solutions the one without crossing pairs is returned: events at 1 and 2 with references at 3 and 4 have the
+    offsets -2 and -2, never -3 and -1.
+    """
     distances = np.abs(np.subtract.outer(np.array(gen_frames, dtype=float), np.array(ref_frames, dtype=float)))
     links = assign(np.where(distances <= tolerance_frames, distances, np.inf))
     paired_refs = sorted(ref_frames[link.ref_index] for link in links)  # in order: no pair gets longer than allowed

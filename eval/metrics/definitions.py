@@ -1,6 +1,6 @@
-"""What every score means: the one source of CSV columns, ``docs/metrics.md`` and the page's tooltips.
+"""The definition of every score: the single source of CSV columns, ``docs/metrics.md`` and the page's tooltips.
 
-The entries stand in ``metrics.toml``, in the order of the tables. Those of decisions stand there once and exist twice,
+``metrics.toml`` holds the entries in the order of the tables. An entry of a decision score is expanded to two metrics,
 ``speaking_*`` and ``dst_update_*``.
 """
 
@@ -26,28 +26,28 @@ class Metric:
     """One score."""
 
     name: str
-    """Its key in every table."""
+    """Key in every table."""
     definition: str
     """One sentence."""
     range: str
-    """The values it can take, such as ``0 to 1``."""
+    """Possible values, such as ``0 to 1``."""
     better: Better
-    """Which way is better."""
+    """Direction of better values."""
     source: str
-    """Who defined it."""
+    """Origin of the definition."""
     label: str = ""
-    """What the page calls it, everywhere; its name where it has no other."""
-    trap: str = ""
-    """How it misleads; empty when it does not."""
+    """Name on the page; by default ``name``."""
+    caveat: str = ""
+    """How the score can mislead; empty if it does not."""
     scope: Scope = "both"
-    """Whether a video, a split or both have it."""
+    """Whether it is a score of a video, of a split, or of both."""
     is_count: bool = False
-    """Whether it is a number of things, which grows with the split; such a one has no interval."""
+    """Whether it is a count, which grows with the split and has no interval."""
     is_detail: bool = False
-    """Whether the table in the terminal leaves it to the files."""
+    """Whether only files list it, not the table in the terminal."""
 
     def __post_init__(self) -> None:
-        """Call it by its name where it has no label."""
+        """Use the name as the default label."""
         if not self.label:
             object.__setattr__(self, "label", self.name)
 
@@ -55,17 +55,17 @@ class Metric:
     def hint(self) -> str:
         """The definition with range, direction and trap, as one line of text."""
         hint = f"{self.name}: {self.definition} Range: {self.range}; better: {self.better}. Source: {self.source}."
-        return f"{hint} Beware: {self.trap}" if self.trap else hint
+        return f"{hint} Beware: {self.caveat}" if self.caveat else hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricGroup:
-    """Scores that belong together."""
+    """A group of related scores."""
 
     name: str
-    """Its heading."""
+    """Heading."""
     about: str
-    """What holds for all of them."""
+    """Notes on all scores of the group."""
     metrics: tuple[Metric, ...]
     """In the order of the tables."""
 
@@ -91,7 +91,11 @@ def _group(group: Mapping[str, Any], *, prefix: str = "", **words: str) -> Metri
 
 
 def _entries(metrics: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], float]]:
-    """Yield names with entries and a tolerance; those of events once per tolerance, which runs slowest."""
+    """Yield name, entry and tolerance in table order.
+
+    Entries of event scores, with ``{t}`` in their names, are yielded once per tolerance, grouped by tolerance; all
+    other entries once, with tolerance 0.
+    """
     of_events = {name: entry for name, entry in metrics.items() if "{t}" in name}
     for name, entry in metrics.items():
         if name not in of_events:
@@ -108,7 +112,7 @@ GROUPS: Final = tuple(_read_groups())
 METRICS: Final = tuple(metric for group in GROUPS for metric in group.metrics)
 """All scores, in the order of the tables."""
 NUM_FAILURES: Final = "num_failures"
-"""Name of the recommended score where texts and states are known: everything that a reviewer steps through."""
+"""Name of the recommended score if texts and states are known: the number of stops for a reviewer."""
 _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
@@ -139,7 +143,7 @@ def to_markdown() -> str:
                 metric.definition,
                 metric.range,
                 metric.better,
-                metric.trap,
+                metric.caveat,
                 metric.source,
             )
             lines.append(f"| {' | '.join(cells)} |")

@@ -1,8 +1,8 @@
-"""Scores of the dialogue state: the updates that were written, and the states that were believed.
+"""Scores of the dialogue state: the predicted updates and the predicted states.
 
-``eval.matching.updates`` says which predicted update stands for which reference; here pairs and states are counted.
-Frames of turns are ``floor(time_s * fps)``; delays are predicted minus reference, negative = early. Counts pool over
-videos; whatever has no data is nan. Two updates at one frame are two updates.
+``eval.matching.updates`` pairs predicted with reference updates; this module counts pairs and states. Frames of turns
+are ``floor(time_s * fps)``. Delays are predicted minus reference time; negative is early. Counts pool over videos; a
+score without data is nan. Two updates at one frame count as two.
 """
 
 import math
@@ -15,37 +15,36 @@ from engine.records import FrameOutput
 from eval.data.samples import Sample
 from eval.matching.assignment import Link
 from eval.matching.updates import TimedUpdate, match_updates, predicted_updates, reference_updates, update_window
-from eval.metrics.counts import Counts, share
+from eval.metrics.counts import Counts, ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBoundary:
-    """How late one step was believed to start and to complete."""
+    """Delays of the predicted start and completion of one step."""
 
     step_id: str
-    """The step."""
     start_delay_s: float | None
-    """Predicted minus reference time in seconds; None unless both start it."""
+    """Predicted minus reference start in seconds; None unless both sides start the step."""
     complete_delay_s: float | None
-    """Likewise for its completion."""
+    """Predicted minus reference completion in seconds; None unless both sides complete the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DstCounts(Counts):
-    """What is counted in one or many videos."""
+    """Counts of updates and states in one or many videos."""
 
     num_refs: int = 0
     """Reference updates."""
     num_gens: int = 0
-    """Predicted updates, malformed ones too."""
+    """Predicted updates, including malformed ones."""
     num_step_right: int = 0
-    """References whose prediction names their step."""
+    """References paired with a prediction of the same step."""
     num_transition_right: int = 0
-    """References whose prediction names their transition."""
+    """References paired with a prediction of the same transition."""
     num_exact: int = 0
-    """References whose prediction names both."""
+    """References paired with an equal prediction."""
     num_malformed: int = 0
-    """Predictions that are no update."""
+    """Predictions that cannot be parsed."""
     num_illegal: int = 0
     """Predictions of an unknown step, or that skip, repeat or go backwards."""
     delay_sum_s: float = 0.0
@@ -55,11 +54,11 @@ class DstCounts(Counts):
     num_frames: int = 0
     """Frames of videos that have steps."""
     num_frames_right: int = 0
-    """Those whose whole state is the reference's."""
+    """Frames whose whole state equals the reference's."""
     num_cells: int = 0
     """Frames times steps."""
     num_cells_right: int = 0
-    """Those whose state is the reference's."""
+    """Cells whose state equals the reference's."""
     num_starts: int = 0
     """Steps that both sides start."""
     start_delay_sum_s: float = 0.0
@@ -71,15 +70,15 @@ class DstCounts(Counts):
     num_clips: int = 0
     """Videos in which either side has an update."""
     num_clips_exact: int = 0
-    """Those in which every reference and every prediction is one of an exact pair."""
+    """Videos in which every reference and every prediction belongs to an exact pair."""
     legacy_pairs: int = 0
     """Updates zipped by position over the shorter list."""
     legacy_step_right: int = 0
-    """Those with one step."""
+    """Zipped updates with the same step."""
     legacy_transition_right: int = 0
-    """Those with one transition."""
+    """Zipped updates with the same transition."""
     legacy_exact: int = 0
-    """Those with both."""
+    """Zipped updates with the same step and transition."""
 
 
 def count_dst(
@@ -94,8 +93,8 @@ def count_dst(
     """Count one video.
 
     ``match_window`` is in frames, by default 2.5 s to either side; ``illegal`` is the setting of the run. A frame of
-    the sample without an output has a wrong state; states past the sample's end do not count. Raises ``ValueError``
-    for outputs whose states are of other steps.
+    the sample without an output counts as a wrong state; states after the sample's end do not count. Raises
+    ``ValueError`` if the outputs' states have different steps from the sample's.
     """
     gen, ref = predicted_updates(outputs), reference_updates(sample)
     links = match_updates(
@@ -107,7 +106,7 @@ def count_dst(
     )
     return (
         _count_pairs(gen, ref, links, fps=sample.fps)
-        + _count_verdicts(gen, sample, illegal=illegal)
+        + _count_legality(gen, sample, illegal=illegal)
         + _count_states(outputs, sample)
         + _count_legacy(gen, ref)
     )
@@ -119,40 +118,41 @@ def summarize_dst(counts: DstCounts) -> dict[str, float]:
     **Source**: DSTContentMetrics of the ProAssist fork; ``legacy_*`` are its own figures.
     """
     return {
-        "dst_step_accuracy": share(counts.num_step_right, counts.num_refs),
-        "dst_transition_accuracy": share(counts.num_transition_right, counts.num_refs),
-        "dst_exact_match": share(counts.num_exact, counts.num_refs),
-        "dst_precision": share(counts.num_exact, counts.num_gens),
-        "dst_recall": share(counts.num_exact, counts.num_refs),
-        "dst_f1": share(2 * counts.num_exact, counts.num_refs + counts.num_gens),
-        "dst_delay_s": share(counts.delay_sum_s, counts.num_exact),
-        "dst_abs_delay_s": share(counts.abs_delay_sum_s, counts.num_exact),
+        "dst_step_accuracy": ratio(counts.num_step_right, counts.num_refs),
+        "dst_transition_accuracy": ratio(counts.num_transition_right, counts.num_refs),
+        "dst_exact_match": ratio(counts.num_exact, counts.num_refs),
+        "dst_precision": ratio(counts.num_exact, counts.num_gens),
+        "dst_recall": ratio(counts.num_exact, counts.num_refs),
+        "dst_f1": ratio(2 * counts.num_exact, counts.num_refs + counts.num_gens),
+        "dst_delay_s": ratio(counts.delay_sum_s, counts.num_exact),
+        "dst_abs_delay_s": ratio(counts.abs_delay_sum_s, counts.num_exact),
         "dst_num_references": float(counts.num_refs),
         "dst_num_predictions": float(counts.num_gens),
         "dst_num_exact": float(counts.num_exact),
         "dst_malformed": float(counts.num_malformed),
         "dst_illegal": float(counts.num_illegal),
-        "dst_joint_goal_accuracy": share(counts.num_frames_right, counts.num_frames),
-        "dst_timeline_score": share(counts.num_cells_right, counts.num_cells),
-        "dst_start_delay_s": share(counts.start_delay_sum_s, counts.num_starts),
-        "dst_complete_delay_s": share(counts.complete_delay_sum_s, counts.num_completions),
-        "dst_clip_exact": share(counts.num_clips_exact, counts.num_clips),
-        "legacy_dst_step_accuracy": share(counts.legacy_step_right, counts.legacy_pairs),
-        "legacy_dst_transition_accuracy": share(counts.legacy_transition_right, counts.legacy_pairs),
-        "legacy_dst_exact_match": share(counts.legacy_exact, counts.legacy_pairs),
+        "dst_joint_goal_accuracy": ratio(counts.num_frames_right, counts.num_frames),
+        "dst_timeline_score": ratio(counts.num_cells_right, counts.num_cells),
+        "dst_start_delay_s": ratio(counts.start_delay_sum_s, counts.num_starts),
+        "dst_complete_delay_s": ratio(counts.complete_delay_sum_s, counts.num_completions),
+        "dst_clip_exact": ratio(counts.num_clips_exact, counts.num_clips),
+        "legacy_dst_step_accuracy": ratio(counts.legacy_step_right, counts.legacy_pairs),
+        "legacy_dst_transition_accuracy": ratio(counts.legacy_transition_right, counts.legacy_pairs),
+        "legacy_dst_exact_match": ratio(counts.legacy_exact, counts.legacy_pairs),
     }
 
 
 def step_boundaries(outputs: Sequence[FrameOutput], sample: Sample) -> tuple[StepBoundary, ...]:
-    """Return, per step, how late it was first believed to be under way, and to be completed.
+    """Return, per step, the delays of its first predicted start and completion.
 
-    A boundary is the first frame whose state is at or past it; one that the initial state is past has none.
+    The start is the first frame with the state ``in_progress`` or ``completed``; the completion is the first frame with
+    ``completed``. A boundary that the initial state has already passed has no delay.
     """
-    believed = {output.frame_index: output.dst_state for output in outputs}
+    predicted = {output.frame_index: output.dst_state for output in outputs}
     expected = dict(enumerate(reference_states(sample)))
     given = initial_state(sample.steps, sample.initial_state)
     delays = {
-        (step.id, rank): _delay(believed, expected, step_id=step.id, rank=rank, fps=sample.fps)
+        (step.id, rank): _delay(predicted, expected, step_id=step.id, rank=rank, fps=sample.fps)
         for step in sample.steps
         for rank in (1, 2)
         if given[step.id] not in STATES[rank:]
@@ -189,13 +189,13 @@ def _count_pairs(
     )
 
 
-def _count_verdicts(gen: Iterable[TimedUpdate], sample: Sample, *, illegal: IllegalUpdates) -> DstCounts:
+def _count_legality(gen: Iterable[TimedUpdate], sample: Sample, *, illegal: IllegalUpdates) -> DstCounts:
     state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
     verdicts = []
     for update in gen:
         change = apply_update(state, update.text, illegal=illegal)
         state = change.state
-        verdicts.append(change.verdict)
+        verdicts.append(change.legality)
     return DstCounts(num_malformed=verdicts.count("malformed"), num_illegal=verdicts.count("illegal"))
 
 
@@ -212,16 +212,17 @@ def reference_states(sample: Sample) -> list[Mapping[str, str]]:
 
 def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
     ids = [step.id for step in sample.steps]
-    if odd := next((output for output in outputs if set(output.dst_state) != set(ids)), None):
+    if different := next((output for output in outputs if set(output.dst_state) != set(ids)), None):
         raise ValueError(
-            f"video {sample.video_id}, frame {odd.frame_index}: the run has states of {', '.join(odd.dst_state)}, "
-            f"the sample has the steps {', '.join(ids)}; score the run with the steps it was made with"
+            f"video {sample.video_id}, frame {different.frame_index}: the run has states of "
+            f"{', '.join(different.dst_state)}, the sample has the steps {', '.join(ids)}; score the run with the "
+            "steps it was made with"
         )
     if not ids:
         return DstCounts()
-    believed = {output.frame_index: output.dst_state for output in outputs}
+    predicted = {output.frame_index: output.dst_state for output in outputs}
     rows = [
-        [frame in believed and believed[frame][step_id] == state[step_id] for step_id in ids]
+        [frame in predicted and predicted[frame][step_id] == state[step_id] for step_id in ids]
         for frame, state in enumerate(reference_states(sample))
     ]
     boundaries = step_boundaries(outputs, sample)
@@ -240,7 +241,7 @@ def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
 
 
 def _delay(
-    believed: Mapping[int, Mapping[str, str]],
+    predicted: Mapping[int, Mapping[str, str]],
     expected: Mapping[int, Mapping[str, str]],
     *,
     step_id: str,
@@ -248,13 +249,13 @@ def _delay(
     fps: float,
 ) -> float | None:
     states = STATES[rank:]
-    gen = min((frame for frame, state in believed.items() if state[step_id] in states), default=None)
+    gen = min((frame for frame, state in predicted.items() if state[step_id] in states), default=None)
     ref = min((frame for frame, state in expected.items() if state[step_id] in states), default=None)
     return None if gen is None or ref is None else (gen - ref) / fps
 
 
 def _count_legacy(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> DstCounts:
-    """Zip by position over the shorter list; the published parser takes any two words around an arrow."""
+    """Zip by position over the shorter list; the published parser accepts any two words around an arrow."""
     hits = []
     for one, other in zip(gen, ref, strict=False):
         ours, theirs = ([part.strip() for part in item.text.split("->", 1)] for item in (one, other))

@@ -1,8 +1,7 @@
-"""What went wrong in one video, turn by turn: what a researcher jumps to.
+"""The failures of one video, turn by turn, at which a researcher stops in the player.
 
-Responses are matched as ``eval.metrics.turn_taking`` does it and updates as ``eval.matching.updates`` does, so that
-the failures here are those that the scores count. A pair that is right but further apart than ``LATE_S`` is early or
-late.
+Responses are matched as in ``eval.metrics.turn_taking`` and updates as in ``eval.matching.updates``, so the failures
+agree with the scores. A correct pair that is more than ``LATE_S`` apart is early or late.
 """
 
 from bisect import bisect_left
@@ -12,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from engine.dialogue import parse_update
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, Match, Pair, ZeroCost
 from eval.matching.updates import match_updates, predicted_updates, reference_updates, update_window
@@ -20,7 +19,7 @@ from eval.metrics.counts import Counts
 from eval.metrics.dialogue_state import reference_states
 from eval.metrics.turn_taking import match_responses, spoken_texts
 
-Verdict = Literal["matched", "mismatched", "redundant"]
+MatchOutcome = Literal["matched", "mismatched", "redundant"]
 FailureKind = Literal[
     "missed", "redundant", "wrong text", "early or late", "wrong update", "missed update", "wrong state"
 ]
@@ -33,47 +32,44 @@ WORST_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedTurn:
-    """A response or an update of the model, and the reference turn that it stands for."""
+    """A response or an update of the model, with its reference turn."""
 
     role: Literal["assistant", "update"]
     """A response, or an update of the state."""
     frame_index: int
-    """Its frame."""
     text: str
-    """As written."""
-    verdict: Verdict
-    """Matched, matched in time with something else, or without a reference."""
+    outcome: MatchOutcome
+    """Matched, mismatched (paired in time with a different content), or redundant (without a reference)."""
     reference: int | None = None
-    """Position of the reference in ``Sample.turns``; None when redundant."""
+    """Position of the reference in ``Sample.turns``; None if redundant."""
     delay_s: float | None = None
     """Time of the frame minus that of the reference's frame; negative is early."""
     semantic_score: float | None = None
-    """Similarity of the texts of a pair of sentences, in [0, 1]."""
+    """Similarity of the two texts, in [0, 1]; responses only."""
     cost: float | None = None
-    """Matching cost of a pair of sentences."""
+    """Matching cost; responses only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One thing that went wrong."""
+    """One failure."""
 
     kind: FailureKind
-    """What."""
     frame_index: int
-    """Frame at which it is seen: the prediction's, the reference's when there is none."""
+    """Frame of the prediction, or of the reference if there is no prediction."""
     end_frame: int
-    """First frame after it; a wrong state lasts, all else takes one frame."""
+    """First frame after the failure; only a wrong state is longer than one frame."""
     turn: int | None = None
-    """Position in ``JudgedVideo.turns``; None when nothing was said."""
+    """Position in ``JudgedVideo.turns``; None if there is no prediction."""
     reference: int | None = None
-    """Position in ``Sample.turns``; None when nothing was wanted."""
+    """Position in ``Sample.turns``; None if there is no reference."""
     step_ids: tuple[str, ...] = ()
-    """Steps whose state is wrong at its first frame."""
+    """Steps with a wrong state; only for a wrong state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedVideo:
-    """Everything that the model wrote in one video with its verdict, and all failures."""
+    """All responses and updates of one video with their outcomes, and all failures."""
 
     turns: tuple[JudgedTurn, ...]
     """By frame; updates before the response."""
@@ -89,7 +85,7 @@ def judge_video(
     dataset: str = "",
     zero_cost: ZeroCost = "keep",
 ) -> JudgedVideo:
-    """Judge one video as far as its outputs go; references past the last output are not judged.
+    """Judge one video up to its last output; later references are not judged.
 
     See ``eval.metrics.turn_taking.match_responses`` for the arguments. The outputs must have the states of the
     sample's steps.
@@ -99,13 +95,13 @@ def judge_video(
 
 
 def judge_matched(sample: Sample, outputs: Sequence[FrameOutput], match: Match) -> JudgedVideo:
-    """Judge one video as ``judge_video`` does, its responses being matched already."""
-    spoken = _frames_of(sample, "assistant")
+    """Judge one video as ``judge_video`` does, with responses that are already matched."""
+    spoken = _turns_by_frame(sample, "assistant")
     responses = _judge_responses(sample, spoken_texts(outputs), match.pairs, spoken)
     updates, missed_updates = _judge_updates(sample, outputs)
     turns = tuple(sorted((*updates, *responses), key=lambda turn: (turn.frame_index, turn.role != "update")))
     last = outputs[-1].frame_index if outputs else -1
-    failures = [_fail(turn, number) for number, turn in enumerate(turns) if not is_right(turn)]
+    failures = [_fail(turn, number) for number, turn in enumerate(turns) if not is_correct(turn)]
     failures += [_miss("missed", frame, spoken[frame]) for frame in match.missed if frame <= last]
     failures += [_miss("missed update", frame, number) for frame, number in missed_updates if frame <= last]
     failures += _wrong_states(sample, outputs)
@@ -116,14 +112,14 @@ def judge_matched(sample: Sample, outputs: Sequence[FrameOutput], match: Match) 
 class FailureCounts(Counts):
     """The failures of one or many videos."""
 
-    of_kind: tuple[float, ...] = (0.0,) * len(FAILURE_KINDS)
-    """How often each of ``FAILURE_KINDS`` occurred."""
+    by_kind: tuple[float, ...] = (0.0,) * len(FAILURE_KINDS)
+    """Number of failures of each of ``FAILURE_KINDS``."""
 
 
 def count_failures(judged: JudgedVideo) -> FailureCounts:
     """Count the failures of one video."""
     found = Counter(failure.kind for failure in judged.failures)
-    return FailureCounts(of_kind=tuple(float(found[kind]) for kind in FAILURE_KINDS))
+    return FailureCounts(by_kind=tuple(float(found[kind]) for kind in FAILURE_KINDS))
 
 
 def failure_score(kind: FailureKind) -> str:
@@ -132,15 +128,15 @@ def failure_score(kind: FailureKind) -> str:
 
 
 def summarize_failures(counts: FailureCounts) -> dict[str, float]:
-    """Return how many failures there are, in all and of each kind."""
-    of_kind = {failure_score(kind): number for kind, number in zip(FAILURE_KINDS, counts.of_kind, strict=True)}
-    return {"num_failures": sum(of_kind.values()), **of_kind}
+    """Return the number of failures, in total and of each kind."""
+    by_kind = {failure_score(kind): number for kind, number in zip(FAILURE_KINDS, counts.by_kind, strict=True)}
+    return {"num_failures": sum(by_kind.values()), **by_kind}
 
 
 def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:
-    """Return the frame of the failure that begins the ``WORST_S`` seconds with most failures; None without any.
+    """Return the frame of the failure at the start of the ``WORST_S`` seconds with the most failures.
 
-    Of several runs of the video the failures are taken together.
+    The failures of several runs of the video are combined. Returns None if there are none.
     """
     frames = sorted(failure.frame_index for judged in runs for failure in judged.failures)
     if not frames:
@@ -148,29 +144,27 @@ def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:
     return max(frames, key=lambda first: bisect_left(frames, first + WORST_S * fps) - bisect_left(frames, first))
 
 
-def _frames_of(sample: Sample, role: str) -> dict[int, int]:
-    """Return the position of the reference turn at each frame; of two at one frame the last, as in matching."""
-    return {
-        turn_frame(turn.time_s, sample.fps): number for number, turn in enumerate(sample.turns) if turn.role == role
-    }
+def _turns_by_frame(sample: Sample, role: str) -> dict[int, int]:
+    """Return the position of the reference turn at each frame; of two turns the last, as in matching."""
+    return {frame_at(turn.time_s, sample.fps): number for number, turn in enumerate(sample.turns) if turn.role == role}
 
 
 def _judge_responses(
-    sample: Sample, said: Mapping[int, str], pairs: Sequence[Pair], spoken: Mapping[int, int]
+    sample: Sample, responses: Mapping[int, str], pairs: Sequence[Pair], spoken: Mapping[int, int]
 ) -> list[JudgedTurn]:
     paired = {pair.gen_frame: pair for pair in pairs}
     turns = []
-    for frame, text in said.items():
+    for frame, text in responses.items():
         pair = paired.get(frame)
         if pair is None:
-            turns.append(JudgedTurn(role="assistant", frame_index=frame, text=text, verdict="redundant"))
+            turns.append(JudgedTurn(role="assistant", frame_index=frame, text=text, outcome="redundant"))
             continue
         turns.append(
             JudgedTurn(
                 role="assistant",
                 frame_index=frame,
                 text=text,
-                verdict="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
+                outcome="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
                 reference=spoken[pair.ref_frame],
                 delay_s=(frame - pair.ref_frame) / sample.fps,
                 semantic_score=pair.semantic_score,
@@ -181,9 +175,9 @@ def _judge_responses(
 
 
 def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list[JudgedTurn], list[tuple[int, int]]]:
-    """Return the judged updates, and frame and position of each reference update that has none."""
+    """Return the judged updates, and (frame, position) of each reference update without a prediction."""
     wanted = [number for number, turn in enumerate(sample.turns) if turn.role == "update"]
-    frames = [turn_frame(sample.turns[number].time_s, sample.fps) for number in wanted]
+    frames = [frame_at(sample.turns[number].time_s, sample.fps) for number in wanted]
     gen = predicted_updates(outputs)
     ref = reference_updates(sample)
     links = {link.gen_index: link.ref_index for link in match_updates(gen, ref, match_window=update_window(sample.fps))}
@@ -191,14 +185,14 @@ def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list
     for number, update in enumerate(gen):
         link = links.get(number)
         if link is None:
-            turn = JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, verdict="redundant")
+            turn = JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, outcome="redundant")
         else:
             is_same = parse_update(update.text) == parse_update(ref[link].text)
             turn = JudgedTurn(
                 role="update",
                 frame_index=update.frame_index,
                 text=update.text,
-                verdict="matched" if is_same else "mismatched",
+                outcome="matched" if is_same else "mismatched",
                 reference=wanted[link],
                 delay_s=(update.frame_index - frames[link]) / sample.fps,
             )
@@ -207,19 +201,19 @@ def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list
     return turns, [(frames[number], wanted[number]) for number in sorted(missed)]
 
 
-def is_right(turn: JudgedTurn) -> bool:
-    """Whether a turn says what the reference says, at most ``LATE_S`` away."""
-    return turn.verdict == "matched" and abs(turn.delay_s or 0) <= LATE_S
+def is_correct(turn: JudgedTurn) -> bool:
+    """Whether a turn matches its reference in content, at most ``LATE_S`` apart."""
+    return turn.outcome == "matched" and abs(turn.delay_s or 0) <= LATE_S
 
 
 def _fail(turn: JudgedTurn, number: int) -> Failure:
     kind: FailureKind
-    if turn.verdict == "matched":
+    if turn.outcome == "matched":
         kind = "early or late"
     elif turn.role == "update":
         kind = "wrong update"
     else:
-        kind = "redundant" if turn.verdict == "redundant" else "wrong text"
+        kind = "redundant" if turn.outcome == "redundant" else "wrong text"
     return Failure(
         kind=kind,
         frame_index=turn.frame_index,
@@ -234,7 +228,7 @@ def _miss(kind: FailureKind, frame: int, reference: int) -> Failure:
 
 
 def _wrong_states(sample: Sample, outputs: Sequence[FrameOutput]) -> list[Failure]:
-    """Return the times during which the same steps are in a wrong state."""
+    """Return one failure for each stretch of frames in which the same steps have a wrong state."""
     failures: list[Failure] = []
     for output, expected in zip(outputs, reference_states(sample), strict=False):
         wrong = tuple(step.id for step in sample.steps if output.dst_state[step.id] != expected[step.id])

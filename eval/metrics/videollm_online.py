@@ -1,10 +1,9 @@
 """VideoLLM-online's four scores of a teacher-forced conversation: LM-PPL, TimeDiff, Fluency, LM-Correctness.
 
-In terms of one turn: F learned frames, T response tokens, C leading greedy-correct tokens, and d, the frames by which
-the first decision to speak comes early (positive) or late (negative). Two traps of the definition stand beside the
-numbers (``eval.metrics.definitions``): an answer that is never given in the last turn counts as perfectly timed, and
-nothing that the model does after it first speaks in a turn counts. Without data a score is nan; the published program
-says 1, 0, 1 and 1.
+In one turn there are F learned frames, T response tokens and C leading greedy-correct tokens. The first decision to
+speak is d frames early (positive) or late (negative). The definition has two caveats (``eval.metrics.definitions``): an
+answer that is never given in the last turn counts as perfectly timed, and nothing counts after the model first speaks
+in a turn. Without data a score is nan; the published program returns 1, 0, 1 and 1.
 
 **Source**: ``stream_evaluate`` of VideoLLM-online (arXiv 2406.11816; commit e2c78ec), golden/live_metrics.json.
 """
@@ -17,41 +16,41 @@ from typing import Annotated
 from pydantic import Field
 
 from engine.json_records import Amount
-from eval.metrics.counts import Counts, mean, share
+from eval.metrics.counts import Counts, mean, ratio
 
 SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
 """The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""
 _Numbers = Annotated[tuple[Amount, ...], Field(min_length=len(SCORES), max_length=len(SCORES))]
 
 
-@dataclass(frozen=True, slots=True)  # not keyword-only: the door is written with positional fields
+@dataclass(frozen=True, slots=True)  # not keyword-only: the public interface has positional fields
 class LiveTurn:
-    """What the model thought during one reference turn. Raises ``ValueError`` for lengths that do not fit."""
+    """The model's probabilities in one reference turn. Raises ``ValueError`` if lengths differ."""
 
     silent_prob: tuple[float, ...]
     """Per learned frame [F], probability of the silent token, in [0, 1]."""
     other_prob: tuple[float, ...]
-    """Per learned frame [F], probability of the likeliest other token, in [0, 1]."""
+    """Per learned frame [F], maximum probability of the tokens other than the silent token, in [0, 1]."""
     token_correct: tuple[bool, ...]
     """Per response token [T], whether the greedy token is the reference's."""
     token_nll: tuple[float, ...]
     """Per response token [T], negative log-likelihood of the reference's token, in nats."""
     late_silent_prob: tuple[float, ...]
-    """As ``silent_prob`` at the frames after the turn, the answer withheld."""
+    """``silent_prob`` at the frames after the turn, with the answer withheld from the context."""
     late_other_prob: tuple[float, ...]
-    """As ``other_prob`` at the frames after the turn, the answer withheld."""
+    """``other_prob`` at the frames after the turn, with the answer withheld from the context."""
 
     def __post_init__(self) -> None:
-        """Check that what belongs together has one length."""
+        """Raise ``ValueError`` if the lengths of paired fields differ."""
         pairs = (("silent_prob", "other_prob"), ("token_correct", "token_nll"), ("late_silent_prob", "late_other_prob"))
         for one, other in pairs:
             if len(getattr(self, one)) != len(getattr(self, other)):
                 lengths = f"{len(getattr(self, one))} and {len(getattr(self, other))}"
-                raise ValueError(f"{one} and {other} must have one length; got {lengths}")
+                raise ValueError(f"{one} and {other} must have the same length; got {lengths}")
 
     @property
     def num_leading_correct(self) -> int:
-        """Greedy-correct tokens before the first wrong one: C."""
+        """C, the number of greedy-correct tokens before the first wrong one."""
         return next((index for index, correct in enumerate(self.token_correct) if not correct), len(self.token_correct))
 
 
@@ -66,13 +65,22 @@ class LiveCounts(Counts):
 
 
 def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, float]:
-    """Score one conversation: means over its turns.
+    """Score one conversation: means over its turns; nan if no turn has data.
 
-    ``lm_ppl`` (>= 1) and ``lm_correctness`` = C/T over turns with tokens; ``frame_diff`` = |d| in frames (TimeDiff is
-    this over fps) over turns with frames; ``fluency`` in [0, 1] over turns with both: (F+C)/(F+T) for d = 0,
-    (F-d)/(F+T) when early, (F-1)/(F+T) when late. ``threshold`` 0 means argmax; above it a frame is silent only if its
-    silent probability reaches it too. nan where no turn has data. Raises ``ValueError`` for a threshold outside
-    [0, 1] or too few late frames.
+    - ``lm_ppl`` (at least 1) and ``lm_correctness`` = C/T, over turns with tokens.
+    - ``frame_diff`` = abs(d) in frames, over turns with frames; TimeDiff is this divided by fps.
+    - ``fluency`` in [0, 1], over turns with both: (F+C)/(F+T) if d = 0, (F-d)/(F+T) if early, (F-1)/(F+T) if late.
+
+    For example, F = 4 frames of which the last one speaks (d = 0), and T = 5 tokens of which C = 3 lead, have a fluency
+    of (4+3)/(4+5) = 7/9.
+
+    Args:
+        turns: The turns of the conversation in order.
+        threshold: In [0, 1]. At 0 a frame is silent if the silent token is the most likely one; above 0 its probability
+            must also reach the threshold.
+
+    Raises:
+        ValueError: ``threshold`` is out of range, or a turn has too few late frames.
     """
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must be within [0, 1]; got {threshold}")
@@ -88,12 +96,12 @@ def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, fl
                 if turn.silent_prob and turn.token_correct
             ]
         ),
-        "lm_correctness": mean([share(turn.num_leading_correct, len(turn.token_correct)) for turn in spoken]),
+        "lm_correctness": mean([ratio(turn.num_leading_correct, len(turn.token_correct)) for turn in spoken]),
     }
 
 
 def count_live(turns: Sequence[LiveTurn], *, fps: float, threshold: float) -> LiveCounts:
-    """Score one conversation and make it countable: a split's score is the mean over its conversations."""
+    """Return the scores of one conversation as counts: a split's score is the mean over its conversations."""
     scores = live_metrics(turns, threshold=threshold)
     scores["time_diff_s"] = scores["frame_diff"] / fps
     values = [scores[name] for name in SCORES]
@@ -104,8 +112,8 @@ def count_live(turns: Sequence[LiveTurn], *, fps: float, threshold: float) -> Li
 
 
 def summarize_live(counts: LiveCounts) -> dict[str, float]:
-    """Return the mean of each score, ``live_*``, over the conversations in which it is defined; nan where in none."""
-    return {f"live_{name}": share(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
+    """Return the mean of each score, ``live_*``, over the conversations in which it is defined; nan if in none."""
+    return {f"live_{name}": ratio(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
 
 
 def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from engine.dialogue import STATES
 from engine.records import FrameOutput
 from eval.data.samples import Sample
-from eval.metrics.counts import Values, share
+from eval.metrics.counts import Values, ratio
 from eval.metrics.decisions import DecisionCounts, reliability_bins
 from eval.metrics.dialogue_state import reference_states
 from eval.metrics.failures import FailureKind, JudgedVideo
@@ -48,7 +48,7 @@ class FailureCounter:
     def states(self) -> list[dict[str, float]]:
         """Return per step of the task, in order, the shares of frames in which it is right, ahead and behind."""
         return [
-            {name: share(counts[name], counts.total()) for name in ("right", "ahead", "behind")}
+            {name: ratio(counts[name], counts.total()) for name in ("right", "ahead", "behind")}
             for _, counts in sorted(self._states.items())
         ]
 

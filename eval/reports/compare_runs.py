@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.bootstrap import NO_INTERVAL
@@ -167,5 +167,5 @@ def _find_references(sample: Sample, num_frames: int) -> Sequence[int]:
     return [
         number
         for number, turn in enumerate(sample.turns)
-        if turn.role != "user" and turn_frame(turn.time_s, sample.fps) < num_frames
+        if turn.role != "user" and frame_at(turn.time_s, sample.fps) < num_frames
     ]

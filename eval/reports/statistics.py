@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
-from eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, middle_interval, resamples
+from eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, draw_resamples, percentile_interval
 from eval.metrics.counts import C, Numbers, Pool
-from eval.metrics.failures import JudgedVideo, is_right
+from eval.metrics.failures import JudgedVideo, is_correct
 
 WrongIn = Literal["both", "only A", "only B", "neither"]
 
@@ -77,7 +77,7 @@ def compare_scores(
     observed = {name: second[name] - first[name] for name in first}
     resampled = [
         _subtract(*scores(weights, zeros))
-        for weights in (resamples(num_videos, num_resamples=num_resamples, seed=seed) if num_videos > 1 else ())
+        for weights in (draw_resamples(num_videos, num_resamples=num_resamples, seed=seed) if num_videos > 1 else ())
     ]
     random = np.random.default_rng([seed, 1])
     swaps = _enumerate_swaps(num_videos) if num_videos < math.log2(num_resamples + 1) else None
@@ -88,7 +88,7 @@ def compare_scores(
             a=first[name],
             b=second[name],
             difference=observed[name],
-            interval=middle_interval([row[name] for row in resampled]) if resampled else NO_INTERVAL,
+            interval=percentile_interval([row[name] for row in resampled]) if resampled else NO_INTERVAL,
             p_value=_compute_p_value(observed[name], [row[name] for row in permuted], is_exact=is_exact),
         )
         for name in first
@@ -98,7 +98,8 @@ def compare_scores(
 def compare_turns(a: JudgedVideo, b: JudgedVideo, *, references: Sequence[int]) -> list[ComparedTurn]:
     """Return which run is wrong in each reference turn, given by position in ``Sample.turns``."""
     right_a, right_b = (
-        {turn.reference for turn in judged.turns if is_right(turn) and turn.reference is not None} for judged in (a, b)
+        {turn.reference for turn in judged.turns if is_correct(turn) and turn.reference is not None}
+        for judged in (a, b)
     )
     labels: dict[tuple[bool, bool], WrongIn] = {
         (True, True): "neither",

@@ -28,7 +28,7 @@ def write_columns(path: Path) -> None:
                 "definition": metric.definition,
                 "range": metric.range,
                 "better": metric.better,
-                "beware": metric.trap,
+                "beware": metric.caveat,
                 "source": metric.source,
             }
             for metric in METRICS

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from engine.model.checkpoint import identify_model, pick_device
+from engine.model.checkpoint import identify_model, resolve_device
 from eval.data.samples import Sample, Split
 from eval.runs.folder import VideoRecord, open_run_folder
 from eval.runs.local_pool import run_videos
@@ -121,16 +121,16 @@ def parse_devices(devices: str = "auto") -> list[WorkerSpec]:
     for name in devices.split(","):
         kind, _, number = name.strip().partition(":")
         if kind == "auto":
-            kind = pick_device().type
+            kind = resolve_device().type
         if kind == "cpu" and number:
             if not number.isdecimal() or not 1 <= int(number) <= 1024:
                 raise ValueError(f"cpu:{number} must give a number of processes, such as cpu:2")
             worker_specs += [WorkerSpec(device="cpu", num_threads=1)] * int(number)
         elif kind == "cuda" and not number:
-            pick_device("cuda")
+            resolve_device("cuda")
             worker_specs += [WorkerSpec(device=f"cuda:{index}") for index in range(torch.cuda.device_count())]
         else:
-            worker_specs.append(WorkerSpec(device=str(pick_device(f"{kind}:{number}" if number else kind))))
+            worker_specs.append(WorkerSpec(device=str(resolve_device(f"{kind}:{number}" if number else kind))))
     if len({torch.device(spec.device).type for spec in worker_specs}) != 1:
         raise ValueError(
             f"devices {devices!r} are of several kinds; choose one kind, since results differ between kinds"

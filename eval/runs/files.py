@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engine.config import StreamConfig
 from engine.dialogue import STATES
-from engine.json_records import read_record, show_value
+from engine.json_records import read_record, short_repr
 from engine.records import FrameOutput, read_outputs
 from eval.data.samples import Sample
 from eval.matching.turns import ZeroCost
@@ -83,5 +83,5 @@ def _check_frames(outputs: Sequence[FrameOutput], sample: Sample) -> None:
         if state.keys() != ids or not _STATES.issuperset(state.values()):
             raise ValueError(
                 f"line {index + 1}: dst_state must have the steps of the split, {', '.join(sorted(ids))}, "
-                f"each as one of {', '.join(STATES)}; got {show_value(dict(state))}"
+                f"each as one of {', '.join(STATES)}; got {short_repr(dict(state))}"
             )

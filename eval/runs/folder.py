@@ -25,7 +25,7 @@ from engine.config import IllegalUpdates
 from engine.io import write_json
 from engine.json_records import Amount, Count, read_record
 from engine.records import FrameOutput, write_outputs
-from eval.data.samples import BadRecord, Sample
+from eval.data.samples import InvalidSample, Sample
 from eval.metrics.videollm_online import LiveCounts
 from eval.runs.files import REDO, read_sample_outputs, read_settings
 
@@ -191,9 +191,9 @@ class Outcome(Protocol):
         """Why it failed; empty if it is finished."""
 
 
-def explain_missing(entry: Sample | BadRecord, outcome: Outcome | None) -> str:
+def explain_missing(entry: Sample | InvalidSample, outcome: Outcome | None) -> str:
     """Return why an entry of a split has no outputs; an empty text if it has."""
-    if isinstance(entry, BadRecord):
+    if isinstance(entry, InvalidSample):
         return entry.reason
     return "has not been run; continue the run" if outcome is None else outcome.error
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.dialogue import initial_state
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.json_fields import Fields
 from eval.data.samples import Sample, Split
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample
@@ -110,7 +110,7 @@ def _read(path: Path) -> Fields:
 
 def _find_sample(content: Fields, split: Split) -> Sample:
     if content.has("predictions"):
-        metadata = content.read_part("metadata")
+        metadata = content.read_object("metadata")
         name = metadata.read_text("video_uid")
         fits = [sample for sample in split.samples if sample.video_id == name or sample.video_id.startswith(f"{name}_")]
         if len(fits) > 1:
@@ -130,8 +130,8 @@ def _find_sample(content: Fields, split: Split) -> Sample:
 
 
 def _read_proassist(content: Fields, sample: Sample) -> _SystemOutput:
-    _check_rate(content.read_part("metadata"), "fps", sample)
-    frames = content.read_parts("predictions")
+    _check_rate(content.read_object("metadata"), "fps", sample)
+    frames = content.read_objects("predictions")
     places = ("frame_idx_in_original_video", "frame_idx_in_stream")
     place = next((name for name in places if frames and all(frame.has(name) for frame in frames)), None)
     numbers = range(len(frames)) if place is None else [frame.read_index(place) for frame in frames]
@@ -153,9 +153,9 @@ def _read_videollm(content: Fields, sample: Sample) -> _SystemOutput:
     _check_rate(content, "frame_fps", sample)
     texts: dict[int, str] = {}
     costs_s: dict[int, float] = {}
-    for step in content.read_parts("conversation"):
-        frame = turn_frame(step.read_number("time", least=0), sample.fps)
-        costs_s[frame] = step.read_number("cost", least=0)
+    for step in content.read_objects("conversation"):
+        frame = frame_at(step.read_number("time", minimum=0), sample.fps)
+        costs_s[frame] = step.read_number("cost", minimum=0)
         if step.has("role") and step.read_choice("role", ("user", "assistant")) == "assistant":
             text = _PREFIX.sub("", step.read_text("content"), count=1).strip()
             if frame in texts:
@@ -166,7 +166,7 @@ def _read_videollm(content: Fields, sample: Sample) -> _SystemOutput:
 
 
 def _check_rate(fields: Fields, name: str, sample: Sample) -> None:
-    fps = fields.read_number(name, least=0.001, most=1000)
+    fps = fields.read_number(name, minimum=0.001, maximum=1000)
     if not math.isclose(fps, sample.fps):
         raise fields.error(name, f"must be the rate of the split, {sample.fps:g}")
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any, Final, Self
 
-from engine.config import StreamConfig, threshold_text
+from engine.config import StreamConfig, format_threshold
 from engine.io import to_json
 
 PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
@@ -103,7 +103,11 @@ class Provenance:
             ("model", " ".join(filter(None, (self.checkpoint, self.model_digest)))),
             ("heads", self.heads_digest),
             ("device", self.device),
-            *((f"{name} threshold", threshold_text(value)) for name, value in thresholds.items() if value is not None),
+            *(
+                (f"{name} threshold", format_threshold(value))
+                for name, value in thresholds.items()
+                if value is not None
+            ),
             ("settings that are not the default", _join(changed) or ("none" if others else "")),
             ("all settings", _join(others)),
             ("text encoder", self.encoder_label),
@@ -123,7 +127,7 @@ class Provenance:
             f"model {self.model_digest[:12]}" if self.model_digest else "model unknown",
             self.device,
             *(
-                f"{name} {threshold_text(value)}"
+                f"{name} {format_threshold(value)}"
                 for name in ("speak", "update")
                 if (value := self.threshold(name)) is not None
             ),

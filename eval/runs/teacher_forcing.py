@@ -16,8 +16,8 @@ from engine.inference.readout import read_silence
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
-from engine.records import turn_frame
-from engine.training.trainer import IGNORED, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
+from engine.records import frame_at
+from engine.training.trainer import IGNORE_INDEX, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
 from eval.data.samples import Sample
 from eval.metrics.videollm_online import LiveTurn
 
@@ -100,7 +100,7 @@ def _read_segments(
 
 def _make_clip(sample: Sample, *, num_frames: int) -> TrainingClip:
     turns = (
-        TrainingTurn(frame_index=turn_frame(turn.time_s, sample.fps), role=turn.role, text=turn.text)
+        TrainingTurn(frame_index=frame_at(turn.time_s, sample.fps), role=turn.role, text=turn.text)
         for turn in sample.turns
     )
     return TrainingClip(
@@ -126,14 +126,14 @@ def _read_segment(
     length = sequence.ends[len(features) - 1]
     ids = torch.tensor(sequence.ids[:length], device=model.device)
     inputs = model.embed_tokens(ids).clone()
-    inputs[torch.tensor(sequence.frames[:length]) != IGNORED] = model.embed_frames(features).flatten(0, 1)
+    inputs[torch.tensor(sequence.frames[:length]) != IGNORE_INDEX] = model.embed_frames(features).flatten(0, 1)
     hidden = model(inputs[None], cache)[0]
 
     def read_silences(states: Tensor) -> tuple[Silence, ...]:
         policy, silent_id = config.decision_policy, checkpoint.silent_id
         return tuple(read_silence(model, states, policy=policy, silent_id=silent_id)) if len(states) else ()
 
-    decision_positions = [position for position in range(length) if sequence.speak[position] != IGNORED]
+    decision_positions = [position for position in range(length) if sequence.speak[position] != IGNORE_INDEX]
     spans = list(_response_spans(sequence, checkpoint.prompt.response_id, length))
     responses: list[_Response] = []
     for index, span in reversed(list(enumerate(spans))):
@@ -160,8 +160,8 @@ def _response_spans(sequence: TrainingSequence, response_id: int, length: int) -
     start = 0
     while start < length:
         stop = start + 1
-        if sequence.ids[start] == response_id and sequence.targets[start] != IGNORED:
-            while sequence.targets[stop] != IGNORED:
+        if sequence.ids[start] == response_id and sequence.targets[start] != IGNORE_INDEX:
+            while sequence.targets[stop] != IGNORE_INDEX:
                 stop += 1
             stop += 1
             yield range(start, stop)

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from engine.io import write_csv, write_json
-from engine.json_records import Count, Finite, FiniteOrNan, read_record, show_value
+from engine.json_records import Count, Finite, FiniteOrNan, read_record, short_repr
 from eval.metrics.counts import Counts, Values
 from eval.metrics.score import VideoCounts
 from eval.runs.files import RunSettings
@@ -259,7 +259,7 @@ def _read_value(empty: Any, value: Any, place: str) -> Any:
         return _read_counts(empty, value, place)
     numbers = value if isinstance(value, list) else [value]
     if not all(type(number) in (int, float) and abs(number) <= _MAX_NUMBER for number in numbers):
-        raise ValueError(f"{place} must be a finite number, or a list of them; got {show_value(value)}")
+        raise ValueError(f"{place} must be a finite number, or a list of them; got {short_repr(value)}")
     if isinstance(value, list) != isinstance(empty, Values | tuple):
         raise ValueError(f"{place} must{'' if isinstance(empty, Values | tuple) else ' not'} be a list")
     if isinstance(empty, Values):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.config import DecisionPolicy
-from eval.data.samples import BadRecord, Sample, Split
+from eval.data.samples import InvalidSample, Sample, Split
 from eval.metrics.decisions import TOLERANCES_S, DecisionCounts
 from eval.metrics.score import VideoCounts, decision_f1, reference_frames, score_counts
 from eval.runs.folder import RunFolder, explain_missing
@@ -172,10 +172,10 @@ def _both(scores: Mapping[str, float]) -> dict[str, float]:
     return {DECISION_F1: decision_f1(scores), **scores}
 
 
-def _read_video(run: RunFolder, entry: Sample | BadRecord) -> list[HeadTrace]:
+def _read_video(run: RunFolder, entry: Sample | InvalidSample) -> list[HeadTrace]:
     """Return the traces of speaking and of updating. Raises ``ValueError`` if the video has none."""
     reason = explain_missing(entry, run.record(entry.video_id))
-    if reason or isinstance(entry, BadRecord):
+    if reason or isinstance(entry, InvalidSample):
         raise ValueError(reason)
     outputs = run.outputs(entry)
     return [

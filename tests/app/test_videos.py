@@ -111,7 +111,7 @@ def test_an_uploaded_split_takes_the_part_of_the_file_that_the_page_knows(
     bare = replace(samples[0], video_path=None, start_s=None)
     other = replace(samples[0], video_id="other", video_path=Path("v.mp4"), start_s=20.0)
     (tmp_path / "uploads").mkdir()
-    write_samples(tmp_path / "uploads" / "own.json", [bare, other], form="manifest")
+    write_samples(tmp_path / "uploads" / "own.json", [bare, other], file_format="manifest")
     own_splits.add_upload(known, tmp_path / "uploads" / "own.json", folder=tmp_path / "kept")
     found = [(sample.video_path, sample.start_s) for sample in known["own"].samples]
     assert found == [(long_video.resolve(), 10.0), (long_video.resolve(), 20.0)]

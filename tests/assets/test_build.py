@@ -20,7 +20,7 @@ from engine.dialogue import apply_update, initial_state
 from engine.model.preprocessing import Normalization, normalize_images
 from engine.model.prompt import Prompt
 from engine.records import FrameOutput
-from engine.training.trainer import IGNORED, Losses
+from engine.training.trainer import IGNORE_INDEX, Losses
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_a_lookup_asks_for_the_id_of_the_noun_that_is_held(tokenizer: PreTrained
     lookups.level = level
     for _ in range(20):
         sequence, held = lookups.draw()
-        frames = [place for place, frame in enumerate(sequence.frames) if frame != IGNORED]
+        frames = [place for place, frame in enumerate(sequence.frames) if frame != IGNORE_INDEX]
         words = sequence.ids[: frames[0]]
         if level == 0:
             assert len(words) <= 2 * len(held) + 2  # ids and nouns alone, and perhaps a goal that is a noun
@@ -116,7 +116,7 @@ def test_a_lookup_asks_for_the_id_of_the_noun_that_is_held(tokenizer: PreTrained
             noun_place = max(at for at, word in enumerate(words) if word == prompt.words(f" {NOUNS[noun]}")[0])
             assert [word for word in words[:noun_place] if prompt.text([word]).strip().isdigit()][-1] == id_token
             # the update that follows: opening, S, the id
-            assert sequence.targets[place + 1 : place + 4] == [IGNORED, id_token, IGNORED]
+            assert sequence.targets[place + 1 : place + 4] == [IGNORE_INDEX, id_token, IGNORE_INDEX]
 
 
 def test_nouns_are_single_tokens_and_each_frame_is_its_own(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -45,7 +45,7 @@ def test_a_replayed_dialogue_is_legal_and_completes_every_step(scene: Scene) -> 
     for turn in annotate(scene):
         if turn.role == "update":
             change = apply_update(state, turn.text)
-            assert change.verdict == "legal"
+            assert change.legality == "legal"
             state = dict(change.state)
     assert set(state.values()) == {"completed"}
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.__main__ import main
-from engine.bench.modes import Mode, as_float32, decide_in_float32, measure, modes
+from engine.bench.modes import Mode, as_float32, list_modes, measure, stream_in_float32
 from engine.config import StreamConfig
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
@@ -58,9 +58,9 @@ def test_a_short_number_format_is_compared_with_float32(
         assert bench(*what, "--batch-size", "2", "--dtype", "bfloat16") == 0
         lines = capsys.readouterr().out.splitlines()
         assert lines[1] == "compared with float32; a close decision is one within 0.01 of its threshold there"
-        told = json.loads(lines[-1])
-        assert (told["dtype"], told["compared_with"], told["near"]) == ("bfloat16", "float32", 0.01)
-        for mode in told["modes"]:
+        reference = json.loads(lines[-1])
+        assert (reference["dtype"], reference["compared_with"], reference["near"]) == ("bfloat16", "float32", 0.01)
+        for mode in reference["modes"]:
             assert mode["decisions"] == 2 * mode["frames"]
             assert mode["decisions"] >= mode["differing"] >= mode["near"]
             assert mode["prob_difference"] > 1e-4
@@ -80,13 +80,13 @@ def test_decisions_that_differ_are_counted_and_the_close_ones_among_them(
     checkpoint: Checkpoint, videos: list[StreamRequest]
 ) -> None:
     config = StreamConfig(speak_threshold=0.975, update_threshold=1)
-    told = decide_in_float32(checkpoint, videos, config, rows=1)
-    assert all(output.speak_prob < 0.97 for output in told["a"])
+    reference = stream_in_float32(checkpoint, videos, config, rows=1)
+    assert all(output.speak_prob < 0.97 for output in reference["a"])
     for frame, prob in ((3, 0.98), (5, 0.97), (8, 0.999)):  # spoke closely; silent, as now; spoke clearly
-        told["a"][frame] = replace(told["a"][frame], speak_prob=prob)
-    row = next(iter(measure(checkpoint, videos, [Mode(name="all", config=config)], told=told)))
+        reference["a"][frame] = replace(reference["a"][frame], speak_prob=prob)
+    row = next(iter(measure(checkpoint, videos, [Mode(name="all", config=config)], reference=reference)))
     assert (row.decisions, row.differing, row.near) == (24, 2, 1)
-    assert row.is_equal  # the texts of what is told are those of a silent run
+    assert row.is_equal  # the texts of what is reference are those of a silent run
 
 
 def test_a_copy_in_float32_computes_with_the_weights_as_they_are(
@@ -103,7 +103,7 @@ def test_where_graphs_can_be_had_three_modes_are_measured_with_them(
     checkpoint: Checkpoint, videos: list[StreamRequest]
 ) -> None:
     config = StreamConfig(speak_threshold=0.999, update_threshold=1)
-    rows = list(measure(with_graphs(checkpoint), videos, modes(config, rows=2, graphs=True), repeats=2))
+    rows = list(measure(with_graphs(checkpoint), videos, list_modes(config, rows=2, graphs=True), repeats=2))
     assert [row.mode.endswith(", graphs") for row in rows] == [False] * 5 + [True] * 3
     assert all(row.is_equal for row in rows)
     assert [row.passes for row in rows[2:5]] == [row.passes for row in rows[5:]]

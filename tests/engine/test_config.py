@@ -8,7 +8,7 @@ import pytest
 
 import engine.__main__
 import eval.__main__
-from engine.config import read_threshold, threshold_text
+from engine.config import format_threshold, read_threshold
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ def test_both_commands_refuse_it_with_the_same_sentence(
     [(0, "0"), (0.5, "0.5"), (0.725, "0.725"), (1 / 3, "0.3333333333333333"), (1e-7, "0.0000001"), (1, "1")],
 )
 def test_a_threshold_is_written_with_all_its_digits_and_read_again(value: float, text: str) -> None:
-    assert threshold_text(value) == text
+    assert format_threshold(value) == text
     assert read_threshold(text, "speak") == value

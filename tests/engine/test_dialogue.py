@@ -6,12 +6,12 @@ from app.formatting import format_clock
 from engine.dialogue import (
     Update,
     apply_update,
+    format_user_turn,
     initial_state,
     parse_steps,
     parse_time,
     parse_update,
     parse_user_turn,
-    write_user_turn,
 )
 from engine.records import Step, UserTurn
 from tests.support.fakes import STEPS
@@ -28,26 +28,26 @@ def test_spaces_around_the_arrow_are_tolerated(text: str) -> None:
 def test_anything_else_is_malformed_and_changes_nothing(text: str) -> None:
     assert parse_update(text) is None
     change = apply_update(STATE, text)
-    assert (change.state, change.verdict) == (STATE, "malformed")
+    assert (change.state, change.legality) == (STATE, "malformed")
 
 
 def test_a_legal_update_gives_a_new_state() -> None:
     change = apply_update(STATE, "S1->complete")
-    assert (change.state, change.verdict) == ({"S1": "completed", "S2": "not_started"}, "legal")
+    assert (change.state, change.legality) == ({"S1": "completed", "S2": "not_started"}, "legal")
     assert STATE == {"S1": "in_progress", "S2": "not_started"}
 
 
 @pytest.mark.parametrize("text", ["S2->complete", "S1->start"])  # skips; repeats
 def test_an_illegal_update_is_applied_or_refused_as_set(text: str) -> None:
     applied, refused = apply_update(STATE, text), apply_update(STATE, text, illegal="refuse")
-    assert applied.verdict == refused.verdict == "illegal"
+    assert applied.legality == refused.legality == "illegal"
     assert applied.state == {**STATE, text[:2]: "completed" if "complete" in text else "in_progress"}
     assert refused.state == STATE
 
 
 def test_an_unknown_step_is_illegal_and_never_enters_the_state() -> None:
     change = apply_update(STATE, "S9->start")
-    assert (change.state, change.verdict) == (STATE, "illegal")
+    assert (change.state, change.legality) == (STATE, "illegal")
 
 
 @given(st.text())
@@ -116,7 +116,7 @@ def test_a_user_turn_without_time_or_words_is_refused(text: str) -> None:
 )
 def test_a_user_turn_that_is_written_is_read_again(time_s: float, words: str) -> None:
     turn = UserTurn(time_s=time_s, text=words)
-    assert parse_user_turn(write_user_turn(turn)) == turn
+    assert parse_user_turn(format_user_turn(turn)) == turn
 
 
 @given(st.integers(0, 10**6))

@@ -34,7 +34,7 @@ def videos(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="module")
 def expected(checkpoint: Checkpoint, videos: list[StreamRequest]) -> dict[str, list[FrameOutput]]:
     """Return the outputs of frame-by-frame streaming, with refreshes."""
-    return stream_many(Streamer(checkpoint, StreamConfig(**SHORT).one_by_one()), videos, max_batch_size=1)
+    return stream_many(Streamer(checkpoint, StreamConfig(**SHORT).frame_by_frame()), videos, max_batch_size=1)
 
 
 def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
@@ -76,7 +76,7 @@ def test_a_moved_threshold_runs_again_exactly_in_fewer_passes_than_a_fresh_run(
     speak = between([output.speak_prob for output in first_outputs], 0.3)
     moved = recording.at(speak_threshold=speak, update_threshold=0.5)
     outputs = list(moved.run())
-    fresh = Streamer(checkpoint, moved.config.one_by_one())
+    fresh = Streamer(checkpoint, moved.config.frame_by_frame())
     wanted = list(fresh.run(video.features, video.task))
     assert moved.counts.passes < fresh.counts.passes / 2
     assert decided(wanted) != decided(first_outputs)

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from engine.config import StreamConfig, read_config
 from engine.errors import FeatureError
-from engine.io import write_whole
+from engine.io import atomic_write
 from engine.model.checkpoint import Checkpoint
 from engine.model.feature_files import feature_info, feature_path, read_features, write_features
 from engine.model.identity import digest_stored_encoder
@@ -91,7 +91,7 @@ def test_a_folder_is_refused_before_the_work_and_a_link_is_followed(tmp_path: Pa
 
 
 def test_writing_whole_makes_the_folder(tmp_path: Path) -> None:
-    with write_whole(tmp_path / "a" / "b.txt") as file:
+    with atomic_write(tmp_path / "a" / "b.txt") as file:
         file.write("x")
     assert (tmp_path / "a" / "b.txt").read_text() == "x"
 
@@ -196,7 +196,7 @@ def test_features_of_an_older_version_are_taken_with_a_warning(tmp_path: Path, c
     path = tmp_path / "f.safetensors"
     write_features(path, random_frames(checkpoint, 3), feature_info(checkpoint, fps=2.0))
     older(path, checkpoint)
-    with pytest.warns(UserWarning, match="does not record how its images were normalised"):
+    with pytest.warns(UserWarning, match="does not record its image normalisation"):
         assert len(list(read_features(path, checkpoint, fps=2.0))) == 3
     with pytest.raises(FeatureError, match="was made with encoder_digest"):
         read_features(path, tiny_checkpoint(tmp_path / "other", seed=1), fps=2.0)

@@ -61,7 +61,7 @@ def run_one_by_one(
     monkeypatch.setattr("engine.streamer.forward_batch", spy)
     outputs, fed = list[FrameOutput](), list[FedContext]()
     before: tuple[Piece, ...] = ()
-    for output in Streamer(checkpoint, config.one_by_one()).run(iter(frames), TASK):
+    for output in Streamer(checkpoint, config.frame_by_frame()).run(iter(frames), TASK):
         is_new = tuple(context[: len(before)]) != before or not before
         outputs.append(output)
         fed.append((tuple(context), () if is_new else before, is_new))
@@ -117,7 +117,7 @@ def test_the_log_probabilities_are_those_of_one_full_forward_pass(
     assert forced == ["[DST]"] * forced.count("[DST]") + ["[ASST]"], (
         "the opening tokens of updates and responses are forced"
     )
-    never = [checkpoint.prompt.tokenizer.decode([token_id]) for token_id in checkpoint.prompt.never_generated]
+    never = [checkpoint.prompt.tokenizer.decode([token_id]) for token_id in checkpoint.prompt.suppress_tokens]
     opening = [token.text for token in found.tokens].index("[ASST]")
     for token in found.tokens[opening + 1 :]:
         assert token.text == token.best_text or token.best_text in never, "the most likely token is written"

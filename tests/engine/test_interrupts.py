@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.interrupts import exit_code, stoppable
+from engine.interrupts import exit_code, handle_interrupts
 from tests.support.browser import free_port
 
 
@@ -30,7 +30,7 @@ def test_a_signal_while_libraries_are_imported_is_one_line(module: str, number: 
 def test_sigterm_ends_a_block_as_ctrl_c_does_even_when_a_library_takes_the_exception() -> None:
     before = signal.getsignal(signal.SIGTERM)
     for taken in (ValueError, KeyboardInterrupt):
-        with pytest.raises(KeyboardInterrupt) as caught, stoppable(), suppress(taken):
+        with pytest.raises(KeyboardInterrupt) as caught, handle_interrupts(), suppress(taken):
             os.kill(os.getpid(), signal.SIGTERM)
         assert exit_code(caught.value) == 143
     assert exit_code(KeyboardInterrupt()) == 130

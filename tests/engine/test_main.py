@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.__main__ import main
-from engine.config import SETTINGS, StreamConfig
+from engine.config import SETTING_HELP, StreamConfig
 from engine.loading import load_model
 from engine.model.heads import save_heads
 from engine.records import read_outputs
@@ -119,7 +119,7 @@ def test_training_keeps_the_token_that_means_silence_and_shows_no_loss_where_not
         (["run", "VIDEO", "--speak-threshold", "2"], "the speak threshold must be a number from 0 to 1"),
         (["run", "VIDEO", "--steps", "/nowhere.txt"], "/nowhere.txt"),
         (["run", "VIDEO", "--user", "soon"], "TIME: WORDS"),
-        (["run", "VIDEO", "--device", "cuda:99"], "is not there"),
+        (["run", "VIDEO", "--device", "cuda:99"], "is not available"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(
@@ -153,7 +153,7 @@ def test_every_option_is_explained(command: str, capsys: pytest.CaptureFixture[s
 
 
 def test_every_setting_of_a_stream_is_an_option() -> None:
-    assert set(SETTINGS) == {field.name for field in fields(StreamConfig)}
+    assert set(SETTING_HELP) == {field.name for field in fields(StreamConfig)}
 
 
 def test_a_killed_run_leaves_no_half_file(checkpoint: Path, video: Path, tmp_path: Path) -> None:
@@ -200,5 +200,5 @@ def test_the_video_itself_is_never_overwritten(
 ) -> None:
     before = video.read_bytes()
     assert main(["run", str(video), "--out", str(video), "--checkpoint", str(checkpoint)]) == 2
-    assert "is the video itself" in capfd.readouterr().err
+    assert "is the input video" in capfd.readouterr().err
     assert video.read_bytes() == before

@@ -33,7 +33,7 @@ def frames(checkpoint: Checkpoint) -> list[FrameFeatures]:
 
 @pytest.fixture(scope="module")
 def silent(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> list[FrameOutput]:
-    return one_by_one(checkpoint, frames, Thresholds(speak=1, update=1))
+    return frame_by_frame(checkpoint, frames, Thresholds(speak=1, update=1))
 
 
 def point(silent: list[FrameOutput], *, speak: float, update: float) -> Thresholds:
@@ -48,10 +48,10 @@ def config(thresholds: Thresholds, **settings: Any) -> StreamConfig:
     return StreamConfig(**{**SHORT, **settings}, speak_threshold=thresholds.speak, update_threshold=thresholds.update)
 
 
-def one_by_one(
+def frame_by_frame(
     checkpoint: Checkpoint, frames: list[FrameFeatures], thresholds: Thresholds, **settings: Any
 ) -> list[FrameOutput]:
-    return list(Streamer(checkpoint, config(thresholds, **settings).one_by_one()).run(frames, TASK))
+    return list(Streamer(checkpoint, config(thresholds, **settings).frame_by_frame()).run(frames, TASK))
 
 
 def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
@@ -76,7 +76,7 @@ def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
     recording = Recording(checkpoint, iter(frames), task=TASK, config=config(points[0], max_seq_len=max_seq_len))
     list(recording.run())
     for moved in points[1:]:
-        wanted = one_by_one(checkpoint, frames, moved, max_seq_len=max_seq_len)
+        wanted = frame_by_frame(checkpoint, frames, moved, max_seq_len=max_seq_len)
         drafted = run_with_drafts(
             checkpoint, recording.outputs, frames, task=TASK, config=config(moved, max_seq_len=max_seq_len)
         )
@@ -88,7 +88,7 @@ def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
 def test_refreshes_updates_and_responses_are_among_the_cases(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
-    outputs = one_by_one(checkpoint, frames, point(silent, speak=0.1, update=0.5), max_seq_len=180)
+    outputs = frame_by_frame(checkpoint, frames, point(silent, speak=0.1, update=0.5), max_seq_len=180)
     assert sum(output.refreshed for output in outputs) >= 2
     assert any(len(output.updates) > 1 for output in outputs)
     assert any(output.response is not None for output in outputs)
@@ -110,7 +110,7 @@ def test_a_cache_is_taken_over_once_and_the_second_run_feeds_it_again(
     moved = point(silent, speak=0.05, update=0.05)
     first = Recording(checkpoint, frames, task=TASK, config=config(Thresholds(speak=1, update=1)))
     list(first.run())
-    wanted = one_by_one(checkpoint, frames, moved)
+    wanted = frame_by_frame(checkpoint, frames, moved)
     for _ in range(2):
         again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
         assert_equal(list(again.run()), wanted)
@@ -126,7 +126,7 @@ def test_a_stopped_run_runs_again_up_to_its_last_frame(
         next(outputs)
     outputs.close()
     again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
-    assert_equal(list(again.run()), one_by_one(checkpoint, frames[:40], moved))
+    assert_equal(list(again.run()), frame_by_frame(checkpoint, frames[:40], moved))
 
 
 def test_a_recording_runs_only_once(checkpoint: Checkpoint, frames: list[FrameFeatures]) -> None:
@@ -140,10 +140,10 @@ def test_wrong_drafts_cost_time_and_change_nothing(
     checkpoint: Checkpoint, frames: list[FrameFeatures], silent: list[FrameOutput]
 ) -> None:
     moved = point(silent, speak=0.1, update=0.1)
-    wrong = one_by_one(checkpoint, list(random_frames(checkpoint, NUM_FRAMES, seed=1)), moved)
+    wrong = frame_by_frame(checkpoint, list(random_frames(checkpoint, NUM_FRAMES, seed=1)), moved)
     assert_equal(
         list(run_with_drafts(checkpoint, wrong, frames, task=TASK, config=config(moved))),
-        one_by_one(checkpoint, frames, moved),
+        frame_by_frame(checkpoint, frames, moved),
     )
 
 
@@ -159,7 +159,7 @@ def test_a_sweep_gives_every_point_and_costs_a_fraction(
         streamer = Streamer(checkpoint, config(entry.thresholds))
         list(streamer.run(frames, TASK))
         alone += streamer.counts.passes
-        assert_equal(list(entry.outputs), one_by_one(checkpoint, frames, entry.thresholds))
+        assert_equal(list(entry.outputs), frame_by_frame(checkpoint, frames, entry.thresholds))
     assert (
         sum(entry.counts.passes for entry in swept) < 3 / 4 * alone
     )  # a random model decides differently after every word
@@ -173,4 +173,4 @@ def test_a_sampled_run_is_sampled_again(
     list(first.run())
     moved = point(silent, speak=0.25, update=0.1)  # some texts are sampled before the runs diverge
     again = first.at(speak_threshold=moved.speak, update_threshold=moved.update)
-    assert decided(list(again.run())) == decided(one_by_one(checkpoint, frames, moved, **sampled))
+    assert decided(list(again.run())) == decided(frame_by_frame(checkpoint, frames, moved, **sampled))

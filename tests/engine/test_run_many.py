@@ -81,7 +81,7 @@ def test_many_videos_at_once_give_the_outputs_of_each_alone_frame_by_frame(
     limits = pick_thresholds(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
     config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
     together = stream_many(Streamer(checkpoint, config), videos, max_batch_size=max_batch_size)
-    alone = Streamer(checkpoint, config.one_by_one())
+    alone = Streamer(checkpoint, config.frame_by_frame())
     for one in videos:
         wanted = list(alone.run(one.features, one.task))
         assert decided(together[one.video_id]) == decided(wanted)

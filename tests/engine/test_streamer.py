@@ -16,7 +16,7 @@ from engine.control.requests import ForwardRequest, FrameTimesRequest, Image
 from engine.errors import EngineError, FeatureError, VideoError
 from engine.inference.runner import Runner
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures, read_ahead
+from engine.model.frame_encoder import FrameFeatures, prefetch
 from engine.model.kv_cache import KVCache
 from engine.records import FrameOutput, UserTurn
 from engine.streamer import Streamer
@@ -252,7 +252,7 @@ def test_reading_ahead_keeps_order_and_stays_within_its_depth() -> None:
             pulled.append(number)
             yield number
 
-    ahead = read_ahead(numbers(), depth=3)
+    ahead = prefetch(numbers(), depth=3)
     assert next(ahead) == 0
     assert len(pulled) <= 6  # one yielded, three queued, one in transit, one being read
     assert list(ahead) == list(range(1, 100))
@@ -263,7 +263,7 @@ def test_an_error_of_the_reader_is_raised_in_the_consumer() -> None:
         yield 1
         raise VideoError("the file ends here")
 
-    ahead = read_ahead(broken(), depth=3)
+    ahead = prefetch(broken(), depth=3)
     assert next(ahead) == 1
     with pytest.raises(EngineError, match="the file ends here"):
         next(ahead)

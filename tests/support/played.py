@@ -94,4 +94,4 @@ def write_reviewed(path: Path, run: Run, judged: JudgedVideo) -> None:
     events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
     path.write_text(pack_run(run, judged, events=events), encoding="utf-8")
     (path.parent / "reviews").mkdir()
-    write_samples(path.parent / "reviews" / "split.json", [sample], form="manifest")
+    write_samples(path.parent / "reviews" / "split.json", [sample], file_format="manifest")

@@ -229,7 +229,7 @@ def _streamed(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     config = _config({"config": {"speak_threshold": 0.5, "update_threshold": 0.5, **settings.get("config", {})}})
     if config is None:
         return dict(settings.get("config", {}))
-    plain = replace(config, speak_threshold=0.5, update_threshold=0.5).one_by_one()
+    plain = replace(config, speak_threshold=0.5, update_threshold=0.5).frame_by_frame()
     return asdict(plain)
 
 

@@ -24,7 +24,7 @@ from app.batch.sweeps.render import (
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
 from app.player.session.live_run import Cancellable
-from engine.config import threshold_text
+from engine.config import format_threshold
 from engine.errors import EngineError
 from eval.metrics.definitions import find_metric
 from eval.sweeps.exact import SweepProgress, run_sweep
@@ -113,7 +113,7 @@ def show_sweep(batches: BatchContext, name: str | None, metric: str, size: int) 
         heat=draw_heat_map(found.scores, best),
         curves=curves(found.scores, best),
         best=best,
-        apply=gr.Button(f"Use {' and '.join(map(threshold_text, best_thresholds(best)))}", interactive=True),
+        apply=gr.Button(f"Use {' and '.join(map(format_threshold, best_thresholds(best)))}", interactive=True),
     )
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from app.batch.results import format_score
 from app.batch.sweeps.folders import FoundSweep
-from engine.config import threshold_text
+from engine.config import format_threshold
 from eval.metrics.definitions import NUM_FAILURES, find_metric
 from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, BestPoint, GridScores, compute_losses, has_direction
 
@@ -138,4 +138,4 @@ def best_thresholds(best: BestPoint) -> tuple[float, float]:
 
 def format_point(speak: float, update: float) -> str:
     """Return a point as text."""
-    return f"speak {threshold_text(speak)}, update {threshold_text(update)}"
+    return f"speak {format_threshold(speak)}, update {format_threshold(update)}"

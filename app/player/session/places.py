@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from app.player.session.references import digest_reference
 from app.player.session.run import Run
 from app.videos import Clip
-from engine.config import threshold_text
+from engine.config import format_threshold
 from eval.data.samples import Sample
 
 MAX_CLIPS: Final = 100
@@ -40,8 +40,8 @@ def run_url_params(run: Run) -> UrlParams:
     return {
         **clip,
         "run": run.digest,
-        "speak": threshold_text(run.config.speak_threshold),
-        "update": threshold_text(run.config.update_threshold),
+        "speak": format_threshold(run.config.speak_threshold),
+        "update": format_threshold(run.config.update_threshold),
     }
 
 

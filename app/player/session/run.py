@@ -9,17 +9,17 @@ from typing import Any, Final
 from app.videos import Clip
 from engine.config import StreamConfig
 from engine.control.controller import Task
-from engine.dialogue import Verdict, apply_update, initial_state, write_user_turn
+from engine.dialogue import UpdateLegality, apply_update, format_user_turn, initial_state
 from engine.records import FrameOutput
 from engine.replay import Thresholds
-from eval.matching.sentence_encoders import EMBEDDED
+from eval.matching.sentence_encoders import DEFAULT_ENCODER
 from eval.matching.turns import Encode
 from eval.metrics.score import ScoredVideo, score_video
 from eval.metrics.videollm_online import LiveCounts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.provenance import Provenance
 
-PAGE_SCORING: Final = ScoreSettings(text_encoder=EMBEDDED)
+PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
 """Score settings of runs that are started on the page."""
 
 
@@ -39,7 +39,7 @@ def write_task(task: Task) -> TaskText:
     return TaskText(
         goal=task.goal,
         steps="\n".join(f"{step.id}: {step.name}" for step in task.steps),
-        user_turns="\n".join(map(write_user_turn, task.user_turns)),
+        user_turns="\n".join(map(format_user_turn, task.user_turns)),
     )
 
 
@@ -91,7 +91,7 @@ class Run:
 
         The number of frames per forward pass is excluded, because it does not change the outputs.
         """
-        source = [self.model_digest, self.clip.video_id, asdict(self.task), asdict(self.config.one_by_one())]
+        source = [self.model_digest, self.clip.video_id, asdict(self.task), asdict(self.config.frame_by_frame())]
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -119,17 +119,17 @@ class UpdateJudge:
         self._state: Mapping[str, str] = initial_state(run.task.steps, run.task.initial_state)
         self._illegal = run.config.illegal_updates
 
-    def judge(self, output: FrameOutput) -> tuple[Verdict, ...]:
+    def judge(self, output: FrameOutput) -> tuple[UpdateLegality, ...]:
         """Return whether each update of the next output is legal, illegal or malformed."""
         verdicts = []
         for text in output.updates:
             change = apply_update(self._state, text, illegal=self._illegal)
             self._state = change.state
-            verdicts.append(change.verdict)
+            verdicts.append(change.legality)
         return tuple(verdicts)
 
 
-def judge_updates(run: Run) -> dict[int, tuple[Verdict, ...]]:
+def judge_updates(run: Run) -> dict[int, tuple[UpdateLegality, ...]]:
     """Return the verdicts (legal, illegal or malformed) of all updates, by frame."""
     judge = UpdateJudge(run)
     return {output.frame_index: judge.judge(output) for output in run.outputs if output.updates}

@@ -14,7 +14,7 @@ from app.batch.context import SPLITS_FOLDER, BatchContext
 from app.batch.job_queue import JobQueue
 from app.batch.own_splits import read_kept_splits
 from eval.data.loading import read_split
-from eval.data.samples import BadRecord, Sample, Split
+from eval.data.samples import InvalidSample, Sample, Split
 from eval.data.writers import write_samples
 from tests.support.batches import SCORING, copies, make_worker_config, write_split
 from tests.support.fakes import count_letters
@@ -40,7 +40,7 @@ def samples(batches: BatchContext) -> tuple[Sample, ...]:
 
 def write(path: Path, *samples: Sample) -> str:
     path.parent.mkdir(exist_ok=True)
-    write_samples(path, samples, form="manifest")
+    write_samples(path, samples, file_format="manifest")
     return str(path)
 
 
@@ -80,7 +80,7 @@ def test_an_upload_finds_its_videos_among_those_of_the_page_and_names_no_others(
     assert split.value == "own"
     first, second, third = batches.splits["own"].entries
     assert [entry.video_path for entry in (first, second)] == [s.video_path for s in samples[:2]]  # type: ignore[union-attr]
-    assert isinstance(third, BadRecord)
+    assert isinstance(third, InvalidSample)
     kept: dict[str, Split] = {}
     assert read_kept_splits(kept, batches.runs / SPLITS_FOLDER) == []
     assert [(sample.video_id, sample.goal) for sample in kept["own"].samples] == [

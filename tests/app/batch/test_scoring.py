@@ -16,7 +16,7 @@ from app.player.context import AppContext
 from app.player.views import RunView
 from app.videos import read_splits
 from engine.dialogue import initial_state
-from engine.records import FrameOutput, turn_frame
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.metrics.failures import judge_video
 from eval.metrics.videollm_online import LiveTurn, count_live
@@ -28,7 +28,7 @@ from tests.support.fakes import count_letters
 
 def repeat(sample: Sample, *, late: int = 0) -> list[FrameOutput]:
     """Return outputs that say what the reference says, so many frames later, and update nothing."""
-    texts = {turn_frame(t.time_s, sample.fps) + late: t.text for t in sample.turns if t.role == "assistant"}
+    texts = {frame_at(t.time_s, sample.fps) + late: t.text for t in sample.turns if t.role == "assistant"}
     state = initial_state(sample.steps, sample.initial_state)
     return [
         FrameOutput(

@@ -332,7 +332,7 @@ def test_the_nearest_pairs_are_those_of_trying_them_all(old: list[tuple[str, int
         (lambda root: setattr(root, "tag", "html"), "its root is html, not ANNOTATION_DOCUMENT"),
         (
             lambda root: [slot.set("TIME_VALUE", "6000") for slot in root.iter("TIME_SLOT")],
-            "a time must lie in the video, from 0 to below 6 s; got 6.0",
+            "a time must be within the video, from 0 to below 6 s; got 6.0",
         ),
     ],
 )

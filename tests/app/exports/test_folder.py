@@ -32,7 +32,7 @@ EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     """Return a run of the split ``split.json``, in which one of two videos failed."""
-    write_samples(tmp_path / "split.json", SAMPLES, form="manifest")
+    write_samples(tmp_path / "split.json", SAMPLES, file_format="manifest")
     folder = RunFolder(tmp_path / "run")
     outputs = [replace(output(index), response=None) for index in range(12)]
     folder.save_video(VideoRecord(video_id="boat", source="s", num_frames=12), outputs)
@@ -152,7 +152,7 @@ def test_a_missing_tier_is_refused_and_nothing_is_kept_unless_deletions_are_allo
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, where = tmp_path / "boat.eaf", tmp_path / "reviews.sqlite"
-    write_samples(tmp_path / "split.json", [SAMPLE], form="manifest")
+    write_samples(tmp_path / "split.json", [SAMPLE], file_format="manifest")
     with open_store(where) as store:
         write_export(tmp_path, gather_videos([SAMPLE], review=fold_actions([])), file_format="eaf")
         path.write_text(path.read_text().replace("corrected: assistant", "said by the assistant"))
@@ -232,7 +232,7 @@ def test_a_corrected_manifest_names_videos_from_its_own_folder_or_as_the_split_d
         *(str(files[name]) for name in ("data/a/v.mp4", "data/b/v.mp4", "data/far.mp4")),
     ]
     source, out = tmp_path / "data" / "split" / "split.json", tmp_path / "out" / "corrected.json"
-    write_samples(source, [replace(SAMPLE, video_id=f"v{number}") for number in range(5)], form="manifest")
+    write_samples(source, [replace(SAMPLE, video_id=f"v{number}") for number in range(5)], file_format="manifest")
     content = json.loads(source.read_text())
     for video, path in zip(content["videos"], written, strict=True):
         video["video_path"] = path
@@ -262,7 +262,7 @@ def test_a_corrected_manifest_names_videos_from_its_own_folder_or_as_the_split_d
 @pytest.mark.parametrize("form", ["dst", "proassist"])
 def test_a_published_form_has_its_provenance_beside_it(tmp_path: Path, form: str) -> None:
     bare = replace(SAMPLE, turns=tuple(replace(turn, cause=None) for turn in SAMPLE.turns if turn.role != "update"))
-    write_samples(tmp_path / "split.json", [bare], form="manifest")
+    write_samples(tmp_path / "split.json", [bare], file_format="manifest")
     with open_store(tmp_path / "reviews.sqlite") as store:
         correct(store, Correction(reviewer="ann", kind="text", turn=NAMES[0], text="Lay down the hull."))
     out = tmp_path / "corrected.json"

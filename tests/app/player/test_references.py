@@ -64,7 +64,7 @@ def test_an_upload_is_scored_against_a_reference_in_any_form(
 ) -> None:
     turns = tuple(replace(turn, time_s=int(turn.time_s * 2) / 2) for turn in sample.turns)
     own = replace(sample, turns=turns, fps=4.0, num_frames=24)
-    write_samples(tmp_path / "own.json", [own], form=form, without=["updates"] if form == "proassist" else [])
+    write_samples(tmp_path / "own.json", [own], file_format=form, omit=["updates"] if form == "proassist" else [])
     clip_view, run_view, buttons = take(clip, tmp_path / "own.json")
     num_turns = sum(turn.role != "update" for turn in turns) if form == "proassist" else len(turns)
     assert run_view.status.value == f"mine.mp4, 0:06, with {num_turns} reference turns of own.json. Press Run."
@@ -87,10 +87,10 @@ def test_of_several_records_the_one_of_the_upload_is_taken_and_its_video_is_not_
 ) -> None:
     others = [replace(sample, video_id=name, goal=f"build {name}") for name in ("a", "mine")]
     named = replace(sample, video_id="b", goal="by file", video_path=Path("/etc/mine.mp4"))
-    write_samples(tmp_path / "own.json", others, form="manifest")
+    write_samples(tmp_path / "own.json", others, file_format="manifest")
     taken = take(clip, tmp_path / "own.json")[0]
     assert taken.goal == "build mine"
-    write_samples(tmp_path / "own.json", [others[0], named], form="manifest")
+    write_samples(tmp_path / "own.json", [others[0], named], file_format="manifest")
     taken = take(clip, tmp_path / "own.json")[0]
     assert taken.goal == "by file"
     assert taken.clip is not None
@@ -116,7 +116,7 @@ def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does
         "kind": "correction",
         "correction": {"kind": "text", "turn": asdict(name), "text": "Begin."},
     }
-    write_samples(tmp_path / "own.json", [sample], form="manifest")
+    write_samples(tmp_path / "own.json", [sample], file_format="manifest")
     with open_store(tmp_path / "reviews.sqlite") as store:
         reviews = ReviewContext(store=store, splits={}, recent=context.recent)
         assert ask(clip, action)["refused"] == {"a": "this video has no reference to correct"}
@@ -126,7 +126,7 @@ def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does
         assert reply["state"]["layer"]["turns"][0]["text"] == "Begin."
         assert [found.correction for found in store.read()] == [given]
 
-        write_samples(tmp_path / "own.json", [replace(sample, turns=sample.turns[1:])], form="manifest")
+        write_samples(tmp_path / "own.json", [replace(sample, turns=sample.turns[1:])], file_format="manifest")
         other = take(taken, tmp_path / "own.json")[0].clip
         (listed,) = ask(other)["state"]["layer"]["unusable"]
         assert listed.startswith(f"ann: the reference has no assistant turn {name.text!r}")
@@ -143,7 +143,7 @@ def test_the_reference_of_an_upload_is_corrected_and_another_one_lists_what_does
 def test_a_reference_that_is_longer_than_the_upload_is_asked_about(
     take: Take, clip: Clip, sample: Sample, tmp_path: Path
 ) -> None:
-    write_samples(tmp_path / "own.json", [replace(sample, num_frames=60)], form="manifest")
+    write_samples(tmp_path / "own.json", [replace(sample, num_frames=60)], file_format="manifest")
     said = take(clip, tmp_path / "own.json")[1].status.value
     assert said.startswith("⚠ mine.mp4, 0:06")
     assert said.endswith("The reference covers a video of 0:30. Is this the right file?")
@@ -153,7 +153,7 @@ def test_a_reference_that_is_longer_than_the_upload_is_asked_about(
     ("content", "words"),
     [
         ("no JSON", "own.json cannot be read as JSON or JSON lines"),
-        ("{}", "is of no known form; write an object with a list"),
+        ("{}", "has an unknown format; write an object with a list"),
         ('{"videos": []}', "has 0 videos, and none is called mine.mp4"),
         ('{"videos": [{"video_id": "x"}]}', "own.json, video x: num_frames is missing"),
         ("[" * 100_000, "own.json cannot be read as JSON"),

@@ -77,7 +77,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.json").write_text(pack_run(run, judged, events=events), encoding="utf-8")
     (folder / "reviews").mkdir()
     plain = [replace(samples[name], video_path=None) for name in BUNDLED]
-    write_samples(folder / "reviews" / "split.json", plain, form="manifest")
+    write_samples(folder / "reviews" / "split.json", plain, file_format="manifest")
     return folder
 
 

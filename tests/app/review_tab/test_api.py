@@ -12,7 +12,7 @@ from app.review_tab.api import Answer, answer
 from app.reviews.actions import Event
 from app.reviews.events import reference_event
 from app.reviews.store import open_store
-from engine.io import plain
+from engine.io import replace_surrogates
 from eval.data.samples import Split
 from tests.support.fakes import anybody
 from tests.support.reviewed import EVIL, MOMENT, NAMES, SAMPLE
@@ -48,7 +48,13 @@ def test_what_is_given_is_kept_whole_and_told(reviews: ReviewContext) -> None:
         reviews, on_event("verdict", verdict="unclear"), on_event("tags", tags=["odd"]), on_event("note", note=EVIL)
     )
     assert reply["kept"] == [{"action_id": str(number), "event": EVENT.key} for number in range(3)]
-    said = {"reviewer": "bob", "verdict": "unclear", "tags": ["odd"], "note": plain(EVIL), "paired_with": {}}
+    said = {
+        "reviewer": "bob",
+        "verdict": "unclear",
+        "tags": ["odd"],
+        "note": replace_surrogates(EVIL),
+        "paired_with": {},
+    }
     assert reply["state"]["opinions"] == {EVENT.key: [said]}
     assert [(action.event, action.moment) for action in reviews.store.read()] == [(EVENT, MOMENT)] * 3
 
@@ -150,9 +156,9 @@ def test_in_blind_mode_others_are_not_told(reviews: ReviewContext) -> None:
         (on_event("note") | {"event": {"kind": "generated"}}, "event.role"),
         (on_event("note") | {"event": {**asdict(EVENT), "time_s": float("inf")}}, "event.time_s must be a number"),
         (on_event("verdict", verdict="correct", moment={"playhead_s": "soon"}), "moment.playhead_s"),
-        (correcting("time", 1, time_s=99.0), "lie in the video"),
+        (correcting("time", 1, time_s=99.0), "be within the video"),
         (correcting("update", 1, text="S9->start"), "of a step among"),
-        (correcting("text", 4, text="  "), "not blank"),
+        (correcting("text", 4, text="  "), "must not be blank"),
         ({"kind": "redo"}, "nothing to redo"),
     ],
 )

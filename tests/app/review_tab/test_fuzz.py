@@ -23,15 +23,15 @@ from app.reviews.history import read_review
 from app.reviews.review import review_agreement, review_disagreements
 from app.reviews.schema import ACTIONS
 from app.reviews.store import open_store
-from engine.io import plain
+from engine.io import replace_surrogates
 from eval.annotations.corrections import CORRECTION_KINDS, name_turns
 from eval.data.samples import Split
-from eval.data.writers import DETAILS, FORMS, write_samples
+from eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, write_samples
 from tests.support import reviewed
 from tests.support.fakes import anybody
 
 SAMPLE = replace(
-    reviewed.SAMPLE, turns=tuple(replace(turn, text=plain(turn.text)) for turn in reviewed.SAMPLE.turns)
+    reviewed.SAMPLE, turns=tuple(replace(turn, text=replace_surrogates(turn.text)) for turn in reviewed.SAMPLE.turns)
 )  # as it is read from a file
 NAMES = name_turns(SAMPLE.turns)
 HALF = "a\ud83d"
@@ -112,10 +112,12 @@ def check_all_works(reviews: ReviewContext) -> None:
     with TemporaryDirectory() as folder:
         for form in EXPORT_FORMATS:
             write_export(Path(folder) / form, videos, file_format=form)
-        for published in FORMS:
+        for published in FILE_FORMATS:
             # a published form cannot hold every turn, and says which
             with nullcontext() if published == "manifest" else suppress(ValueError):
-                write_samples(Path(folder) / f"split.{published}", corrected, form=published, without=tuple(DETAILS))
+                write_samples(
+                    Path(folder) / f"split.{published}", corrected, file_format=published, omit=tuple(OPTIONAL_FIELDS)
+                )
 
 
 @given(action=st.one_of(ACTIONS_SENT, ANYTHING))
@@ -130,7 +132,7 @@ def test_any_json_as_an_action_is_kept_or_refused_and_disables_nothing(reviews: 
     reply = ask(reviews, action)
     if isinstance(action, dict) and "action_id" in action:
         assert "error" not in reply
-        name = plain(str(action["action_id"]))
+        name = replace_surrogates(str(action["action_id"]))
         kept = [found["action_id"] for found in reply["kept"]]
         assert (name in reply["refused"]) != (name in kept)
         assert all(reply["refused"].values())

@@ -113,7 +113,7 @@ def test_progress_agreement_and_what_is_to_be_settled_are_those_of_the_split(
         ["v0", 2.0, "verdicts differ"],
     ]
     assert view.to_settle[2][5] == f"{HOSTILE}: unclear, ann: correct"
-    assert "its source has changed" in view.to_settle[1][5]
+    assert "the source has changed" in view.to_settle[1][5]
     assert view.prefer.choices == [(HOSTILE, HOSTILE), ("ann", "ann")]
 
 

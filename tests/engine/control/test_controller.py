@@ -167,10 +167,10 @@ def test_drafts_give_the_outputs_of_frame_by_frame_and_token_by_token(
     max_seq_len: int,
 ) -> None:
     task = Task(goal="g", steps=STEPS, user_turns=tuple(UserTurn(time_s=time_s, text="hm") for time_s in asked_at))
-    one_by_one = {"lookahead": 1, "draft_tokens": 0}
+    frame_by_frame = {"lookahead": 1, "draft_tokens": 0}
     limits = {"max_seq_len": max_seq_len, "reserved_seq_len": 110}
     one, alone = stream(
-        turns, num_frames=num_frames, task=task, tokens_per_frame=tokens_per_frame, **one_by_one, **limits
+        turns, num_frames=num_frames, task=task, tokens_per_frame=tokens_per_frame, **frame_by_frame, **limits
     )
     many, chunked = stream(
         turns,

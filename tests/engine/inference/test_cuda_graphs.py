@@ -80,7 +80,7 @@ def test_static_shapes_give_the_outputs_of_each_video_alone_frame_by_frame(
     limits = pick_thresholds(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
     config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
     together = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=max_batch_size)
-    alone = Streamer(checkpoint, config.one_by_one())
+    alone = Streamer(checkpoint, config.frame_by_frame())
     for one in videos:
         assert_equal(together[one.video_id], list(alone.run(one.features, one.task)))
 
@@ -120,7 +120,7 @@ def test_two_runs_at_once_share_no_slot(checkpoint: Checkpoint) -> None:
     runs = [Streamer(graphed, config).run(one.features, one.task) for one in videos]
     together = [list(outputs) for outputs in zip(*zip(*runs, strict=True), strict=True)]
     for outputs, one in zip(together, videos, strict=True):
-        assert_equal(outputs, list(Streamer(checkpoint, config.one_by_one()).run(one.features, one.task)))
+        assert_equal(outputs, list(Streamer(checkpoint, config.frame_by_frame()).run(one.features, one.task)))
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -147,7 +147,7 @@ def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
     list(recording.run())
     for point in points[1:]:
         config = StreamConfig(**limits, **point)
-        wanted = list(Streamer(checkpoint, config.one_by_one()).run(frames, TASK))
+        wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(frames, TASK))
         drafted = run_with_drafts(graphed, recording.outputs, frames, task=TASK, config=config)
         recording = recording.at(**point)
         assert_equal(list(recording.run()), wanted)
@@ -159,7 +159,7 @@ def test_a_sweep_gives_every_point(checkpoint: Checkpoint) -> None:
     limits = pick_thresholds(checkpoint, [StreamRequest(video_id="", features=frames, task=TASK)], 0.1, **SHORT)
     points = [Thresholds(speak=speak, update=limits["update_threshold"]) for speak in (0.3, limits["speak_threshold"])]
     for entry in sweep(with_graphs(checkpoint), frames, points, task=TASK, config=StreamConfig(**limits)):
-        config = StreamConfig(**{**limits, "speak_threshold": entry.thresholds.speak}).one_by_one()
+        config = StreamConfig(**{**limits, "speak_threshold": entry.thresholds.speak}).frame_by_frame()
         assert_equal(list(entry.outputs), list(Streamer(checkpoint, config).run(frames, TASK)))
 
 
@@ -167,7 +167,7 @@ def test_a_sweep_gives_every_point(checkpoint: Checkpoint) -> None:
 def test_a_silent_token_decides_as_without_graphs(checkpoint: Checkpoint, policy: Any) -> None:
     plain = replace(checkpoint, silent_id=7)
     config = StreamConfig(decision_policy=policy, speak_threshold=0.99, lookahead=3, **SHORT)
-    wanted = list(Streamer(plain, config.one_by_one()).run(random_frames(checkpoint, 20), TASK))
+    wanted = list(Streamer(plain, config.frame_by_frame()).run(random_frames(checkpoint, 20), TASK))
     assert_equal(list(Streamer(with_graphs(plain), config).run(random_frames(checkpoint, 20), TASK)), wanted)
     with pytest.raises(ValueError, match="names its silent token"):
         list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 2), TASK))
@@ -176,7 +176,7 @@ def test_a_silent_token_decides_as_without_graphs(checkpoint: Checkpoint, policy
 def test_a_frame_has_several_tokens_without_pooling(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path, pooling="none")
     config = StreamConfig(**pick_thresholds(checkpoint, [video(checkpoint, 1, 40)], 0.15, **SHORT))
-    wanted = list(Streamer(checkpoint, config.one_by_one()).run(random_frames(checkpoint, 40), TASK))
+    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 40), TASK))
     assert_equal(list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 40), TASK)), wanted)
 
 
@@ -188,13 +188,13 @@ def test_a_frame_of_nan_spoils_only_its_own_context(checkpoint: Checkpoint, monk
     frames[20] = FrameFeatures(index=20, time_s=10.0, features=torch.full_like(frames[20].features, torch.nan))
     videos[0] = replace(videos[0], features=frames)
     config = StreamConfig(**pick_thresholds(checkpoint, videos[1:], 0.1, **{**SHORT, "max_seq_len": 190}))
-    alone = Streamer(checkpoint, config.one_by_one())
+    alone = Streamer(checkpoint, config.frame_by_frame())
     wanted = {one.video_id: list(alone.run(one.features, one.task)) for one in videos}
     assert any(output.refreshed for output in wanted["0"][21:])
     drafted = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=2)
     for one in videos[1:]:
         assert_equal(drafted[one.video_id], wanted[one.video_id])
-    live = stream_many(Streamer(with_graphs(checkpoint), config.one_by_one()), videos, max_batch_size=2)
+    live = stream_many(Streamer(with_graphs(checkpoint), config.frame_by_frame()), videos, max_batch_size=2)
     for one in videos:
         assert decided(live[one.video_id]) == decided(wanted[one.video_id])
         assert torch.allclose(probs(live[one.video_id]), probs(wanted[one.video_id]), atol=1e-4, equal_nan=True)
@@ -220,7 +220,7 @@ def test_a_failed_capture_warns_once_and_changes_nothing(checkpoint: Checkpoint,
     assert len(caught) == 1
     assert len(captured) == num_good + 1
     for one in videos:
-        wanted = list(Streamer(checkpoint, config.one_by_one()).run(one.features, one.task))
+        wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(one.features, one.task))
         assert_equal(together[one.video_id], wanted)
         assert_equal(again[one.video_id], wanted)
 
@@ -264,7 +264,9 @@ def test_captured_graphs_give_the_outputs_of_frame_by_frame(tiny_folder: Path, m
     for _ in range(2):  # the second time all shapes are captured
         together = stream_many(streamer, videos, max_batch_size=max_batch_size)
         for one in videos:
-            assert_equal(together[one.video_id], list(Streamer(plain, config.one_by_one()).run(one.features, one.task)))
+            assert_equal(
+                together[one.video_id], list(Streamer(plain, config.frame_by_frame()).run(one.features, one.task))
+            )
     assert checkpoint.graphs is not None
     assert checkpoint.graphs.is_enabled
 
@@ -295,6 +297,6 @@ def test_a_compiled_step_gives_the_same(checkpoint: Checkpoint) -> None:
         return lambda step: torch.compile(step, dynamic=False)
 
     config = StreamConfig(**pick_thresholds(checkpoint, [video(checkpoint, 1, 40)], 0.1, **SHORT), lookahead=4)
-    wanted = list(Streamer(checkpoint, config.one_by_one()).run(random_frames(checkpoint, 40), TASK))
+    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 40), TASK))
     outputs = list(Streamer(with_graphs(checkpoint, compiled), config).run(random_frames(checkpoint, 40), TASK))
     assert_equal(outputs, wanted)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from engine.errors import CheckpointError
 from engine.loading import load_model
-from engine.model.checkpoint import pick_device, pick_dtype, save_model
+from engine.model.checkpoint import resolve_device, resolve_dtype, save_model
 from engine.model.heads import save_heads
 from tests.support.fakes import STEPS, tiny_checkpoint, tiny_model
 
@@ -64,7 +64,7 @@ def test_missing_heads_are_refused_unless_allowed(folder: Path) -> None:
 
 
 def test_a_heads_file_that_was_named_must_be_there(folder: Path) -> None:
-    with pytest.raises(CheckpointError, match="is not there"):
+    with pytest.raises(CheckpointError, match="is missing"):
         load_model(folder, device="cpu", heads=folder / "other.safetensors", allow_untrained_heads=True)
 
 
@@ -114,7 +114,7 @@ def test_weights_that_are_missing_are_refused(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     weights = {name: tensor for name, tensor in weights.items() if "connector" not in name}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(CheckpointError, match="lacks weights"):
+    with pytest.raises(CheckpointError, match="weights that are missing"):
         load_model(folder, device="cpu")
 
 
@@ -147,7 +147,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 def test_a_hub_id_that_cannot_be_had_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(CheckpointError, match="neither a folder nor a checkpoint that the hub gives"):
+    with pytest.raises(CheckpointError, match="neither a folder nor an available checkpoint of the hub"):
         load_model("nobody/no-such-model", device="cpu")
 
 
@@ -199,8 +199,8 @@ def test_smolvlm2s_own_template_can_be_streamed(folder: Path) -> None:
     [
         ("{{ raise_exception('only the user speaks') }}", "cannot be rendered: only the user speaks"),
         ("{% for message in messages %}", "cannot be rendered"),
-        ("{% for message in messages %}{{ message['role'] }}{% endfor %}", "must write the text of the system once"),
-        ("{{ messages[0]['content'][0]['text'] }}", "must write the text of the user once"),
+        ("{% for message in messages %}{{ message['role'] }}{% endfor %}", "must write the system text once"),
+        ("{{ messages[0]['content'][0]['text'] }}", "must write the user text once"),
         (
             "{% for message in messages %}{{ message['content'][0]['text'] }}|{{ messages | length }}{% endfor %}",
             "rewrites earlier messages",
@@ -292,17 +292,17 @@ def test_texts_cannot_smuggle_special_tokens_in(folder: Path) -> None:
 
 def test_auto_picks_what_is_there() -> None:
     expected = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    assert pick_device("auto").type == expected
-    assert pick_dtype("auto", torch.device("cpu")) == torch.float32
-    assert pick_dtype("auto", torch.device("mps")) == torch.float16
+    assert resolve_device("auto").type == expected
+    assert resolve_dtype("auto", torch.device("cpu")) == torch.float32
+    assert resolve_dtype("auto", torch.device("mps")) == torch.float16
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "tpu"])
 def test_a_device_that_is_not_there_is_one_line(device: str) -> None:
-    with pytest.raises(ValueError, match=f"device '{device}' is not there"):
-        pick_device(device)
+    with pytest.raises(ValueError, match=f"device '{device}' is not available"):
+        resolve_device(device)
 
 
 def test_an_unknown_dtype_is_one_line() -> None:
     with pytest.raises(ValueError, match="dtype must be auto"):
-        pick_dtype("int3", torch.device("cpu"))
+        resolve_dtype("int3", torch.device("cpu"))

@@ -17,7 +17,7 @@ from engine.model.feature_files import feature_info, write_features
 from engine.records import UserTurn
 from engine.training.dataset import batches, read_clips
 from engine.training.trainer import (
-    IGNORED,
+    IGNORE_INDEX,
     TrainConfig,
     TrainingClip,
     TrainingSequence,
@@ -59,16 +59,16 @@ def test_training_and_streaming_contexts_are_the_same_sequence(checkpoint: Check
 
 def test_labels_stand_where_the_stream_reads(checkpoint: Checkpoint) -> None:
     sequence = build_sequence(CLIP, checkpoint.prompt, tokens_per_frame=2)
-    last_tokens = [at for at, frame in enumerate(sequence.frames) if frame != IGNORED and frame % 2 == 1]
+    last_tokens = [at for at, frame in enumerate(sequence.frames) if frame != IGNORE_INDEX and frame % 2 == 1]
     assert [sequence.speak[at] for at in last_tokens] == [1, 0, 0, 0, 1, 0]
     assert [sequence.update[at] for at in last_tokens] == [0, 0, 1, 0, 1, 0]
     after_eos = [
         sequence.update[at]
         for at, token in enumerate(sequence.ids)
-        if token == checkpoint.prompt.eos_id and sequence.update[at] != IGNORED
+        if token == checkpoint.prompt.eos_id and sequence.update[at] != IGNORE_INDEX
     ]
     assert after_eos == [0, 1, 0]  # S1->start: no more; S1->complete: one more; S2->start: no more
-    taught = [target for target in sequence.targets if target != IGNORED]
+    taught = [target for target in sequence.targets if target != IGNORE_INDEX]
     words = checkpoint.prompt.words
     expected = [
         token
@@ -154,7 +154,7 @@ def test_clips_are_read_with_their_features(tmp_path: Path, checkpoint: Checkpoi
         ),
         ({"turns": [{"frame_index": 1, "role": "user", "text": 7}]}, "line 1: the text of a turn must be text; got 7"),
         ({"turns": [{"frame_index": 1, "role": "update", "text": "S9->start"}]}, "line 1: the update .* one of S1"),
-        ({"turns": [{"frame_index": 1, "role": "update", "text": "begin"}]}, "line 1: the update 'begin' must be"),
+        ({"turns": [{"frame_index": 1, "role": "update", "text": "begin"}]}, "line 1: the update 'begin' must have"),
         ({"goal": 3}, "line 1: goal must be text; got 3"),
         ({"steps": [{"id": "S1", "name": 3}], "turns": []}, "line 1: the name of a step must be text; got 3"),
         ({"initial_state": {"S1": "done"}}, "line 1: the initial state S1: done is not one of"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.annotations.corrected_samples import Conflict, Wish, apply_corrections
+from eval.annotations.corrected_samples import Conflict, Proposal, apply_corrections
 from eval.annotations.corrections import Correction, CorrectionKind, TurnName, name_turns
 from eval.data.samples import Sample, Turn, is_inside
 from tests.support.strategies import BOAT, few, samples
@@ -102,8 +102,8 @@ def test_where_reviewers_differ_the_source_stands_and_both_are_shown() -> None:
     corrections = [correct("text", text="Hers."), correct("text", by="bob", text="His."), correct("time", time_s=1.5)]
     result = apply_corrections(SAMPLE, corrections)
     assert replace(GO, time_s=1.5) in result.sample.turns
-    wishes = (Wish(reviewer="ann", value="Hers."), Wish(reviewer="bob", value="His."))
-    assert result.conflicts == (Conflict(turn=corrections[0].turn, aspect="text", wishes=wishes),)
+    proposals = (Proposal(reviewer="ann", value="Hers."), Proposal(reviewer="bob", value="His."))
+    assert result.conflicts == (Conflict(turn=corrections[0].turn, aspect="text", proposals=proposals),)
     assert replace(GO, time_s=1.5, text="His.") in corrected(*corrections, prefer=("eve", "bob", "ann"))
     assert apply_corrections(SAMPLE, corrections, prefer=("eve",)).conflicts == result.conflicts
     assert apply_corrections(SAMPLE, [*corrections, correct("text", by="bob", text="Hers.")]).conflicts == ()
@@ -176,7 +176,7 @@ def test_each_correction_says_whether_it_is_in_force(
 def test_a_deletion_against_an_edit_is_a_conflict() -> None:
     edits = [correct("delete"), correct("text", by="bob", text="Now.")]
     (conflict,) = apply_corrections(SAMPLE, edits).conflicts
-    assert (conflict.aspect, [wish.value for wish in conflict.wishes]) == ("presence", ["delete", "keep"])
+    assert (conflict.aspect, [wish.value for wish in conflict.proposals]) == ("presence", ["delete", "keep"])
     assert replace(GO, text="Now.") in corrected(*edits)
     assert corrected(*edits, prefer=("ann",)) == (END, START, ASK)
 
@@ -208,14 +208,14 @@ def test_turns_that_are_alike_are_told_apart_by_number() -> None:
     [
         (
             correct("text", replace(GO, text="Gone."), text="x"),
-            "no assistant turn 'Gone.' at 1 s; its source has changed",
+            "no assistant turn 'Gone.' at 1 s; the source has changed",
         ),
-        (correct("text", text=" "), "must hold text that is not blank"),
-        (correct("text"), "must hold text that is not blank"),
+        (correct("text", text=" "), "text must not be blank"),
+        (correct("text"), "text must not be blank"),
         (correct("text", START, text="x"), "kind text does not fit a turn of the role update"),
         (correct("update", text="S1->start"), "kind update does not fit a turn of the role assistant"),
         (correct("update", START, text="S9->start"), "of a step among S1, S2; got 'S9->start'"),
-        (correct("update", START, text="S1 begins"), "an update is written S3->start"),
+        (correct("update", START, text="S1 begins"), "an update must be S3->start"),
         (correct("boundary", time_s=1.0), "a step boundary is moved by its updates"),
         (correct("time", time_s=6.0), "from 0 to below 6 s; got 6.0"),
         (correct("time", time_s=-0.5), "from 0 to below 6 s; got -0.5"),

@@ -15,7 +15,7 @@ from engine.streamer import Streamer
 from engine.video.reader import read_frames
 from eval import __main__ as command
 from eval.data.loading import read_samples, read_split
-from eval.data.samples import BadRecord, Sample
+from eval.data.samples import InvalidSample, Sample
 from eval.runs.batch import FinishedVideo
 from eval.runs.folder import RunFolder, digest_sample
 from eval.runs.worker import build_task, embed_sample, run_sample
@@ -118,7 +118,7 @@ def test_a_video_that_is_shorter_than_its_clip_says_so(
         for sample in read_samples(write(tmp_path, [beyond, partly]))
     ]
     assert results[0].record.error == (
-        f"{long_video}: ends at 60.00 s, before the clip starts at 96.5 s; give the whole video that the clip is of"
+        f"{long_video}: ends at 60.00 s, before the clip starts at 96.5 s; give the whole video of the clip"
     )
     assert results[1].record.warning == (
         f"{long_video} ends after 5 of the 10 frames of the clip, which starts at 57.5 s; is it the whole video?"
@@ -156,8 +156,8 @@ def test_no_file_or_several_files_of_a_name_are_said(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=reason):
             read_samples(path, videos=videos)
         (entry,) = read_split(path, videos=videos).entries
-        assert isinstance(entry, BadRecord)
-    with pytest.raises(ValueError, match=r"none is no folder; name the folder"):
+        assert isinstance(entry, InvalidSample)
+    with pytest.raises(ValueError, match=r"none is not a folder; name the folder"):
         read_split(path, videos=tmp_path / "none")
 
 
@@ -176,7 +176,7 @@ def test_clips_and_dialogues_of_one_video_have_ids_that_differ(tmp_path: Path) -
     # an id that another record gives itself stays its own
     assert ids(write(tmp_path, [plain, spoken, {**plain, "video_uid": "v_2"}])) == ["v", "v_3", "v_2"]
     assert ids(write(tmp_path, [plain, CLIP])) == ["v", "v_clip3"]
-    with pytest.raises(ValueError, match="two videos have one video_id, v; name each differently"):
+    with pytest.raises(ValueError, match="two videos share the video_id v; rename one of them"):
         read_samples(write(tmp_path, [plain, longer, plain]))
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from engine.dialogue import apply_update, initial_state
-from engine.records import Step, turn_frame
+from engine.records import Step, frame_at
 from eval.data.clips import Extent, PublishedClip, PublishedTurn
 from eval.data.loading import SampleWarning, read_samples
 from eval.data.samples import Sample, Turn
@@ -114,7 +114,7 @@ def test_the_real_dst_clip_keeps_every_turn_at_its_time() -> None:
     assert set(state.values()) == {"not_started"}
     for update in (turn.text for turn in sample.turns if turn.role == "update"):
         change = apply_update(state, update)
-        assert change.verdict == "legal"
+        assert change.legality == "legal"
         state = dict(change.state)
     assert set(state.values()) == {"completed"}
 
@@ -203,7 +203,7 @@ def test_the_frame_of_a_published_turn_is_the_one_that_rounding_does_not_move(tm
     spoken = {"role": "assistant", "content": "Now the sail.", "time": 4.1}  # 4.1 * 30 is 122.999... in floating point
     clip = {**CLIP, "fps": 30, "start_frame_idx": 100, "end_frame_idx": 200, "conversation": [spoken]}
     (sample,) = read_samples(write(tmp_path, clip))
-    assert [turn_frame(turn.time_s, 30.0) for turn in sample.turns] == [123 - 100]
+    assert [frame_at(turn.time_s, 30.0) for turn in sample.turns] == [123 - 100]
 
 
 OTHER = {**CLIP, "clip_idx": 4}
@@ -283,9 +283,9 @@ def test_a_published_record_that_cannot_be_used_is_named(
         (f"{json.dumps(CLIP)}\n\n[]\n", r"data\.txt, line 3: a record must be a JSON object"),
         (f"{json.dumps(CLIP)}\n{json.dumps({**OTHER, 'fps': 0})}", r"data\.txt, line 2: fps must be"),
         (json.dumps([CLIP, 7]), r"data\.txt, video number 1: a record must be a JSON object; write an object with"),
-        (json.dumps([CLIP, CLIP]), "two videos have one video_id, v_clip3; name each differently"),
+        (json.dumps([CLIP, CLIP]), "two videos share the video_id v_clip3; rename one of them"),
         (json.dumps(changed(MANIFEST, "videos", 0, "initial_state", to=[1])), "initial_state must be an object"),
-        ("{}", "is of no known form; write an object with"),
+        ("{}", "has an unknown format; write an object with"),
         ("[]", "is an empty list"),
     ],
 )
@@ -335,7 +335,7 @@ def test_the_relative_time_of_a_turn_names_exactly_its_frame(
     clip = PublishedClip(extent=extent, goal="x", steps=(), turns=(), initial_state={})
     time_s = (start_frame + frame + part) / fps
     turn = PublishedTurn(frame=start_frame + frame, time_s=time_s, role="user", text="x")
-    assert turn_frame(clip.clip_time_s(turn), fps) == frame
+    assert frame_at(clip.clip_time_s(turn), fps) == frame
 
 
 anything = st.recursive(

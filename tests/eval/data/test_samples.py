@@ -74,7 +74,7 @@ def test_a_manifest_gives_samples_with_turns_in_order(tmp_path: Path) -> None:
         ({"initial_state": {"S1": True}}, "of a known step"),
         ({"turns": [{"time_s": 10.0, "role": "user", "text": "x"}]}, "lies outside the video of 10 s"),
         ({"turns": [{"time_s": 1.0, "role": "boss", "text": "x"}]}, "role must be one of"),
-        ({"turns": [{"time_s": 1.0, "role": "update", "text": "x"}]}, "must be written as S3->start"),
+        ({"turns": [{"time_s": 1.0, "role": "update", "text": "x"}]}, "must have the form S3->start"),
         ({"turns": [{"time_s": 1.0, "role": "user"}]}, r"turns\[0\].text is missing; it must be text"),
         ({"steps": [{"id": "S1", "name": "a"}, {"id": "S1", "name": "b"}]}, "step ids must differ"),
         ({"initial_state": {"S7": "completed"}}, "of a known step"),
@@ -86,7 +86,7 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, changes: dict[str, Any], r
 
 
 def test_two_videos_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="two videos have one video_id"):
+    with pytest.raises(ValueError, match="two videos share the video_id"):
         read_samples(write(tmp_path, VIDEO, VIDEO))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.records import Step
 from eval.data.loading import read_samples
 from eval.data.samples import Sample, Turn
-from eval.data.writers import FORMS, Form, write_samples
+from eval.data.writers import FILE_FORMATS, FileFormat, write_samples
 from tests.support.shared_data import shared
 from tests.support.strategies import BOAT, few, samples
 
@@ -20,15 +20,15 @@ UPDATED = replace(
 )
 
 
-def as_clips(split: list[Sample], form: Form) -> list[Sample]:
+def as_clips(split: list[Sample], form: FileFormat) -> list[Sample]:
     """Return samples as a published form gives them back: whole files become the clips of their frames from 0 s."""
     return split if form == "manifest" else [replace(sample, start_s=sample.start_s or 0.0) for sample in split]
 
 
-def rewritten(split: list[Sample], form: Form) -> list[Sample]:
+def rewritten(split: list[Sample], form: FileFormat) -> list[Sample]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "split.json"
-        write_samples(path, split, form=form)
+        write_samples(path, split, file_format=form)
         return read_samples(path)
 
 
@@ -36,7 +36,7 @@ def rewritten(split: list[Sample], form: Form) -> list[Sample]:
 @few
 def test_a_split_that_is_written_as_manifest_or_dst_clips_loads_again_unchanged(one: Sample, other: Sample) -> None:
     split = [one, replace(other, video_id="w\u2028")]
-    forms: tuple[Form, ...] = ("manifest", "dst")
+    forms: tuple[FileFormat, ...] = ("manifest", "dst")
     for form in forms:
         assert rewritten(split, form) == as_clips(split, form)
 
@@ -49,13 +49,13 @@ def test_a_split_without_updates_that_is_written_as_dialogues_loads_again_unchan
     assert rewritten(split, "proassist") == as_clips(split, "proassist")
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_users_and_answers_keep_their_frames_in_every_form(form: Form) -> None:
+@pytest.mark.parametrize("form", FILE_FORMATS)
+def test_users_and_answers_keep_their_frames_in_every_form(form: FileFormat) -> None:
     assert rewritten([BOAT], form) == as_clips([BOAT], form)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_clip_keeps_its_place_in_its_video_in_every_form(form: Form) -> None:
+@pytest.mark.parametrize("form", FILE_FORMATS)
+def test_a_clip_keeps_its_place_in_its_video_in_every_form(form: FileFormat) -> None:
     clip = replace(BOAT, start_s=96.5)
     assert rewritten([clip], form) == [clip]
 
@@ -68,20 +68,20 @@ def test_real_clips_are_written_as_they_were_read(path: str) -> None:
 
 
 def test_a_start_between_two_frames_is_refused_in_a_published_form(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"cannot hold its start_s 0\.7, which is no frame of its file at 2 frames"):
-        write_samples(tmp_path / "a.json", [replace(BOAT, start_s=0.7)], form="dst")
+    with pytest.raises(ValueError, match=r"cannot hold its start_s 0\.7, which is not a frame of its file at 2 frames"):
+        write_samples(tmp_path / "a.json", [replace(BOAT, start_s=0.7)], file_format="dst")
 
 
 def test_half_a_surrogate_pair_comes_back_as_a_question_mark(tmp_path: Path) -> None:
     odd = replace(BOAT, turns=(Turn(time_s=0.0, role="user", text="\ud83d!"),))
-    write_samples(tmp_path / "odd.json", [odd], form="manifest")
+    write_samples(tmp_path / "odd.json", [odd], file_format="manifest")
     assert read_samples(tmp_path / "odd.json") == [replace(odd, turns=(replace(odd.turns[0], text="?!"),))]
 
 
 def test_a_manifest_finds_its_videos_again_wherever_it_lies(tmp_path: Path) -> None:
     inside = replace(BOAT, video_path=tmp_path / "split" / "boat.mp4")
     outside = replace(BOAT, video_id="other", video_path=tmp_path / "other.mp4")
-    write_samples(tmp_path / "split" / "split.json", [inside, outside], form="manifest")
+    write_samples(tmp_path / "split" / "split.json", [inside, outside], file_format="manifest")
     assert read_samples(tmp_path / "split" / "split.json") == [inside, outside]
     assert '"boat.mp4"' in (tmp_path / "split" / "split.json").read_text()
 
@@ -89,56 +89,56 @@ def test_a_manifest_finds_its_videos_again_wherever_it_lies(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("sample", "form", "reason"),
     [
-        (replace(BOAT, video_path=Path("a.mp4")), "dst", "form dst cannot hold the video's file"),
-        (replace(BOAT, video_path=Path("a.mp4")), "proassist", "'video_path' in 'without'"),
+        (replace(BOAT, video_path=Path("a.mp4")), "dst", "dst format cannot hold the video's file"),
+        (replace(BOAT, video_path=Path("a.mp4")), "proassist", "'video_path' in 'omit'"),
         (replace(BOAT, turns=(replace(BOAT.turns[0], cause="drop"),)), "dst", "cannot hold what makes a turn hard"),
-        (UPDATED, "proassist", "form proassist cannot hold state updates"),
-        (replace(UPDATED, turns=()), "proassist", "form proassist cannot hold state updates"),
+        (UPDATED, "proassist", "proassist format cannot hold state updates"),
+        (replace(UPDATED, turns=()), "proassist", "proassist format cannot hold state updates"),
         (replace(BOAT, turns=(replace(BOAT.turns[0], time_s=0.7),)), "proassist", "'Set down the hull.' at 0.7 s"),
         (
             replace(BOAT, turns=(Turn(time_s=1, role="update", text="S1 -> start"),)),
             "dst",
-            "would be read as 'S1->start'",
+            "would load as 'S1->start'",
         ),
         (replace(BOAT, steps=(Step(id="S2", name="x"),)), "proassist", "cannot hold its steps .*S2"),
-        (replace(BOAT, goal=" "), "dst", "does not fit the form dst: inferred_goal must be text, not blank"),
+        (replace(BOAT, goal=" "), "dst", "does not fit the dst format: inferred_goal must be text, not blank"),
         (replace(BOAT, turns=(replace(BOAT.turns[0], text="\n"),)), "dst", r"conversation\[0\].content must be text"),
-        (replace(BOAT, turns=(Turn(time_s=0, role="update", text="S1"),)), "dst", "'S1' is not written S3->start"),
-        (replace(BOAT, turns=(replace(BOAT.turns[0], time_s=6.0),)), "manifest", "at 6 s lies outside it"),
+        (replace(BOAT, turns=(Turn(time_s=0, role="update", text="S1"),)), "dst", "'S1' must have the form S3->start"),
+        (replace(BOAT, turns=(replace(BOAT.turns[0], time_s=6.0),)), "manifest", "at 6 s is outside the video"),
         (replace(BOAT, turns=BOAT.turns[::-1]), "manifest", "must be in order of time"),
     ],
 )
 def test_what_a_form_cannot_hold_is_refused_by_name_and_nothing_is_written(
-    tmp_path: Path, sample: Sample, form: Form, reason: str
+    tmp_path: Path, sample: Sample, form: FileFormat, reason: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^video boat.*{reason}"):
-        write_samples(tmp_path / "split.json", [sample], form=form)
+        write_samples(tmp_path / "split.json", [sample], file_format=form)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_split_without_videos_or_with_one_name_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one video"):
-        write_samples(tmp_path / "split.json", [], form="dst")
-    with pytest.raises(ValueError, match="two videos have one video_id, boat"):
-        write_samples(tmp_path / "split.json", [BOAT, BOAT], form="dst")
+        write_samples(tmp_path / "split.json", [], file_format="dst")
+    with pytest.raises(ValueError, match="two videos share the video_id boat"):
+        write_samples(tmp_path / "split.json", [BOAT, BOAT], file_format="dst")
 
 
 def test_what_is_named_is_left_out_knowingly(tmp_path: Path) -> None:
     rich = replace(UPDATED, video_path=Path("a.mp4"), turns=(*UPDATED.turns[:3], replace(BOAT.turns[3], cause="drop")))
-    write_samples(tmp_path / "a.json", [rich], form="dst", without=("cause", "video_path"))
+    write_samples(tmp_path / "a.json", [rich], file_format="dst", omit=("cause", "video_path"))
     assert read_samples(tmp_path / "a.json") == as_clips([UPDATED], "dst")
-    write_samples(tmp_path / "b.json", [rich], form="proassist", without=("cause", "video_path", "updates"))
+    write_samples(tmp_path / "b.json", [rich], file_format="proassist", omit=("cause", "video_path", "updates"))
     assert read_samples(tmp_path / "b.json") == as_clips([replace(BOAT, turns=BOAT.turns[1:])], "proassist")
 
 
 def test_the_bundled_split_can_be_written_in_every_form(tmp_path: Path) -> None:
     split = read_samples("assets/demo/test.json")
-    write_samples(tmp_path / "m.json", split, form="manifest")
+    write_samples(tmp_path / "m.json", split, file_format="manifest")
     bare = [
         replace(sample, video_path=None, turns=tuple(replace(turn, cause=None) for turn in sample.turns))
         for sample in split
     ]
-    write_samples(tmp_path / "d.json", split, form="dst", without=("cause", "video_path"))
+    write_samples(tmp_path / "d.json", split, file_format="dst", omit=("cause", "video_path"))
     assert read_samples(tmp_path / "d.json") == as_clips(bare, "dst")
     found = [replace(sample, video_path=sample.video_path and sample.video_path.resolve()) for sample in split]
     assert read_samples(tmp_path / "m.json") == found

@@ -15,12 +15,12 @@ def test_equal_texts_have_one_embedding_in_whatever_company(monkeypatch: pytest.
     assert (among[1] == alone[0]).all()
     assert (among[1] == among[2]).all()
     assert (encode(["Turn \ud83d"]) == encode(["Turn ?"])).all(), "half a surrogate pair"
-    monkeypatch.setattr(encoders, "MOST_KEPT", 2)
+    monkeypatch.setattr(encoders, "MAX_CACHED_TEXTS", 2)
     assert np.allclose(encode(["a", "b", "Now put on the roof."])[2], alone[0], atol=1e-5), "forgotten, and made again"
 
 
 def test_several_threads_may_encode_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "MOST_KEPT", 4)
+    monkeypatch.setattr(encoders, "MAX_CACHED_TEXTS", 4)
     encode = load_encoder().encode
 
     def work(name: str) -> bool:

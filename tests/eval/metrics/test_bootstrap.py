@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eval.metrics.bootstrap import bootstrap
-from eval.metrics.counts import Counts, Pool, share
+from eval.metrics.counts import Counts, Pool, ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class Hits(Counts):
 
 
 def score(counts: Hits) -> dict[str, float]:
-    return {"rate": share(counts.hits, counts.turns), "never": math.nan}
+    return {"rate": ratio(counts.hits, counts.turns), "never": math.nan}
 
 
 def test_equal_videos_leave_no_doubt() -> None:

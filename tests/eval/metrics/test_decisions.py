@@ -178,7 +178,7 @@ def test_a_split_pools_its_videos_and_never_pairs_across_them() -> None:
         ({"decided": [True]}, "must have one length; got 2 and 1"),
         ({"probs": [0.5, 1.5]}, r"within \[0, 1\]; got 1.5"),
         ({"probs": [float("inf"), 0.5]}, r"within \[0, 1\]; got inf"),
-        ({"expected_frames": [2]}, "frame 2 lies outside the video of 2 frames"),
+        ({"expected_frames": [2]}, "frame 2 is outside the video of 2 frames"),
         ({"fps": 0}, "fps must be positive"),
     ],
 )

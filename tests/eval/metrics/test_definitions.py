@@ -18,7 +18,7 @@ def test_the_entries_are_the_scores() -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_an_entry_is_whole(metric: Metric) -> None:
     assert find_metric(metric.name) is metric
-    for text in (metric.definition, metric.trap):
+    for text in (metric.definition, metric.caveat):
         assert not text or ((text[0].isupper() or text[0].isdigit() or text.startswith("nlg")) and text.endswith("."))
     assert metric.range
     assert metric.source

@@ -67,7 +67,7 @@ def test_a_perfect_run_has_no_failure() -> None:
         truth, outputs({2: (("S1->start",), None), 6: (("S1->complete",), "Now the roof.")}), encode=one_hot
     )
     assert judged.failures == ()
-    assert [turn.verdict for turn in judged.turns] == ["matched"] * 3
+    assert [turn.outcome for turn in judged.turns] == ["matched"] * 3
     assert [turn.delay_s for turn in judged.turns] == [0.0] * 3
 
 
@@ -131,7 +131,7 @@ def test_failures_are_those_that_the_scores_count() -> None:
         assert found.count("missed") == counts.num_missed
         assert found.count("redundant") == counts.num_redundant
         assert found.count("wrong text") == counts.num_mismatched
-        matched = [turn for turn in judged.turns if turn.verdict == "matched"]
+        matched = [turn for turn in judged.turns if turn.outcome == "matched"]
         assert len(matched) == counts.num_matched
         match = find_match(
             [output.response or "" for output in said],

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.io import harmless, write_csv, write_json
-from engine.records import FrameOutput, Step, read_outputs, turn_frame
+from engine.io import escape_formula, write_csv, write_json
+from engine.records import FrameOutput, Step, frame_at, read_outputs
 from eval.__main__ import main
 from eval.data.samples import Sample, Turn
 from eval.metrics.definitions import METRICS
@@ -79,10 +79,10 @@ def test_nothing_is_undefined_everywhere_but_in_the_counts() -> None:
 
 
 def test_the_frame_of_a_turn_is_the_floor_and_rounding_does_not_move_it() -> None:
-    assert [turn_frame(time_s, 2.0) for time_s in (0.0, 0.49, 0.5, 0.99)] == [0, 0, 1, 1]
-    assert turn_frame(1.16, 25.0) == 29  # 1.16 * 25 is 28.999... in floating point
-    assert turn_frame(4.1, 30.0) == 123
-    assert turn_frame(-0.1, 2.0) == -1
+    assert [frame_at(time_s, 2.0) for time_s in (0.0, 0.49, 0.5, 0.99)] == [0, 0, 1, 1]
+    assert frame_at(1.16, 25.0) == 29  # 1.16 * 25 is 28.999... in floating point
+    assert frame_at(4.1, 30.0) == 123
+    assert frame_at(-0.1, 2.0) == -1
     assert reference_frames(SAMPLE, "update") == [2, 4]
 
 
@@ -95,8 +95,8 @@ def test_undefined_is_an_empty_cell_and_null(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\tx", "\rx"])
 def test_formula_cells_are_made_harmless(text: str) -> None:
-    assert harmless(text) == f"'{text}"
-    assert harmless("S1->start") == "S1->start"
+    assert escape_formula(text) == f"'{text}"
+    assert escape_formula("S1->start") == "S1->start"
 
 
 def test_a_split_is_run_scored_and_a_missing_video_has_its_row(

@@ -118,7 +118,7 @@ def test_turns_without_frames_or_tokens_count_only_where_they_can() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="token_correct and token_nll must have one length; got 1 and 0"):
+    with pytest.raises(ValueError, match="token_correct and token_nll must have the same length; got 1 and 0"):
         replace(live_turn(0.5, correct="y"), token_nll=())
     with pytest.raises(ValueError, match="threshold must be within"):
         live_metrics([], threshold=60)

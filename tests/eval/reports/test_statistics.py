@@ -4,8 +4,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from eval.metrics.counts import Counts, share
-from eval.metrics.failures import JudgedTurn, JudgedVideo, Verdict
+from eval.metrics.counts import Counts, ratio
+from eval.metrics.failures import JudgedTurn, JudgedVideo, MatchOutcome
 from eval.reports.statistics import compare_scores, compare_turns
 
 
@@ -16,7 +16,7 @@ class Hits(Counts):
 
 
 def score(counts: Hits) -> dict[str, float]:
-    return {"rate": share(counts.hits, counts.turns), "never": math.nan}
+    return {"rate": ratio(counts.hits, counts.turns), "never": math.nan}
 
 
 def rows(*hits: float) -> list[Hits]:
@@ -82,9 +82,9 @@ def test_runs_of_other_videos_are_refused() -> None:
 
 
 def test_turns_are_wrong_in_one_run_in_both_or_in_none() -> None:
-    def judged(*verdicts: tuple[int, Verdict, float]) -> JudgedVideo:
+    def judged(*verdicts: tuple[int, MatchOutcome, float]) -> JudgedVideo:
         turns = (
-            JudgedTurn(role="assistant", frame_index=0, text="", verdict=verdict, reference=number, delay_s=delay_s)
+            JudgedTurn(role="assistant", frame_index=0, text="", outcome=verdict, reference=number, delay_s=delay_s)
             for number, verdict, delay_s in verdicts
         )
         return JudgedVideo(turns=tuple(turns), failures=())

@@ -20,7 +20,7 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.feature_files import feature_info, read_features, write_features
 from eval.__main__ import main
 from eval.data.loading import read_samples, read_split
-from eval.data.samples import BadRecord
+from eval.data.samples import InvalidSample
 from eval.runs import worker
 from eval.runs.batch import parse_devices, run_batch
 from eval.runs.folder import RunFolder
@@ -50,7 +50,7 @@ def bad_split(demo_manifest: Path, uploads: Uploads, tmp_path: Path) -> Path:
 def test_what_can_be_read_of_a_split_is_read_and_the_rest_is_named(bad_split: Path) -> None:
     entries = read_split(bad_split).entries
     assert [entry.video_id for entry in entries] == ["v0", "v2", "v3", "v4", "video number 4", "v1"]
-    bad = [entry for entry in entries if isinstance(entry, BadRecord)]
+    bad = [entry for entry in entries if isinstance(entry, InvalidSample)]
     assert "lies outside the video of 6 s" in bad[0].reason
     assert "split.json, video number 4: num_frames is missing; it must be" in bad[1].reason
     with pytest.raises(ValueError, match="lies outside the video"):
@@ -71,9 +71,9 @@ def test_a_broken_line_and_a_second_video_of_one_name_are_entries_of_their_own(t
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     entries = read_split(tmp_path / "x.jsonl").entries
     assert [entry.video_id for entry in entries] == ["v", "line 2", "line 3", "line 4", "line 5"]
-    reasons = [entry.reason for entry in entries if isinstance(entry, BadRecord)]
-    assert "write one JSON object a line" in reasons[0]
-    assert "two videos have one video_id, v" in reasons[1]
+    reasons = [entry.reason for entry in entries if isinstance(entry, InvalidSample)]
+    assert "write one JSON object per line" in reasons[0]
+    assert "two videos share the video_id v" in reasons[1]
     listed = [{"video_id": "a"}, {"video_id": "a"}, {"video_id": "a"}]
     names = [entry.video_id for entry in read_split(write_split(tmp_path, *listed)).entries]
     assert names == ["a", "video a", "video a, record 2"]
@@ -229,7 +229,7 @@ def test_devices_are_places_for_processes() -> None:
         ("cpu:0", "must give a number of processes"),
         ("cpu:x", "must give a number of processes"),
         ("cpu:1,meta", "of several kinds"),
-        ("nonsense", "is not there"),
+        ("nonsense", "is not available"),
     ):
         with pytest.raises(ValueError, match=reason):
             parse_devices(devices)

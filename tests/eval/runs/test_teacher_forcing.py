@@ -10,7 +10,7 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures
 from engine.records import Step
-from engine.training.trainer import IGNORED, TrainingClip, TrainingTurn, build_sequence
+from engine.training.trainer import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence
 from eval.data.samples import Sample, Turn
 from eval.metrics.videollm_online import LiveTurn
 from eval.runs.teacher_forcing import read_live_turns
@@ -70,8 +70,8 @@ def speak_probs(
     )
     inputs = checkpoint.model.embed_tokens(torch.tensor(sequence.ids)).clone()
     features = torch.cat([frame.features for frame in frames[first:]])
-    inputs[torch.tensor(sequence.frames) != IGNORED] = checkpoint.model.embed_frames(features)
-    hidden = checkpoint.model(inputs[None])[0][torch.tensor(sequence.speak) != IGNORED]
+    inputs[torch.tensor(sequence.frames) != IGNORE_INDEX] = checkpoint.model.embed_frames(features)
+    hidden = checkpoint.model(inputs[None])[0][torch.tensor(sequence.speak) != IGNORE_INDEX]
     return checkpoint.model.decision_logits(hidden)[0].sigmoid().tolist()
 
 

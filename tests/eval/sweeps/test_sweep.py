@@ -121,7 +121,7 @@ def test_every_exact_point_scores_as_a_run_of_its_own(
     for point in scores.points:
         config = replace(
             work.config, speak_threshold=point.speak_threshold, update_threshold=point.update_threshold
-        ).one_by_one()
+        ).frame_by_frame()
         rows = []
         for sample in read_split(split).samples:
             result = run_sample(checkpoint, replace(work, config=config), sample, device="cpu", on_frame=ignore_frame)

@@ -1,0 +1,103 @@
+"""The public names of the packages import from their package, and light modules stay light."""
+
+import subprocess
+import sys
+from importlib import import_module
+from inspect import Parameter, signature
+
+import pytest
+
+PUBLIC = {
+    "engine": [
+        "FrameOutput",
+        "Recording",
+        "Step",
+        "StreamConfig",
+        "Streamer",
+        "Task",
+        "UserTurn",
+        "encode",
+        "load_model",
+        "parse_steps",
+        "read_frames",
+    ],
+    "eval.data": ["read_samples"],
+    "eval.metrics": ["LiveTurn", "corpus_metrics", "find_match", "live_metrics", "score_text"],
+}
+HEAVY = {"torch", "transformers", "gradio"}
+
+
+def loaded_after(statements: str) -> set[str]:
+    """Return the heavy libraries that a new interpreter has loaded after these statements."""
+    program = f"import sys; {statements}; print(*({HEAVY} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(("package", "names"), PUBLIC.items())
+def test_public_names_import_from_their_package(package: str, names: list[str]) -> None:
+    module = import_module(package)
+    assert sorted(module.__all__) == names
+    for name in names:
+        value = getattr(module, name)
+        assert value.__name__ == name
+        assert value is getattr(import_module(value.__module__), name)
+        assert name in dir(module)
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_an_unknown_name_is_an_attribute_error(package: str) -> None:
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'load_modle'"):
+        _ = import_module(package).load_modle
+
+
+def test_submodules_still_import_from_the_package() -> None:
+    from engine import records  # noqa: PLC0415
+    from eval.metrics import score  # noqa: PLC0415
+
+    assert (records.__name__, score.__name__) == ("engine.records", "eval.metrics.score")
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "import engine.records",
+        "from engine import FrameOutput, Step, StreamConfig, Task, UserTurn, parse_steps",
+        "from eval.data import read_samples",
+        "from eval.metrics import LiveTurn, corpus_metrics, find_match, live_metrics, score_text",
+    ],
+)
+def test_public_records_data_and_metrics_load_without_torch(statements: str) -> None:
+    assert loaded_after(statements) == set()
+
+
+def test_the_model_loads_torch_on_first_use() -> None:
+    assert "torch" in loaded_after("from engine import load_model")
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "positional", "keywords"),
+    [
+        ("engine", "load_model", ["path_or_id"], {"device", "dtype"}),
+        ("engine", "read_frames", ["path"], {"fps", "size"}),
+        ("engine", "Streamer", ["checkpoint", "config"], set()),
+        ("eval.data", "read_samples", ["path"], set()),
+        (
+            "eval.metrics",
+            "find_match",
+            ["gen", "ref"],
+            {"encode", "match_window", "dist_func_factor", "dist_func_power", "zero_cost"},
+        ),
+        ("eval.metrics", "corpus_metrics", ["videos"], {"fps", "encode", "match_window"}),
+        ("eval.metrics", "score_text", ["references", "hypotheses"], set()),
+        ("eval.metrics", "live_metrics", ["turns"], {"threshold"}),
+    ],
+)
+def test_public_functions_keep_their_parameters(
+    package: str, name: str, positional: list[str], keywords: set[str]
+) -> None:
+    parameters = signature(getattr(import_module(package), name)).parameters.values()
+    assert [one.name for one in parameters if one.kind is Parameter.POSITIONAL_OR_KEYWORD][
+        : len(positional)
+    ] == positional
+    assert keywords <= {one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY}

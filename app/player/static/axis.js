@@ -1,6 +1,9 @@
 // The axis of time that all lanes share: what is in view, and curves and marks over it.
 
-const GUTTER = 150, MARGIN = 14;
+import { countUpTo, frameAt, timeOf } from "./data.js";
+
+export const GUTTER = 150;
+export const MARGIN = 14;
 const STROKE = 16; // points of a line: a path of a thousand takes four times as long as its pieces
 
 // The least and the greatest of a growing series, over blocks of 4, 16, 64, ... values.
@@ -43,7 +46,7 @@ function envelopeOf(data, name) {
   return (envelopes.get(data)[name] ??= new Envelope()).extend(data[name]);
 }
 
-class Axis {
+export class Axis {
   constructor() { this.view = {start: 0, end: 1}; }
 
   get inner() { return Math.max(1, this.width - GUTTER - MARGIN); }

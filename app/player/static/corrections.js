@@ -1,5 +1,16 @@
 // Corrections of the reference, a layer over it: text, time, a new turn, or none.
 
+import { give } from "./actions.js";
+import { gridFrame } from "./data.js";
+import { find, node } from "./dom.js";
+import { fill, giveTyped } from "./drafts.js";
+import { correctionWords, nameOfEvent } from "./event_words.js";
+import { correctedTurn, judgeAgainst } from "./layer.js";
+import { currentEvent, referenceOf } from "./opinions.js";
+import { layer, review, state, ui } from "./state.js";
+import { say } from "./status.js";
+import { openTab } from "./tabs.js";
+
 function correct(kind, turn, more = {}) { return give("correction", { correction: { kind, turn, ...more } }); }
 
 // The reference turn that is corrected now: as it stands in the layer, deleted or not; null for another event.
@@ -24,37 +35,28 @@ function withCorrectable(work) {
 }
 
 // Moves a turn; an update moves with all updates of its moment: a step's end is the next one's begin.
-function moveTurn(turn, time) {
-  const last = (data.expected_frames - 1) / data.fps;
-  const snapped = Math.round(Math.min(last, Math.max(0, time)) * data.fps) / data.fps;
+export function moveTurn(turn, time) {
+  const last = (state.data.expected_frames - 1) / state.data.fps;
+  const snapped = Math.round(Math.min(last, Math.max(0, time)) * state.data.fps) / state.data.fps;
   if (Math.abs(snapped - turn.time) < 1e-6) return;
   const alike = layer().turns.filter((other) => other.role === "update" && Math.abs(other.name.time_s - turn.name.time_s) < 1e-3);
   correct(turn.role === "update" && alike.length > 1 && find("together").checked ? "boundary" : "time", turn.name, { time_s: snapped });
 }
 
-function nudge(by) { withCorrectable((turn) => (turn.isDeleted ? say("It is deleted: D brings it back.") : moveTurn(turn, turn.time + by / data.fps))); }
+export function nudge(by) { withCorrectable((turn) => (turn.isDeleted ? say("It is deleted: D brings it back.") : moveTurn(turn, turn.time + by / state.data.fps))); }
 
-function editText() {
+export function editText() {
   withCorrectable(() => { openTab("review"); find("edited").focus(); find("edited").select(); });
 }
 
-function deleteTurn() {
+export function deleteTurn() {
   withCorrectable((turn) => {
     const isGiven = correct(turn.isDeleted ? "add" : "delete", turn.name);
     if (isGiven && !review.problem) say(correctionWords({ kind: turn.isDeleted ? "add" : "delete", turn: turn.name }));
   });
 }
 
-// A correction in words: of which turn, by its name in the source.
-function correctionWords({ kind, turn, text, time_s }) {
-  const name = `the ${ROLE_WORDS[turn.role]} “${turn.text}” at ${clockText(turn.time_s)}`;
-  if (kind === "delete") return `Deleted ${name}. Z brings it back.`;
-  if (kind === "add") return `Added ${name}. Z takes it back.`;
-  if (kind === "boundary") return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
-  return `Corrected ${name}: ${time_s === undefined ? `it says “${text}”` : `it is at ${clockText(time_s)}`}. Z takes it back.`;
-}
-
-function addTurn() {
+export function addTurn() {
   if (!layer()) return say(noLayerWords());
   openTab("review");
   find("adding").hidden = false;
@@ -65,15 +67,15 @@ function finishAdding() {
   const text = find("addedText").value.trim(), role = find("addedRole").value;
   if (!layer()) return;
   if (!text) return say("Write what is to be added.");
-  const frame = Math.min(data.expected_frames - 1, gridFrame(data, screen.time)), time_s = Math.round(frame / data.fps * 1000) / 1000;
+  const frame = Math.min(state.data.expected_frames - 1, gridFrame(state.data, ui.video.time)), time_s = Math.round(frame / state.data.fps * 1000) / 1000;
   const alike = layer().turns.filter((turn) => turn.role === role && turn.name.text === text && Math.abs(turn.name.time_s - time_s) < 1e-3);
   if (!correct("add", { role, time_s, text, number: alike.length })) return;
   find("addedText").value = "";
   find("adding").hidden = true;
-  canvas.focus({ preventScroll: true });
+  ui.canvas.focus({ preventScroll: true });
 }
 
-function drawCorrection(event) {
+export function drawCorrection(event) {
   const turn = correctable(event), box = find("correction");
   box.hidden = !turn;
   find("add").hidden = find("against").parentElement.hidden = !layer();
@@ -90,22 +92,11 @@ function drawCorrection(event) {
   find("together").parentElement.hidden = turn.role !== "update";
 }
 
-function judgeAgainst() { trigger("against", { corrected: review.wantsCorrected, reviewer: reviewer(), is_blind: review.isBlind }); }
-
-// The lane of the corrected reference: every turn where it stands now, and what was deleted where it stood.
-function layerTurns() {
-  if (!layer()) return [];
-  const isChanged = (turn) => turn.is_added || turn.reviewers.length > 0;
-  const torn = new Set(layer().conflicts.map((found) => found.key));
-  return [
-    ...layer().turns.map((turn) => ({ ...turn, isTorn: torn.has(turn.key), look: isChanged(turn) ? "changed" : "same" })),
-    ...layer().deleted.map((turn) => ({ ...turn, look: "deleted" })),
-  ].sort((a, b) => a.time - b.time);
+export function mountCorrections() {
+  find("edited").addEventListener("change", (event) => giveTyped(event.target, (text) => withCorrectable((turn) => correct(turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }))));
+  find("addedText").addEventListener("keydown", (event) => {
+    if (event.key === "Escape") find("adding").hidden = true;
+    if (event.key === "Enter") { event.stopPropagation(); finishAdding(); }
+  });
+  find("against").addEventListener("change", (event) => { review.wantsCorrected = event.target.checked; judgeAgainst(); });
 }
-
-find("edited").addEventListener("change", (event) => giveTyped(event.target, (text) => withCorrectable((turn) => correct(turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }))));
-find("addedText").addEventListener("keydown", (event) => {
-  if (event.key === "Escape") find("adding").hidden = true;
-  if (event.key === "Enter") { event.stopPropagation(); finishAdding(); }
-});
-find("against").addEventListener("change", (event) => { review.wantsCorrected = event.target.checked; judgeAgainst(); });

@@ -1,14 +1,16 @@
 // A run that streams: each increment from the server is appended to the data, with work that does not grow with the run.
 
+import { DECISIONS, numbers, orderOfRows, placed, ready, SERIES, stateAt, turnRow, unpack } from "./data.js";
+
 const FOLLOW_MS = 400, LONGEST_ASK_MS = 15000;
 
 // Fails when an answer has not come in time, as over a connection that is lost without a word.
-function inTime(answer) {
+export function inTime(answer) {
   return Promise.race([answer, new Promise((_, fail) => { setTimeout(() => fail(new Error("no answer in time")), LONGEST_ASK_MS); })]);
 }
 
 // Numbers that are appended to. The room is doubled when it is full, so that a value costs the same in a long run.
-class Series {
+export class Series {
   constructor() { this.room = new Float64Array(1024); this.length = 0; }
 
   append(values) {
@@ -95,7 +97,7 @@ class GrowingRun {
 
 // Receives what the server sends: a whole run, nothing, or the beginning of a run that streams, whose further frames are
 // asked for until another is sent.
-class Receiver {
+export class Receiver {
   // ask(stream, first): the frames of a stream from one on, as text, or null once it is over; isGone(): whether the page
   // has no player any more; onRun(data), onGrowth(rows): what to draw.
   constructor({ ask, isGone, onRun, onGrowth }) { Object.assign(this, { ask, isGone, onRun, onGrowth, run: null }); }

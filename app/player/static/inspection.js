@@ -1,9 +1,14 @@
 // What the model read at a frame, asked for by a button: the prompt of its context, and its tokens with log-probabilities.
 
+import { clockText, frameAt, probText, thresholdText, timeOf } from "./data.js";
+import { find, node } from "./dom.js";
+import { host, listeners, state, ui } from "./state.js";
+import { say } from "./status.js";
+
 const inspection = { asked: null, found: null };
 
 // The highest probability near a reference that was missed, and when it was.
-function highestNear(data, failure) {
+export function highestNear(data, failure) {
   const name = { missed: "speak", "missed update": "update" }[failure.kind];
   if (!name || !data.times.length) return null;
   const last = data.times.length - 1;
@@ -16,7 +21,7 @@ function highestNear(data, failure) {
   return { name, frame: best, prob: data[name][best], delay: data.times[best] - timeOf(data, failure.frame) };
 }
 
-function highestWords({ name, prob, delay }, data) {
+export function highestWords({ name, prob, delay }, data) {
   const when = Math.abs(delay) < 1e-3 ? "at this frame" : `${Number(Math.abs(delay).toFixed(2))} s ${delay < 0 ? "earlier" : "later"}`;
   return `highest ${name} probability within ${data.tolerance_s} s: ${probText(prob, data.thresholds[name])}, ${when}; threshold ${thresholdText(data.thresholds[name])}`;
 }
@@ -25,11 +30,11 @@ function isOf(answer, asked) { return answer?.run === asked.run && answer.frame 
 
 // Why nothing can be inspected; "" where it can be.
 function whyNoInspection() {
-  if (!data.times.length) return "There is no run whose prompt and tokens could be shown.";
-  return receiver.run?.data === data ? "The run still streams: prompt and tokens can be shown once it ends." : "";
+  if (!state.data.times.length) return "There is no run whose prompt and tokens could be shown.";
+  return ui.receiver.run?.data === state.data ? "The run still streams: prompt and tokens can be shown once it ends." : "";
 }
 
-function inspectionButton() {
+export function inspectionButton() {
   if (whyNoInspection()) return [];
   const button = node("button", "ss-inspect", "prompt and tokens");
   button.type = "button";
@@ -40,33 +45,22 @@ function inspectionButton() {
 }
 
 // Opens the panel over the page, and asks for the frame at the playhead unless its answer is there.
-function openInspection() {
+export function openInspection() {
   const why = whyNoInspection();
   if (why) return say(why);
-  screen.pause();
-  const frame = frameAt(data, screen.time), asked = { run: data.run, frame };
+  ui.video.pause();
+  const frame = frameAt(state.data, ui.video.time), asked = { run: state.data.run, frame };
   inspection.asked = asked;
   if (isOf(inspection.found, asked) && !inspection.found.error) inspection.asked = null;
-  else { inspection.found = null; trigger("inspect_frame", { frame }); }
+  else { inspection.found = null; host.trigger("inspect_frame", { frame }); }
   drawInspection(frame);
   find("inspection").showModal();
 }
 
-document.addEventListener("stepscope:inspection", (event) => {
-  const found = event.detail ? JSON.parse(event.detail) : null;
-  if (!found || !inspection.asked || !isOf(found, inspection.asked)) return; // of a frame that was asked for before
-  inspection.asked = null;
-  inspection.found = found;
-  if (find("inspection").open) drawInspection(found.frame);
-}, { signal: listeners.signal });
-
-function closeInspection() {
+export function closeInspection() {
   inspection.asked = inspection.found = null;
   find("inspection").close();
 }
-
-find("inspection").addEventListener("close", () => canvas.focus({ preventScroll: true }));
-find("inspection").addEventListener("click", (event) => { if (event.target === find("inspection")) find("inspection").close(); }); // beside it
 
 function logWords(logprob) { return logprob > -0.005 ? "0.00" : logprob.toFixed(2); }
 function quotedToken(text) { return JSON.stringify(text).slice(1, -1); }
@@ -75,7 +69,7 @@ function drawInspection(frame) {
   const { found } = inspection, head = node("header"), close = node("button", "", "close (Esc)");
   close.type = "button";
   close.addEventListener("click", () => find("inspection").close());
-  head.append(node("h3", "", `What the model read at ${clockText(data.times[frame])}, frame ${frame}`), close);
+  head.append(node("h3", "", `What the model read at ${clockText(state.data.times[frame])}, frame ${frame}`), close);
   const body = !found ? [node("p", "ss-dim", "Following the stream up to this frame…")]
     : found.error ? [node("p", "ss-failure", found.error)] : [drawPrompt(found), drawTokens(found)];
   find("inspection").replaceChildren(head, ...body);
@@ -124,4 +118,17 @@ function drawToken(token) {
   if (hasLikelier(token)) likelier.append(quotedToken(token.best), node("small", "", logWords(token.best_logprob)));
   row.append(likelier, node("td", "", token.id ?? ""));
   return row;
+}
+
+export function mountInspection() {
+  document.addEventListener("stepscope:inspection", (event) => {
+    const found = event.detail ? JSON.parse(event.detail) : null;
+    if (!found || !inspection.asked || !isOf(found, inspection.asked)) return; // of a frame that was asked for before
+    inspection.asked = null;
+    inspection.found = found;
+    if (find("inspection").open) drawInspection(found.frame);
+  }, { signal: listeners.signal });
+
+  find("inspection").addEventListener("close", () => ui.canvas.focus({ preventScroll: true }));
+  find("inspection").addEventListener("click", (event) => { if (event.target === find("inspection")) find("inspection").close(); }); // beside it
 }

@@ -1,10 +1,14 @@
 // The lanes on one canvas over one axis of time. Only what is in view is drawn, and a trace never more than twice a pixel.
 
+import { Axis, GUTTER, MARGIN } from "./axis.js";
+import { cross, dot, fitCanvas, fitted, hatching, line, triangle } from "./canvas.js";
+import { bandsOf, clockText, countUpTo, DECISIONS, frameAt, gridFrame, modelTime, stateAt, thresholdText, timeOf } from "./data.js";
+
 const LINKS = 12;
 const STATES = ["not_started", "in_progress", "completed"];
 const MATCH_SIGNS = {matched: "✓", mismatched: "≠", redundant: "+"};
 
-class Lanes extends Axis {
+export class Lanes extends Axis {
   constructor(canvas) {
     super();
     this.canvas = canvas;

@@ -1,6 +1,11 @@
 // The lanes of reviewing: the corrected reference, over the source's, and what is judged.
 
-class ReviewLanes extends Lanes {
+import { GUTTER } from "./axis.js";
+import { cross, diamond, dot, line, triangle } from "./canvas.js";
+import { clockText } from "./data.js";
+import { Lanes } from "./lanes.js";
+
+export class ReviewLanes extends Lanes {
   // Turns of the corrected reference: words above, updates below; a line leads from where the source has them.
   paint_corrected(pen, row, data) {
     const colours = {same: this.colours.reference, changed: this.colours.active, deleted: this.colours.missed};

@@ -1,5 +1,20 @@
 // What buttons and keys do.
 
+import { takeBack } from "./actions.js";
+import { copyLink } from "./address.js";
+import { askPaint, reveal, show, zoom } from "./chart.js";
+import { addTurn, deleteTurn, editText, nudge } from "./corrections.js";
+import { CAUSES, clockText, frameAt, SIGNS } from "./data.js";
+import { find, node, takeKeysFrom } from "./dom.js";
+import { stepFailure } from "./failure_stops.js";
+import { openInspection } from "./inspection.js";
+import { drawAgain, seek } from "./playhead.js";
+import { giveVerdict } from "./review.js";
+import { goToUnreviewed, splitPair, stepEvent } from "./selection.js";
+import { host, listeners, shown, state, ui } from "./state.js";
+import { say } from "./status.js";
+import { nextTab, openTab } from "./tabs.js";
+
 const KEYS = [
   ["Space K", "play", "play or pause"],
   ["ArrowLeft ArrowRight", "previousFrame nextFrame", "previous, next frame the model saw"],
@@ -18,7 +33,7 @@ const KEYS = [
   ["?", "help", "this list"],
 ];
 const REVIEW_KEYS = [
-  ["1 2 3 4 5 6 7", "verdict1 verdict2 verdict3 verdict4 verdict5 verdict6 verdict7", `verdict: ${props.verdicts.join(", ")}`],
+  ["1 2 3 4 5 6 7", "verdict1 verdict2 verdict3 verdict4 verdict5 verdict6 verdict7", "verdict: "],
   ["Q W U", "previousEvent nextEvent nextUnreviewed", "previous, next event, next without your verdict"],
   ["S", "splitPair", "judge a matched pair as two events, or as one again"],
   ["G M", "tags note", "tags, note of the event; Enter or Esc ends, Shift and Enter is a new line"],
@@ -26,59 +41,59 @@ const REVIEW_KEYS = [
   ["E D A", "editText deleteTurn addTurn", "correct the reference: its text, delete or bring back, add at the playhead"],
   ["V B", "earlier later", "correct the reference: one frame earlier, later"],
 ];
-if (props.can_review) KEYS.splice(-1, 0, ...REVIEW_KEYS);
-const DO_OF_KEY = Object.fromEntries(KEYS.flatMap(([keys, names]) => {
-  const [all, acts] = [keys.split(" "), names.split(" ")];
-  return all.map((key, number) => [key === "Space" ? " " : key.toLowerCase(), acts[Math.min(number, acts.length - 1)]]);
-}));
+let actOfKey = {}; // by the key in lower case
+
+// The keys of this page, as the help shows them: those of reviewing are absent where nobody can review.
+function keyRows() {
+  const reviewKeys = REVIEW_KEYS.map(([keys, names, words]) => [keys, names, words.startsWith("verdict") ? words + host.props.verdicts.join(", ") : words]);
+  return host.props.can_review ? [...KEYS.slice(0, -1), ...reviewKeys, KEYS.at(-1)] : KEYS;
+}
+
+function actsOfKeys() {
+  return Object.fromEntries(keyRows().flatMap(([keys, names]) => {
+    const [all, found] = [keys.split(" "), names.split(" ")];
+    return all.map((key, number) => [key === "Space" ? " " : key.toLowerCase(), found[Math.min(number, found.length - 1)]]);
+  }));
+}
 
 function stepFrame(by) {
-  screen.pause();
-  const frame = Math.min(data.times.length - 1, Math.max(0, frameAt(data, screen.time) + by));
-  if (frame >= 0) seek(data.times[frame] + 1e-3);
-  reveal(screen.time);
+  ui.video.pause();
+  const frame = Math.min(state.data.times.length - 1, Math.max(0, frameAt(state.data, ui.video.time) + by));
+  if (frame >= 0) seek(state.data.times[frame] + 1e-3);
+  reveal(ui.video.time);
 }
 
 function stepPicture(by) {
-  screen.pause();
-  seek((Math.floor(screen.time * data.video_fps + 1e-3) + by + 0.01) / data.video_fps);
-}
-
-let isSaidOfJudgement = false;
-
-// Writes the message line; a message about failures or events is gone with the judgement that it speaks of.
-function say(words, isOfJudgement = false) {
-  find("said").textContent = words;
-  isSaidOfJudgement = isOfJudgement;
+  ui.video.pause();
+  seek((Math.floor(ui.video.time * state.data.video_fps + 1e-3) + by + 0.01) / state.data.video_fps);
 }
 
 const acts = {
-  play: () => (screen.isPaused ? screen.play() : screen.pause(), drawAgain()),
+  play: () => (ui.video.isPaused ? ui.video.play() : ui.video.pause(), drawAgain()),
   previousFrame: () => stepFrame(-1),
   nextFrame: () => stepFrame(1),
   previousPicture: () => stepPicture(-1),
   nextPicture: () => stepPicture(1),
-  back: () => seek(screen.time - 5),
-  forward: () => seek(screen.time + 5),
+  back: () => seek(ui.video.time - 5),
+  forward: () => seek(ui.video.time + 5),
   toStart: () => seek(0),
-  toEnd: () => seek(data.duration_s),
+  toEnd: () => seek(state.data.duration_s),
   slower: () => changeRate(-1),
   faster: () => changeRate(1),
   previousFailure: () => stepFailure(-1),
   nextFailure: () => stepFailure(1),
-  regionStart: () => setRegion(screen.time, shown.region?.[1] ?? data.duration_s),
-  regionEnd: () => setRegion(shown.region?.[0] ?? 0, screen.time),
+  regionStart: () => setRegion(ui.video.time, shown.region?.[1] ?? state.data.duration_s),
+  regionEnd: () => setRegion(shown.region?.[0] ?? 0, ui.video.time),
   loop: () => setLoop(!shown.isLooping),
   clearRegion,
   zoomIn: () => zoom(0.5),
   zoomOut: () => zoom(2),
-  fit: () => show(0, data.duration_s),
+  fit: () => show(0, state.data.duration_s),
   nextCaptions: () => { const box = find("captions"); box.selectedIndex = (box.selectedIndex + 1) % 3; setCaptions(box.value); },
-  nextTab: () => openTab(TABS[(TABS.indexOf(tab) + 1) % TABS.length]),
+  nextTab: () => openTab(nextTab()),
   copyLink,
   inspect: openInspection,
   help: showHelp,
-  ...Object.fromEntries(props.verdicts.map((verdict, number) => [`verdict${number + 1}`, () => giveVerdict(verdict)])),
   previousEvent: () => stepEvent(-1),
   nextEvent: () => stepEvent(1),
   nextUnreviewed: () => goToUnreviewed(),
@@ -95,7 +110,7 @@ const acts = {
 };
 
 function act(name) {
-  if (!data && name !== "help") return say("Nothing to play yet: press Run.");
+  if (!state.data && name !== "help") return say("Nothing to play yet: press Run.");
   say("");
   acts[name]();
 }
@@ -103,18 +118,18 @@ function act(name) {
 function changeRate(by) {
   const box = find("rate");
   box.selectedIndex = Math.min(box.options.length - 1, Math.max(0, box.selectedIndex + by));
-  screen.setRate(Number(box.value));
+  ui.video.setRate(Number(box.value));
   say(`Speed ${box.value}×`);
 }
 
-function setRegion(from, to) {
+export function setRegion(from, to) {
   shown.region = [Math.min(from, to), Math.max(from, to)];
   say(`Region ${clockText(shown.region[0])} to ${clockText(shown.region[1])}`);
   askPaint();
 }
 
 function setLoop(isOn) {
-  if (isOn && !shown.region) setRegion(lanes.view.start, lanes.view.end);
+  if (isOn && !shown.region) setRegion(ui.lanes.view.start, ui.lanes.view.end);
   shown.isLooping = isOn;
   find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
   say(isOn ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}` : "No loop. R loops the region again, F clears it.");
@@ -129,55 +144,17 @@ function clearRegion() {
 }
 
 function setCaptions(which) {
-  screen.caption(data, which);
+  ui.video.caption(state.data, which);
   say(which === "off" ? "No captions" : `Captions: ${which}`);
-}
-
-const TABS = props.can_review ? ["rows", "review", "curves"] : ["rows", "curves"];
-
-function openTab(name) {
-  tab = name;
-  for (const button of root.querySelectorAll("[data-tab]")) {
-    button.setAttribute("aria-selected", button.dataset.tab === name);
-    button.tabIndex = button.dataset.tab === name ? 0 : -1;
-  }
-  for (const panel of ["rows", "review", "curves"]) find(panel).hidden = name !== panel;
-  if (data) layOut();
-  drawReview();
-  if (name === "curves" && data) drawCurves(find("curves"), data, shown);
-}
-
-function linkedMoment() {
-  const link = new URL(location.pathname, location.origin);
-  const values = { ...data.link, run: data.run, t: screen.time.toFixed(2), ...data.thresholds };
-  for (const key in values) link.searchParams.set(key, values[key]);
-  return link.href;
-}
-
-async function copyLink() {
-  if (!data.link) return say("No link: it can lead only to uploads, and to bundled videos with the task that belongs to them.");
-  const link = linkedMoment();
-  try {
-    await navigator.clipboard.writeText(link);
-    say(data.link.upload ? "Link copied. It works as long as this server has the upload." : "Link copied.");
-  } catch {
-    say(`Copy this: ${link}`); // the browser forbids the clipboard
-  }
-}
-
-function openLinkedMoment() {
-  const link = new URLSearchParams(location.search);
-  const time = secondsOf(link.get("t") ?? "");
-  if ((link.get("upload") ?? link.get("video")) === data.video_id && time > 0) { seek(time); reveal(time); }
 }
 
 function showHelp() {
   const dialog = find("help");
   if (dialog.open) return dialog.close();
-  dialog.onclose = () => canvas.focus({ preventScroll: true }); // not the button again, which Space would press
+  dialog.onclose = () => ui.canvas.focus({ preventScroll: true }); // not the button again, which Space would press
   const table = node("table");
   const names = { ArrowLeft: "←", ArrowRight: "→" };
-  for (const [keys, , words] of KEYS) {
+  for (const [keys, , words] of keyRows()) {
     const row = table.insertRow();
     const cell = row.insertCell();
     cell.append(...keys.split(" ").map((key) => node("kbd", "", names[key] ?? key)));
@@ -202,21 +179,25 @@ const OWN_KEYS = [
   ["button, a, summary, [role=button], [role=tab], [type=checkbox]", [" "]],
 ];
 
-root.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-do], [data-tab]");
-  if (button && event.detail) takeKeysFrom(button);
-  if (button?.dataset.tab) openTab(button.dataset.tab);
-  else if (button) act(button.dataset.do);
-});
-find("rate").addEventListener("change", (event) => screen.setRate(Number(event.target.value)));
-find("captions").addEventListener("change", (event) => { if (data) setCaptions(event.target.value); });
-document.addEventListener("keydown", (event) => {
-  const dialog = root.querySelector("dialog[open]");
-  if (event.ctrlKey || event.metaKey || event.altKey || dialog && (dialog !== find("help") || event.key !== "?")) return;
-  const target = event.composedPath()[0];
-  if (OWN_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key)))) return;
-  const name = DO_OF_KEY[event.key.toLowerCase()];
-  if (!name || !root.offsetParent && !canvas.offsetParent) return;
-  event.preventDefault();
-  act(name);
-}, { signal: listeners.signal });
+export function mountCommands() {
+  host.props.verdicts.forEach((verdict, number) => { acts[`verdict${number + 1}`] = () => giveVerdict(verdict); });
+  actOfKey = actsOfKeys();
+  ui.root.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-do], [data-tab]");
+    if (button && event.detail) takeKeysFrom(button);
+    if (button?.dataset.tab) openTab(button.dataset.tab);
+    else if (button) act(button.dataset.do);
+  });
+  find("rate").addEventListener("change", (event) => ui.video.setRate(Number(event.target.value)));
+  find("captions").addEventListener("change", (event) => { if (state.data) setCaptions(event.target.value); });
+  document.addEventListener("keydown", (event) => {
+    const dialog = ui.root.querySelector("dialog[open]");
+    if (event.ctrlKey || event.metaKey || event.altKey || dialog && (dialog !== find("help") || event.key !== "?")) return;
+    const target = event.composedPath()[0];
+    if (OWN_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key)))) return;
+    const name = actOfKey[event.key.toLowerCase()];
+    if (!name || !ui.root.offsetParent && !ui.canvas.offsetParent) return;
+    event.preventDefault();
+    act(name);
+  }, { signal: listeners.signal });
+}

@@ -1,10 +1,13 @@
 // A list in which only the rows in view and some around them are in the page; empty space stands for the others.
 
+import { countUpTo } from "./data.js";
+import { node } from "./dom.js";
+
 const MOST_ROWS = 240; // in the page at once
 const MARGIN_ROWS = 60; // kept ready above and below the view
 const USUAL_HEIGHT = 26; // of a row that was never drawn, in pixels
 
-class WindowedList {
+export class WindowedList {
   // drawRow(number) returns the box of a row.
   constructor(panel, drawRow) {
     Object.assign(this, { panel, drawRow, length: 0, first: 0, boxes: [], above: node("div"), below: node("div") });

@@ -2,7 +2,7 @@
 
 const MOVES = ["play", "playing", "pause", "seeking", "seeked", "loadedmetadata", "emptied"];
 
-class Screen {
+export class Screen {
   // onMove(): called when the time jumps, or begins or ends to run.
   constructor(selector, onMove) {
     this.selector = selector;

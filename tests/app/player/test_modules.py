@@ -9,7 +9,7 @@ from app.player.component import STATIC
 from app.player.modules import exports_of, imports_of, join_modules, load_modules
 
 
-def test_the_imports_of_the_player_resolve_and_have_no_cycle():
+def test_the_imports_of_the_player_resolve_and_have_no_cycle() -> None:
     modules = load_modules(STATIC)
     assert list(modules)[-1] == "main"
     assert "mount" in exports_of(modules["main"])
@@ -19,16 +19,16 @@ def test_the_imports_of_the_player_resolve_and_have_no_cycle():
         before.add(name)
 
 
-def test_the_shared_state_imports_constants_alone():
+def test_the_shared_state_imports_constants_alone() -> None:
     assert set(imports_of((STATIC / "state.js").read_text(encoding="utf-8"))) <= {"data"}
 
 
-def test_each_module_has_at_most_300_lines():
+def test_each_module_has_at_most_300_lines() -> None:
     lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in STATIC.iterdir()}
     assert max(lines.values()) <= 300, lines
 
 
-def test_modules_are_joined_in_the_order_of_their_imports(tmp_path: Path):
+def test_modules_are_joined_in_the_order_of_their_imports(tmp_path: Path) -> None:
     (tmp_path / "a.js").write_text('import { two } from "./b.js";\n\nexport function three() { return two + 1; }\n')
     (tmp_path / "b.js").write_text("export const two = 2;\nconst three = 3; // its own\n")
     assert join_modules(tmp_path).splitlines() == [
@@ -61,7 +61,7 @@ def test_modules_are_joined_in_the_order_of_their_imports(tmp_path: Path):
         ("export let count = 1;\n", "a.js: not an import or export of the supported form: export let"),
     ],
 )
-def test_an_import_that_cannot_be_joined_is_refused(tmp_path: Path, source: str, problem: str):
+def test_an_import_that_cannot_be_joined_is_refused(tmp_path: Path, source: str, problem: str) -> None:
     (tmp_path / "a.js").write_text(source)
     (tmp_path / "b.js").write_text("export const two = 2;\n")
     with pytest.raises(ValueError, match=r"\.js") as refused:
@@ -69,7 +69,7 @@ def test_an_import_that_cannot_be_joined_is_refused(tmp_path: Path, source: str,
     assert problem in str(refused.value)
 
 
-def test_a_cycle_of_imports_is_refused(tmp_path: Path):
+def test_a_cycle_of_imports_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.js").write_text('import { two } from "./b.js";\nexport const one = 1;\n')
     (tmp_path / "b.js").write_text('import { one } from "./a.js";\nexport const two = 2;\n')
     with pytest.raises(CycleError):

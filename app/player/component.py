@@ -16,7 +16,7 @@ from app.reviews.actions import VERDICTS
 
 STATIC: Final = Path(__file__).parent / "static"
 START: Final = "$main.mount({ element, trigger, props, server, watch });\n"
-"""Gradio's names for the script of a component."""
+"""Starts the joined script; Gradio defines these names for it."""
 CSS: Final = (STATIC / "player.css").read_text(encoding="utf-8")
 """Style of the player; colours are variables of ``app.theme``."""
 
@@ -32,16 +32,19 @@ def make_player(
 
     Args:
         video_id: Element id of the video.
-        elem_id: Its own.
-        streams: The runs that stream; the script asks for the frames that it does not have yet.
-        review: Answers what the script asks of the reviews (``app.review_tab.api``); None leaves reviewing out.
+        elem_id: Element id of the player.
+        streams: The streaming runs; the script requests the frames that it does not have yet.
+        review: Answers the script's review requests (``app.review_tab.api``); None for a player without reviews.
 
-    It has five events: ``thresholds``, both thresholds (``speak``, ``update``) once the hand that moved one lets go,
-    with the ``ticket`` that numbers these requests and whether a run is shown (``has_run``); ``shown``, that the
-    element's ``thresholds()`` have changed; ``against``, whether to judge by the corrected reference (``corrected``),
-    and who asks (``reviewer``, ``is_blind``); ``export_run``, which file of the run is wanted (``content``); and
-    ``inspect_frame``, of which frame prompt and tokens are wanted (``frame``), answered by the event
-    ``stepscope:inspection`` of the document.
+    The player has five events:
+
+    - ``thresholds``: a threshold was moved and released. Data: both values (``speak``, ``update``), the number of
+      the request (``ticket``) and whether a run is shown (``has_run``).
+    - ``shown``: the element's ``thresholds()`` have changed.
+    - ``against``: whether to score by the corrected reference (``corrected``), with ``reviewer`` and ``is_blind``.
+    - ``export_run``: a file of the run was requested (``content``).
+    - ``inspect_frame``: prompt and tokens of a frame were requested (``frame``). The answer is the event
+      ``stepscope:inspection`` of the document.
     """
 
     def ask(asked: dict[str, Any], request: gr.Request) -> dict[str, Any]:

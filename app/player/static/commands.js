@@ -1,18 +1,18 @@
-// What buttons and keys do.
+// The commands of buttons and keys.
 
-import { takeBack } from "./actions.js";
+import { undoOrRedo } from "./actions.js";
 import { copyLink } from "./address.js";
-import { askPaint, reveal, show, zoom } from "./chart.js";
+import { requestPaint, reveal, setView, zoom } from "./chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./corrections.js";
 import { CAUSES, clockText, frameAt, SIGNS } from "./data.js";
-import { find, node, takeKeysFrom } from "./dom.js";
+import { createNode, find, returnFocus } from "./dom.js";
 import { stepFailure } from "./failure_stops.js";
 import { openInspection } from "./inspection.js";
-import { drawAgain, seek } from "./playhead.js";
+import { redrawPlayhead, seek } from "./playhead.js";
 import { giveVerdict } from "./review.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./selection.js";
 import { host, listeners, shown, state, ui } from "./state.js";
-import { say } from "./status.js";
+import { setStatus } from "./status.js";
 import { nextTab, openTab } from "./tabs.js";
 
 const KEYS = [
@@ -37,19 +37,19 @@ const REVIEW_KEYS = [
   ["Q W U", "previousEvent nextEvent nextUnreviewed", "previous, next event, next without your verdict"],
   ["S", "splitPair", "judge a matched pair as two events, or as one again"],
   ["G M", "tags note", "tags, note of the event; Enter or Esc ends, Shift and Enter is a new line"],
-  ["Z X", "undo redo", "undo, redo what you said"],
+  ["Z X", "undo redo", "undo, redo your last action"],
   ["E D A", "editText deleteTurn addTurn", "correct the reference: its text, delete or bring back, add at the playhead"],
   ["V B", "earlier later", "correct the reference: one frame earlier, later"],
 ];
-let actOfKey = {}; // by the key in lower case
+let commandByKey = {}; // by the key in lower case
 
-// The keys of this page, as the help shows them: those of reviewing are absent where nobody can review.
+// The key bindings in the order of the help. Without reviews, the review keys are left out.
 function keyRows() {
   const reviewKeys = REVIEW_KEYS.map(([keys, names, words]) => [keys, names, words.startsWith("verdict") ? words + host.props.verdicts.join(", ") : words]);
   return host.props.can_review ? [...KEYS.slice(0, -1), ...reviewKeys, KEYS.at(-1)] : KEYS;
 }
 
-function actsOfKeys() {
+function bindKeys() {
   return Object.fromEntries(keyRows().flatMap(([keys, names]) => {
     const [all, found] = [keys.split(" "), names.split(" ")];
     return all.map((key, number) => [key === "Space" ? " " : key.toLowerCase(), found[Math.min(number, found.length - 1)]]);
@@ -68,8 +68,8 @@ function stepPicture(by) {
   seek((Math.floor(ui.video.time * state.data.video_fps + 1e-3) + by + 0.01) / state.data.video_fps);
 }
 
-const acts = {
-  play: () => (ui.video.isPaused ? ui.video.play() : ui.video.pause(), drawAgain()),
+const commands = {
+  play: () => (ui.video.isPaused ? ui.video.play() : ui.video.pause(), redrawPlayhead()),
   previousFrame: () => stepFrame(-1),
   nextFrame: () => stepFrame(1),
   previousPicture: () => stepPicture(-1),
@@ -88,7 +88,7 @@ const acts = {
   clearRegion,
   zoomIn: () => zoom(0.5),
   zoomOut: () => zoom(2),
-  fit: () => show(0, state.data.duration_s),
+  fit: () => setView(0, state.data.duration_s),
   nextCaptions: () => { const box = find("captions"); box.selectedIndex = (box.selectedIndex + 1) % 3; setCaptions(box.value); },
   nextTab: () => openTab(nextTab()),
   copyLink,
@@ -100,8 +100,8 @@ const acts = {
   splitPair,
   tags: () => { openTab("review"); find("tags").focus(); },
   note: () => { openTab("review"); find("note").focus(); },
-  undo: () => takeBack("undo"),
-  redo: () => takeBack("redo"),
+  undo: () => undoOrRedo("undo"),
+  redo: () => undoOrRedo("redo"),
   editText,
   deleteTurn,
   addTurn,
@@ -109,84 +109,84 @@ const acts = {
   later: () => nudge(1),
 };
 
-function act(name) {
-  if (!state.data && name !== "help") return say("Nothing to play yet: press Run.");
-  say("");
-  acts[name]();
+function runCommand(name) {
+  if (!state.data && name !== "help") return setStatus("Nothing to play yet: press Run.");
+  setStatus("");
+  commands[name]();
 }
 
 function changeRate(by) {
   const box = find("rate");
   box.selectedIndex = Math.min(box.options.length - 1, Math.max(0, box.selectedIndex + by));
   ui.video.setRate(Number(box.value));
-  say(`Speed ${box.value}×`);
+  setStatus(`Speed ${box.value}×`);
 }
 
 export function setRegion(from, to) {
   shown.region = [Math.min(from, to), Math.max(from, to)];
-  say(`Region ${clockText(shown.region[0])} to ${clockText(shown.region[1])}`);
-  askPaint();
+  setStatus(`Region ${clockText(shown.region[0])} to ${clockText(shown.region[1])}`);
+  requestPaint();
 }
 
 function setLoop(isOn) {
   if (isOn && !shown.region) setRegion(ui.lanes.view.start, ui.lanes.view.end);
   shown.isLooping = isOn;
   find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
-  say(isOn ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}` : "No loop. R loops the region again, F clears it.");
-  askPaint();
+  setStatus(isOn ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}` : "No loop. R loops the region again, F clears it.");
+  requestPaint();
 }
 
 function clearRegion() {
-  if (!shown.region) return say("There is no region: I and O set its ends.");
+  if (!shown.region) return setStatus("There is no region: I and O set its ends.");
   setLoop(false);
   shown.region = null;
-  say("The region is cleared.");
+  setStatus("The region is cleared.");
 }
 
 function setCaptions(which) {
   ui.video.caption(state.data, which);
-  say(which === "off" ? "No captions" : `Captions: ${which}`);
+  setStatus(which === "off" ? "No captions" : `Captions: ${which}`);
 }
 
 function showHelp() {
   const dialog = find("help");
   if (dialog.open) return dialog.close();
   dialog.onclose = () => ui.canvas.focus({ preventScroll: true }); // not the button again, which Space would press
-  const table = node("table");
+  const table = createNode("table");
   const names = { ArrowLeft: "←", ArrowRight: "→" };
   for (const [keys, , words] of keyRows()) {
     const row = table.insertRow();
     const cell = row.insertCell();
-    cell.append(...keys.split(" ").map((key) => node("kbd", "", names[key] ?? key)));
+    cell.append(...keys.split(" ").map((key) => createNode("kbd", "", names[key] ?? key)));
     row.insertCell().textContent = words;
   }
-  const close = node("button", "", "close (Esc)");
+  const close = createNode("button", "", "close (Esc)");
   close.addEventListener("click", () => dialog.close());
-  const signs = node("table");
-  for (const sign in SIGNS) signs.insertRow().append(node("td", "ss-sign", sign), node("td", "", SIGNS[sign]));
-  const causes = node("table");
-  for (const cause in CAUSES) causes.insertRow().append(node("td", "ss-sign", cause), node("td", "", CAUSES[cause]));
+  const signs = createNode("table");
+  for (const sign in SIGNS) signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", SIGNS[sign]));
+  const causes = createNode("table");
+  for (const cause in CAUSES) causes.insertRow().append(createNode("td", "ss-sign", cause), createNode("td", "", CAUSES[cause]));
   const bands = "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, below the model.";
-  dialog.replaceChildren(node("h3", "", "Keys"), table, node("h3", "", "Signs"), signs, node("p", "ss-dim", bands), node("h3", "", "Causes, where the manifest names one"), causes, close);
+  dialog.replaceChildren(createNode("h3", "", "Keys"), table, createNode("h3", "", "Signs"), signs, createNode("p", "ss-dim", bands), createNode("h3", "", "Causes, where the manifest names one"), causes, close);
   dialog.showModal();
   dialog.scrollTop = 0;
 }
 
-// Controls that keep keys for themselves while they have the focus: all of them, or those that they use.
-const OWN_KEYS = [
+// Controls that reserve keys while they have the focus: all keys (null) or a list.
+const RESERVED_KEYS = [
   ["input:not([type=range], [type=checkbox]), textarea, select, [contenteditable=true]", null],
   ["[type=range]", ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"]],
   ["button, a, summary, [role=button], [role=tab], [type=checkbox]", [" "]],
 ];
 
 export function mountCommands() {
-  host.props.verdicts.forEach((verdict, number) => { acts[`verdict${number + 1}`] = () => giveVerdict(verdict); });
-  actOfKey = actsOfKeys();
+  host.props.verdicts.forEach((verdict, number) => { commands[`verdict${number + 1}`] = () => giveVerdict(verdict); });
+  commandByKey = bindKeys();
   ui.root.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do], [data-tab]");
-    if (button && event.detail) takeKeysFrom(button);
+    if (button && event.detail) returnFocus(button);
     if (button?.dataset.tab) openTab(button.dataset.tab);
-    else if (button) act(button.dataset.do);
+    else if (button) runCommand(button.dataset.do);
   });
   find("rate").addEventListener("change", (event) => ui.video.setRate(Number(event.target.value)));
   find("captions").addEventListener("change", (event) => { if (state.data) setCaptions(event.target.value); });
@@ -194,10 +194,10 @@ export function mountCommands() {
     const dialog = ui.root.querySelector("dialog[open]");
     if (event.ctrlKey || event.metaKey || event.altKey || dialog && (dialog !== find("help") || event.key !== "?")) return;
     const target = event.composedPath()[0];
-    if (OWN_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key)))) return;
-    const name = actOfKey[event.key.toLowerCase()];
+    if (RESERVED_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key)))) return;
+    const name = commandByKey[event.key.toLowerCase()];
     if (!name || !ui.root.offsetParent && !ui.canvas.offsetParent) return;
     event.preventDefault();
-    act(name);
+    runCommand(name);
   }, { signal: listeners.signal });
 }

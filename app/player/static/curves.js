@@ -1,18 +1,18 @@
 // Precision and recall over all thresholds, drawn as SVG.
 
 import { Curve, DECISIONS, rates } from "./data.js";
-import { node } from "./dom.js";
+import { createNode } from "./dom.js";
 import { ui } from "./state.js";
 
 const curves = { data: null };
 const CURVE = { width: 260, height: 106, left: 26, top: 6, size: 68, stretch: 3.25 };
 
 export function drawCurves(panel, data, shown) {
-  if (!data.has_reference) return void panel.replaceChildren(node("p", "ss-dim", "There is no reference to score against."));
-  if (data.isReferenceAlone) return void panel.replaceChildren(node("p", "ss-dim", "There is no run to score: this is the reference alone."));
+  if (!data.has_reference) return void panel.replaceChildren(createNode("p", "ss-dim", "There is no reference to score against."));
+  if (data.isReferenceAlone) return void panel.replaceChildren(createNode("p", "ss-dim", "There is no run to score: this is the reference alone."));
   if (curves.data !== data) Object.assign(curves, { data, ...Object.fromEntries(DECISIONS.map((name) => [name, new Curve(data, name, ui.receiver.run?.data === data)])) });
   const hint = `Decisions within ${data.tolerance_s} s of the reference. ● is the threshold now.`;
-  panel.replaceChildren(node("p", "ss-dim", hint), ...DECISIONS.map((name) => drawCurve(data, name, shown)));
+  panel.replaceChildren(createNode("p", "ss-dim", hint), ...DECISIONS.map((name) => drawCurve(data, name, shown)));
 }
 
 function drawCurve(data, name, shown) {

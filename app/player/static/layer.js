@@ -1,13 +1,13 @@
-// The corrected reference: the layer that reviewers lay over the source's.
+// The corrected reference: the layer of corrections over the source.
 
 import { host, layer, review, reviewer } from "./state.js";
 
 export function correctedTurn(event) { return review.turns.get(event.key) ?? null; }
 export function eventTime(event) { return review.turns.get(event.key)?.time ?? event.time; }
 
-export function judgeAgainst() { host.trigger("against", { corrected: review.wantsCorrected, reviewer: reviewer(), is_blind: review.isBlind }); }
+export function requestScoring() { host.trigger("against", { corrected: review.wantsCorrected, reviewer: reviewer(), is_blind: review.isBlind }); }
 
-// The lane of the corrected reference: every turn where it stands now, and what was deleted where it stood.
+// The lane of the corrected reference: each turn at its current time, deleted ones at their last time.
 export function layerTurns() {
   if (!layer()) return [];
   const isChanged = (turn) => turn.is_added || turn.reviewers.length > 0;

@@ -1,17 +1,17 @@
-// Which events a mark in a lane stands for: a click on it selects them, one after the other where several share it.
+// Hit tests for marks in the lanes: a click on a mark selects its events, one after the other if several share it.
 
 import { GUTTER } from "./axis.js";
 import { frameAt, timeOf } from "./data.js";
-import { eventOf } from "./opinions.js";
-import { failureOf, select } from "./selection.js";
+import { eventByKey } from "./opinions.js";
+import { selectEvent, stopIndexOf } from "./selection.js";
 import { review, shown, state, ui } from "./state.js";
 
-const NEAR = 6; // pixels
+const MARK_RADIUS_PX = 6; // pixels
 
-// The keys of the events under a point, and the time that the playhead goes to; null where no event has a mark.
+// The keys of the events at a point, and their time; null where no event has a mark.
 export function markAt(x, y) {
   const row = ui.lanes.rowAt(y);
-  if (!row || row.of || x < GUTTER - 8) return null; // what a second run wrote is not judged here
+  if (!row || row.of || x < GUTTER - 8) return null; // the second run is not judged here
   const found = MARKS[row.kind]?.(row, x, y);
   return found?.keys.length ? found : null;
 }
@@ -36,15 +36,15 @@ const MARKS = {
   trace: (row, x, y) => {
     const counts = shown.counts[row.name], role = row.name === "speak" ? "assistant" : "update";
     const decided = nearestOf([...counts.hits, ...counts.alarms], (frame) => timeOf(state.data, frame), x);
-    if (decided !== null && Math.abs(ui.lanes.traceY(row, state.data[row.name][decided]) - y) < 9) return framedKeys(state.data.turns, role, decided);
+    if (decided !== null && Math.abs(ui.lanes.traceY(row, state.data[row.name][decided]) - y) < 9) return keysAtFrame(state.data.turns, role, decided);
     const missed = nearestOf(counts.misses, (frame) => timeOf(state.data, frame), x);
-    return missed !== null && Math.abs(row.top + row.height - 5 - y) < 9 ? framedKeys(state.data.references, role, missed) : null;
+    return missed !== null && Math.abs(row.top + row.height - 5 - y) < 9 ? keysAtFrame(state.data.references, role, missed) : null;
   },
   step: (row, x, y) => {
     const isModel = !state.data.has_reference || !state.data.isReferenceAlone && y > row.top + (row.height - 3) / 2, { id } = state.data.steps[row.step];
     const changes = (state.data.bands[isModel ? "model" : "reference"][row.step] ?? []).map(([frame]) => frame).filter((frame) => frame >= 0);
     const change = nearestOf(changes, (frame) => timeOf(state.data, frame), x);
-    const found = change !== null && framedKeys(isModel ? state.data.turns : state.data.references, "update", change, (turn) => turn.text.split("->")[0].trim() === id);
+    const found = change !== null && keysAtFrame(isModel ? state.data.turns : state.data.references, "update", change, (turn) => turn.text.split("->")[0].trim() === id);
     if (found && found.keys.length) return found;
     const time = ui.lanes.time(x), frame = frameAt(state.data, time), isHatched = state.data.differences[row.step].some(([first, end]) => frame >= first && frame < end);
     const wrong = isModel && isHatched && state.data.failures.find((failure) => failure.kind === "wrong state" && frame >= failure.frame && frame < failure.end);
@@ -54,15 +54,15 @@ const MARKS = {
 
 function nearestOf(items, timeOfItem, x) {
   const apart = (item) => Math.abs(ui.lanes.x(timeOfItem(item)) - x);
-  return items.filter((item) => apart(item) < NEAR).sort((a, b) => apart(a) - apart(b))[0] ?? null;
+  return items.filter((item) => apart(item) < MARK_RADIUS_PX).sort((a, b) => apart(a) - apart(b))[0] ?? null;
 }
 
-function framedKeys(turns, role, frame, isMeant = () => true) {
+function keysAtFrame(turns, role, frame, isMeant = () => true) {
   const found = turns.filter((turn) => turn.role === role && turn.frame === frame && isMeant(turn));
   return { keys: found.map((turn) => turn.key).filter(Boolean), time: timeOf(state.data, frame) };
 }
 
 export function selectMark({ keys, time }) {
-  const event = eventOf(keys[(keys.indexOf(review.current) + 1) % keys.length]);
-  select(event, time + 1e-3, failureOf(event));
+  const event = eventByKey(keys[(keys.indexOf(review.current) + 1) % keys.length]);
+  selectEvent(event, time + 1e-3, stopIndexOf(event));
 }

@@ -1,45 +1,45 @@
-// What is at the playhead, beside the video. Texts enter as textContent alone.
+// The panel of the moment at the playhead. Texts enter as textContent only.
 
-import { bandsOf, CAUSES, clockText, countUpTo, gridFrame, modelTime, probText, stateAt, thresholdText } from "./data.js";
-import { node, quoted } from "./dom.js";
-import { highestNear, highestWords, inspectionButton } from "./inspection.js";
-import { LOW, signOf } from "./stops.js";
+import { bandsOf, CAUSES, clockText, countUpTo, gridFrame, modelTimeText, probText, stateAt, thresholdText } from "./data.js";
+import { createNode, createQuote } from "./dom.js";
+import { highestNear, highestText, inspectionButton } from "./inspection.js";
+import { LOW_SIMILARITY, signOfKind } from "./stops.js";
 import { legalityTag } from "./transcript.js";
 
-export function drawNow(panel, data, frame, time, failure) {
+export function drawNowPanel(panel, data, frame, time, failure) {
   const parts = [], hasRun = data.times.length > 0;
   if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
   if (failure) parts.push(failureLine(data, failure));
-  const head = node("p", "ss-line");
-  head.append(node("b", "", clockText(time)), ` frame ${frame} of ${hasRun ? data.times.length : data.expected_frames}`, ...inspectionButton());
-  if (data.isReferenceAlone) head.append(node("span", "ss-tag", "reference alone, no run"));
-  if (countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1)) head.append(node("span", "ss-tag", "↻ refreshed"));
+  const head = createNode("p", "ss-line");
+  head.append(createNode("b", "", clockText(time)), ` frame ${frame} of ${hasRun ? data.times.length : data.expected_frames}`, ...inspectionButton());
+  if (data.isReferenceAlone) head.append(createNode("span", "ss-tag", "reference alone, no run"));
+  if (countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1)) head.append(createNode("span", "ss-tag", "↻ refreshed"));
   parts.push(head);
   if (data.times.length) {
-    parts.push(decisionLine(data, "speak", frame), ...saidLines(data, frame, time));
+    parts.push(decisionLine(data, "speak", frame), ...responseLines(data, frame, time));
     parts.push(decisionLine(data, "update", frame), ...updateLines(data, frame));
   }
   if (data.steps.length) parts.push(stateTable(data, frame));
   if (data.times.length) {
-    const cost = `${data.cache[frame]} tokens in the context, ${modelTime(data.latency[frame])}`;
-    parts.push(node("p", "ss-dim", cost));
+    const cost = `${data.cache[frame]} tokens in the context, ${modelTimeText(data.latency[frame])}`;
+    parts.push(createNode("p", "ss-dim", cost));
   }
   panel.replaceChildren(...parts);
 }
 
 function failureLine(data, failure) {
-  const box = node("p", failure.kind === LOW ? "ss-failure ss-low" : "ss-failure");
-  box.append(node("b", "", `${signOf(failure.kind)} ${failure.kind}`));
+  const box = createNode("p", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure");
+  box.append(createNode("b", "", `${signOfKind(failure.kind)} ${failure.kind}`));
   if (failure.words) box.append(` ${failure.words}`);
   if (failure.cause) box.append(causeLine(failure.cause));
   const highest = highestNear(data, failure);
-  if (highest) box.append(node("span", "ss-highest", highestWords(highest, data)));
+  if (highest) box.append(createNode("span", "ss-highest", highestText(highest, data)));
   return box;
 }
 
-// A cause of the manifest, in plain words; a split may name others.
+// A cause of difficulty from the manifest, explained; a split may define its own.
 function causeLine(cause) {
-  const box = node("span", "ss-cause"), tag = node("span", "ss-tag", cause);
+  const box = createNode("span", "ss-cause"), tag = createNode("span", "ss-tag", cause);
   box.append("cause ", tag, " ", Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : "as the split's manifest names it");
   box.title = "Why this turn is hard: the split's manifest names the cause beside the reference turn.";
   return box;
@@ -47,48 +47,48 @@ function causeLine(cause) {
 
 function decisionLine(data, name, frame) {
   const prob = data[name][frame], threshold = data.thresholds[name];
-  const row = node("p", "ss-line ss-decision");
-  const bar = node("span", `ss-prob ss-${name}`);
-  const fill = node("i"), mark = node("u");
+  const row = createNode("p", "ss-line ss-decision");
+  const bar = createNode("span", `ss-prob ss-${name}`);
+  const fill = createNode("i"), mark = createNode("u");
   fill.style.width = `${100 * prob}%`;
   mark.style.left = `${100 * threshold}%`;
   bar.append(fill, mark);
   const did = countUpTo(data.decided[name], frame) > countUpTo(data.decided[name], frame - 1);
   const words = { speak: ["silent", "spoke"], update: ["no update", "updated"] }[name];
   bar.title = `threshold ${thresholdText(threshold)}`;
-  row.append(node("span", "ss-name", name), bar, node("span", "", `${probText(prob, threshold)} ${did ? ">" : "≤"} ${thresholdText(threshold)}`), node("b", "", words[Number(did)]));
+  row.append(createNode("span", "ss-name", name), bar, createNode("span", "", `${probText(prob, threshold)} ${did ? ">" : "≤"} ${thresholdText(threshold)}`), createNode("b", "", words[Number(did)]));
   return row;
 }
 
-function saidLines(data, frame, time) {
-  const number = countUpTo(data.said, time + 1e-4, (turn) => turn.time) - 1;
+function responseLines(data, frame, time) {
+  const number = countUpTo(data.responses, time + 1e-4, (turn) => turn.time) - 1;
   const lines = [];
   if (number >= 0) {
-    const turn = data.said[number], isNow = turn.frame === frame;
-    const said = node("p", isNow ? "ss-text" : "ss-text ss-dim", turn.text);
-    if (!isNow) said.prepend(node("span", "ss-tag", `${(time - turn.time).toFixed(1)} s ago`));
+    const turn = data.responses[number], isNow = turn.frame === frame;
+    const said = createNode("p", isNow ? "ss-text" : "ss-text ss-dim", turn.text);
+    if (!isNow) said.prepend(createNode("span", "ss-tag", `${(time - turn.time).toFixed(1)} s ago`));
     lines.push(said);
-    if (isNow && turn.verdict) lines.push(judgement(data, turn));
+    if (isNow && turn.verdict) lines.push(matchLines(data, turn));
   }
-  const wanted = data.wanted.find((turn) => turn.is_missed && turn.frame === frame);
-  if (wanted) lines.push(quoted("reference, missed", wanted.text));
-  const asked = data.asked.find((turn) => turn.frame === frame);
-  if (asked) lines.unshift(quoted("user", asked.text));
+  const wanted = data.referenceTurns.find((turn) => turn.is_missed && turn.frame === frame);
+  if (wanted) lines.push(createQuote("reference, missed", wanted.text));
+  const asked = data.userTurns.find((turn) => turn.frame === frame);
+  if (asked) lines.unshift(createQuote("user", asked.text));
   return lines;
 }
 
-function judgement(data, turn) {
+function matchLines(data, turn) {
   const words = { matched: "✓ matched", mismatched: "≠ other words", redundant: "+ redundant: no reference near" }[turn.verdict];
-  const box = node("p", `ss-judged ss-${turn.verdict}`);
-  box.append(node("b", "", words));
-  if (turn.score !== null) box.append(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayWords(turn.delay)}`);
+  const box = createNode("p", `ss-judged ss-${turn.verdict}`);
+  box.append(createNode("b", "", words));
+  if (turn.score !== null) box.append(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`);
   const parts = document.createDocumentFragment();
   parts.append(box);
-  if (turn.link !== null) parts.append(quoted("reference", data.references[turn.link].text));
+  if (turn.link !== null) parts.append(createQuote("reference", data.references[turn.link].text));
   return parts;
 }
 
-function delayWords(delay) {
+function delayText(delay) {
   if (!delay) return "on time";
   return `${Math.abs(delay).toFixed(1)} s ${delay < 0 ? "early" : "late"}`;
 }
@@ -96,18 +96,18 @@ function delayWords(delay) {
 function updateLines(data, frame) {
   const [first, end] = [frame - 1, frame].map((last) => countUpTo(data.turns, last, (turn) => turn.frame));
   return data.turns.slice(first, end).filter((turn) => turn.role === "update").map((turn) => {
-    const box = node("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`);
-    box.append(node("b", "", turn.text));
+    const box = createNode("p", `ss-text ss-judged ss-${turn.verdict ?? "plain"}`);
+    box.append(createNode("b", "", turn.text));
     if (turn.legality !== "legal") box.append(legalityTag(turn));
-    if (turn.verdict === "matched") box.append(` ✓ ${delayWords(turn.delay)}`);
-    if (turn.verdict === "mismatched") box.append(" ◇ reference ", node("b", "", data.references[turn.link].text), `, ${delayWords(turn.delay)}`);
+    if (turn.verdict === "matched") box.append(` ✓ ${delayText(turn.delay)}`);
+    if (turn.verdict === "mismatched") box.append(" ◇ reference ", createNode("b", "", data.references[turn.link].text), `, ${delayText(turn.delay)}`);
     if (turn.verdict === "redundant") box.append(" ◇ no reference near");
     return box;
   });
 }
 
 function stateTable(data, frame) {
-  const table = node("table", "ss-states");
+  const table = createNode("table", "ss-states");
   const body = table.createTBody();
   data.steps.forEach((step, number) => {
     const band = data.bands[bandsOf(data).at(-1)][number] ?? [];
@@ -116,9 +116,9 @@ function stateTable(data, frame) {
     const isChanged = before !== after, isWrong = wanted !== null && after !== wanted;
     const words = data.state_words[after] ?? "";
     const change = isChanged ? `${data.state_words[before].slice(0, 1)} → ${words}` : words;
-    const row = node("tr");
-    row.append(node("td", "", `${step.id} ${step.name}`), node("td", "", change));
-    const reference = node("td", "", isWrong ? `≠ ref. ${data.state_words[wanted].slice(0, 1)}` : "");
+    const row = createNode("tr");
+    row.append(createNode("td", "", `${step.id} ${step.name}`), createNode("td", "", change));
+    const reference = createNode("td", "", isWrong ? `≠ ref. ${data.state_words[wanted].slice(0, 1)}` : "");
     if (isWrong) reference.title = `reference: ${data.state_words[wanted]}`;
     row.append(reference);
     row.classList.toggle("ss-changed", isChanged);

@@ -1,7 +1,7 @@
-// Matched pairs: what the model wrote and the reference turn that it was matched with are judged as one event, unless the
+// Opinions on events. A model turn and its matched reference turn are judged as one event, unless the
 // reviewer splits them or judged them differently.
 
-import { askPaint } from "./chart.js";
+import { requestPaint } from "./chart.js";
 import { find } from "./dom.js";
 import { eventTime } from "./layer.js";
 import { outbox } from "./outbox.js";
@@ -15,17 +15,17 @@ const SCOPES = {
   reference: (event) => referenceOf(event) !== null,
 };
 
-export const OFFERED = {
+export const AVAILABLE_SCOPES = {
   all: () => true,
   failures: () => canFail(state.data),
   model: () => !state.data.isReferenceAlone,
   reference: () => state.data.has_reference,
 };
 
-export const NOTHING_SAID = { verdict: null, tags: [], note: "" };
+export const NO_OPINION = { verdict: null, tags: [], note: "" };
 
-// Brings together what the store says and what waits in the outbox: the events, and this reviewer's word on them.
-export function recall() {
+// Merges the store's opinions with the waiting actions of the outbox: the events, and this reviewer's opinions on them.
+export function mergeOpinions() {
   if (!state.data || !host.props.can_review) return ui.drawReview();
   const added = (layer()?.turns ?? []).filter((turn) => turn.is_added).map((turn) => ({
     ...turn.name, key: turn.key, kind: "reference", time: turn.name.time_s, turn: null, reference: null,
@@ -54,14 +54,14 @@ export function recall() {
   review.turns = new Map((layer()?.turns ?? []).map((turn) => [turn.key, moves.size ? { ...turn, time: moves.get(JSON.stringify(turn.name)) ?? turn.time } : turn]));
   state.data.judged = review.events.map((event) => ({ key: event.key, time: eventTime(event), ...opinion(event.key) }));
   ui.transcript.mark((keys) => [...new Set(keys.map((key) => review.units.get(key)).filter(Boolean))].map((unit) => opinion(unit.key)));
-  askPaint();
+  requestPaint();
   ui.drawReview();
 }
 
-function ownOpinion(key) { return review.mine.get(key) ?? NOTHING_SAID; }
+function ownOpinion(key) { return review.mine.get(key) ?? NO_OPINION; }
 
-// Forgets what was said of the video that was shown.
-export function forget() {
+// Resets the reviews of the previous video.
+export function resetReview() {
   review.state = review.current = review.wanted = null;
   review.events = [];
   for (const kept of [review.units, review.splits, review.mine]) kept.clear();
@@ -72,16 +72,16 @@ export function forget() {
 
 export const PARTS = ["verdict", "tags", "note"];
 
-function isSaid(value) { return value !== null && value.length > 0; }
+function isGiven(value) { return value !== null && value.length > 0; }
 export function isSame(one, other) { return JSON.stringify(one) === JSON.stringify(other); }
 
-// Whether both sides of a pair can stand for one event: they say the same, or one is silent and the other was judged in
+// Whether both sides of a pair can be one event: their opinions are equal, or one has none and the other was judged in
 // another pair, of another run.
-function agree(turn, reference, part) {
+function sidesAgree(turn, reference, part) {
   const [one, other] = [ownOpinion(turn.key), ownOpinion(reference.key)];
   if (isSame(one[part], other[part])) return true;
-  if (isSaid(one[part]) && isSaid(other[part])) return false;
-  const [said, silent] = isSaid(one[part]) ? [one, reference] : [other, turn];
+  if (isGiven(one[part]) && isGiven(other[part])) return false;
+  const [said, silent] = isGiven(one[part]) ? [one, reference] : [other, turn];
   const partner = said.paired_with?.[part];
   return partner !== undefined && partner !== silent.key;
 }
@@ -89,7 +89,7 @@ function agree(turn, reference, part) {
 function isJoined(turn, reference, isMatched) {
   if (review.splits.has(turn.key)) return !review.splits.get(turn.key);
   const isOnePair = isMatched || ownOpinion(turn.key).paired_with?.verdict === reference.key;
-  return isOnePair && PARTS.every((part) => agree(turn, reference, part));
+  return isOnePair && PARTS.every((part) => sidesAgree(turn, reference, part));
 }
 
 // The events to judge: a joined pair is the model's event with its reference as `pair`; the sides of a split one know each
@@ -114,19 +114,19 @@ function joinPairs(events) {
   return units;
 }
 
-// This reviewer's word on an event or, as one, on the pair that it belongs to.
+// This reviewer's opinion on an event, or on its pair as one event.
 export function opinion(key) {
   const unit = review.units.get(key), own = ownOpinion(unit?.key ?? key);
   if (!unit?.pair) return own;
   const other = ownOpinion(unit.pair.key), said = { ...own, isWaiting: own.isWaiting || other.isWaiting };
-  for (const part of PARTS) if (!isSame(own[part], other[part])) said[part] = NOTHING_SAID[part]; // of another pair
+  for (const part of PARTS) if (!isSame(own[part], other[part])) said[part] = NO_OPINION[part]; // of another pair
   return said;
 }
 
 // The reference turn of an event: itself, or the other side of its pair; null where there is none.
 export function referenceOf(event) { return event?.pair ?? (event?.kind === "reference" ? event : null); }
 
-// How many events there are in the scope and how many have this reviewer's verdict; a matched pair counts once, judged
+// The numbers of events in the scope and of those with this reviewer's verdict. A matched pair counts once, as judged
 // when both of its sides are.
 export function countJudged() {
   const judged = new Map();
@@ -138,11 +138,11 @@ export function countJudged() {
 }
 
 export function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
-export function eventOf(key) { return review.units.get(key) ?? null; }
+export function eventByKey(key) { return review.units.get(key) ?? null; }
 
-// Where an event is, or the side of a pair that has the key.
+// The time of an event, or of the side of a pair with the key.
 export function timeOfKey(key) {
-  const unit = eventOf(key), side = unit?.pair?.key === key ? unit.pair : unit;
+  const unit = eventByKey(key), side = unit?.pair?.key === key ? unit.pair : unit;
   return side && eventTime(side);
 }
 

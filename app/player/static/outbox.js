@@ -1,11 +1,11 @@
-// What reviewers did, kept in this browser until the store has it: a closed laptop or a dead server loses nothing.
+// Reviewers' actions, kept in this browser until the store confirms them, so that no lost connection loses one.
 
 const OUTBOX = "stepscope:outbox:";
 
-class Outbox {
+export class Outbox {
   constructor() {
     this.count = 0;
-    this.memory = new Map(); // where the browser forbids storage: until the window is closed
+    this.memory = new Map(); // where the browser forbids storage: kept until the window closes
   }
 
   get storage() {
@@ -23,7 +23,7 @@ class Outbox {
     return [...new Set([...stored, ...this.memory.keys()])].sort();
   }
 
-  // All that waits, oldest first; what is not ours, or damaged, is left alone.
+  // All waiting actions, oldest first. Skips foreign and damaged entries, and keeps them in the storage.
   all() {
     return this.keys.flatMap((key) => {
       try {
@@ -42,7 +42,7 @@ class Outbox {
   }
 }
 
-export function newName() {
+export function newActionId() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 

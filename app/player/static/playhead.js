@@ -1,21 +1,21 @@
-// Where the playhead is put, and when it is drawn again.
+// The playhead: seeking, and when it is redrawn.
 
 import { state, ui } from "./state.js";
 
-// What moved or changed is drawn in the next animation frame.
-export function wake() {
+// Draws the playhead in the next animation frame, also in a paused video.
+export function requestTick() {
   if (!state.sleeping) return;
   clearTimeout(state.sleeping);
   state.sleeping = 0;
   requestAnimationFrame(ui.tick);
 }
 
-export function drawAgain() {
+export function redrawPlayhead() {
   state.lastFrame = state.lastTime = -1;
-  wake();
+  requestTick();
 }
 
-// Returns where the playhead is put, in seconds.
+// Seeks within the video; returns the new time in seconds.
 export function seek(time) {
   const within = Math.min(Math.max(0, state.data.duration_s - 0.01), Math.max(0, time));
   ui.video.time = within;

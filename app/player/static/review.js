@@ -1,56 +1,56 @@
-// The panel of reviewing: the selected event, its verdict, tags and notes.
+// The review panel: the selected event, its verdict, tags and note.
 
-import { giveToEvent } from "./actions.js";
-import { layOut } from "./chart.js";
+import { submitForEvent } from "./actions.js";
+import { layout } from "./chart.js";
 import { drawCorrection } from "./corrections.js";
 import { clockText } from "./data.js";
-import { find, node, quoted, TYPED } from "./dom.js";
-import { draftOf, fill, giveTyped } from "./drafts.js";
-import { KIND_WORDS, nameOfEvent, ROLE_WORDS } from "./event_words.js";
+import { createNode, createQuote, EVENT_INPUTS, find } from "./dom.js";
+import { draftKey, fillInput, submitInput } from "./drafts.js";
+import { describeEvent, KIND_LABELS, ROLE_LABELS } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
-import { countJudged, currentEvent, isInScope, isSame, NOTHING_SAID, OFFERED, opinion, PARTS, recall } from "./opinions.js";
+import { AVAILABLE_SCOPES, countJudged, currentEvent, isInScope, isSame, mergeOpinions, NO_OPINION, opinion, PARTS } from "./opinions.js";
 import { outbox } from "./outbox.js";
-import { drawAgain } from "./playhead.js";
-import { failureOf, followEvent, goToUnreviewed } from "./selection.js";
-import { remember, remembered } from "./settings.js";
+import { redrawPlayhead } from "./playhead.js";
+import { followEvent, goToUnreviewed, stopIndexOf } from "./selection.js";
+import { readSetting, writeSetting } from "./settings.js";
 import { host, listeners, review, reviewer, state, ui } from "./state.js";
-import { say } from "./status.js";
-import { signOf } from "./stops.js";
-import { refusal, savedWords, send, sendAll } from "./sync.js";
+import { setStatus } from "./status.js";
+import { signOfKind } from "./stops.js";
+import { refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";
 
-// A name as `check_reviewer` takes it: what Python prints, and blanks within; null for another.
-function nameOf(typed) {
+// A name by the rules of `check_reviewer` in Python: printable characters and inner spaces; null for an invalid one.
+function parseReviewerName(typed) {
   const name = typed.trim();
   return !name || [...name].length <= 80 && /^(?:[^\p{C}\p{Z}]| )+$/u.test(name) ? name : null;
 }
 
-function takeName(typed) {
-  const name = nameOf(typed);
-  if (name === null) say("This name is not taken: a reviewer's name is 1 to 80 printable characters.");
+function setReviewer(typed) {
+  const name = parseReviewerName(typed);
+  if (name === null) setStatus("This name is not valid: a reviewer's name is 1 to 80 printable characters.");
   else if (name !== review.name) {
     review.name = name;
-    say(name ? `You review as ${name}.` : "");
-    recall();
-    sendAll();
+    setStatus(name ? `You review as ${name}.` : "");
+    mergeOpinions();
+    retryAll();
   }
   find("who").value = reviewer();
 }
 
-function takeBlind(isBlind) {
+function setBlind(isBlind) {
   review.isBlind = isBlind;
   drawReview();
-  send();
+  sendWaiting();
 }
 
 export function drawReview() {
   const panel = find("review");
   find("tabs").querySelector("[data-tab=review]").hidden = !host.props.can_review;
   if (!host.props.can_review) return;
-  drawSaved();
+  drawSaveStatus();
   if (document.activeElement !== find("who")) find("who").value = reviewer();
   find("who").disabled = review.signedIn !== null;
   find("blind").checked = review.isBlind;
-  const event = state.data ? currentEvent() : null, said = event ? opinion(event.key) : NOTHING_SAID;
+  const event = state.data ? currentEvent() : null, said = event ? opinion(event.key) : NO_OPINION;
   drawEvent(find("event"), event);
   if (!state.data || panel.hidden) return;
   if (panel.dataset.event !== (event?.key ?? "")) panel.scrollTop = 0;
@@ -59,99 +59,99 @@ export function drawReview() {
     button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
     button.disabled = !event;
   }
-  for (const option of find("scope").options) option.disabled = !OFFERED[option.value]();
+  for (const option of find("scope").options) option.disabled = !AVAILABLE_SCOPES[option.value]();
   for (const [name, value] of [["tags", said.tags.join(", ")], ["note", said.note]]) {
     find(name).disabled = !event;
-    fill(find(name), event?.key ?? "", value);
+    fillInput(find(name), event?.key ?? "", value);
   }
-  drawOthers(find("others"), event);
+  drawOtherOpinions(find("others"), event);
   drawCorrection(event);
 }
 
-function drawSaved() {
+function drawSaveStatus() {
   const { all, done } = countJudged();
   find("done").textContent = `${reviewer() ? done : 0} of ${all} judged`;
-  find("saved").textContent = savedWords();
-  find("saved").classList.toggle("ss-unsaved", Boolean(review.problem) || outbox.all().some(refusal));
+  find("saved").textContent = savedText();
+  find("saved").classList.toggle("ss-unsaved", Boolean(review.problem) || outbox.all().some(refusalReason));
 }
 
-function othersOf(key) { return (review.state?.opinions[key] ?? []).filter((said) => said.reviewer !== reviewer()); }
+function otherOpinions(key) { return (review.state?.opinions[key] ?? []).filter((said) => said.reviewer !== reviewer()); }
 
-// What others say of the event; of the reference of a pair where it is something else.
-function drawOthers(box, event) {
-  const ofReference = event?.pair ? othersOf(event.pair.key) : [];
+// Other reviewers' opinions on the event, and on the reference of its pair where they differ.
+function drawOtherOpinions(box, event) {
+  const ofReference = event?.pair ? otherOpinions(event.pair.key) : [];
   const isNews = (said, known) => known.every((other) => other.reviewer !== said.reviewer || PARTS.some((part) => !isSame(said[part], other[part])));
-  const ofEvent = event ? othersOf(event.key) : [];
+  const ofEvent = event ? otherOpinions(event.key) : [];
   const rows = [...ofEvent.map((said) => [said, ""]), ...ofReference.filter((said) => isNews(said, ofEvent)).map((said) => [said, "of the reference: "])];
   box.replaceChildren(...rows.map(([said, which]) => {
-    const row = node("p", "ss-other");
-    row.append(node("b", "", said.reviewer), ` ${which}${said.verdict ?? "no verdict"}`, ...said.tags.map((tag) => node("span", "ss-tag", tag)));
-    if (said.note) row.append(quoted("note", said.note));
+    const row = createNode("p", "ss-other");
+    row.append(createNode("b", "", said.reviewer), ` ${which}${said.verdict ?? "no verdict"}`, ...said.tags.map((tag) => createNode("span", "ss-tag", tag)));
+    if (said.note) row.append(createQuote("note", said.note));
     return row;
   }));
 }
 
 export function giveVerdict(verdict) {
   const event = currentEvent();
-  if (giveToEvent("verdict", { verdict })) goToUnreviewed(`“${verdict}”: ${nameOfEvent(event)}. `);
+  if (submitForEvent("verdict", { verdict })) goToUnreviewed(`“${verdict}”: ${describeEvent(event)}. `);
 }
 
-// Draws the event that a key judges, on every tab.
+// Draws the event that keys judge, on every tab.
 function drawEvent(box, event) {
   box.hidden = !host.props.can_review || !state.data || !state.data.events.length;
   if (box.hidden) return;
-  const keys = node("span", "ss-dim", "1–7 judge ");
-  if (!event) return box.replaceChildren(keys, node("span", "", "nothing: no event is selected"));
+  const keys = createNode("span", "ss-dim", "1–7 judge ");
+  if (!event) return box.replaceChildren(keys, createNode("span", "", "nothing: no event is selected"));
   const turn = event.turn === null ? null : state.data.turns[event.turn];
-  const name = node("b", "", `${clockText(eventTime(event))} ${KIND_WORDS[event.kind] ?? ROLE_WORDS[event.role]}`);
-  const parts = [keys, name, " ", node("span", "", correctedTurn(event)?.text ?? event.text)];
-  const found = failureOf(event);
-  if (event.pair) parts.push(node("span", "ss-tag", "and its reference"));
-  if (event.other) parts.push(node("span", "ss-tag", event.kind === "reference" ? "without what the model wrote" : "without its reference"));
-  if (found !== null) parts.push(node("span", "ss-tag", `${signOf(state.data.stops[found].kind)} ${state.data.stops[found].kind}`));
+  const name = createNode("b", "", `${clockText(eventTime(event))} ${KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role]}`);
+  const parts = [keys, name, " ", createNode("span", "", correctedTurn(event)?.text ?? event.text)];
+  const found = stopIndexOf(event);
+  if (event.pair) parts.push(createNode("span", "ss-tag", "and its reference"));
+  if (event.other) parts.push(createNode("span", "ss-tag", event.kind === "reference" ? "without what the model wrote" : "without its reference"));
+  if (found !== null) parts.push(createNode("span", "ss-tag", `${signOfKind(state.data.stops[found].kind)} ${state.data.stops[found].kind}`));
   const given = opinion(event.key).verdict;
-  if (given) parts.push(node("span", "ss-tag ss-mine", `your verdict: ${given}`));
-  if (turn?.link !== null && turn?.link !== undefined && state.data.references[turn.link].text !== event.text) parts.push(quoted("reference", state.data.references[turn.link].text));
+  if (given) parts.push(createNode("span", "ss-tag ss-mine", `your verdict: ${given}`));
+  if (turn?.link !== null && turn?.link !== undefined && state.data.references[turn.link].text !== event.text) parts.push(createQuote("reference", state.data.references[turn.link].text));
   box.replaceChildren(...parts);
 }
 
 export function mountReview() {
-  review.name = nameOf(remembered("reviewer")) ?? "";
-  review.isBlind = remembered("blind") === "yes";
+  review.name = parseReviewerName(readSetting("reviewer")) ?? "";
+  review.isBlind = readSetting("blind") === "yes";
   find("verdicts").prepend(...host.props.verdicts.map((verdict, number) => {
-    const button = node("button", "ss-verdict");
+    const button = createNode("button", "ss-verdict");
     button.type = "button";
     button.dataset.verdict = verdict;
-    button.append(node("kbd", "", number + 1), verdict);
+    button.append(createNode("kbd", "", number + 1), verdict);
     button.addEventListener("click", () => { if (state.data) giveVerdict(verdict); });
     return button;
   }));
-  find("who").addEventListener("change", (event) => { takeName(event.target.value); remember("reviewer", review.name); });
-  find("blind").addEventListener("change", (event) => { takeBlind(event.target.checked); remember("blind", review.isBlind ? "yes" : "no"); });
-  document.addEventListener("stepscope:reviewer", (event) => takeName(event.detail), { signal: listeners.signal }); // the reviews tab's
-  document.addEventListener("stepscope:blind", (event) => takeBlind(event.detail === "yes"), { signal: listeners.signal });
+  find("who").addEventListener("change", (event) => { setReviewer(event.target.value); writeSetting("reviewer", review.name); });
+  find("blind").addEventListener("change", (event) => { setBlind(event.target.checked); writeSetting("blind", review.isBlind ? "yes" : "no"); });
+  document.addEventListener("stepscope:reviewer", (event) => setReviewer(event.detail), { signal: listeners.signal }); // the reviews tab's
+  document.addEventListener("stepscope:blind", (event) => setBlind(event.detail === "yes"), { signal: listeners.signal });
   find("scope").addEventListener("change", (event) => {
     review.scope = event.target.value;
     if (!state.data) return;
     if (currentEvent() && !isInScope(currentEvent())) review.current = null;
     followEvent(ui.video.time);
-    layOut();
+    layout();
     drawReview();
   });
-  find("tags").addEventListener("change", (event) => giveTyped(event.target, (text) => giveToEvent("tags", { tags: text.split(",").map((tag) => tag.trim()).filter(Boolean) })));
-  find("note").addEventListener("change", (event) => giveTyped(event.target, (note) => giveToEvent("note", { note })));
+  find("tags").addEventListener("change", (event) => submitInput(event.target, (text) => submitForEvent("tags", { tags: text.split(",").map((tag) => tag.trim()).filter(Boolean) })));
+  find("note").addEventListener("change", (event) => submitInput(event.target, (note) => submitForEvent("note", { note })));
   find("review").addEventListener("keydown", (event) => {
     const box = event.target;
     if (!box.matches("input, textarea") || event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)) return;
     event.preventDefault();
-    const isHeld = event.key === "Enter" && review.drafts.has(draftOf(box));
-    box.blur(); // gives what was typed since it was entered
-    if (isHeld && review.drafts.has(draftOf(box))) box.dispatchEvent(new Event("change"));
-    if (document.activeElement !== document.body) return; // the name is asked for
-    const held = box === find("who") && reviewer() && [...ui.root.querySelectorAll(TYPED)].find((other) => review.drafts.has(draftOf(other)));
+    const isHeld = event.key === "Enter" && review.drafts.has(draftKey(box));
+    box.blur(); // submits the text
+    if (isHeld && review.drafts.has(draftKey(box))) box.dispatchEvent(new Event("change"));
+    if (document.activeElement !== document.body) return; // the name is missing
+    const held = box === find("who") && reviewer() && [...ui.root.querySelectorAll(EVENT_INPUTS)].find((other) => review.drafts.has(draftKey(other)));
     (held || ui.canvas).focus({ preventScroll: true });
   });
-  find("review").addEventListener("focusin", (event) => { if (event.target.matches(`${TYPED}, .ss-addedText`)) ui.video.pause(); });
-  find("review").addEventListener("focusout", drawAgain); // the playhead is not followed while one types
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) sendAll(); }, { signal: listeners.signal });
+  find("review").addEventListener("focusin", (event) => { if (event.target.matches(`${EVENT_INPUTS}, .ss-addedText`)) ui.video.pause(); });
+  find("review").addEventListener("focusout", redrawPlayhead); // the selection does not follow the playhead while the user types
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) retryAll(); }, { signal: listeners.signal });
 }

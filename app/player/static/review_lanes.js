@@ -1,4 +1,4 @@
-// The lanes of reviewing: the corrected reference, over the source's, and what is judged.
+// The lanes of reviews: the corrected reference and the judged events.
 
 import { GUTTER } from "./axis.js";
 import { cross, diamond, dot, line, triangle } from "./canvas.js";
@@ -15,7 +15,7 @@ export class ReviewLanes extends Lanes {
       const [from, x, y] = [this.x(turn.name.time_s), this.x(turn.time), this.layerY(row, turn)];
       if (Math.max(x, from) < GUTTER - 8 || Math.min(x, from) > this.width) continue;
       const place = `${Math.round(x)} ${y}${turn.look}`;
-      if (place === before) continue; // nothing more would be seen
+      if (place === before) continue; // the difference is below one pixel
       before = place;
       pen.fillStyle = pen.strokeStyle = colours[turn.look];
       pen.lineWidth = 1.8;

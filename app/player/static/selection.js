@@ -1,37 +1,37 @@
-// The selection: one event, which keys judge, and the failure that is shown. A failure, a row of the transcript or a mark
+// The selection: the event that keys judge, and the failure that is shown. A failure, a row of the transcript or a mark
 // in a lane selects exactly its own event; otherwise the event that began last is selected.
 
 import { reveal } from "./chart.js";
-import { typedBox } from "./dom.js";
+import { focusedInput } from "./dom.js";
 import { eventTime } from "./layer.js";
-import { currentEvent, eventOf, isInScope, opinion, recall } from "./opinions.js";
-import { drawAgain, seek } from "./playhead.js";
+import { currentEvent, eventByKey, isInScope, mergeOpinions, opinion } from "./opinions.js";
+import { redrawPlayhead, seek } from "./playhead.js";
 import { review, state, ui } from "./state.js";
-import { say } from "./status.js";
+import { setStatus } from "./status.js";
 
 export function splitPair() {
   const event = currentEvent(), key = event?.pair || event?.other && event.kind !== "reference" ? event.key : event?.other;
-  if (!key) return say("Only what the model wrote and its reference turn can be split or joined; nothing of a pair is selected.");
+  if (!key) return setStatus("Only what the model wrote and its reference turn can be split or joined; nothing of a pair is selected.");
   review.splits.set(key, Boolean(event.pair));
   const time = ui.video.time;
-  recall();
-  const now = eventOf(event.pair ? event.key : key);
-  select(now, time, failureOf(now));
-  say(event.pair ? "Split: the model's event and its reference turn are judged separately. S joins them." : "Joined: one verdict counts for both. S splits them.");
+  mergeOpinions();
+  const now = eventByKey(event.pair ? event.key : key);
+  selectEvent(now, time, stopIndexOf(now));
+  setStatus(event.pair ? "Split: the model's event and its reference turn are judged separately. S joins them." : "Joined: one verdict counts for both. S splits them.");
 }
 
 // Selects an event, or none, with the playhead at a time; `failure` is the number of a failure.
-export function select(event, time, failure = null) {
-  if ((event?.key ?? null) !== review.current) typedBox()?.blur(); // gives what was typed to its own event
+export function selectEvent(event, time, failure = null) {
+  if ((event?.key ?? null) !== review.current) focusedInput()?.blur(); // submits the text to its own event
   review.current = event?.key ?? null;
-  state.cursor = failure;
-  drawAgain();
-  state.held = seek(time);
-  reveal(state.held);
+  state.stopIndex = failure;
+  redrawPlayhead();
+  state.selectedTime = seek(time);
+  reveal(state.selectedTime);
   ui.drawReview();
 }
 
-export function failureOf(event) {
+export function stopIndexOf(event) {
   const number = event ? state.data.stops.findIndex((failure) => failure.key === event.key) : -1;
   return number < 0 ? null : number;
 }
@@ -39,53 +39,53 @@ export function failureOf(event) {
 export function goToEvent(event, time = event && eventTime(event)) {
   if (!event) return;
   ui.video.pause();
-  select(event, Math.min(time + 1e-3, state.data.duration_s), failureOf(event));
+  selectEvent(event, Math.min(time + 1e-3, state.data.duration_s), stopIndexOf(event));
 }
 
 export function goToFailure(number) {
   const failure = state.data.stops[number];
   ui.video.pause();
-  select(eventOf(failure.key), failure.time + 1e-3, number);
+  selectEvent(eventByKey(failure.key), failure.time + 1e-3, number);
 }
 
 export function goToRow(row) {
-  say("");
-  const event = eventOf(row.key);
-  select(event, row.time + 1e-3, failureOf(event));
+  setStatus("");
+  const event = eventByKey(row.key);
+  selectEvent(event, row.time + 1e-3, stopIndexOf(event));
   ui.canvas.focus({ preventScroll: true });
 }
 
-// The playhead has left what was selected: the message about it and its failure are gone, and the event may follow.
-export function release() {
-  state.held = state.cursor = null;
+// Clears the selection when the playhead leaves it: its message and failure are removed, and the event follows the playhead again.
+export function clearSelection() {
+  state.selectedTime = state.stopIndex = null;
   state.lastFrame = -1;
-  say("");
+  setStatus("");
 }
 
-// Where the list of events is now: at the chosen one, else at the playhead.
-function place() {
+// The index of the current event; between two indices if the playhead is between events.
+function currentIndex() {
   const at = review.events.findIndex((event) => event.key === review.current);
   return at >= 0 ? at : review.events.filter((event) => eventTime(event) <= ui.video.time).length - 0.5;
 }
 
 export function stepEvent(by) {
-  const at = place();
+  const at = currentIndex();
   const next = by > 0 ? review.events.find((event, number) => number > at && isInScope(event)) : review.events.findLast((event, number) => number < at && isInScope(event));
-  if (!next) return say(`No event ${by > 0 ? "after" : "before"} this one.`, true);
+  if (!next) return setStatus(`No event ${by > 0 ? "after" : "before"} this one.`, true);
   goToEvent(next);
 }
 
 export function goToUnreviewed(given = "") {
-  const at = place(), left = review.events.map((event, number) => ({ event, number })).filter(({ event }) => isInScope(event) && opinion(event.key).verdict === null);
+  const at = currentIndex(), left = review.events.map((event, number) => ({ event, number })).filter(({ event }) => isInScope(event) && opinion(event.key).verdict === null);
   const next = left.find(({ number }) => number > at) ?? left[0];
-  if (!next) return say(`${given}Every event has your verdict.`, !given);
+  if (!next) return setStatus(`${given}Every event has your verdict.`, !given);
   goToEvent(next.event);
-  if (given) say(`${given}The next one is selected.`);
+  if (given) setStatus(`${given}The next one is selected.`);
 }
 
-// Follows the playhead: the selected event stays until another one of the scope begins.
+// Selects the event at the playhead: it stays until another event of the scope begins.
 export function followEvent(time) {
-  if (typedBox() || state.held !== null) return;
+  if (focusedInput() || state.selectedTime !== null) return;
   const begun = review.events.filter((event) => isInScope(event) && eventTime(event) <= time + 1e-4);
   const latest = begun.reduce((most, event) => Math.max(most, eventTime(event)), -Infinity);
   const now = currentEvent();

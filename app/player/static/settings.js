@@ -1,11 +1,11 @@
 // Settings of this browser.
 
-import { say } from "./status.js";
+import { setStatus } from "./status.js";
 
-export function remembered(name, fallback = "") {
+export function readSetting(name, fallback = "") {
   try { return localStorage.getItem(`stepscope:${name}`) ?? fallback; } catch { return fallback; }
 }
 
-export function remember(name, value) {
-  try { localStorage.setItem(`stepscope:${name}`, value); } catch { say("This browser forbids storage: names are forgotten when the window is closed."); }
+export function writeSetting(name, value) {
+  try { localStorage.setItem(`stepscope:${name}`, value); } catch { setStatus("This browser forbids storage: names are forgotten when the window is closed."); }
 }

@@ -1,10 +1,10 @@
-// The message line.
+// The status line.
 
 import { find } from "./dom.js";
 import { state } from "./state.js";
 
-// Writes the message line; a message about failures or events is gone with the judgement that it speaks of.
-export function say(words, isOfJudgement = false) {
+// Sets the status line. A message about failures or events is cleared when a new judgement arrives.
+export function setStatus(words, isOfJudgement = false) {
   find("said").textContent = words;
-  state.isSaidOfJudgement = isOfJudgement;
+  state.isStatusOfJudgement = isOfJudgement;
 }

@@ -1,24 +1,24 @@
-// Sends what waits in the outbox, and takes what the server answers.
+// Sends the actions of the outbox, and handles the server's replies.
 
-import { askPaint, layOut } from "./chart.js";
-import { find, typedBox } from "./dom.js";
-import { correctionWords, nameOfEvent } from "./event_words.js";
-import { inTime } from "./increments.js";
-import { judgeAgainst } from "./layer.js";
-import { eventOf, recall, timeOfKey } from "./opinions.js";
+import { layout, requestPaint } from "./chart.js";
+import { find, focusedInput } from "./dom.js";
+import { correctionText, describeEvent } from "./event_words.js";
+import { withTimeout } from "./increments.js";
+import { requestScoring } from "./layer.js";
+import { eventByKey, mergeOpinions, timeOfKey } from "./opinions.js";
 import { outbox } from "./outbox.js";
 import { goToEvent } from "./selection.js";
 import { host, layer, listeners, review, reviewer, state } from "./state.js";
-import { say } from "./status.js";
+import { setStatus } from "./status.js";
 
 const RETRY_MS = 3000, REFUSED_MS = 30000;
 
-export function pairOf({ video_id, reviewer }) { return JSON.stringify([video_id, reviewer]); }
-export function refusal(action) { return review.refusals.get(pairOf(action)) ?? ""; }
+export function reviewKey({ video_id, reviewer }) { return JSON.stringify([video_id, reviewer]); }
+export function refusalReason(action) { return review.refusals.get(reviewKey(action)) ?? ""; }
 
-// Sends what waits, one reviewer and video at a time, and hears what is said of the video that is shown. What the server
-// refuses of one reviewer and video waits, and holds up nothing of the others.
-export async function send() {
+// Sends waiting actions, one reviewer and video at a time, and fetches the reviews of the video that is shown. What the server
+// refuses for one reviewer and video stays queued and does not block the rest.
+export async function sendWaiting() {
   if (!host.props.can_review) return;
   if (review.isAsking) { review.isAgain = true; return; }
   review.isAsking = true;
@@ -26,38 +26,38 @@ export async function send() {
   try {
     do {
       review.isAgain = false;
-      const waiting = outbox.all(), first = waiting.find((action) => !refusal(action));
+      const waiting = outbox.all(), first = waiting.find((action) => !refusalReason(action));
       const [video, who] = first ? [first.video_id, first.reviewer] : [state.data?.video_id, reviewer()];
       if (video === undefined) break;
-      const actions = first ? waiting.filter((action) => pairOf(action) === pairOf(first)).slice(0, 100) : [];
-      const asked = { video_id: video, reviewer: who, is_blind: review.isBlind, reference: video === state.data?.video_id ? state.data.reference_digest : null, has_layer: video === state.data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(toSend) };
-      const reply = await inTime(host.server.ask(asked));
-      if (first && reply.error) review.refusals.set(pairOf(first), reply.error);
+      const actions = first ? waiting.filter((action) => reviewKey(action) === reviewKey(first)).slice(0, 100) : [];
+      const asked = { video_id: video, reviewer: who, is_blind: review.isBlind, reference: video === state.data?.video_id ? state.data.reference_digest : null, has_layer: video === state.data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(actionPayload) };
+      const reply = await withTimeout(host.server.ask(asked));
+      if (first && reply.error) review.refusals.set(reviewKey(first), reply.error);
       review.problem = first ? "" : reply.error ?? "";
-      hear(video, reply);
-      review.isAgain ||= outbox.all().some((action) => !refusal(action)) || first && (reply.error || video !== state.data?.video_id || who !== reviewer());
+      handleReply(video, reply);
+      review.isAgain ||= outbox.all().some((action) => !refusalReason(action)) || first && (reply.error || video !== state.data?.video_id || who !== reviewer());
     } while (review.isAgain && !review.problem);
   } catch {
     review.problem = "the server does not answer";
   }
   review.isAsking = false;
   const left = outbox.all();
-  if (left.length && !listeners.signal.aborted) review.timer = setTimeout(sendAll, left.every(refusal) ? REFUSED_MS : RETRY_MS);
-  recall();
+  if (left.length && !listeners.signal.aborted) review.timer = setTimeout(retryAll, left.every(refusalReason) ? REFUSED_MS : RETRY_MS);
+  mergeOpinions();
 }
 
-// Sends what was refused too: the reason may be gone.
-export function sendAll() {
+// Also sends refused actions again: the reason may no longer hold.
+export function retryAll() {
   review.refusals.clear();
-  send();
+  sendWaiting();
 }
 
-function toSend({ key, reviewer, video_id, event, paired, ...action }) {
-  const unnamed = (named) => { const { key: ofEvent, ...more } = named; return more; }; // the server names it itself
+function actionPayload({ key, reviewer, video_id, event, paired, ...action }) {
+  const unnamed = (named) => { const { key: ofEvent, ...more } = named; return more; }; // the server computes the key itself
   return { ...action, ...(event ? { event: unnamed(event) } : {}), ...(paired ? { paired: unnamed(paired) } : {}) };
 }
 
-function hear(video, reply) {
+function handleReply(video, reply) {
   review.signedIn = reply.signed_in;
   if (reply.is_blind) review.isBlind = true;
   find("blind").disabled = reply.is_blind;
@@ -72,32 +72,32 @@ function hear(video, reply) {
   }
   for (const id in reply.refused) {
     outbox.remove(id);
-    say(`Not kept: ${reply.refused[id]}`);
+    setStatus(`Not kept: ${reply.refused[id]}`);
   }
   if (reply.state && video === state.data?.video_id) {
     const isNew = "layer" in reply.state;
     review.state = { layer: layer(), ...reply.state };
-    recall();
-    if (isNew) layOut(); else askPaint();
-    if (told) say(keptWords(...told));
-    if (isNew && review.wantsCorrected && state.data.is_finished) judgeAgainst();
-    if (review.wanted && !typedBox()) goToEvent(eventOf(review.wanted), timeOfKey(review.wanted));
+    mergeOpinions();
+    if (isNew) layout(); else requestPaint();
+    if (told) setStatus(confirmationText(...told));
+    if (isNew && review.wantsCorrected && state.data.is_finished) requestScoring();
+    if (review.wanted && !focusedInput()) goToEvent(eventByKey(review.wanted), timeOfKey(review.wanted));
     review.wanted = null;
   }
 }
 
-// What was kept, in words, once the reference is as it is now: a time that is named holds.
-function keptWords({ kind, correction }, event) {
-  if (correction) return correctionWords(correction);
-  const about = eventOf(event), done = kind === "undo" ? "Taken back" : "Brought back";
-  return about ? `${done}: your last action on ${nameOfEvent(about)}.` : `${done}.`;
+// The message for a stored action, written after the reference was updated: its times are current.
+function confirmationText({ kind, correction }, event) {
+  if (correction) return correctionText(correction);
+  const about = eventByKey(event), done = kind === "undo" ? "Taken back" : "Brought back";
+  return about ? `${done}: your last action on ${describeEvent(about)}.` : `${done}.`;
 }
 
-// What became of it, in words: of each reason how much waits for it.
-export function savedWords() {
+// The save status: for each reason, the number of actions that wait.
+export function savedText() {
   const counts = new Map();
   for (const action of outbox.all()) {
-    const reason = refusal(action) ? `${action.reviewer}: ${refusal(action)}` : review.problem;
+    const reason = refusalReason(action) ? `${action.reviewer}: ${refusalReason(action)}` : review.problem;
     counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
   const words = [...counts].map(([reason, count]) => (reason ? `${count} not saved: ${reason}. Kept in this browser and sent again.` : `saving ${count}…`));

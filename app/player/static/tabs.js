@@ -1,6 +1,6 @@
 // The tabs beside the video.
 
-import { layOut } from "./chart.js";
+import { layout } from "./chart.js";
 import { drawCurves } from "./curves.js";
 import { find } from "./dom.js";
 import { host, shown, state, ui } from "./state.js";
@@ -14,7 +14,7 @@ export function openTab(name) {
     button.tabIndex = button.dataset.tab === name ? 0 : -1;
   }
   for (const panel of ["rows", "review", "curves"]) find(panel).hidden = name !== panel;
-  if (state.data) layOut();
+  if (state.data) layout();
   ui.drawReview();
   if (name === "curves" && state.data) drawCurves(find("curves"), state.data, shown);
 }

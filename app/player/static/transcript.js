@@ -1,12 +1,12 @@
 // The transcript beside the video: a row per turn, of which only those in view are in the page.
 
 import { clockText, countUpTo, KINDS } from "./data.js";
-import { node, quoted } from "./dom.js";
+import { createNode, createQuote } from "./dom.js";
 import { host } from "./state.js";
 import { WindowedList } from "./windowed_list.js";
 
 export function legalityTag(turn) {
-  const tag = node("span", "ss-tag", turn.legality);
+  const tag = createNode("span", "ss-tag", turn.legality);
   tag.title = turn.legality === "malformed"
     ? "not written as STEP->start or STEP->complete: it changes nothing"
     : "of a step that does not exist, or it skips, repeats or goes back";
@@ -39,12 +39,12 @@ export class Transcript {
     this.current = -1;
     this.opinions = null;
     this.list.reset(this.rows.length);
-    if (!this.rows.length) this.panel.append(node("p", "ss-dim", "Nothing was said or updated."));
+    if (!this.rows.length) this.panel.append(createNode("p", "ss-dim", "No responses or updates."));
   }
 
-  // Shows the rows that were inserted at these places, in their order.
+  // Shows the rows that were inserted at these indices, in order.
   insert(places) {
-    if (!this.list.length) this.panel.lastChild.remove(); // that nothing was said
+    if (!this.list.length) this.panel.lastChild.remove(); // the line for an empty transcript
     this.list.anchored(() => places.forEach((place) => {
       if (place <= this.current) this.current += 1;
       this.list.insert(place);
@@ -52,31 +52,31 @@ export class Transcript {
   }
 
   drawRow(data, row) {
-    const box = node("div", "ss-row");
+    const box = createNode("div", "ss-row");
     box.setAttribute("role", "button");
     const glyph = { update: "◆", user: "▹", assistant: "●" }[row.role];
-    const words = node("span", "ss-words");
+    const words = createNode("span", "ss-words");
     const { turn, reference } = row;
     const kind = turn ? turn.failure : reference.is_missed ? { update: "missed update", assistant: "missed" }[row.role] : null;
-    const mark = node("span", `ss-mark ss-${kind ? "mismatched" : "matched"}`, kind ? KINDS[kind] : turn?.verdict ? "✓" : "");
+    const mark = createNode("span", `ss-mark ss-${kind ? "mismatched" : "matched"}`, kind ? KINDS[kind] : turn?.verdict ? "✓" : "");
     mark.title = kind ?? "";
     if (turn && turn.score !== null && turn.verdict === "matched") {
       mark.title = [kind, `similarity ${turn.score.toFixed(2)}`].filter(Boolean).join(", ");
-      mark.append(node("small", "ss-score", turn.score.toFixed(2)));
+      mark.append(createNode("small", "ss-score", turn.score.toFixed(2)));
     }
-    if (turn) words.append(node("span", "", turn.text));
+    if (turn) words.append(createNode("span", "", turn.text));
     if (turn && turn.legality !== "legal") words.append(legalityTag(turn));
-    if (row.role === "user") words.append(node("span", "", reference.text));
+    if (row.role === "user") words.append(createNode("span", "", reference.text));
     else if (reference && (!turn || reference.text !== turn.text)) {
-      words.append(quoted(turn || data.isReferenceAlone ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));
+      words.append(createQuote(turn || data.isReferenceAlone ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));
     }
-    box.append(node("span", "ss-time", clockText(row.time)), node("span", "", glyph), words, mark, node("span", "ss-given"));
+    box.append(createNode("span", "ss-time", clockText(row.time)), createNode("span", "", glyph), words, mark, createNode("span", "ss-given"));
     box.classList.toggle("ss-current", row === this.rows[this.current]);
     if (this.opinions) this.markRow(box, row);
     return box;
   }
 
-  // Writes a reviewer's verdicts beside the rows; `opinions` returns what is said of the events of some keys.
+  // Writes the reviewer's verdicts beside the rows; `opinions` returns the opinions on the events with some keys.
   mark(opinions) {
     this.opinions = (row) => opinions([row.reference?.key, row.turn?.key]).filter((found) => found.verdict !== null);
     this.list.boxes.forEach((box) => this.markRow(box, this.rows[box.dataset.row]));
@@ -87,14 +87,14 @@ export class Transcript {
     const words = said.map((found) => `${found.verdict}${found.isWaiting ? " (not saved yet)" : ""}`).join(", ");
     if (box.title === words) return;
     box.title = words;
-    box.replaceChildren(...said.map((found) => node("kbd", found.isWaiting ? "ss-waits" : "", host.props.verdicts.indexOf(found.verdict) + 1)));
+    box.replaceChildren(...said.map((found) => createNode("kbd", found.isWaiting ? "ss-waits" : "", host.props.verdicts.indexOf(found.verdict) + 1)));
   }
 
-  // Marks the row of an event or a failure, or else of a time; scrolls to it only while the mouse is elsewhere.
+  // Marks the row of an event, a failure or a time; scrolls to it unless the mouse is over the list.
   follow(time, selected) {
     if (!this.panel.clientHeight) return; // hidden: it follows once it is shown
     const isOf = (row) => (selected.turn === null ? row.link === selected.reference : row.number === selected.turn);
-    const hasRow = selected && (selected.turn !== null || selected.reference !== null); // a time of wrong state has none
+    const hasRow = selected && (selected.turn !== null || selected.reference !== null); // a wrong state has no row
     let number = hasRow ? this.rows.findIndex(isOf) : -1;
     if (number < 0) number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
     if (number === this.current) return;

@@ -1,4 +1,4 @@
-"""The player's ES modules: each import resolves, no cycles, and what the joiner refuses."""
+"""The player's ES modules: each import resolves without cycles, and the joiner refuses other forms."""
 
 from graphlib import CycleError
 from pathlib import Path

@@ -17,6 +17,7 @@ check: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/oxlint --deny-warnings app/player/static
 
 bench: .venv/.dev
 	$(BIN)/python -m engine bench

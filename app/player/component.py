@@ -1,7 +1,7 @@
 """The player as a Gradio component: one ``gr.HTML`` next to a ``gr.Video`` renders the data of ``app.player.payload``.
 
 The template is constant, and the value is a JSON string that only the script reads. Texts of the model, of dialogues
-and of file names are never part of a template. The scripts share one scope and are joined in the order of ``SCRIPTS``.
+and of file names are never part of a template.
 """
 
 from collections.abc import Callable
@@ -11,34 +11,12 @@ from typing import Any, Final
 import gradio as gr
 
 from app.player.increments import ActiveStreams
+from app.player.modules import join_modules
 from app.reviews.actions import VERDICTS
 
 STATIC: Final = Path(__file__).parent / "static"
-SCRIPTS: Final = (
-    "data.js",
-    "increments.js",
-    "shapes.js",
-    "axis.js",
-    "lanes.js",
-    "review_lanes.js",
-    "rows.js",
-    "panels.js",
-    "screen.js",
-    "player.js",
-    "provenance.js",
-    "place.js",
-    "inspection.js",
-    "outbox.js",
-    "review.js",
-    "pairs.js",
-    "selection.js",
-    "stops.js",
-    "marks.js",
-    "corrections.js",
-    "acts.js",
-    "thresholds.js",
-    "hands.js",
-)
+START: Final = "$main.mount({ element, trigger, props, server, watch });\n"
+"""Starts the joined script; Gradio defines these names for it."""
 CSS: Final = (STATIC / "player.css").read_text(encoding="utf-8")
 """Style sheet of the player; its colours are the variables of ``app.theme``."""
 
@@ -79,7 +57,7 @@ def make_player(
     return gr.HTML(
         value="",
         html_template=(STATIC / "player.html").read_text(encoding="utf-8"),
-        js_on_load="".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        js_on_load=join_modules(STATIC) + START,
         apply_default_css=False,
         server_functions=[follow, *([ask] if review else [])],
         video_id=video_id,

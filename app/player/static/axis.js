@@ -1,13 +1,16 @@
-// The axis of time that all lanes share: what is in view, and curves and marks over it.
+// The time axis that all lanes share: its view, and curves and marks over it.
 
-const GUTTER = 150, MARGIN = 14;
-const STROKE = 16; // points of a line: a path of a thousand takes four times as long as its pieces
+import { countUpTo, frameAt, timeOf } from "./data.js";
 
-// The least and the greatest of a growing series, over blocks of 4, 16, 64, ... values.
+export const GUTTER = 150;
+export const MARGIN = 14;
+const POINTS_PER_STROKE = 16; // points of a line: a path of a thousand takes four times as long as its pieces
+
+// Minimum and maximum of a growing series over blocks of 4, 16, 64, ... values.
 class Envelope {
   constructor() { Object.assign(this, {levels: [], length: 0}); }
 
-  // Takes the series as it is now; looks at the values that are new alone.
+  // Extends the blocks to the current length. Reads only new values.
   extend(values) {
     let [lows, highs] = [values, values];
     for (let number = 0, size = 4; size <= values.length; number += 1, size *= 4) {
@@ -28,7 +31,7 @@ class Envelope {
     return this;
   }
 
-  // The least and the greatest of blocks of at most `most` values, and how many those are.
+  // Minima and maxima of blocks of at most `most` values, and the size of a block.
   blocks(values, most) {
     let number = -1;
     while (4 ** (number + 2) <= most && number + 1 < this.levels.length) number += 1;
@@ -43,7 +46,7 @@ function envelopeOf(data, name) {
   return (envelopes.get(data)[name] ??= new Envelope()).extend(data[name]);
 }
 
-class Axis {
+export class Axis {
   constructor() { this.view = {start: 0, end: 1}; }
 
   get inner() { return Math.max(1, this.width - GUTTER - MARGIN); }
@@ -56,13 +59,13 @@ class Axis {
     let before = -1;
     for (let number = countUpTo(frames, first - 1); number < frames.length && frames[number] <= last; number += 1) {
       const x = this.x(timeOf(data, frames[number]));
-      if (x - before < 1) continue; // nothing more would be seen
+      if (x - before < 1) continue; // the difference is below one pixel
       before = x;
       mark(x, frames[number]);
     }
   }
 
-  // Draws a series over time; of many values within one pixel the least and the greatest.
+  // Draws a series over time; where a pixel has many values, their minimum and maximum.
   paintCurve(pen, data, name, y) {
     const values = data[name];
     const first = Math.max(0, frameAt(data, this.view.start) - 1);
@@ -72,7 +75,7 @@ class Axis {
     if (last === first) pen.arc(this.x(data.times[first]), y(values[first]), 1.5, 0, 7);
     for (let frame = first; frame <= last; frame += 1) {
       pen.lineTo(this.x(data.times[frame]), y(values[frame]));
-      if ((frame - first) % STROKE !== STROKE - 1) continue;
+      if ((frame - first) % POINTS_PER_STROKE !== POINTS_PER_STROKE - 1) continue;
       pen.stroke();
       pen.beginPath();
       pen.moveTo(this.x(data.times[frame]), y(values[frame]));

@@ -1,61 +1,63 @@
-// Corrections of the reference, a layer over it: text, time, a new turn, or none.
+// Corrections of the reference as a layer over it: text, time, new and deleted turns.
 
-function correct(kind, turn, more = {}) { return give("correction", { correction: { kind, turn, ...more } }); }
+import { submitAction } from "./actions.js";
+import { gridFrame } from "./data.js";
+import { createNode, find } from "./dom.js";
+import { fillInput, submitInput } from "./drafts.js";
+import { correctionText, describeEvent } from "./event_words.js";
+import { correctedTurn, requestScoring } from "./layer.js";
+import { currentEvent, referenceOf } from "./opinions.js";
+import { layer, review, state, ui } from "./state.js";
+import { setStatus } from "./status.js";
+import { openTab } from "./tabs.js";
 
-// The reference turn that is corrected now: as it stands in the layer, deleted or not; null for another event.
-function correctable(selected) {
+function submitCorrection(kind, turn, more = {}) { return submitAction("correction", { correction: { kind, turn, ...more } }); }
+
+// The reference turn that can be corrected, from the layer, deleted or not; null for another event.
+function correctableTurn(selected) {
   const event = referenceOf(selected);
   if (!event || !layer()) return null;
   const turn = correctedTurn(event), gone = layer().deleted.find((found) => found.key === event.key);
   return turn ?? (gone ? { ...gone, isDeleted: true } : null);
 }
 
-// Why there is no layer: the server has not said yet what it is.
-function noLayerWords() {
+// The reason why the layer is missing: for example, the server has not sent it yet.
+function missingLayerText() {
   if (review.state) return "There is no reference to correct.";
   return review.problem ? `The reviews of this video could not be read: ${review.problem}.` : "The reviews of this video are still being read: press again in a moment.";
 }
 
-function withCorrectable(work) {
-  const turn = correctable(currentEvent());
+function withCorrectableTurn(work) {
+  const turn = correctableTurn(currentEvent());
   if (turn) return work(turn);
-  const event = currentEvent(), selected = event ? `, and this is ${nameOfEvent(event)}` : ": select one";
-  say(layer() ? `Only a turn of the reference can be corrected${selected}.` : noLayerWords());
+  const event = currentEvent(), selected = event ? `, and this is ${describeEvent(event)}` : ": select one";
+  setStatus(layer() ? `Only a turn of the reference can be corrected${selected}.` : missingLayerText());
 }
 
-// Moves a turn; an update moves with all updates of its moment: a step's end is the next one's begin.
-function moveTurn(turn, time) {
-  const last = (data.expected_frames - 1) / data.fps;
-  const snapped = Math.round(Math.min(last, Math.max(0, time)) * data.fps) / data.fps;
+// Moves a turn. An update moves together with all updates at its time: a step's end is the start of the next.
+export function moveTurn(turn, time) {
+  const last = (state.data.expected_frames - 1) / state.data.fps;
+  const snapped = Math.round(Math.min(last, Math.max(0, time)) * state.data.fps) / state.data.fps;
   if (Math.abs(snapped - turn.time) < 1e-6) return;
   const alike = layer().turns.filter((other) => other.role === "update" && Math.abs(other.name.time_s - turn.name.time_s) < 1e-3);
-  correct(turn.role === "update" && alike.length > 1 && find("together").checked ? "boundary" : "time", turn.name, { time_s: snapped });
+  submitCorrection(turn.role === "update" && alike.length > 1 && find("together").checked ? "boundary" : "time", turn.name, { time_s: snapped });
 }
 
-function nudge(by) { withCorrectable((turn) => (turn.isDeleted ? say("It is deleted: D brings it back.") : moveTurn(turn, turn.time + by / data.fps))); }
+export function nudge(by) { withCorrectableTurn((turn) => (turn.isDeleted ? setStatus("It is deleted: D brings it back.") : moveTurn(turn, turn.time + by / state.data.fps))); }
 
-function editText() {
-  withCorrectable(() => { openTab("review"); find("edited").focus(); find("edited").select(); });
+export function editText() {
+  withCorrectableTurn(() => { openTab("review"); find("edited").focus(); find("edited").select(); });
 }
 
-function deleteTurn() {
-  withCorrectable((turn) => {
-    const isGiven = correct(turn.isDeleted ? "add" : "delete", turn.name);
-    if (isGiven && !review.problem) say(correctionWords({ kind: turn.isDeleted ? "add" : "delete", turn: turn.name }));
+export function deleteTurn() {
+  withCorrectableTurn((turn) => {
+    const isGiven = submitCorrection(turn.isDeleted ? "add" : "delete", turn.name);
+    if (isGiven && !review.problem) setStatus(correctionText({ kind: turn.isDeleted ? "add" : "delete", turn: turn.name }));
   });
 }
 
-// A correction in words: of which turn, by its name in the source.
-function correctionWords({ kind, turn, text, time_s }) {
-  const name = `the ${ROLE_WORDS[turn.role]} “${turn.text}” at ${clockText(turn.time_s)}`;
-  if (kind === "delete") return `Deleted ${name}. Z brings it back.`;
-  if (kind === "add") return `Added ${name}. Z takes it back.`;
-  if (kind === "boundary") return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
-  return `Corrected ${name}: ${time_s === undefined ? `it says “${text}”` : `it is at ${clockText(time_s)}`}. Z takes it back.`;
-}
-
-function addTurn() {
-  if (!layer()) return say(noLayerWords());
+export function addTurn() {
+  if (!layer()) return setStatus(missingLayerText());
   openTab("review");
   find("adding").hidden = false;
   find("addedText").focus();
@@ -64,25 +66,25 @@ function addTurn() {
 function finishAdding() {
   const text = find("addedText").value.trim(), role = find("addedRole").value;
   if (!layer()) return;
-  if (!text) return say("Write what is to be added.");
-  const frame = Math.min(data.expected_frames - 1, gridFrame(data, screen.time)), time_s = Math.round(frame / data.fps * 1000) / 1000;
+  if (!text) return setStatus("Write what is to be added.");
+  const frame = Math.min(state.data.expected_frames - 1, gridFrame(state.data, ui.video.time)), time_s = Math.round(frame / state.data.fps * 1000) / 1000;
   const alike = layer().turns.filter((turn) => turn.role === role && turn.name.text === text && Math.abs(turn.name.time_s - time_s) < 1e-3);
-  if (!correct("add", { role, time_s, text, number: alike.length })) return;
+  if (!submitCorrection("add", { role, time_s, text, number: alike.length })) return;
   find("addedText").value = "";
   find("adding").hidden = true;
-  canvas.focus({ preventScroll: true });
+  ui.canvas.focus({ preventScroll: true });
 }
 
-function drawCorrection(event) {
-  const turn = correctable(event), box = find("correction");
+export function drawCorrection(event) {
+  const turn = correctableTurn(event), box = find("correction");
   box.hidden = !turn;
   find("add").hidden = find("against").parentElement.hidden = !layer();
-  const troubles = (layer()?.conflicts ?? []).filter((found) => found.key === referenceOf(event)?.key).map((found) => `Reviewers want different things of its ${found.aspect} (${found.wishes}): the source stands.`);
-  find("troubles").replaceChildren(...[...troubles, ...(layer()?.unusable ?? []).map((reason) => `Does not fit: ${reason}`)].map((words) => node("p", "ss-failure", words)));
+  const troubles = (layer()?.conflicts ?? []).filter((found) => found.key === referenceOf(event)?.key).map((found) => `Reviewers disagree about its ${found.aspect} (${found.wishes}): the source is kept.`);
+  find("troubles").replaceChildren(...[...troubles, ...(layer()?.unusable ?? []).map((reason) => `Does not fit: ${reason}`)].map((words) => createNode("p", "ss-failure", words)));
   if (!turn) return;
   const words = find("edited");
   words.disabled = Boolean(turn.isDeleted);
-  fill(words, turn.key, turn.text);
+  fillInput(words, turn.key, turn.text);
   find("when").textContent = `${turn.time.toFixed(2)} s`;
   find("delete").textContent = turn.isDeleted ? "bring back (D)" : "delete (D)";
   const original = turn.is_added ? "added" : turn.isDeleted ? "deleted" : [turn.text !== turn.name.text && `was “${turn.name.text}”`, turn.time !== turn.name.time_s && `was at ${turn.name.time_s.toFixed(2)} s`].filter(Boolean).join(", ");
@@ -90,22 +92,11 @@ function drawCorrection(event) {
   find("together").parentElement.hidden = turn.role !== "update";
 }
 
-function judgeAgainst() { trigger("against", { corrected: review.wantsCorrected, reviewer: reviewer(), is_blind: review.isBlind }); }
-
-// The lane of the corrected reference: every turn where it stands now, and what was deleted where it stood.
-function layerTurns() {
-  if (!layer()) return [];
-  const isChanged = (turn) => turn.is_added || turn.reviewers.length > 0;
-  const torn = new Set(layer().conflicts.map((found) => found.key));
-  return [
-    ...layer().turns.map((turn) => ({ ...turn, isTorn: torn.has(turn.key), look: isChanged(turn) ? "changed" : "same" })),
-    ...layer().deleted.map((turn) => ({ ...turn, look: "deleted" })),
-  ].sort((a, b) => a.time - b.time);
+export function mountCorrections() {
+  find("edited").addEventListener("change", (event) => submitInput(event.target, (text) => withCorrectableTurn((turn) => submitCorrection(turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }))));
+  find("addedText").addEventListener("keydown", (event) => {
+    if (event.key === "Escape") find("adding").hidden = true;
+    if (event.key === "Enter") { event.stopPropagation(); finishAdding(); }
+  });
+  find("against").addEventListener("change", (event) => { review.wantsCorrected = event.target.checked; requestScoring(); });
 }
-
-find("edited").addEventListener("change", (event) => giveTyped(event.target, (text) => withCorrectable((turn) => correct(turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }))));
-find("addedText").addEventListener("keydown", (event) => {
-  if (event.key === "Escape") find("adding").hidden = true;
-  if (event.key === "Enter") { event.stopPropagation(); finishAdding(); }
-});
-find("against").addEventListener("change", (event) => { review.wantsCorrected = event.target.checked; judgeAgainst(); });

@@ -1,10 +1,11 @@
-// What the server packed, unpacked once; and what is counted from a trace when a threshold moves.
+// Unpacks the server's payload once, and counts decisions when a threshold moves.
 
-const KINDS = {
+export const KINDS = {
   "missed": "✕", "redundant": "+", "wrong text": "≠", "early or late": "↔",
   "wrong update": "◇", "missed update": "◆", "wrong state": "▨",
 };
-const SIGNS = {
+
+export const SIGNS = {
   "✓": "matched, at most 1 s away: the same update, or a text like the reference's; the similarity of texts, above 0.5, is shown beside it",
   "≈": "low similarity: a matched text whose similarity is below the number that is set beside ≈, 0.80 at first. If ≈ is on, N and P stop there too. It is a setting of this browser: no failure, in no score and no export",
   "✕": "missed: the assistant was silent where the reference speaks",
@@ -12,12 +13,13 @@ const SIGNS = {
   "≠": "wrong text: it spoke in time and said something else",
   "↔": "early or late: right, but more than 1 s away",
   "◇": "wrong update: of another step or transition, or with no reference near",
-  "◆": "missed update", "▨": "wrong state: the belief differs from the reference; hatched in the lanes",
+  "◆": "missed update", "▨": "wrong state: the predicted state differs from the reference; hatched in the lanes",
   "● ▲ ✕": "on the probabilities: a decision in time (within 1 s of the reference), a false one, a missed one",
-  "↻": "refresh: the context was full and began anew from the prompt",
+  "↻": "refresh: the context was full and restarted from the prompt",
 };
+
 // Why a turn of the reference is hard, where the split's manifest names a cause.
-const CAUSES = {
+export const CAUSES = {
   drop: "a part falls and is picked up again",
   decoy: "a part that is not needed is taken and put back",
   hover: "a hand stays over a part and takes nothing",
@@ -25,51 +27,52 @@ const CAUSES = {
   light: "the light is dim, or fails for seconds",
   noise: "the picture is noisy, or worse for seconds",
 };
-const DECISIONS = ["speak", "update"];
-const SERIES = ["times", "speak", "update", "cache", "latency"];
 
-function numbers(packed) {
+export const DECISIONS = ["speak", "update"];
+export const SERIES = ["times", "speak", "update", "cache", "latency"];
+
+export function decodeFloats(packed) {
   const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
   return new Float64Array(bytes.buffer);
 }
 
-function unpack(packed) {
-  const data = ready(packed);
+export function unpack(packed) {
+  const data = prepareRun(packed);
   if (!data.other) return data;
-  const other = ready(data.other);
+  const other = prepareRun(data.other);
   const counts = Object.fromEntries(DECISIONS.map((name) => [name, new EventCounts(other, name, other.thresholds[name], false).extend()]));
   other.shown = { thresholds: other.thresholds, counts };
   return data;
 }
 
-function ready(data) {
-  for (const name of SERIES) data[name] = numbers(data[name]);
+export function prepareRun(data) {
+  for (const name of SERIES) data[name] = decodeFloats(data[name]);
   data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
   data.failures.forEach((failure) => { failure.time = timeOf(data, failure.frame); });
-  data.turns.forEach((turn) => placed(data, turn));
-  data.said = data.turns.filter((turn) => turn.role === "assistant");
-  data.asked = data.references.filter((turn) => turn.role === "user");
-  data.wanted = data.references.filter((turn) => turn.role === "assistant");
+  data.turns.forEach((turn) => setTurnTime(data, turn));
+  data.responses = data.turns.filter((turn) => turn.role === "assistant");
+  data.userTurns = data.references.filter((turn) => turn.role === "user");
+  data.referenceTurns = data.references.filter((turn) => turn.role === "assistant");
   data.isReferenceAlone = data.has_reference && !data.times.length && (data.events ?? []).length > 0; // no run is there
-  data.differences = data.steps.map((_, step) => differences(data, step));
+  data.differences = data.steps.map((_, step) => stateDifferences(data, step));
   data.rows = transcriptRows(data);
-  nameEvents(data);
+  assignEventKeys(data);
   data.judged = data.layer = [];
   return data;
 }
 
-// Gives a turn its time.
-function placed(data, turn) {
+// Sets a turn's time.
+export function setTurnTime(data, turn) {
   if (turn.frame !== undefined) turn.time = timeOf(data, turn.frame);
   return turn;
 }
 
-function timeOf(data, frame) {
+export function timeOf(data, frame) {
   return frame < data.times.length ? data.times[frame] : frame / data.fps;
 }
 
 // The number of items of a sorted list whose key is at most the limit.
-function countUpTo(list, limit, key = (item) => item) {
+export function countUpTo(list, limit, key = (item) => item) {
   let low = 0, high = list.length;
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -78,27 +81,27 @@ function countUpTo(list, limit, key = (item) => item) {
   return low;
 }
 
-function frameAt(data, time) {
+export function frameAt(data, time) {
   return Math.max(0, countUpTo(data.times, time + 1e-4) - 1);
 }
 
 // The frame of the whole video's grid, whether a run has reached it or not.
-function gridFrame(data, time) {
+export function gridFrame(data, time) {
   return Math.floor((time + 1e-4) * data.fps);
 }
 
 // A band is a list of [first frame, state], the first one at frame -1: before the video.
-function stateAt(band, frame) {
+export function stateAt(band, frame) {
   return band.length ? band[Math.max(0, countUpTo(band, frame, (piece) => piece[0]) - 1)][1] : null;
 }
 
-// The bands of each step, from above: those of the model are absent where no run is.
-function bandsOf(data) {
+// The bands of each step, from the top. Without a run, there is none of the model.
+export function bandsOf(data) {
   if (data.isReferenceAlone) return ["reference"];
   return data.has_reference ? ["reference", "model"] : ["model"];
 }
 
-function differences(data, step) {
+function stateDifferences(data, step) {
   const [model, reference] = [data.bands.model[step], data.bands.reference[step]];
   if (!model || !reference) return [];
   const frames = [...new Set([...model, ...reference].map((piece) => Math.max(0, piece[0])))].sort((a, b) => a - b);
@@ -113,15 +116,15 @@ function transcriptRows(data) {
   data.references.forEach((reference, number) => {
     if (!taken.has(number)) rows.push({time: reference.time, role: reference.role, turn: null, number: null, link: number, reference});
   });
-  return rows.sort(orderOfRows);
+  return rows.sort(compareRows);
 }
 
-function turnRow(data, turn, number) {
+export function turnRow(data, turn, number) {
   return {time: turn.time, role: turn.role, turn, number, link: turn.link, reference: turn.link === null ? null : data.references[turn.link]};
 }
 
-// Gives turns, failures and rows of the transcript the keys of their events; null where there is none to judge.
-function nameEvents(data) {
+// Sets the event keys of turns, failures and transcript rows; null without an event to judge.
+function assignEventKeys(data) {
   const [ofTurn, ofReference, ofState] = [new Map(), new Map(), []];
   for (const { key, kind, turn, reference } of data.events ?? []) {
     if (turn !== null) ofTurn.set(turn, key);
@@ -139,22 +142,22 @@ function nameEvents(data) {
 const RANKS = {update: 0, user: 1, assistant: 2};
 
 // By time; at one time updates, then the user, then the assistant, and the model before the reference.
-function orderOfRows(a, b) {
+export function compareRows(a, b) {
   return a.time - b.time || RANKS[a.role] - RANKS[b.role] || Number(!a.turn) - Number(!b.turn) || (a.number ?? a.link) - (b.number ?? b.link);
 }
 
-function reachesOf(data, threshold) {
+function thresholdTest(data, threshold) {
   return data.policy === "not-talk" ? (prob) => prob >= threshold : (prob) => prob > threshold;
 }
 
-// Pairs as many decisions as possible with the reference, none further apart than the tolerance, in frames. Both lists are
+// Pairs as many decisions as possible with the reference, at most the tolerance (in frames) apart. Both lists are
 // sorted and may grow.
-class EventPairs {
+export class EventPairs {
   constructor(tolerance) {
     Object.assign(this, {tolerance, hits: [], misses: [], alarms: [], decided: 0, expected: 0, numMisses: 0, numAlarms: 0});
   }
 
-  // Takes both lists as they are with `reached` frames; what may still find a pair is unpaired until then.
+  // Extends the pairs to `reached` frames. A decision that may still find a pair counts as unpaired until then.
   extend(decided, expected, reached) {
     const {hits, misses, alarms, tolerance} = this;
     misses.length = this.numMisses;
@@ -173,18 +176,18 @@ class EventPairs {
   }
 }
 
-// The decisions of one kind, as the run made them or (a preview) as a threshold would make them from the same trace, and how
+// The decisions of one kind, of the run or (a preview) of another threshold on the same trace, and how
 // they pair with the reference.
-class EventCounts {
+export class EventCounts {
   constructor(data, name, threshold, isPreview) {
     Object.assign(this, {data, name, threshold, isPreview, decided: [], numFrames: 0, pairs: new EventPairs(data.tolerance_frames)});
   }
 
-  // Returns hits, misses and alarms up to the frames reached; looks at those that are new alone.
+  // Returns hits, misses and alarms up to the frames reached. Reads only new frames.
   extend() {
     const {data, name, decided} = this;
     if (this.isPreview) {
-      const probs = data[name], reaches = reachesOf(data, this.threshold);
+      const probs = data[name], reaches = thresholdTest(data, this.threshold);
       for (let frame = this.numFrames; frame < probs.length; frame += 1) if (reaches(probs[frame])) decided.push(frame);
     }
     this.numFrames = data.times.length;
@@ -197,8 +200,8 @@ class EventCounts {
 
 const CURVE_POINTS = 200;
 
-// Precision and recall of events at up to 200 thresholds: those that the trace tells apart, or even ones while it grows.
-class Curve {
+// Precision and recall of events at up to 200 thresholds: the distinct values of the trace, or evenly spaced ones while it grows.
+export class Curve {
   constructor(data, name, isGrowing) {
     const sorted = isGrowing ? [] : [...new Set(data[name])].sort((a, b) => a - b);
     const stride = Math.max(1, Math.ceil(sorted.length / CURVE_POINTS));
@@ -209,34 +212,34 @@ class Curve {
   points() { return this.counts.map((counts) => ({threshold: counts.threshold, ...rates(counts.extend())})); }
 }
 
-function rates({hits, misses, alarms}) {
+export function rates({hits, misses, alarms}) {
   const decided = hits.length + alarms.length, expected = hits.length + misses.length;
   return {precision: decided ? hits.length / decided : NaN, recall: expected ? hits.length / expected : NaN};
 }
 
-function clockText(time, digits = 1) {
+export function clockText(time, digits = 1) {
   const ticks = Math.round(Math.max(0, time) * 10 ** digits);
   const minutes = Math.floor(ticks / (60 * 10 ** digits));
   const rest = ((ticks - minutes * 60 * 10 ** digits) / 10 ** digits).toFixed(digits);
   return `${minutes}:${rest.padStart(digits ? digits + 3 : 2, "0")}`;
 }
 
-// A threshold with all digits that it has, at least two; a probability beside it with enough to compare.
-function thresholdText(value) { return value.toFixed(decimalsOf(value)); }
-function probText(prob, threshold) { return prob.toFixed(Math.max(3, decimalsOf(threshold))); }
+// A threshold with all its digits, at least two; a probability with enough digits to compare with it.
+export function thresholdText(value) { return value.toFixed(decimalsOf(value)); }
+export function probText(prob, threshold) { return prob.toFixed(Math.max(3, decimalsOf(threshold))); }
 function decimalsOf(value) {
   let digits = 2;
   while (digits < 20 && Number(value.toFixed(digits)) !== value) digits += 1;
   return digits;
 }
 
-// A frame without model time was not computed: its result was taken over from the run before.
-function modelTime(ms) {
+// A frame without model time was not computed: its result was reused from the previous run.
+export function modelTimeText(ms) {
   if (Number.isNaN(ms)) return "model time not known";
-  return ms === 0 ? "reused from the run before, not computed again" : `${ms.toFixed(1)} ms of model time`;
+  return ms === 0 ? "reused from the previous run, not computed again" : `${ms.toFixed(1)} ms of model time`;
 }
 
-// A time as it is typed, 90, 1:30 or 0:01:30, in seconds; NaN for anything else.
-function secondsOf(text) {
+// Parses a time such as 90, 1:30 or 0:01:30 to seconds; NaN for other text.
+export function parseTime(text) {
   return text.split(":").reduce((total, part) => 60 * total + (part.trim() ? Number(part) : NaN), 0);
 }

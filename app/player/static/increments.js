@@ -1,14 +1,16 @@
 // A run that streams: each increment from the server is appended to the data, with work that does not grow with the run.
 
-const FOLLOW_MS = 400, LONGEST_ASK_MS = 15000;
+import { compareRows, DECISIONS, decodeFloats, prepareRun, SERIES, setTurnTime, stateAt, turnRow, unpack } from "./data.js";
 
-// Fails when an answer has not come in time, as over a connection that is lost without a word.
-function inTime(answer) {
-  return Promise.race([answer, new Promise((_, fail) => { setTimeout(() => fail(new Error("no answer in time")), LONGEST_ASK_MS); })]);
+const POLL_INTERVAL_MS = 400, REQUEST_TIMEOUT_MS = 15000;
+
+// Rejects if no answer arrives in time, for example over a connection that was lost silently.
+export function withTimeout(answer) {
+  return Promise.race([answer, new Promise((_, fail) => { setTimeout(() => fail(new Error("no answer in time")), REQUEST_TIMEOUT_MS); })]);
 }
 
-// Numbers that are appended to. The room is doubled when it is full, so that a value costs the same in a long run.
-class Series {
+// A growing array of numbers. The capacity doubles when it is full, so that an append takes constant time.
+export class Series {
   constructor() { this.room = new Float64Array(1024); this.length = 0; }
 
   append(values) {
@@ -24,14 +26,14 @@ class Series {
   }
 }
 
-// Where a step's state differs from the reference's, up to the frames reached: see `differences`.
-class Differences {
+// The spans in which a step's state differs from the reference, up to the frames reached: see `stateDifferences`.
+class GrowingDifferences {
   constructor(model, reference, spans) { Object.assign(this, { model, reference, spans, modelPiece: 0, referencePiece: 0 }); }
 
-  // Takes the frames from `first` to before `end`.
+  // Extends the spans by the frames from `first` to before `end`.
   extend(first, end) {
     const last = this.spans.at(-1);
-    if (last && last[1] === first) last[1] = end; // it lasts, unless a change below ends it
+    if (last && last[1] === first) last[1] = end; // it continues unless a change below ends it
     for (const frame of this.changes(end)) {
       const before = this.spans.at(-1);
       if (before && before[1] > frame) before[1] = frame;
@@ -48,21 +50,21 @@ class Differences {
 }
 
 // The data of a run that streams, which `append` keeps as `unpack` would make it of the whole run.
-class GrowingRun {
+export class GrowingRun {
   constructor(increment) {
     this.stream = increment.stream;
-    this.data = ready(increment.head);
+    this.data = prepareRun(increment.head);
     this.series = Object.fromEntries(SERIES.map((name) => [name, new Series()]));
     const { bands } = this.data;
-    this.differences = bands.model.map((band, step) => bands.reference[step] && new Differences(band, bands.reference[step], this.data.differences[step]));
+    this.differences = bands.model.map((band, step) => bands.reference[step] && new GrowingDifferences(band, bands.reference[step], this.data.differences[step]));
   }
 
   get numFrames() { return this.data.times.length; }
 
-  // Returns the new rows of the transcript, each with its place.
+  // Returns the new rows of the transcript, each with its index.
   append(increment) {
     const data = this.data, first = this.numFrames;
-    for (const name of SERIES) data[name] = this.series[name].append(numbers(increment[name]));
+    for (const name of SERIES) data[name] = this.series[name].append(decodeFloats(increment[name]));
     for (let frame = first; frame < this.numFrames; frame += 1) this.latencyMost = Math.max(this.latencyMost ?? 0, data.latency[frame]);
     data.latency_most = this.latencyMost || 1;
     data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
@@ -77,25 +79,25 @@ class GrowingRun {
     return increment.turns.map((turn) => this.appendTurn(turn));
   }
 
-  // Appends a turn; returns its row, which stands in its place among the rows.
+  // Appends a turn; returns its row and the index at which the row was inserted.
   appendTurn(turn) {
-    const { data } = this, row = turnRow(data, placed(data, turn), data.turns.length);
-    row.key = turn.key = null; // what streams has no events to judge yet
+    const { data } = this, row = turnRow(data, setTurnTime(data, turn), data.turns.length);
+    row.key = turn.key = null; // a streaming run has no events to judge yet
     data.turns.push(turn);
-    if (turn.role === "assistant") data.said.push(turn);
+    if (turn.role === "assistant") data.responses.push(turn);
     let [low, high] = [0, data.rows.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (orderOfRows(data.rows[middle], row) < 0) low = middle + 1; else high = middle;
+      if (compareRows(data.rows[middle], row) < 0) low = middle + 1; else high = middle;
     }
     data.rows.splice(low, 0, row);
     return { row, place: low };
   }
 }
 
-// Receives what the server sends: a whole run, nothing, or the beginning of a run that streams, whose further frames are
-// asked for until another is sent.
-class Receiver {
+// Receives a whole run, nothing, or the start of a streaming run from the server. Further frames of a streaming run are
+// requested until another run arrives.
+export class Receiver {
   // ask(stream, first): the frames of a stream from one on, as text, or null once it is over; isGone(): whether the page
   // has no player any more; onRun(data), onGrowth(rows): what to draw.
   constructor({ ask, isGone, onRun, onGrowth }) { Object.assign(this, { ask, isGone, onRun, onGrowth, run: null }); }
@@ -114,12 +116,12 @@ class Receiver {
 
   async follow(run) {
     for (;;) {
-      await new Promise((done) => { setTimeout(done, FOLLOW_MS); });
+      await new Promise((done) => { setTimeout(done, POLL_INTERVAL_MS); });
       if (this.run !== run || this.isGone()) return;
       let text;
-      try { text = await this.ask(run.stream, run.numFrames); } catch { continue; } // too late: it is asked again
+      try { text = await this.ask(run.stream, run.numFrames); } catch { continue; } // too late: request it again
       if (text === null || this.run !== run) return;
-      if (text === undefined) continue; // as Gradio returns when the server does not answer
+      if (text === undefined) continue; // Gradio returns undefined when the server does not answer
       const before = run.numFrames, added = run.append(JSON.parse(text));
       if (run.numFrames > before) this.onGrowth(added);
     }

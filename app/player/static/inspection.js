@@ -1,9 +1,14 @@
-// What the model read at a frame, asked for by a button: the prompt of its context, and its tokens with log-probabilities.
+// The model's input at a frame, on request: the prompt of its context, and its tokens with log-probabilities.
+
+import { clockText, frameAt, probText, thresholdText, timeOf } from "./data.js";
+import { createNode, find } from "./dom.js";
+import { host, listeners, state, ui } from "./state.js";
+import { setStatus } from "./status.js";
 
 const inspection = { asked: null, found: null };
 
-// The highest probability near a reference that was missed, and when it was.
-function highestNear(data, failure) {
+// The highest probability near a missed reference, and its time.
+export function highestNear(data, failure) {
   const name = { missed: "speak", "missed update": "update" }[failure.kind];
   if (!name || !data.times.length) return null;
   const last = data.times.length - 1;
@@ -16,22 +21,22 @@ function highestNear(data, failure) {
   return { name, frame: best, prob: data[name][best], delay: data.times[best] - timeOf(data, failure.frame) };
 }
 
-function highestWords({ name, prob, delay }, data) {
+export function highestText({ name, prob, delay }, data) {
   const when = Math.abs(delay) < 1e-3 ? "at this frame" : `${Number(Math.abs(delay).toFixed(2))} s ${delay < 0 ? "earlier" : "later"}`;
   return `highest ${name} probability within ${data.tolerance_s} s: ${probText(prob, data.thresholds[name])}, ${when}; threshold ${thresholdText(data.thresholds[name])}`;
 }
 
-function isOf(answer, asked) { return answer?.run === asked.run && answer.frame === asked.frame; }
+function isAnswerTo(answer, asked) { return answer?.run === asked.run && answer.frame === asked.frame; }
 
-// Why nothing can be inspected; "" where it can be.
+// The reason why inspection is not possible; "" if it is.
 function whyNoInspection() {
-  if (!data.times.length) return "There is no run whose prompt and tokens could be shown.";
-  return receiver.run?.data === data ? "The run still streams: prompt and tokens can be shown once it ends." : "";
+  if (!state.data.times.length) return "There is no run whose prompt and tokens could be shown.";
+  return ui.receiver.run?.data === state.data ? "The run still streams: prompt and tokens can be shown once it ends." : "";
 }
 
-function inspectionButton() {
+export function inspectionButton() {
   if (whyNoInspection()) return [];
-  const button = node("button", "ss-inspect", "prompt and tokens");
+  const button = createNode("button", "ss-inspect", "prompt and tokens");
   button.type = "button";
   button.dataset.do = "inspect";
   button.title = "What the model read at this frame, and with which probability each token came (H)";
@@ -39,53 +44,42 @@ function inspectionButton() {
   return [button];
 }
 
-// Opens the panel over the page, and asks for the frame at the playhead unless its answer is there.
-function openInspection() {
+// Opens the dialog, and requests the frame at the playhead unless it was answered already.
+export function openInspection() {
   const why = whyNoInspection();
-  if (why) return say(why);
-  screen.pause();
-  const frame = frameAt(data, screen.time), asked = { run: data.run, frame };
+  if (why) return setStatus(why);
+  ui.video.pause();
+  const frame = frameAt(state.data, ui.video.time), asked = { run: state.data.run, frame };
   inspection.asked = asked;
-  if (isOf(inspection.found, asked) && !inspection.found.error) inspection.asked = null;
-  else { inspection.found = null; trigger("inspect_frame", { frame }); }
+  if (isAnswerTo(inspection.found, asked) && !inspection.found.error) inspection.asked = null;
+  else { inspection.found = null; host.trigger("inspect_frame", { frame }); }
   drawInspection(frame);
   find("inspection").showModal();
 }
 
-document.addEventListener("stepscope:inspection", (event) => {
-  const found = event.detail ? JSON.parse(event.detail) : null;
-  if (!found || !inspection.asked || !isOf(found, inspection.asked)) return; // of a frame that was asked for before
-  inspection.asked = null;
-  inspection.found = found;
-  if (find("inspection").open) drawInspection(found.frame);
-}, { signal: listeners.signal });
-
-function closeInspection() {
+export function closeInspection() {
   inspection.asked = inspection.found = null;
   find("inspection").close();
 }
 
-find("inspection").addEventListener("close", () => canvas.focus({ preventScroll: true }));
-find("inspection").addEventListener("click", (event) => { if (event.target === find("inspection")) find("inspection").close(); }); // beside it
-
-function logWords(logprob) { return logprob > -0.005 ? "0.00" : logprob.toFixed(2); }
+function logProbText(logprob) { return logprob > -0.005 ? "0.00" : logprob.toFixed(2); }
 function quotedToken(text) { return JSON.stringify(text).slice(1, -1); }
 
 function drawInspection(frame) {
-  const { found } = inspection, head = node("header"), close = node("button", "", "close (Esc)");
+  const { found } = inspection, head = createNode("header"), close = createNode("button", "", "close (Esc)");
   close.type = "button";
   close.addEventListener("click", () => find("inspection").close());
-  head.append(node("h3", "", `What the model read at ${clockText(data.times[frame])}, frame ${frame}`), close);
-  const body = !found ? [node("p", "ss-dim", "Following the stream up to this frame…")]
-    : found.error ? [node("p", "ss-failure", found.error)] : [drawPrompt(found), drawTokens(found)];
+  head.append(createNode("h3", "", `What the model read at ${clockText(state.data.times[frame])}, frame ${frame}`), close);
+  const body = !found ? [createNode("p", "ss-dim", "Following the stream up to this frame…")]
+    : found.error ? [createNode("p", "ss-failure", found.error)] : [drawPrompt(found), drawTokens(found)];
   find("inspection").replaceChildren(head, ...body);
 }
 
 function drawPrompt(found) {
-  const part = node("section"), begun = found.first_frame === found.frame ? "this frame" : `frame ${found.first_frame}`;
+  const part = createNode("section"), begun = found.first_frame === found.frame ? "this frame" : `frame ${found.first_frame}`;
   part.tabIndex = 0;
   part.setAttribute("aria-label", "Prompt");
-  part.append(node("h4", "", `Prompt, ${found.prompt_tokens} tokens`), node("p", "ss-dim", `The context begins with it, before ${begun}.`), node("pre", "", found.prompt));
+  part.append(createNode("h4", "", `Prompt, ${found.prompt_tokens} tokens`), createNode("p", "ss-dim", `The context begins with it, before ${begun}.`), createNode("pre", "", found.prompt));
   return part;
 }
 
@@ -95,33 +89,46 @@ const FORCED = "forced: fed by the program, not chosen by the model: the image, 
 const WAITS = "chosen last: the model's last choice here; the next frame feeds it.";
 
 function drawTokens(found) {
-  const part = node("section"), table = node("table", "ss-tokens"), top = table.createTHead().insertRow(), body = table.createTBody();
+  const part = createNode("section"), table = createNode("table", "ss-tokens"), top = table.createTHead().insertRow(), body = table.createTBody();
   part.tabIndex = 0;
   part.setAttribute("aria-label", "Tokens");
   const before = `${found.earlier_tokens} tokens stand before them. At this frame: speak ${found.speak_prob.toFixed(3)}, update ${found.update_prob.toFixed(3)}.`;
-  part.append(node("h4", "", "Tokens of this frame, in the order in which they were fed"), node("p", "ss-dim", before));
+  part.append(createNode("h4", "", "Tokens of this frame, in the order in which they were fed"), createNode("p", "ss-dim", before));
   const terms = [[LOG_P, () => true], [LIKELIER, hasLikelier], [FORCED, (token) => !token.is_chosen], [WAITS, (token) => !token.is_fed]];
   for (const [words, isMeant] of terms) if (found.tokens.some(isMeant)) part.append(legendLine(words));
-  for (const name of ["token", "", "log p", "likelier", "id"]) top.append(node("th", "", name));
+  for (const name of ["token", "", "log p", "likelier", "id"]) top.append(createNode("th", "", name));
   for (const token of found.tokens) body.append(drawToken(token));
   part.append(table);
   return part;
 }
 
 function legendLine(words) {
-  const [term, ...rest] = words.split(":"), box = node("p", "ss-legend");
-  box.append(node("b", "", term), `:${rest.join(":")}`);
+  const [term, ...rest] = words.split(":"), box = createNode("p", "ss-legend");
+  box.append(createNode("b", "", term), `:${rest.join(":")}`);
   return box;
 }
 
 function hasLikelier(token) { return token.best_logprob !== null && token.best !== token.text; }
 
 function drawToken(token) {
-  const row = node("tr"), how = node("td"), likelier = node("td", "ss-token");
+  const row = createNode("tr"), how = createNode("td"), likelier = createNode("td", "ss-token");
   const tag = !token.is_fed ? ["chosen last", WAITS] : !token.is_chosen ? ["forced", FORCED] : null;
-  if (tag) { how.append(node("span", "ss-tag", tag[0])); how.firstChild.title = tag[1]; row.className = "ss-dim"; }
-  row.append(node("td", "ss-token", quotedToken(token.text)), how, node("td", "", token.logprob === null ? "" : logWords(token.logprob)));
-  if (hasLikelier(token)) likelier.append(quotedToken(token.best), node("small", "", logWords(token.best_logprob)));
-  row.append(likelier, node("td", "", token.id ?? ""));
+  if (tag) { how.append(createNode("span", "ss-tag", tag[0])); how.firstChild.title = tag[1]; row.className = "ss-dim"; }
+  row.append(createNode("td", "ss-token", quotedToken(token.text)), how, createNode("td", "", token.logprob === null ? "" : logProbText(token.logprob)));
+  if (hasLikelier(token)) likelier.append(quotedToken(token.best), createNode("small", "", logProbText(token.best_logprob)));
+  row.append(likelier, createNode("td", "", token.id ?? ""));
   return row;
+}
+
+export function mountInspection() {
+  document.addEventListener("stepscope:inspection", (event) => {
+    const found = event.detail ? JSON.parse(event.detail) : null;
+    if (!found || !inspection.asked || !isAnswerTo(found, inspection.asked)) return; // the answer to an earlier request
+    inspection.asked = null;
+    inspection.found = found;
+    if (find("inspection").open) drawInspection(found.frame);
+  }, { signal: listeners.signal });
+
+  find("inspection").addEventListener("close", () => ui.canvas.focus({ preventScroll: true }));
+  find("inspection").addEventListener("click", (event) => { if (event.target === find("inspection")) find("inspection").close(); }); // beside it
 }

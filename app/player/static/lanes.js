@@ -1,10 +1,14 @@
-// The lanes on one canvas over one axis of time. Only what is in view is drawn, and a trace never more than twice a pixel.
+// The lanes on one canvas over one axis of time. Only what is in view is drawn, and a trace has at most two points per pixel.
 
-const LINKS = 12;
+import { Axis, GUTTER, MARGIN } from "./axis.js";
+import { createHatching, cross, dot, fitText, line, resizeCanvas, triangle } from "./canvas.js";
+import { bandsOf, clockText, countUpTo, DECISIONS, frameAt, gridFrame, modelTimeText, stateAt, thresholdText, timeOf } from "./data.js";
+
+const LINKS_HEIGHT = 12;
 const STATES = ["not_started", "in_progress", "completed"];
 const MATCH_SIGNS = {matched: "✓", mismatched: "≠", redundant: "+"};
 
-class Lanes extends Axis {
+export class Lanes extends Axis {
   constructor(canvas) {
     super();
     this.canvas = canvas;
@@ -23,16 +27,16 @@ class Lanes extends Axis {
     this.hatch = null;
   }
 
-  // Places the rows for a run; returns the height that they take, in pixels.
+  // Arranges the rows for a run; returns their total height in pixels.
   arrange(data) {
     const rows = [];
     let top = 4;
     const add = (kind, height, more = {}) => { rows.push({kind, top, height, ...more}); top += height; };
-    if (data.asked.length) add("user", 20, {label: "user"});
+    if (data.userTurns.length) add("user", 20, {label: "user"});
     if (data.has_reference) {
       add("reference", 20, {label: "reference"});
       if (data.hasLayer) add("corrected", 26, {label: "corrected"});
-      if (!data.isReferenceAlone) add("links", LINKS);
+      if (!data.isReferenceAlone) add("links", LINKS_HEIGHT);
     }
     if (!data.isReferenceAlone) add("said", 20, {label: data.other ? "A assistant" : "assistant"});
     if (data.isReviewing) add("judged", 13, {label: "judged"});
@@ -64,7 +68,7 @@ class Lanes extends Axis {
     this.width = width;
     this.height = height;
     this.canvas.style.height = `${height}px`;
-    this.context = fitCanvas(this.canvas, width, height);
+    this.context = resizeCanvas(this.canvas, width, height);
   }
 
   traceY(row, prob) { return row.top + row.height - 5 - prob * (row.height - 11); }
@@ -116,9 +120,9 @@ class Lanes extends Axis {
     pen.textAlign = "left";
     pen.fillStyle = this.colours.ink;
     const middle = row.top + row.height / 2;
-    if (row.kind === "heading") return void pen.fillText(fitted(pen, row.label, this.width - 20), 4, middle);
+    if (row.kind === "heading") return void pen.fillText(fitText(pen, row.label, this.width - 20), 4, middle);
     if (row.kind === "step") return this.paintStepLabel(pen, row, data, middle);
-    if (row.kind !== "trace") return void pen.fillText(fitted(pen, row.label, GUTTER - 14), 4, middle);
+    if (row.kind !== "trace") return void pen.fillText(fitText(pen, row.label, GUTTER - 14), 4, middle);
     const counts = shown.counts[row.name];
     pen.fillStyle = this.colours[row.name];
     pen.fillText(`${row.name} > ${thresholdText(shown.thresholds[row.name])}`, 4, row.top + 12);
@@ -130,7 +134,7 @@ class Lanes extends Axis {
 
   paintStepLabel(pen, row, data, middle) {
     const isPaired = bandsOf(data).length > 1 && row.height > 22;
-    pen.fillText(fitted(pen, row.label, GUTTER - (isPaired ? 50 : 14)), 4, middle);
+    pen.fillText(fitText(pen, row.label, GUTTER - (isPaired ? 50 : 14)), 4, middle);
     if (!isPaired) return;
     const font = pen.font;
     pen.font = font.replace("12px", "11px");
@@ -140,29 +144,29 @@ class Lanes extends Axis {
     pen.font = font;
   }
 
-  paint_user(pen, row, data) { this.paintTexts(pen, row, data.asked, () => [this.colours.user, "▹"]); }
+  paint_user(pen, row, data) { this.paintTexts(pen, row, data.userTurns, () => [this.colours.user, "▹"]); }
 
   paint_reference(pen, row, data) {
-    this.paintTexts(pen, row, data.wanted, (turn) => (turn.is_missed ? [this.colours.missed, "✕", true] : [this.colours.reference, "●"]));
+    this.paintTexts(pen, row, data.referenceTurns, (turn) => (turn.is_missed ? [this.colours.missed, "✕", true] : [this.colours.reference, "●"]));
   }
 
   paint_said(pen, row, data) {
-    this.paintTexts(pen, row, data.said, (turn) => [this.colours[turn.verdict] ?? this.colours.speak, MATCH_SIGNS[turn.verdict] ?? "●"]);
+    this.paintTexts(pen, row, data.responses, (turn) => [this.colours[turn.verdict] ?? this.colours.speak, MATCH_SIGNS[turn.verdict] ?? "●"]);
   }
 
   paintTexts(pen, row, turns, look) {
     pen.textAlign = "left";
     const first = Math.max(0, countUpTo(turns, this.view.start, (turn) => turn.time) - 1);
     let before = "";
-    row.boxes = []; // what is under a click
+    row.boxes = []; // for hit tests: [left, width, turn]
     for (let number = first; number < turns.length && turns[number].time <= this.view.end; number += 1) {
       const turn = turns[number], [colour, glyph, isHollow] = look(turn);
       const left = this.x(turn.time), place = `${Math.round(left)}${colour}`;
-      if (place === before) continue; // nothing more would be seen
+      if (place === before) continue; // the difference is below one pixel
       before = place;
       const next = number + 1 < turns.length ? this.x(turns[number + 1].time) - 2 : this.width - MARGIN;
       const room = Math.max(3, Math.min(next - left, 260));
-      const words = room > 16 ? fitted(pen, `${glyph} ${turn.text}`, room - 9) : "";
+      const words = room > 16 ? fitText(pen, `${glyph} ${turn.text}`, room - 9) : "";
       const width = words ? Math.min(room, pen.measureText(words).width + 9) : Math.min(room, 5);
       row.boxes.push([left, width, turn]);
       pen.globalAlpha = isHollow ? 0.12 : 0.22;
@@ -178,7 +182,7 @@ class Lanes extends Axis {
 
   paint_links(pen, row, data) {
     let before = "";
-    for (const turn of data.said) {
+    for (const turn of data.responses) {
       if (turn.link === null || turn.link === undefined) continue;
       const wanted = data.references[turn.link];
       if (Math.max(turn.time, wanted.time) < this.view.start || Math.min(turn.time, wanted.time) > this.view.end) continue;
@@ -208,10 +212,10 @@ class Lanes extends Axis {
         this.paintState(pen, STATES[state], this.x(start), this.x(after), top, height);
       }
     });
-    this.hatch ??= hatching(pen, this.colours.ink);
+    this.hatch ??= createHatching(pen, this.colours.ink);
     pen.fillStyle = this.hatch;
     const differences = data.differences[row.step];
-    let painted = 0; // up to here; within two pixels nothing more would be seen
+    let painted = 0; // painted up to this x; a span within two pixels of it is skipped
     for (let number = countUpTo(differences, frameAt(data, this.view.start), (span) => span[1]); number < differences.length; number += 1) {
       const [first, end] = differences[number], left = this.x(timeOf(data, first));
       if (left > this.width) break;
@@ -221,7 +225,7 @@ class Lanes extends Axis {
     }
   }
 
-  // Colour and thickness say the same: a thin line, half a bar, a whole bar.
+  // Colour and thickness are redundant: a thin line, half a bar, a whole bar.
   paintState(pen, state, left, right, top, height) {
     const share = {not_started: 0.16, in_progress: 0.5, completed: 0.9}[state];
     pen.fillStyle = {not_started: this.colours.faint, in_progress: this.colours.active, completed: this.colours.done}[state];
@@ -261,30 +265,30 @@ class Lanes extends Axis {
     pen.setLineDash([]);
   }
 
-  // The text of what lies under a point, for the tooltip; null for nothing.
+  // The tooltip's text for a point; null for none.
   describe(data, x, y) {
     const row = this.rowAt(y);
     if (!row) return null;
     data = row.of ?? data;
     if (x < GUTTER) return row.kind === "step" ? row.label : null;
     const time = this.time(x), frame = frameAt(data, time);
-    const lists = {user: data.asked, reference: data.wanted, said: data.said};
+    const lists = {user: data.userTurns, reference: data.referenceTurns, said: data.responses};
     if (lists[row.kind]) {
       const turn = lists[row.kind][countUpTo(lists[row.kind], this.time(x + 2), (item) => item.time) - 1];
       return turn && x - this.x(turn.time) < 260 ? `${clockText(turn.time)}  ${turn.text}` : null;
     }
-    if (row.kind === "step" && data.isReferenceAlone) return stepWords(row, data, gridFrame(data, time));
+    if (row.kind === "step" && data.isReferenceAlone) return stepText(row, data, gridFrame(data, time));
     if (!data.times.length) return null;
-    if (row.kind === "step") return stepWords(row, data, frame);
+    if (row.kind === "step") return stepText(row, data, frame);
     const at = clockText(data.times[frame]);
     if (row.kind === "trace") return `${at}  ${row.name} ${data[row.name][frame].toFixed(3)}`;
-    if (row.kind === "strip") return `${at}  ${data.cache[frame]} tokens, ${modelTime(data.latency[frame])}`;
+    if (row.kind === "strip") return `${at}  ${data.cache[frame]} tokens, ${modelTimeText(data.latency[frame])}`;
     return null;
   }
 }
 
 // The states of a step at a frame: the model's, the reference's.
-function stepWords(row, data, frame) {
+function stepText(row, data, frame) {
   const words = (name) => data.state_words[stateAt(data.bands[name][row.step] ?? [], frame)] ?? "";
   return `${row.label}: ${bandsOf(data).toReversed().map((name) => (name === "model" ? words(name) : `reference ${words(name)}`)).join("; ")}`;
 }

@@ -1,22 +1,28 @@
-// Which model, device, thresholds, settings and text encoder a run comes from, and its export.
+// The provenance of a run (model, device, thresholds, settings, text encoder) and its export.
 
-function drawProvenance() {
-  const runs = data && !data.isReferenceAlone ? [data, data.other].filter(Boolean) : [];
+import { createNode, find } from "./dom.js";
+import { host, state } from "./state.js";
+import { setStatus } from "./status.js";
+
+export function drawProvenance() {
+  const runs = state.data && !state.data.isReferenceAlone ? [state.data, state.data.other].filter(Boolean) : [];
   const lines = runs.map((run, number) => {
-    const details = node("details");
-    details.append(node("summary", "", runs.length > 1 ? `${"AB"[number]}: ${run.origin.summary}` : run.origin.summary));
-    const table = node("table");
-    for (const [label, text] of run.origin.rows) table.insertRow().append(node("th", "", label), node("td", "", text));
+    const details = createNode("details");
+    details.append(createNode("summary", "", runs.length > 1 ? `${"AB"[number]}: ${run.origin.summary}` : run.origin.summary));
+    const table = createNode("table");
+    for (const [label, text] of run.origin.rows) table.insertRow().append(createNode("th", "", label), createNode("td", "", text));
     details.append(table);
     return details;
   });
   find("origins").replaceChildren(...lines);
-  for (const button of find("origin").querySelectorAll("[data-export]")) button.disabled = !data?.times.length;
+  for (const button of find("origin").querySelectorAll("[data-export]")) button.disabled = !state.data?.times.length;
 }
 
-find("origin").addEventListener("click", (event) => {
-  const content = event.target.closest("[data-export]")?.dataset.export;
-  if (!content || !data) return;
-  trigger("export_run", { content });
-  say(`Exporting ${content} of this run.`);
-});
+export function mountProvenance() {
+  find("origin").addEventListener("click", (event) => {
+    const content = event.target.closest("[data-export]")?.dataset.export;
+    if (!content || !state.data) return;
+    host.trigger("export_run", { content });
+    setStatus(`Exporting ${content} of this run.`);
+  });
+}

@@ -1,6 +1,11 @@
-// The lanes of reviewing: the corrected reference, over the source's, and what is judged.
+// The lanes of reviews: the corrected reference and the judged events.
 
-class ReviewLanes extends Lanes {
+import { GUTTER } from "./axis.js";
+import { cross, diamond, dot, line, triangle } from "./canvas.js";
+import { clockText } from "./data.js";
+import { Lanes } from "./lanes.js";
+
+export class ReviewLanes extends Lanes {
   // Turns of the corrected reference: words above, updates below; a line leads from where the source has them.
   paint_corrected(pen, row, data) {
     const colours = {same: this.colours.reference, changed: this.colours.active, deleted: this.colours.missed};
@@ -10,7 +15,7 @@ class ReviewLanes extends Lanes {
       const [from, x, y] = [this.x(turn.name.time_s), this.x(turn.time), this.layerY(row, turn)];
       if (Math.max(x, from) < GUTTER - 8 || Math.min(x, from) > this.width) continue;
       const place = `${Math.round(x)} ${y}${turn.look}`;
-      if (place === before) continue; // nothing more would be seen
+      if (place === before) continue; // the difference is below one pixel
       before = place;
       pen.fillStyle = pen.strokeStyle = colours[turn.look];
       pen.lineWidth = 1.8;

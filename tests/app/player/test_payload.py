@@ -281,7 +281,7 @@ def test_data_and_video_can_be_exchanged(page: Page) -> None:
     page.keyboard.press("+")
     show(page, "b")
     assert inspect(page)["view"] == {"start": 0, "end": 4}
-    assert "reused from the run before, not computed again" in page.locator(".ss-now").inner_text()
+    assert "reused from the previous run, not computed again" in page.locator(".ss-now").inner_text()
     assert page.locator(".ss-kind").count() == 0, "there is no reference to fail against"
     video = page.locator("button:has-text('b.mp4')")
     video.click()

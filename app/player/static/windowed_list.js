@@ -1,14 +1,17 @@
-// A list in which only the rows in view and some around them are in the page; empty space stands for the others.
+// A virtual list: only the rows near the view are in the page; empty space stands in for the rest.
 
-const MOST_ROWS = 240; // in the page at once
+import { countUpTo } from "./data.js";
+import { createNode } from "./dom.js";
+
+const MAX_ROWS = 240; // in the page at once
 const MARGIN_ROWS = 60; // kept ready above and below the view
-const USUAL_HEIGHT = 26; // of a row that was never drawn, in pixels
+const DEFAULT_ROW_HEIGHT = 26; // of a row that was never drawn, in pixels
 
-class WindowedList {
+export class WindowedList {
   // drawRow(number) returns the box of a row.
   constructor(panel, drawRow) {
-    Object.assign(this, { panel, drawRow, length: 0, first: 0, boxes: [], above: node("div"), below: node("div") });
-    panel.style.overflowAnchor = "none"; // `anchored` does it
+    Object.assign(this, { panel, drawRow, length: 0, first: 0, boxes: [], above: createNode("div"), below: createNode("div") });
+    panel.style.overflowAnchor = "none"; // `anchored` replaces it
     panel.addEventListener("scroll", () => this.follow(), { passive: true });
   }
 
@@ -19,7 +22,7 @@ class WindowedList {
     this.length = length;
     this.first = 0;
     this.boxes = [];
-    this.height = USUAL_HEIGHT;
+    this.height = DEFAULT_ROW_HEIGHT;
     this.panel.replaceChildren(this.above, this.below);
     this.panel.scrollTop = 0;
     this.moveTo(0);
@@ -27,28 +30,28 @@ class WindowedList {
 
   boxOf(number) { return this.boxes[number - this.first] ?? null; }
 
-  // Brings a row into the page, if it is not there; returns its box.
+  // Adds a row to the page if it is missing; returns its element.
   bring(number) {
-    if (!this.boxOf(number)) this.moveTo(number - MOST_ROWS / 2);
+    if (!this.boxOf(number)) this.moveTo(number - MAX_ROWS / 2);
     return this.boxOf(number);
   }
 
-  // A row was inserted into the list.
+  // Updates the page after a row was inserted into the list.
   insert(number) {
     this.length += 1;
     const isAbove = number < this.first;
     if (isAbove) this.first += 1;
-    else if (number < this.end || number === this.end && this.boxes.length < MOST_ROWS) {
+    else if (number < this.end || number === this.end && this.boxes.length < MAX_ROWS) {
       const box = this.drawRow(number);
       (this.boxOf(number) ?? this.below).before(box);
       this.boxes.splice(number - this.first, 0, box);
-      if (this.boxes.length > MOST_ROWS) this.boxes.pop().remove();
+      if (this.boxes.length > MAX_ROWS) this.boxes.pop().remove();
     }
     for (let later = Math.max(this.first, isAbove ? 0 : number); later < this.end; later += 1) this.name(this.boxOf(later), later);
     this.pad();
   }
 
-  // Does something that adds or removes rows above the view, and keeps the rows in view where they are.
+  // Runs `work`, which may add or remove rows above the view, and keeps the rows in view in place.
   anchored(work) {
     const { panel } = this, box = panel.scrollTop > 0 ? this.boxOf(this.firstInView()) : null;
     const apart = box ? box.offsetTop - panel.scrollTop : 0;
@@ -56,9 +59,9 @@ class WindowedList {
     if (box?.parentNode === panel && box.offsetTop - panel.scrollTop !== apart) panel.scrollTop = box.offsetTop - apart;
   }
 
-  // Puts the rows from about `first` on into the page.
+  // Renders the rows from about `first`.
   moveTo(first) {
-    const from = Math.max(0, Math.min(first, this.length - MOST_ROWS)), end = Math.min(this.length, from + MOST_ROWS);
+    const from = Math.max(0, Math.min(first, this.length - MAX_ROWS)), end = Math.min(this.length, from + MAX_ROWS);
     const kept = new Map(this.boxes.map((box, at) => [this.first + at, box]));
     this.measure();
     for (const [number, box] of kept) if (number < from || number >= end) box.remove();
@@ -88,7 +91,7 @@ class WindowedList {
     this.below.style.height = `${(this.length - this.end) * this.height}px`;
   }
 
-  // The first row of which something is in view, as far as it is in the page; else where it would be.
+  // The first row in view, or an estimate where the rows are not in the page.
   firstInView() {
     const { panel, boxes } = this, top = panel.scrollTop + panel.offsetTop;
     if (!boxes.length || top < boxes[0].offsetTop) return Math.floor(panel.scrollTop / this.height);
@@ -98,11 +101,11 @@ class WindowedList {
 
   // Moves the window of rows along with the view.
   follow() {
-    if (this.length <= MOST_ROWS) return;
+    if (this.length <= MAX_ROWS) return;
     const first = this.firstInView(), last = first + this.panel.clientHeight / this.height;
     const isNear = first - this.first < MARGIN_ROWS / 2 && this.first > 0 || this.end - last < MARGIN_ROWS / 2 && this.end < this.length;
     if (!isNear) return;
-    const move = () => this.moveTo(Math.round((first + last - MOST_ROWS) / 2));
+    const move = () => this.moveTo(Math.round((first + last - MAX_ROWS) / 2));
     if (this.boxOf(Math.floor(first))) return this.anchored(move);
     move();
     const box = this.boxOf(Math.min(this.length - 1, Math.max(0, Math.floor(first))));

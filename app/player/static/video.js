@@ -1,9 +1,9 @@
-// The video element, or a clock where there is none; captions over it.
+// The video element, or a clock without one; captions over it.
 
-const MOVES = ["play", "playing", "pause", "seeking", "seeked", "loadedmetadata", "emptied"];
+const VIDEO_EVENTS = ["play", "playing", "pause", "seeking", "seeked", "loadedmetadata", "emptied"];
 
-class Screen {
-  // onMove(): called when the time jumps, or begins or ends to run.
+export class VideoPlayer {
+  // onMove(): called when the time jumps, and when playback starts or stops.
   constructor(selector, onMove) {
     this.selector = selector;
     this.onMove = onMove;
@@ -23,7 +23,7 @@ class Screen {
       this.video = video;
       this.track = null;
       if (video) video.playbackRate = this.rate;
-      for (const name of video ? MOVES : []) video.addEventListener(name, this.onMove);
+      for (const name of video ? VIDEO_EVENTS : []) video.addEventListener(name, this.onMove);
     }
     if (this.wanted !== null && video?.readyState >= 1) {
       video.currentTime = this.wanted;
@@ -36,7 +36,7 @@ class Screen {
     return video;
   }
 
-  // Goes to a moment of a video that may still be on its way: the element shows the one before until it is there.
+  // Seeks in a video that may still be loading: until then, the element shows the previous one.
   arriveAt(time) {
     this.time = time;
     const arrival = this.arrival = { time, before: this.video?.currentSrc };
@@ -70,7 +70,8 @@ class Screen {
   }
 
   setRate(rate) {
-    this.time = this.time;
+    const now = this.time;
+    this.time = now; // the clock continues from here at the new rate
     this.rate = rate;
     if (this.video) this.video.playbackRate = rate;
   }
@@ -82,8 +83,9 @@ class Screen {
     this.track ??= this.video.addTextTrack("captions", "StepScope");
     this.track.mode = which === "off" ? "disabled" : "showing";
     if (which === "off") return;
+    // oxlint-disable-next-line unicorn/no-useless-spread -- the list is live
     for (const cue of [...this.track.cues ?? []]) this.track.removeCue(cue);
-    this.addCues(which === "model" ? data.said : data.wanted, data.duration_s);
+    this.addCues(which === "model" ? data.responses : data.referenceTurns, data.duration_s);
   }
 
   addCues(turns, duration) {
@@ -93,7 +95,7 @@ class Screen {
     });
   }
 
-  // Adds cues for what the model said since they were shown.
+  // Adds cues for the new responses of a streaming run.
   appendCaptions(data, turns) {
     if (this.captions !== "model" || !this.track || !turns.length) return;
     const last = this.track.cues?.[this.track.cues.length - 1];
@@ -102,7 +104,7 @@ class Screen {
   }
 }
 
-// WebVTT has markup of its own: in a cue's text it must be escaped.
+// Escapes the text of a cue: WebVTT has its own markup.
 function cueText(text) {
   return text.slice(0, 300).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

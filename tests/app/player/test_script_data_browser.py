@@ -1,0 +1,226 @@
+"""The player's data module and outbox, imported as ES modules in the browser without a server or the page."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from struct import pack
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route
+
+from app.player.component import STATIC
+from tests.support.browser import NEEDS_CHROMIUM
+
+pytestmark = NEEDS_CHROMIUM
+ORIGIN = "http://player.test"
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    """Open an empty page of an origin that has only the modules."""
+
+    def fulfil(route: Route) -> None:
+        path = STATIC / route.request.url.removeprefix(f"{ORIGIN}/")
+        if path.suffix == ".js":
+            route.fulfill(body=path.read_text(encoding="utf-8"), content_type="text/javascript")
+        else:
+            route.fulfill(body="<!doctype html>", content_type="text/html")
+
+    page = browser.new_page()
+    page.route(f"{ORIGIN}/**", fulfil)
+    page.goto(f"{ORIGIN}/")
+    yield page
+    page.close()
+
+
+def run(page: Page, module: str, names: str, body: str, argument: Any = None) -> Any:
+    """Run the body of a function of ``arg`` with names that a module exports; return its result as JSON allows it."""
+    return page.evaluate(
+        f"async (arg) => {{ const {{ {names} }} = await import('{ORIGIN}/{module}.js'); {body} }}", argument
+    )
+
+
+def floats(*values: float) -> str:
+    """Pack numbers as the server does: little-endian doubles in base64."""
+    return b64encode(pack(f"<{len(values)}d", *values)).decode()
+
+
+def packed_run(num_frames: int, **parts: Any) -> dict[str, Any]:
+    """Return a packed run at 2 frames per second with one step, whose state the model never changes."""
+    values = [0.1 * frame for frame in range(num_frames)]
+    return {
+        "fps": 2.0,
+        "times": floats(*(frame / 2 for frame in range(num_frames))),
+        **{name: floats(*values) for name in ("speak", "update", "cache", "latency")},
+        "duration_s": num_frames / 2,
+        "policy": "talk",
+        "tolerance_frames": 1,
+        "thresholds": {"speak": 0.35, "update": 0.9},
+        "decided": {"speak": [1, 4], "update": []},
+        "expected": {"speak": [2], "update": []},
+        "has_reference": True,
+        "steps": [{"id": "S1", "name": "base"}],
+        "bands": {"model": [[[-1, 0]]], "reference": [[[-1, 0], [2, 1], [4, 2]]]},
+        "turns": [],
+        "references": [],
+        "failures": [],
+        "events": [],
+        "other": None,
+        "refreshed": [],
+    } | parts
+
+
+def test_packed_numbers_are_doubles(page: Page) -> None:
+    body = "return [...decodeFloats(arg)];"
+    assert run(page, "data", "decodeFloats", body, floats(0.1, -2.0, 1e300)) == [0.1, -2.0, 1e300]
+    assert run(page, "data", "decodeFloats", body, "") == []
+
+
+def test_a_run_is_unpacked_with_its_times_and_differences(page: Page) -> None:
+    body = "const d = unpack(arg); return [[...d.times], d.reached, d.differences, d.failures[0].time];"
+    failure = {"frame": 3, "kind": "wrong state", "turn": None, "reference": None}
+    # The reference has state 0 before frame 2, 1 from 2 and 2 from 4; the model has 0: one span for each wrong state.
+    expected = [[0, 0.5, 1, 1.5, 2, 2.5], 3, [[[2, 4], [4, 6]]], 1.5]
+    assert run(page, "data", "unpack", body, packed_run(6, failures=[failure])) == expected
+
+
+def test_a_reference_without_a_run_has_no_frames(page: Page) -> None:
+    event = {"key": "k", "kind": "reference", "turn": None, "reference": 0}
+    turn = {"role": "assistant", "time": 1.0, "text": "Go", "is_missed": False}
+    packed = packed_run(0, events=[event], references=[turn], bands={"model": [[]], "reference": [[[-1, 0]]]})
+    body = "const d = unpack(arg); return [d.isReferenceAlone, d.reached, d.rows.map((row) => [row.time, row.key])];"
+    assert run(page, "data", "unpack", body, packed) == [True, 0, [[1.0, "k"]]]
+
+
+@pytest.mark.parametrize(
+    ("decided", "expected", "tolerance", "counts"),
+    [
+        ([], [], 1, [[], [], []]),
+        ([3, 9], [3, 9], 0, [[3, 9], [], []]),  # each at its frame
+        ([1], [8], 2, [[], [8], [1]]),  # 7 apart
+        ([5], [4, 6], 1, [[5], [6], []]),  # one decision serves one reference
+        ([4, 6], [5], 1, [[4], [], [6]]),
+        ([2, 3], [3, 4], 1, [[2, 3], [], []]),  # 2 with 3 and 3 with 4: as many pairs as possible
+    ],
+)
+def test_decisions_are_paired_with_the_reference(
+    page: Page, decided: list[int], expected: list[int], tolerance: int, counts: list[list[int]]
+) -> None:
+    body = "const p = new EventPairs(arg[2]); p.extend(arg[0], arg[1], 20); return [p.hits, p.misses, p.alarms];"
+    assert run(page, "data", "EventPairs", body, [decided, expected, tolerance]) == counts
+
+
+def test_pairs_of_growing_lists_are_those_of_the_whole_lists(page: Page) -> None:
+    body = """
+        const [decided, expected] = arg, grown = new EventPairs(2), whole = new EventPairs(2);
+        for (let reached = 0; reached <= 20; reached += 1) {
+            const [some, others] = [decided, expected].map((frames) => frames.filter((frame) => frame < reached));
+            grown.extend(some, others, reached);
+        }
+        whole.extend(decided, expected, 20);
+        return [grown, whole].map(({ hits, misses, alarms }) => [hits, misses, alarms]);"""
+    grown, whole = run(page, "data", "EventPairs", body, [[1, 4, 5, 11, 19], [2, 3, 9, 15, 18]])
+    assert grown == whole == [[1, 4, 11, 19], [15], [5]]
+
+
+def test_a_threshold_decides_again_from_the_trace(page: Page) -> None:
+    body = """const data = unpack(arg), counts = (threshold, isPreview) => {
+            const { hits, misses, alarms } = new EventCounts(data, "speak", threshold, isPreview).extend();
+            return [hits, misses, alarms];
+        };
+        return [counts(0.35, false), counts(0.35, true), counts(0.2, true), counts(0.9, true)];"""
+    own, same, lower, none = run(page, "data", "unpack, EventCounts", body, packed_run(6))
+    assert own == [[1], [], [4]], "the run's own decisions are kept, whatever the trace has"
+    assert same == [[], [2], [4, 5]]
+    assert lower == [[3], [], [4, 5]], "0.2 is not above 0.2; 3 is within one frame of 2"
+    assert none == [[], [2], []]
+
+
+def test_not_talk_decides_at_its_threshold(page: Page) -> None:
+    body = "const [, counts] = [0, new EventCounts(unpack(arg), 'speak', 0.2, true).extend()]; return counts.hits;"
+    assert run(page, "data", "unpack, EventCounts", body, packed_run(6, policy="not-talk", expected=None)) == [
+        2,
+        3,
+        4,
+        5,
+    ]
+
+
+def test_increments_make_the_same_run_as_the_whole(page: Page) -> None:
+    turn = {"role": "assistant", "frame": 4, "text": "Now", "link": None, "verdict": None}
+    series = ("times", "speak", "update", "cache", "latency")
+
+    def cut(first: int, end: int) -> dict[str, Any]:
+        values = [0.1 * frame for frame in range(first, end)]
+        times = floats(*(frame / 2 for frame in range(first, end)))
+        decided = [frame for frame in (1, 4) if first <= frame < end]
+        return {
+            **{name: floats(*values) for name in series},
+            "times": times,
+            "refreshed": [],
+            "decided": {"speak": decided, "update": []},
+            "expected": {"speak": [2] if first <= 2 < end else [], "update": []},
+            "changes": [[0, 3, 1]] if first <= 3 < end else [],
+            "turns": [turn] if first <= 4 < end else [],
+        }
+
+    empty = packed_run(0, duration_s=3.0) | {
+        "decided": {"speak": [], "update": []},
+        "expected": {"speak": [], "update": []},
+    }
+    whole = packed_run(6, turns=[turn])
+    whole["bands"] = whole["bands"] | {"model": [[[-1, 0], [3, 1]]]}
+    body = """
+        const { unpack } = await import(new URL("data.js", location.href));
+        const [head, cuts, whole] = arg, grown = new GrowingRun({ stream: "s", head }), first = [];
+        for (const cut of cuts) first.push(...grown.append(cut).map(({ place }) => place));
+        const names = ["times", "speak", "reached", "decided", "expected", "differences", "bands", "rows"];
+        const list = (_, value) => (ArrayBuffer.isView(value) ? [...value] : value);
+        const plain = (data) => names.map((name) => JSON.stringify(data[name], list));
+        return [first, plain(grown.data), plain(unpack(whole))];"""
+    cuts = [cut(0, 2), cut(2, 3), cut(3, 6)]
+    places, grown, unpacked = run(page, "increments", "GrowingRun", body, [empty, cuts, whole])
+    assert places == [0]
+    assert [json.loads(value) for value in grown] == [json.loads(value) for value in unpacked]
+
+
+@pytest.mark.parametrize(("text", "time_s"), [("90", 90), ("1:30", 90), ("0:01:30.5", 90.5), ("", None), ("1:x", None)])
+def test_a_typed_time_is_read(page: Page, text: str, time_s: float | None) -> None:
+    body = "const time = parseTime(arg); return Number.isNaN(time) ? null : time;"
+    assert run(page, "data", "parseTime", body, text) == time_s
+
+
+def test_the_outbox_keeps_actions_in_order_until_they_are_removed(page: Page) -> None:
+    body = """
+        localStorage.clear();
+        const outbox = new Outbox(), names = () => new Outbox().all().map(({ action_id }) => action_id);
+        for (const action_id of ["b", "a", "c"]) outbox.put({ action_id, video_id: "v", reviewer: "Ada" });
+        const before = names();
+        outbox.remove("a");
+        return [before, names(), new Outbox().all()[0].reviewer];"""
+    assert run(page, "outbox", "Outbox", body) == [["b", "a", "c"], ["b", "c"], "Ada"]
+
+
+def test_the_outbox_leaves_entries_alone_that_it_cannot_read(page: Page) -> None:
+    body = """
+        localStorage.clear();
+        localStorage.setItem("stepscope:outbox:0-broken", "{");
+        localStorage.setItem("stepscope:outbox:1-other", JSON.stringify({ action_id: 3 }));
+        localStorage.setItem("other", "1");
+        const outbox = new Outbox(), found = outbox.all();
+        outbox.remove("x");
+        return [found, Object.keys(localStorage).sort()];"""
+    kept = ["other", "stepscope:outbox:0-broken", "stepscope:outbox:1-other"]
+    assert run(page, "outbox", "Outbox", body) == [[], kept]
+
+
+def test_the_outbox_works_without_storage(page: Page) -> None:
+    body = """
+        class Forbidden extends Outbox { get storage() { return null; } }
+        const outbox = new Forbidden();
+        outbox.put({ action_id: "a", video_id: "v", reviewer: "Ada" });
+        const before = outbox.all().length;
+        outbox.remove("a");
+        return [before, outbox.all().length, new Forbidden().all().length];"""
+    assert run(page, "outbox", "Outbox", body) == [1, 0, 0]

@@ -19,6 +19,7 @@ from app.player.context import AppContext
 from app.player.downloads import SAVE_JS, export_run, make_download
 from app.player.inspection import inspect_run
 from app.player.review_context import ReviewContext
+from app.player.session.places import NO_RUN
 from app.player.views import Buttons, ClipView, RunView, SliderThresholds
 from app.review_tab.api import answer
 from app.review_tab.tab import make_review_tab
@@ -188,6 +189,8 @@ def _wire_runs(
         link = dict(request.query_params)
         if "saved" in link:
             return saved.open_linked(context, batches, live, chosen, link)
+        if link.get("run") == NO_RUN:
+            return saved.open_linked_reference(context, live, chosen, link)
         return (*handlers.open_page(context, live, chosen, link), gr.skip())
 
     def request_thresholds(live: Any, event: gr.EventData) -> Any:

@@ -62,6 +62,7 @@ class BatchView(NamedTuple):
     provenance_json: Any
     origin: Any
     timer: Any
+    problem: Any
 
 
 REPEAT_STATUS_S = 5.0
@@ -80,13 +81,16 @@ def start(
     name: str | None,
     order: str | VideoFilter,
 ) -> BatchView:
-    """Queue a run, or continue an existing one with the same settings; show it."""
+    """Queue a run, or continue an existing one with the same settings; show it.
+
+    A refusal appears below the form: the status line belongs to the shown run.
+    """
     try:
         job = _make_job(batches, split, checkpoint, speak, update, devices, live, (name or "").strip())
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
-        return UNCHANGED._replace(status=status_line(as_sentence(error), is_problem=True))
-    return show(batches, job.name, order)
+        return UNCHANGED._replace(problem=status_line(as_sentence(error), is_problem=True))
+    return show(batches, job.name, order)._replace(problem=status_line(""))
 
 
 def _make_job(

@@ -28,6 +28,8 @@ class FormPanel(NamedTuple):
     teacher_forced: Any
     name: Any
     start: Any
+    problem: Any
+    """Why the last start was refused."""
 
     @property
     def entries(self) -> list[Any]:
@@ -91,6 +93,7 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
         )
         name = gr.Textbox(label="Name (optional)", placeholder="default: the time, or the same run", elem_id="run_name")
         start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
+        problem = make_status_line("start_problem")
     return FormPanel(
         split=split,
         path=path,
@@ -102,6 +105,7 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
         teacher_forced=teacher_forced,
         name=name,
         start=start,
+        problem=problem,
     )
 
 

@@ -125,14 +125,31 @@ def open_linked(
     """Show the moment of a link: a saved run, or two, a video and a time; returns as ``open_video``."""
     names = [link[key] for key in ("saved", "other") if link.get(key)]
     try:
-        time_s = float(link.get("t", 0))
-        if not 0 <= time_s < math.inf:
-            raise ValueError(f"t must be a time in seconds; got {link['t']}")
+        time_s = _read_moment(link)
         for name in names:
             read_saved(context, batches, name, link.get("video", ""))
     except (EngineError, ValueError, OSError) as error:
         return (*show_link_error(context, live, chosen, error), *(gr.skip() for _ in range(3)))
     return open_moment(context, batches, live, link.get("video", ""), names=tuple(names), open_at=time_s)
+
+
+def open_linked_reference(
+    context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+) -> Page:
+    """Show the moment of a link to the reference of a bundled video, without a run; returns as ``open_video``."""
+    try:
+        clip = context.bundled_videos.find(link.get("video", ""))
+        open_at = _read_moment(link)
+    except (EngineError, ValueError) as error:
+        return (*show_link_error(context, live, chosen, error), *(gr.skip() for _ in range(3)))
+    return open_reference(context, live, clip.sample, open_at=open_at)
+
+
+def _read_moment(link: Mapping[str, str]) -> float:
+    time_s = float(link.get("t", 0))
+    if not 0 <= time_s < math.inf:
+        raise ValueError(f"t must be a time in seconds; got {link['t']}")
+    return time_s
 
 
 def open_reference(
@@ -142,7 +159,8 @@ def open_reference(
     try:
         if sample is None or sample.video_path is None:
             raise ValueError(f"{sample.video_id if sample else 'this row'} has no video in its split")
-        run = _plan(context, sample, sample.video_path, StreamConfig(fps=sample.fps))
+        planned = _plan(context, sample, sample.video_path, StreamConfig(fps=sample.fps))
+        run = replace(planned, is_finished=True)  # there is nothing to run
         video = context.copies.find_or_convert(run.clip.path, start_s=run.clip.start_s, duration_s=run.clip.duration_s)
     except (EngineError, ValueError, OSError) as error:
         return _refuse(error)

@@ -127,6 +127,7 @@ def _make_layout(context: AppContext, batches: BatchContext) -> Layout:
         **run.downloads,
         origin=run.origin,
         timer=gr.Timer(POLL_INTERVAL_S, active=False),
+        problem=form.problem,
     )
     return Layout(
         form=form,

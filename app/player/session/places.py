@@ -18,6 +18,8 @@ from eval.data.samples import Sample
 MAX_CLIPS: Final = 100
 MAX_FRAMES: Final = 200_000
 """Maximum number of outputs over all kept runs, about 100 MB."""
+NO_RUN: Final = "none"
+"""The parameter ``run`` of a bundled video's reference that is shown without a run."""
 UrlParams = Mapping[str, str]
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
@@ -36,7 +38,7 @@ def run_url_params(run: Run) -> UrlParams:
         return {"video": run.clip.video_id, "saved": run.name}
     clip = url_params(run.clip)
     if not clip or (not run.outputs and run.is_finished):
-        return clip
+        return {**clip, "run": NO_RUN} if "video" in clip else clip
     return {
         **clip,
         "run": run.digest,

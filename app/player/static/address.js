@@ -3,15 +3,16 @@
 import { reveal } from "./chart.js";
 import { parseTime } from "./data.js";
 import { seek } from "./playhead.js";
-import { listeners, state, ui } from "./state.js";
+import { listeners, review, state, ui } from "./state.js";
 import { setStatus } from "./status.js";
 import { openTab, tabNames } from "./tabs.js";
 
-const ADDRESS_KEYS = ["video", "upload", "run", "saved", "other", "speak", "update", "t", "tab", "beside"];
+const ADDRESS_KEYS = ["video", "upload", "run", "saved", "other", "speak", "update", "t", "event", "tab", "beside"];
 const TABS_OF_PAGE = { Batch: "batch", Reviews: "reviews" };
 const NO_RUN = '{"nothing"';
 const isInFrame = window.parent !== window; // the address of an embedding page cannot be changed
-let chosenAddress = null, lastWriteMs = 0;
+const linkAtStart = location.search;
+let chosenAddress = null, lastWriteMs = 0, linkedEvent = new URLSearchParams(linkAtStart).get("event");
 
 // Receives from the server the address of a video without a run, or a run.
 export function receive(text) {
@@ -39,6 +40,9 @@ function currentAddress() {
   const before = readAddress();
   const place = state.data || videoOf(video) !== videoOf(before) ? { ...video } : before; // its run may still be loading
   if (state.data && ui.video.time >= 0.05) place.t = ui.video.time.toFixed(1);
+  delete place.event;
+  const event = selectedEvent() ?? linkedEvent; // until its run is shown, the event of the link stays
+  if (event) place.event = event;
   delete place.tab;
   delete place.beside;
   if (pageTab()) place.tab = pageTab();
@@ -70,9 +74,12 @@ export function openTabsOfAddress() {
   button?.click();
 }
 
+function selectedEvent() { return state.data && state.selectedTime !== null ? review.current : null; }
+
 function momentLink() {
   const link = new URL(location.pathname, location.origin);
   const values = { ...state.data.link, run: state.data.run, t: ui.video.time.toFixed(2), ...state.data.thresholds };
+  if (selectedEvent()) values.event = selectedEvent();
   for (const key in values) link.searchParams.set(key, values[key]);
   return link.href;
 }
@@ -92,6 +99,15 @@ export function openLinkedMoment() {
   const link = new URLSearchParams(location.search);
   const time = parseTime(link.get("t") ?? "");
   if ((link.get("upload") ?? link.get("video")) === state.data.video_id && time > 0) { seek(time); reveal(time); }
+}
+
+// Returns the key of the linked event, once, when its video has events and the playhead is still at the linked moment.
+export function takeLinkedEvent() {
+  if (linkedEvent === null || !state.data.events.length) return null;
+  const link = new URLSearchParams(linkAtStart), key = linkedEvent, time = parseTime(link.get("t") ?? "") || 0;
+  linkedEvent = null;
+  const isThere = (link.get("upload") ?? link.get("video")) === state.data.video_id && Math.abs(ui.video.time - time) < 1;
+  return isThere && state.selectedTime === null ? key : null;
 }
 
 export function mountAddress() {

@@ -7,7 +7,7 @@ import { currentEvent } from "./opinions.js";
 import { redrawPlayhead } from "./playhead.js";
 import { goToFailure, stopIndexOf } from "./selection.js";
 import { readSetting, writeSetting } from "./settings.js";
-import { kinds, state, ui } from "./state.js";
+import { kinds, review, state, ui } from "./state.js";
 import { setStatus } from "./status.js";
 import { canFail, collectStops, LOW_SIMILARITY, lowSimilarityStops, parseSimilarity, signOfKind, whyNoFailures } from "./stops.js";
 
@@ -25,10 +25,27 @@ function updateStops() {
   requestPaint();
 }
 
+// Whether a stop lies beyond the current place, after it (`by` 1) or before it (-1). The place is the selected stop, else
+// the selected event in the order of events, else the playhead: N then includes the stops at the playhead's own time.
+function isBeyondPlace(by) {
+  if (state.stopIndex !== null) return ({ number }) => by * (number - state.stopIndex) > 0;
+  const time = ui.video.time, current = state.selectedTime === null ? -1 : orderOfEvent(review.current);
+  return ({ failure }) => {
+    const order = current < 0 ? -1 : orderOfEvent(failure.key);
+    if (order >= 0) return by * (order - current) > 0;
+    return by > 0 ? failure.time > time - 0.01 : failure.time < time - 0.01;
+  };
+}
+
+// The index of an event among the events of the review, a matched pair counted as one; -1 if it is none of them.
+function orderOfEvent(key) {
+  const unit = review.units.get(key)?.key ?? key;
+  return review.events.findIndex((event) => event.key === unit);
+}
+
 export function stepFailure(by) {
-  const time = ui.video.time;
   const wanted = state.data.stops.map((failure, number) => ({ failure, number })).filter(({ failure }) => kinds.has(failure.kind));
-  const isBeyond = ({ failure, number }) => (state.stopIndex !== null ? by * (number - state.stopIndex) > 0 : by * (failure.time - time) > 0.01);
+  const isBeyond = isBeyondPlace(by);
   const next = by > 0 ? wanted.find(isBeyond) : wanted.findLast(isBeyond);
   if (!canFail(state.data)) return setStatus(whyNoFailures());
   if (!next) return setStatus(wanted.length ? `No failure ${by > 0 ? "after" : "before"} this one.` : "No failure of the chosen kinds.", true);

@@ -1,6 +1,6 @@
 // Shows a run, the increments of a streaming run, or no run.
 
-import { openLinkedMoment } from "./address.js";
+import { openLinkedMoment, takeLinkedEvent } from "./address.js";
 import { layout, requestPaint, reveal, updateCounts } from "./chart.js";
 import { clockText } from "./data.js";
 import { find, focusedInput } from "./dom.js";
@@ -44,7 +44,7 @@ export function showRun(next) {
   drawKinds();
   drawProvenance();
   layout();
-  if (review.wantsCorrected && !state.data.is_corrected && state.data.is_finished) requestScoring(); // the run is new, not the layer
+  if (review.wantsCorrected && !state.data.is_corrected && state.data.is_finished && !state.data.isReferenceAlone) requestScoring(); // the run is new, not the layer
   find("against").checked = review.wantsCorrected;
   mergeOpinions();
   if (state.data.events.length) sendWaiting();
@@ -52,8 +52,8 @@ export function showRun(next) {
   else if (!isSame) openLinkedMoment();
   if (!currentEvent()) state.selectedTime = null;
   state.stopIndex = state.selectedTime === null ? null : stopIndexOf(currentEvent());
-  const opened = eventByKey(state.data.open_event);
-  if (opened) { openTab("review"); goToEvent(opened); }
+  const opened = eventByKey(state.data.open_event), linked = eventByKey(takeLinkedEvent());
+  if (opened) { openTab("review"); goToEvent(opened); } else if (linked) goToEvent(linked);
 }
 
 // Shows an increment of a streaming run; paints at most once per animation frame.

@@ -80,7 +80,7 @@ function handleReply(video, reply) {
     mergeOpinions();
     if (isNew) layout(); else requestPaint();
     if (told) setStatus(confirmationText(...told));
-    if (isNew && review.wantsCorrected && state.data.is_finished) requestScoring();
+    if (isNew && review.wantsCorrected && state.data.is_finished && !state.data.isReferenceAlone) requestScoring();
     if (review.wanted && !focusedInput()) goToEvent(eventByKey(review.wanted), timeOfKey(review.wanted));
     review.wanted = null;
   }

@@ -208,9 +208,9 @@ def test_a_run_under_way_cannot_be_started_twice(batches: BatchContext, monkeypa
     go_on = endless(monkeypatch)
     start(batches)
     view = start(batches)
-    assert view.status.value == "⚠ a is already running or queued; wait for it or cancel it."
+    assert view.problem.value == "⚠ a is already running or queued; wait for it or cancel it."
     view = start(batches, name="")  # which has no folder yet that could be recognised
-    assert view.status.value == "⚠ a is already running or queued; wait for it or cancel it."
+    assert view.problem.value == "⚠ a is already running or queued; wait for it or cancel it."
     assert batches.run_names() == ["a"]
     go_on.set()
 
@@ -222,7 +222,7 @@ def test_a_run_under_way_cannot_be_started_twice(batches: BatchContext, monkeypa
         ({"speak": 2}, "the speak threshold must be a number from 0 to 1; got 2"),
         ({"update": None}, "the update threshold must be a number from 0 to 1; got nothing"),
         ({"devices": "cpu:0"}, "cpu:0 must give a number of processes"),
-        ({"devices": ""}, "device '' is not there"),
+        ({"devices": ""}, "device '' is not available"),
         ({"name": "../x"}, "a run's name may have letters"),
         ({"name": ".x"}, "a run's name may have letters"),
         ({"name": "x" * 81}, "a run's name may have letters"),
@@ -233,18 +233,18 @@ def test_a_wrong_entry_is_said_and_nothing_is_started(
     batches: BatchContext, changes: dict[str, Any], words: str
 ) -> None:
     view = start(batches, **changes)
-    assert view.status.value.startswith("⚠ ")
-    assert words in view.status.value
+    assert view.problem.value.startswith("⚠ ")
+    assert words in view.problem.value
     assert batches.run_names() == []
     assert not batches.runs.exists()
 
 
 def test_a_page_for_others_runs_its_own_checkpoint_on_what_it_offers(batches: BatchContext) -> None:
     view = start(replace(batches, takes_paths=False), checkpoint="somebody/else")
-    assert view.status.value == "⚠ this page runs its own checkpoint only."
+    assert view.problem.value == "⚠ this page runs its own checkpoint only."
     for devices in ("ray://10.0.0.1:10001", "cpu:1024"):
         view = start(replace(batches, takes_paths=False), devices=devices)
-        assert view.status.value == "⚠ choose devices from the list: auto, cpu:1, cpu:2, cpu:4, cuda, cuda:0."
+        assert view.problem.value == "⚠ choose devices from the list: auto, cpu:1, cpu:2, cpu:4, cuda, cuda:0."
 
 
 def test_a_failed_video_has_its_reason_and_the_line_goes_on(batches: BatchContext, tmp_path: Path) -> None:
@@ -264,8 +264,8 @@ def test_a_start_under_the_name_of_another_run_is_refused_to_who_pressed_it_and_
     later = replace(finished, jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java))
     before = handlers.show(later, "a", "as in the split")
     view = start(later, speak=0.9)
-    assert "a holds a run with another speak_threshold (0.0; now 0.9)" in view.status.value
-    assert view.status.value.startswith("⚠ ")
+    assert "a holds a run with another speak_threshold (0.0; now 0.9)" in view.problem.value
+    assert view.problem.value.startswith("⚠ ")
     assert view.videos == gr.skip()  # what is shown stays
     assert later.jobs.find("a") is None
     after = handlers.show(later, "a", "as in the split")
@@ -524,7 +524,7 @@ def test_what_a_program_leaves_out_is_refused_with_a_sentence(context: AppContex
         with pytest.warns(UserWarning, match="no runs are compared"):
             assert opened(context, finished, None, None, event)[0] == gr.skip()
     view = handlers.start(finished, "split", None, 0.5, 0.5, "nothing", False, None, "as in the split")
-    assert "nothing" in view.status.value
+    assert "nothing" in view.problem.value
     assert "choose a run" in save_slice(finished, None, None, None, None)[1]
     (ended,) = sweeping.run_points(context, finished, None, "nothing", 5, "cpu:1")
     assert "choose a run" in ended.progress

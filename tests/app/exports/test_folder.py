@@ -300,7 +300,7 @@ def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: p
         ),
         (
             ["split", str(BUNDLED), "--out", "out.json", "--format", "dst"],
-            "the form dst cannot hold the video's file; give --omit video_path, or --format manifest\n",
+            "the dst format cannot hold the video's file; give --omit video_path, or --format manifest\n",
         ),
         (["split", "nothing.json", "--out", "out.json"], "there is no file "),
     ],

@@ -174,7 +174,7 @@ def test_what_does_not_fit_is_refused_and_the_rest_kept(
 def test_a_correction_of_a_turn_that_is_not_there_is_refused(reviews: ReviewContext) -> None:
     turn = {**asdict(NAMES[0]), "text": "gone"}
     reply = ask(reviews, {"kind": "correction", "correction": {"kind": "delete", "turn": turn}})
-    assert "its source has changed" in reply["refused"]["0"]
+    assert "the source has changed" in reply["refused"]["0"]
     upload = ask(reviews, correcting("delete", 0), video_id="mine.mp4")
     assert upload["refused"]["0"] == "this video has no reference to correct"
     assert upload["state"]["layer"] is None

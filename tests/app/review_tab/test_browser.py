@@ -108,7 +108,7 @@ def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: Review
     page.get_by_role("option", name="a", exact=True).click()
     wait_for_status(page, "18 events", status=STATUS)
     page.click("#write")
-    wait_for_status(page, "test-csv.zip holds 3 videos", status="#exported [role=status]")
+    wait_for_status(page, "test-csv.zip has 3 videos", status="#exported [role=status]")
     with page.expect_download() as download:
         page.click("#download")
     assert download.value.suggested_filename == "test-csv.zip"

@@ -404,7 +404,7 @@ def test_a_corrected_manifest_of_the_page_names_no_folder_of_the_server_and_says
 
 def test_what_a_form_cannot_hold_is_refused_in_a_sentence(batches: BatchContext, reviews: ReviewContext) -> None:
     said, button = write(batches, reviews, make_query(), "corrected split, as dst", [], [])
-    said_of_boxes = "v0: the form dst cannot hold the video's file; tick “the video's file” under “Omit from a"
+    said_of_boxes = "v0: the dst format cannot hold the video's file; tick “the video's file” under “Omit from a"
     assert said_of_boxes in said.value
     assert "without" not in said.value
     assert button.interactive is False
@@ -461,7 +461,7 @@ def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:
         (b"ann :secret\n", "line 1 is not"),
         (b"ann:secret\nann:secret2\n", "line 2 repeats a name"),
         (b"\n", "has no users"),
-        (b"ann:secret\xff\n", "no text in UTF-8"),
+        (b"ann:secret\xff\n", "not UTF-8 text"),
     ],
 )
 def test_a_wrong_file_of_users_ends_with_2_and_one_line_without_passwords(

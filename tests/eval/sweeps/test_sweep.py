@@ -287,7 +287,7 @@ def test_the_registry_says_which_way_is_better() -> None:
     )
     assert best(matrix, metric="dst_delay_s") == (0.1, 0.1, 1, 1)  # near 0
     assert best(matrix, metric="speaking_talk_ratio") == (0.4, 0.1, 1, 1)  # near 1
-    with pytest.raises(ValueError, match="no value of dst_num_predictions is better"):
+    with pytest.raises(ValueError, match="dst_num_predictions has no better or worse values"):
         best(matrix, metric="dst_num_predictions")
     with pytest.raises(ValueError, match="undefined at every point"):
         best([[math.nan, math.nan]])
@@ -323,7 +323,7 @@ def test_thresholds_are_read_as_a_range_or_a_list() -> None:
             ["--metric", "update_event_f1"],
             "a sweep has no score update_event_f1; choose one such as dst_update_event_f1",
         ),
-        (["--metric", "dst_num_predictions"], "no value of dst_num_predictions is better"),
+        (["--metric", "dst_num_predictions"], "dst_num_predictions has no better or worse values"),
         (["--metric", "dst_f1", "--preview", "nowhere"], "a preview has no score dst_f1"),
         (["--preview", "nowhere"], "nowhere holds no run"),
         ([], "--out is missing"),

@@ -105,6 +105,21 @@ def test_a_saved_run_is_named_by_its_folder_and_one_that_is_gone_says_so(
         assert len(page) == 17
 
 
+def test_a_reference_alone_comes_back_without_a_run(context: AppContext, tmp_path: Path) -> None:
+    sample = context.bundled_videos.find("truck-1").sample
+    first = saved.open_reference(context, None, sample, open_at=1.0)
+    place = json.loads(views(first)[1].player)["place"]
+    assert place == {"video": "truck-1", "run": "none"}
+    again = saved.open_linked_reference(context, None, None, {**place, "t": "1"})
+    clip_view, run_view, buttons = views(again)
+    assert clip_view.clip.name == "truck-1"
+    assert run_view.status.value == views(first)[1].status.value
+    assert buttons.live is None
+    wrong = saved.open_linked_reference(context, None, "truck-1", {**place, "t": "nan"})
+    assert "t must be a time in seconds" in views(wrong)[1].status.value
+    assert len(again) == len(wrong) == 17
+
+
 def test_the_runs_used_longest_ago_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "MAX_FRAMES", 40)
     recent, first = RecentSessions(), make_run(tmp_path, text="own")

@@ -53,3 +53,24 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, addr
     wait_for_status(page, "^Done")
     assert inspect(page)["video"] == "truck-2"
     page.close()
+
+
+@pytest.mark.slow
+def test_a_reload_keeps_the_selected_failure(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    open_page(page, address)
+    run(page)
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    wait_for_address(page, "event=")
+    before = inspect(page)
+    assert before["cursor"] == 1
+    page.reload()
+    wait_for_status(page, "^Done")
+    page.wait_for_function("document.querySelector('.ss').inspect().cursor === 1")
+    after = inspect(page)
+    assert (after["event"]["key"], round(after["time"], 1)) == (before["event"]["key"], round(before["time"], 1))
+    page.keyboard.press("Home")  # elsewhere nothing is selected
+    page.evaluate("document.querySelector('#video video').currentTime = 5")
+    page.wait_for_function("!location.search.includes('event=')")
+    page.close()

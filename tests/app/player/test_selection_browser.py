@@ -161,6 +161,43 @@ def test_a_verdict_lands_on_the_row_that_was_clicked(page: Page, store: ReviewSt
     check_rows(page, store, tabs=("review", "curves", "rows"))
 
 
+def test_no_failure_is_skipped_from_an_event_or_from_the_playhead(page: Page, folder: Path) -> None:
+    name_reviewer(page, "eve")
+    pack = read_pack(folder, "a")
+    keys = keys_of_failures(pack)
+    page.keyboard.press("Home")
+    page.keyboard.press("w")
+    order = list[str]()
+    while not order or order[-1] != inspect(page)["event"]["key"]:  # from event to event, to the last
+        order.append(inspect(page)["event"]["key"])
+        page.keyboard.press("w")
+    places = [order.index(key) if key in order else -1 for key in keys]
+    page.keyboard.press("Home")
+    page.keyboard.press("w")
+    for place, key in enumerate(order):
+        seen = wait_for(page, f"seen.event?.key === {json.dumps(key)}")
+        if key not in keys:
+            page.keyboard.press("n")
+            later = [number for number, at in enumerate(places) if at > place]
+            if later:
+                seen = wait_for(page, f"seen.cursor === {later[0]}")
+                assert seen["event"]["key"] == keys[later[0]]
+                for _ in range(order.index(keys[later[0]]) - place):
+                    page.keyboard.press("q")
+                wait_for(page, f"seen.event?.key === {json.dumps(key)}")
+        page.keyboard.press("w")
+    for number, failure in enumerate(pack["failures"]):
+        if number and failure["frame"] == pack["failures"][number - 1]["frame"]:
+            continue
+        page.keyboard.press("Home")
+        page.evaluate(
+            "(time) => { document.querySelector('#video video').currentTime = time; }", failure["frame"] / pack["fps"]
+        )
+        wait_for(page, f"Math.abs(seen.time - {failure['frame'] / pack['fps']}) < 0.02 && seen.cursor === null")
+        page.keyboard.press("n")
+        wait_for(page, f"seen.cursor === {number}")
+
+
 @pytest.mark.slow
 def test_a_mark_in_a_lane_selects_its_event(page: Page, folder: Path) -> None:
     page.set_viewport_size({"width": 1440, "height": 1200})

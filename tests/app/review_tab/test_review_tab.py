@@ -443,7 +443,7 @@ def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:
         (b"ann :secret\n", "line 1 is not"),
         (b"ann:secret\nann:secret2\n", "line 2 repeats a name"),
         (b"\n", "has no users"),
-        (b"ann:secret\xff\n", "no text in UTF-8"),
+        (b"ann:secret\xff\n", "not UTF-8 text"),
     ],
 )
 def test_a_wrong_file_of_users_ends_with_2_and_one_line_without_passwords(

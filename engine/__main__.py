@@ -284,9 +284,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("bench", parents=[model], help="measure the streaming speed on a split")
     command.set_defaults(command=bench)
-    command.add_argument(
-        "split", type=Path, nargs="?", default=SPLIT, help="manifest (default: the bundled test split)"
-    )
+    command.add_argument("split", type=Path, nargs="?", default=SPLIT, help="manifest (default: bundled test split)")
     command.add_argument("--batch-size", type=int, default=16, help="videos per pass (default: %(default)s)")
     command.add_argument("--rows", dest="batch_size", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     command.add_argument("--repeats", type=int, default=3, help="rounds; the best is reported (default: %(default)s)")

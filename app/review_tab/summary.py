@@ -97,14 +97,8 @@ class Unsettled:
     @property
     def row(self) -> list[str | float]:
         """The cells of ``SETTLE_HEADERS``."""
-        event = self.event
-        texts = (
-            self.problem,
-            _describe_event(event),
-            replace_surrogates(event.text),
-            replace_surrogates(self.opinions),
-        )
-        return [replace_surrogates(event.video_id), event.time_s, *texts]
+        video_id, text, opinions = map(replace_surrogates, (self.event.video_id, self.event.text, self.opinions))
+        return [video_id, self.event.time_s, self.problem, _describe_event(self.event), text, opinions]
 
 
 def summarize(

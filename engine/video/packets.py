@@ -6,7 +6,7 @@ import av
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError
-from engine.video.decoders import Track, open_container, reason_of, seconds_of
+from engine.video.track import Track, open_container, reason_of, seconds_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,16 +17,9 @@ import numpy as np
 
 from engine.errors import VideoError
 from engine.records import Excerpt
-from engine.video.decoders import (
-    DecodeError,
-    Picture,
-    Track,
-    decode_with_decord,
-    decode_with_opencv,
-    decode_with_pyav,
-    find_track,
-)
+from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
 from engine.video.packets import measure_packets
+from engine.video.track import Track, find_track
 
 EPSILON_S = 6e-4
 """Tolerance for rounded times: a picture may start this much after an instant. Matroska rounds to 1 ms."""

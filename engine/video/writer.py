@@ -26,8 +26,8 @@ from av.video.stream import VideoStream
 
 from engine.errors import VideoError
 from engine.io import atomic_write
-from engine.video.decoders import Track, find_track
 from engine.video.reader import EPSILON_S, check_start, decode_pictures, ends_before_error
+from engine.video.track import Track, find_track
 
 CLOCK = 90_000
 """Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""

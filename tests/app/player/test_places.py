@@ -112,7 +112,7 @@ def test_a_reference_alone_comes_back_without_a_run(context: AppContext, tmp_pat
     assert place == {"video": "truck-1", "run": "none"}
     again = saved.open_linked_reference(context, None, None, {**place, "t": "1"})
     clip_view, run_view, buttons = views(again)
-    assert clip_view.clip.name == "truck-1"
+    assert clip_view.clip == context.bundled_videos.find("truck-1")
     assert run_view.status.value == views(first)[1].status.value
     assert buttons.live is None
     wrong = saved.open_linked_reference(context, None, "truck-1", {**place, "t": "nan"})

@@ -15,16 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import VideoError
-from engine.video.decoders import (
-    DecodeError,
-    Picture,
-    Track,
-    decode_with_decord,
-    decode_with_opencv,
-    decode_with_pyav,
-    find_track,
-)
+from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
 from engine.video.reader import VideoWarning, probe, read_frames, sample_track
+from engine.video.track import Track, find_track
 from engine.video.writer import write_h264
 
 NTSC = Fraction(30000, 1001)

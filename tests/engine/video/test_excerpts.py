@@ -13,16 +13,9 @@ from av.video.stream import VideoStream
 
 from engine.errors import VideoError
 from engine.records import Excerpt
-from engine.video.decoders import (
-    DecodeError,
-    Picture,
-    Track,
-    decode_with_decord,
-    decode_with_opencv,
-    decode_with_pyav,
-    find_track,
-)
+from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
 from engine.video.reader import Decoders, Frame, read_frames, sample_track
+from engine.video.track import Track, find_track
 
 NUM_PICTURES, FPS = 600, 10
 DECODERS = {"decord": decode_with_decord, "pyav": decode_with_pyav, "opencv": decode_with_opencv}

@@ -28,6 +28,9 @@ CHECKPOINT = Path(__file__).parents[1] / "assets" / "checkpoint"
 PICTURE_S = 10.0
 FRAMES_PER_TURN = 10
 ROUNDS = 12
+SLOW_MS = 100.0
+SETTLE_S = 10.0
+"""Wait after Stop, while the whole run is shown."""
 WATCHED_SHARE, LAST_SHARE = 0.3, 0.8
 """Shares of the stream: before the first there is no user input; after the last nothing is measured."""
 OBSERVE = """() => {
@@ -112,21 +115,62 @@ def _watch(page: Page, address: str, expected_s: float) -> dict[str, float]:
     status = page.locator(STATUS).text_content() or ""
     assert status.startswith("Running"), status
     reached = page.evaluate("document.querySelector('.ss').unpacked().times.length")
-    answers = sorted(duration for _, duration in page.evaluate("window.answers"))
-    num_slow = sum(duration >= 100 for duration in answers)
-    slowest = page.evaluate("window.answers.sort((a, b) => b[1] - a[1]).slice(0, 5)")
+    streaming = _Answers.take(page)
+    page.click("#stop")
+    wait_for_status(page, "^Stopped")
+    page.wait_for_timeout(1000 * SETTLE_S)
+    page.evaluate("window.answers = []")
+    for _ in range(ROUNDS):
+        _use(page)
+    stopped = _Answers.take(page)
     print(f"{reached} frames shown; {status}")
     for name, part in (("watched", watched), ("used", used)):
         busy, cpu_share = 100 * part["busy_share"], 100 * part["cpu_share"]
         print(f"{name} for {part['lasted_s']:.0f} s: main thread {busy:.1f} % busy, {cpu_share:.1f} % of a core")
-    print(f"answers over 16 ms: {len(answers)}, of 100 ms and more: {num_slow}; slowest {slowest}")
+    for name, answers in (("while the video streams", streaming), ("after Stop", stopped)):
+        print(
+            f"answers over 16 ms {name}: {answers.count}, of 100 ms and more: {answers.num_slow}; "
+            f"median {answers.median_ms:.0f} ms, slowest {answers.slowest}"
+        )
     return {
         "num_frames": reached,
         **{f"watched_{name}": value for name, value in watched.items()},
         **{f"used_{name}": value for name, value in used.items()},
-        "slowest_answer_ms": answers[-1] if answers else 16.0,
-        "num_slow_answers": num_slow,
+        **{f"streaming_{name}": value for name, value in streaming.figures().items()},
+        **{f"stopped_{name}": value for name, value in stopped.figures().items()},
     }
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Durations of the browser's answers to input, from the event to the next paint, of 16 ms and more."""
+
+    count: int
+    num_slow: int
+    median_ms: float
+    slowest: list[tuple[str, float]]
+
+    @classmethod
+    def take(cls, page: Page) -> "_Answers":
+        """Read the answers that the page recorded so far."""
+        recorded: list[tuple[str, float]] = [(name, ms) for name, ms in page.evaluate("window.answers")]
+        recorded.sort(key=lambda answer: -answer[1])
+        return cls(
+            count=len(recorded),
+            num_slow=sum(ms >= SLOW_MS for _, ms in recorded),
+            median_ms=float(np.median([ms for _, ms in recorded])) if recorded else 16.0,
+            slowest=recorded[:5],
+        )
+
+    def figures(self) -> dict[str, float]:
+        """Return the numbers for the JSON line."""
+        slowest_ms = self.slowest[0][1] if self.slowest else 16.0
+        return {
+            "answers": self.count,
+            "slow_answers": self.num_slow,
+            "median_ms": self.median_ms,
+            "slowest_ms": slowest_ms,
+        }
 
 
 def _meter(page: Page, domain: str) -> CDPSession:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.support.programs import Program, start
@@ -33,6 +33,7 @@ FLAGS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 START_S = 300.0
+PATIENCE_MS = 120_000
 STATUS = "#status [role=status]"
 
 
@@ -41,8 +42,27 @@ def open_browser() -> Iterator[Browser]:
     """Start Chromium without a window."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        _wait_longer(chromium)
         yield chromium
         chromium.close()
+
+
+def _wait_longer(chromium: Browser) -> None:
+    """Give every page of a browser ``PATIENCE_MS`` for each condition: a busy machine is no failure."""
+    new_page, new_context = chromium.new_page, chromium.new_context
+
+    def open_page_patiently(**options: Any) -> Page:
+        page = new_page(**options)
+        page.set_default_timeout(PATIENCE_MS)
+        return page
+
+    def open_context_patiently(**options: Any) -> BrowserContext:
+        context = new_context(**options)
+        context.set_default_timeout(PATIENCE_MS)
+        return context
+
+    patient: Any = chromium
+    patient.new_page, patient.new_context = open_page_patiently, open_context_patiently
 
 
 @contextmanager

@@ -43,12 +43,17 @@ export class VideoPlayer {
     setTimeout(() => { if (this.arrival === arrival) this.arrival = null; }, 5000);
   }
 
+  // Looks the element up if it is not in the page any more: a paused player does so only a few times a second.
+  ensureCurrent() { if (!this.video?.isConnected) this.refresh(); }
+
   get time() {
+    this.ensureCurrent();
     if (this.video) return this.wanted ?? this.video.currentTime;
     return this.clock + (this.began === null ? 0 : (performance.now() - this.began) / 1000 * this.rate);
   }
 
   set time(time) {
+    this.ensureCurrent();
     if (this.video?.readyState >= 1) this.video.currentTime = time;
     else if (this.video) this.wanted = time;
     this.clock = time;

@@ -156,7 +156,7 @@ def test_blind_hides_the_others(page: Page) -> None:
     wait_for_status(page, "Blind mode: only the reviews of ann are shown", status=STATUS)
     assert HOSTILE not in (page.text_content("#desk_progress") or "")
     page.get_by_role("tab", name="Agreement").click()
-    assert "agreement, is not shown" in page.inner_text("#agreement")
+    assert "Agreement is hidden" in page.inner_text("#agreement")
     assert "verdicts differ" not in page.inner_text("#to_settle")
     is_blind = "document.querySelector('.ss-blind').checked"
     assert page.evaluate(is_blind)  # the player of this window too

@@ -109,7 +109,10 @@ def wait_for(page: Page, condition: str) -> dict[str, Any]:
 def go_to_first_event(page: Page) -> None:
     """Select the first event: from any event, back until it does not change."""
     page.keyboard.press("Home")
-    page.keyboard.press("w")
+    wait_for(page, "seen.time < 0.01 && seen.frame === 0")
+    while inspect(page)["event"] is None:
+        page.keyboard.press("w")
+        page.wait_for_timeout(50)
     before = None
     while (key := inspect(page)["event"]["key"]) != before:
         before = key

@@ -105,7 +105,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
         "duration_s": max(run.clip.duration_s, run.reached_s),
         "fps": run.config.fps,
         "video_fps": run.clip.video_fps,
-        "policy": run.config.decision_policy,
+        "policy": asdict(run.config.policy),
         "refresh_at": run.config.refresh_at,
         "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
         "task": asdict(run.typed_task or write_task(run.task)),

@@ -134,6 +134,7 @@ class StreamController:
                 cache_tokens=self.context_tokens,
                 refreshed=self.refreshed,
                 latency_ms=0.0,
+                legality=turn.legality,
             )
             self.refreshed = self.context_tokens >= self.config.refresh_at
             if self.refreshed:
@@ -212,8 +213,10 @@ class StreamController:
                 yield from self.fetch_frame_times(frame + 1)  # frames to draft after the end of the turn
         while should_update:
             text = yield from self.generate_text(turn, self.codec.update_id, config.max_update_tokens)
-            self.state = dict(apply_update(self.state, text, illegal=config.illegal_updates).state)
-            turn = replace(turn, updates=(*turn.updates, text), state=self.state)
+            change = apply_update(self.state, text, illegal=config.illegal_updates)
+            self.state = dict(change.state)
+            legality = (*turn.legality, change.legality)
+            turn = replace(turn, updates=(*turn.updates, text), legality=legality, state=self.state)
             has_room = len(turn.updates) < config.max_updates_per_frame
             should_update = has_room and (yield from self.should_update_again(turn))
             self.speculator.record_update(text, is_followed=should_update)

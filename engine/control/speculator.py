@@ -22,7 +22,7 @@ from engine.control.drafter import Drafter, ResponseMemory, classify_update
 from engine.control.prompt_codec import PromptCodec
 from engine.control.requests import Image
 from engine.dialogue import apply_update
-from engine.records import FrameOutput, Step
+from engine.records import FrameOutput, Step, UpdateLegality
 
 _MAX_ITEMS_AFTER_RESPONSE = 8
 """Items that are drafted after a drafted response; a frame with turns of an earlier run takes several."""
@@ -39,6 +39,8 @@ class AssistantTurn:
     """Whether a response follows the updates."""
     updates: tuple[str, ...] = ()
     """Texts of the updates so far."""
+    legality: tuple[UpdateLegality, ...] = ()
+    """Whether each of them is legal, illegal or malformed; not known of drafts."""
     state: Mapping[str, str]
     """The dialogue state after them."""
 

@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import yaml
 
-DecisionPolicy = Literal["heads", "silent-token", "not-talk"]
+from engine.policies import POLICIES, DecisionPolicy, PolicyName, Signal, TriggerCounter, find_policy
+
 IllegalUpdates = Literal["apply", "refuse"]
 _TYPES: Mapping[Any, tuple[tuple[type, ...], str]] = {
     float: ((float, int), "a number"),
@@ -31,8 +32,8 @@ class StreamConfig:
     """The assistant speaks when ``speak_prob`` is greater, in [0, 1]."""
     update_threshold: float = 0.5
     """The assistant updates the state when ``update_prob`` is greater, in [0, 1]."""
-    decision_policy: DecisionPolicy = "heads"
-    """Source of the probabilities; see ``engine.control.policies``."""
+    decision_policy: PolicyName = "heads"
+    """How probabilities become decisions: the name of a policy of ``engine.policies``."""
     max_updates_per_frame: int = 4
     """Maximum number of updates at one frame."""
     illegal_updates: IllegalUpdates = "apply"
@@ -78,19 +79,29 @@ class StreamConfig:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         _require(self.lookahead >= 1, "lookahead", self.lookahead, "at least 1")
         _require(self.draft_tokens >= 0, "draft_tokens", self.draft_tokens, "at least 0")
-        for name, choices in (("decision_policy", DecisionPolicy), ("illegal_updates", IllegalUpdates)):
-            _require(
-                getattr(self, name) in get_args(choices),
-                name,
-                getattr(self, name),
-                f"one of {', '.join(get_args(choices))}",
-            )
+        find_policy(self.decision_policy)
+        choices = get_args(IllegalUpdates)
+        is_known = self.illegal_updates in choices
+        _require(is_known, "illegal_updates", self.illegal_updates, f"one of {', '.join(choices)}")
         _require(
             self.max_turn_tokens <= self.reserved_seq_len < self.max_seq_len,
             "reserved_seq_len",
             self.reserved_seq_len,
             f"at least the longest turn ({self.max_turn_tokens}) and less than max_seq_len ({self.max_seq_len})",
         )
+
+    @property
+    def policy(self) -> DecisionPolicy:
+        """The decision policy."""
+        return POLICIES[self.decision_policy]
+
+    def threshold(self, signal: Signal) -> float:
+        """Return the threshold of a signal."""
+        return self.speak_threshold if signal == "speak" else self.update_threshold
+
+    def count_triggers(self, signal: Signal) -> TriggerCounter:
+        """Return a new counter that decides a signal frame by frame."""
+        return TriggerCounter(policy=self.policy, signal=signal, threshold=self.threshold(signal))
 
     @property
     def max_turn_tokens(self) -> int:
@@ -122,7 +133,8 @@ SETTING_HELP: Mapping[str, str] = {
     "fps": "frames sampled per second of video; above the video's own rate its pictures repeat",
     "speak_threshold": "the assistant speaks when the probability exceeds this",
     "update_threshold": "the assistant updates the state when the probability exceeds this",
-    "decision_policy": "source of the probabilities",
+    "decision_policy": "how probabilities become decisions; "
+    + "; ".join(f"{policy.name}: {policy.description}" for policy in POLICIES.values()),
     "max_updates_per_frame": "maximum number of updates at one frame",
     "illegal_updates": "whether an update that skips, repeats or goes backwards changes the state",
     "max_new_tokens": "maximum length of a response, in tokens",

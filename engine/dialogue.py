@@ -7,16 +7,15 @@ whether it is applied. A state is an immutable value: applying an update returns
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
 from engine.config import IllegalUpdates
-from engine.records import Step, UserTurn
+from engine.records import FrameOutput, Step, UpdateLegality, UserTurn
 
 StepState = Literal["not_started", "in_progress", "completed"]
-UpdateLegality = Literal["legal", "illegal", "malformed"]
 
 STATES: tuple[StepState, ...] = ("not_started", "in_progress", "completed")
 TRANSITIONS: Mapping[str, tuple[StepState, StepState]] = {
@@ -91,6 +90,29 @@ def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates
     takes_effect = is_legal or (illegal == "apply" and update.step_id in state)
     changed = {**state, update.step_id: after} if takes_effect else dict(state)
     return UpdateResult(state=changed, legality="legal" if is_legal else "illegal")
+
+
+def fill_legality(
+    outputs: Sequence[FrameOutput], initial: Mapping[str, str], *, illegal: IllegalUpdates = "apply"
+) -> tuple[FrameOutput, ...]:
+    """Return the outputs of a whole video with the legality of every update, which earlier versions did not store.
+
+    Args:
+        outputs: The outputs from the first frame on.
+        initial: The state before them.
+        illegal: The run's setting for illegal updates.
+    """
+    if all(output.legality is not None for output in outputs):
+        return tuple(outputs)
+    filled, state = [], initial
+    for output in outputs:
+        legality = []
+        for text in output.updates:
+            change = apply_update(state, text, illegal=illegal)
+            state = change.state
+            legality.append(change.legality)
+        filled.append(replace(output, legality=tuple(legality)))
+    return tuple(filled)
 
 
 def parse_steps(text: str) -> tuple[Step, ...]:

@@ -14,8 +14,7 @@ from torch import Tensor
 from engine.config import StreamConfig
 from engine.control.controller import Task
 from engine.control.draft_buffer import ComputedItem, Trace
-from engine.control.policies import Decision
-from engine.control.requests import Image
+from engine.control.requests import Decision, Image
 from engine.control.speculator import PriorRun
 from engine.errors import EngineError
 from engine.inference.readout import read_decisions
@@ -152,8 +151,7 @@ def _read_decision(
     """Return the decision at the last token of the frame's image."""
     number = next(n for n, computed in enumerate(items) if computed.item.piece == Image(frame_index=frame_index))
     last = hidden[starts[number + 1] - 1][None]
-    policy, silent_id = config.decision_policy, checkpoint.silent_id
-    return read_decisions(checkpoint.model, last, policy=policy, silent_id=silent_id)[0]
+    return read_decisions(checkpoint.model, last, silent_id=config.policy.token_to_read(checkpoint.silent_id))[0]
 
 
 def _inspect_tokens(

@@ -202,7 +202,6 @@ class JobQueue:
                     encode=self.encode,
                     dataset=job.scoring.dataset,
                     zero_cost=job.scoring.zero_cost,
-                    illegal=job.work.config.illegal_updates,
                     live=record.live,
                     wall_s=record.wall_s,
                 ).counts

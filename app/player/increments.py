@@ -11,8 +11,8 @@ from bisect import bisect_left
 from weakref import WeakValueDictionary
 
 from app.player.payload import Packed, expected_frames, pack_outputs, pack_run, pack_turns
-from app.player.session.run import Run, UpdateJudge
-from engine.dialogue import STATES, UpdateLegality, initial_state
+from app.player.session.run import Run
+from engine.dialogue import STATES, initial_state
 from engine.io import to_json
 from engine.records import FrameOutput
 
@@ -26,8 +26,6 @@ class StreamIncrements:
         """Unguessable id of the stream, sent only to its window."""
         self.outputs = list[FrameOutput]()
         """The outputs so far, one per frame."""
-        self._verdicts = list[tuple[UpdateLegality, ...]]()
-        self._judge = UpdateJudge(run)
         self._head: Packed = json.loads(pack_run(run))
         self._step_ids = [step.id for step in run.task.steps]
         self._initial = initial_state(run.task.steps, run.task.initial_state)
@@ -35,7 +33,6 @@ class StreamIncrements:
 
     def add(self, output: FrameOutput) -> None:
         """Add the output of the next frame."""
-        self._verdicts.append(self._judge.judge(output))
         self.outputs.append(output)
 
     def since(self, first: int) -> str:
@@ -48,7 +45,7 @@ class StreamIncrements:
         packed = {
             "stream": self.stream,
             **pack_outputs(outputs),
-            "turns": pack_turns(zip(outputs, self._verdicts[first:end], strict=True)),
+            "turns": pack_turns(outputs),
             "changes": self._changes(first, end),
             "expected": self._expected_within(first, end),
         }

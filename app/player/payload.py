@@ -16,12 +16,12 @@ import numpy as np
 from app.formatting import STATE_WORDS
 from app.player.session.places import has_own_task, run_url_params, url_params
 from app.player.session.references import digest_reference
-from app.player.session.run import Run, judge_updates, write_task
+from app.player.session.run import Run, write_task
 from app.reviews.events import VideoEvents
 from app.videos import Clip
-from engine.dialogue import STATES, UpdateLegality, initial_state
+from engine.dialogue import STATES, initial_state
 from engine.io import to_json
-from engine.records import FrameOutput, frame_at
+from engine.records import FrameOutput, UpdateLegality, frame_at
 from eval.data.samples import Sample
 from eval.metrics.dialogue_state import reference_states
 from eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
@@ -105,7 +105,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
         "duration_s": max(run.clip.duration_s, run.reached_s),
         "fps": run.config.fps,
         "video_fps": run.clip.video_fps,
-        "policy": run.config.decision_policy,
+        "policy": asdict(run.config.policy),
         "refresh_at": run.config.refresh_at,
         "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
         "task": asdict(run.typed_task or write_task(run.task)),
@@ -161,10 +161,9 @@ def _expected(sample: Sample, num_frames: int) -> Packed:
 
 
 def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) -> list[Packed]:
-    legality = judge_updates(run)
     if judged is None:
-        return pack_turns((output, legality.get(output.frame_index, ())) for output in run.outputs)
-    unused = {frame: iter(verdicts) for frame, verdicts in legality.items()}
+        return pack_turns(run.outputs)
+    unused = {output.frame_index: iter(output.legality or ()) for output in run.outputs if output.updates}
     return [
         _turn(
             turn,
@@ -176,23 +175,21 @@ def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) ->
     ]
 
 
-def pack_turns(outputs: Iterable[tuple[FrameOutput, tuple[UpdateLegality, ...]]]) -> list[Packed]:
-    """Return the unscored turns of outputs, given as pairs of an output and the legality of its updates."""
+def pack_turns(outputs: Iterable[FrameOutput]) -> list[Packed]:
+    """Return the unscored turns of outputs."""
     return [
         _turn(
             JudgedTurn(role=role, frame_index=output.frame_index, text=text, outcome="matched"),
             legality=legality,
             verdict=None,
         )
-        for output, verdicts in outputs
-        for role, text, legality in _output_turns(output, verdicts)
+        for output in outputs
+        for role, text, legality in _output_turns(output)
     ]
 
 
-def _output_turns(
-    output: FrameOutput, verdicts: tuple[UpdateLegality, ...]
-) -> Iterator[tuple[TurnRole, str, UpdateLegality]]:
-    for text, legality in zip(output.updates, verdicts, strict=True):
+def _output_turns(output: FrameOutput) -> Iterator[tuple[TurnRole, str, UpdateLegality]]:
+    for text, legality in zip(output.updates, output.legality or (), strict=True):
         yield "update", text, legality
     if output.response:
         yield "assistant", output.response, "legal"

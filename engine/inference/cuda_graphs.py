@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from engine.config import StreamConfig
-from engine.control.policies import Decision
-from engine.control.requests import ForwardRequest, ForwardResult
+from engine.control.requests import Decision, ForwardRequest, ForwardResult
 from engine.inference.kv_pool import KVCachePool, SlotKVCache
 from engine.inference.static import BucketShape, Inputs, ReadoutSpec, StaticStep, is_supported, pick_bucket
 from engine.model.kv_cache import KVCache
@@ -102,8 +101,7 @@ class CudaGraphRunner:
         Returns None, and changes nothing, if the pass must run eagerly.
         """
         slots = [cache for cache in caches if isinstance(cache, SlotKVCache)]
-        is_readable = readout_spec.policy == "heads" or readout_spec.silent_id is not None
-        if len(slots) < len(caches) or not is_readable or not self._graph_pool.is_enabled:
+        if len(slots) < len(caches) or not self._graph_pool.is_enabled:
             return None
         lengths = [sum(1 if isinstance(piece, int) else len(piece) for piece in pieces) for pieces in inputs]
         needs_tokens = any(request.sample_positions for request in requests)

@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 from transformers import LlamaModel
 
-from engine.config import DecisionPolicy
 from engine.inference.attention import apply_rotary, attend, split_heads
 from engine.inference.kv_pool import KVCachePool, SlotKVCache
 from engine.model.smolvlm import StreamingModel
@@ -55,10 +54,8 @@ class BucketShape:
 class ReadoutSpec:
     """How decisions and tokens are read from hidden states."""
 
-    policy: DecisionPolicy
-    """Source of the probabilities."""
     silent_id: int | None
-    """The token that means silence, for the token policies."""
+    """The token that means silence; None to read the heads."""
     suppress_tokens: tuple[int, ...]
     """Token ids that are never generated."""
 
@@ -186,14 +183,14 @@ class StaticStep:
 
     def _read_out(self, hidden: Tensor) -> Tensor:
         """Return probabilities and most likely next tokens at all positions."""
-        is_token_policy = self.readout_spec.policy != "heads"
-        logits = self.model.token_logits(hidden) if is_token_policy or self.shape.needs_tokens else hidden
-        if is_token_policy:
-            assert self.readout_spec.silent_id is not None
-            speak = 1 - logits.softmax(-1)[:, self.readout_spec.silent_id].double()
-            rows = [speak, torch.zeros_like(speak)]
-        else:
+        silent_id = self.readout_spec.silent_id
+        reads_heads = silent_id is None
+        logits = self.model.token_logits(hidden) if self.shape.needs_tokens or not reads_heads else hidden
+        if reads_heads:
             rows = [logit.sigmoid().double() for logit in self.model.decision_logits(hidden)]
+        else:
+            speak = 1 - logits.softmax(-1)[:, silent_id].double()
+            rows = [speak, torch.zeros_like(speak)]
         if self.shape.needs_tokens:
             rows.append(logits.index_fill(1, self._suppress_tokens, -torch.inf).argmax(-1).double())
         return torch.stack(rows)

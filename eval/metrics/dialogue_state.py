@@ -6,11 +6,10 @@ score without data is nan. Two updates at one frame count as two.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.config import IllegalUpdates
-from engine.dialogue import STATES, apply_update, initial_state, parse_update
+from engine.dialogue import STATES, apply_update, fill_legality, initial_state, parse_update
 from engine.records import FrameOutput
 from eval.data.samples import Sample
 from eval.matching.assignment import Link
@@ -88,13 +87,12 @@ def count_dst(
     match_window: tuple[int, int] | None = None,
     dist_func_factor: float = 0.3,
     dist_func_power: float = 1.5,
-    illegal: IllegalUpdates = "apply",
 ) -> DstCounts:
     """Count one video.
 
-    ``match_window`` is in frames, by default 2.5 s to either side; ``illegal`` is the setting of the run. A frame of
-    the sample without an output counts as a wrong state; states after the sample's end do not count. Raises
-    ``ValueError`` if the outputs' states have different steps from the sample's.
+    ``match_window`` is in frames, by default 2.5 s to either side. A frame of the sample without an output counts as a
+    wrong state; states after the sample's end do not count. Raises ``ValueError`` if the outputs' states have different
+    steps from the sample's.
     """
     gen, ref = predicted_updates(outputs), reference_updates(sample)
     links = match_updates(
@@ -106,7 +104,7 @@ def count_dst(
     )
     return (
         _count_pairs(gen, ref, links, fps=sample.fps)
-        + _count_legality(gen, sample, illegal=illegal)
+        + _count_legality(outputs, sample)
         + _count_states(outputs, sample)
         + _count_legacy(gen, ref)
     )
@@ -189,14 +187,10 @@ def _count_pairs(
     )
 
 
-def _count_legality(gen: Iterable[TimedUpdate], sample: Sample, *, illegal: IllegalUpdates) -> DstCounts:
-    state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
-    verdicts = []
-    for update in gen:
-        change = apply_update(state, update.text, illegal=illegal)
-        state = change.state
-        verdicts.append(change.legality)
-    return DstCounts(num_malformed=verdicts.count("malformed"), num_illegal=verdicts.count("illegal"))
+def _count_legality(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
+    known = fill_legality(outputs, initial_state(sample.steps, sample.initial_state))
+    kinds = [kind for output in known for kind in output.legality or ()]
+    return DstCounts(num_malformed=kinds.count("malformed"), num_illegal=kinds.count("illegal"))
 
 
 def reference_states(sample: Sample) -> list[Mapping[str, str]]:

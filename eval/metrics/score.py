@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.config import IllegalUpdates
 from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, ZeroCost, find_match
@@ -92,7 +91,6 @@ def score_video(
     encode: Encode,
     dataset: str = "",
     zero_cost: ZeroCost = "keep",
-    illegal: IllegalUpdates = "apply",
     live: LiveCounts | None = None,
     wall_s: float | None = None,
     has_states: bool = True,
@@ -108,7 +106,6 @@ def score_video(
         encode: Function from ``N`` texts to embeddings ``[N, D]``.
         dataset: Name that selects the match window; see ``eval.metrics.turn_taking.MATCH_WINDOWS_S``.
         zero_cost: ``keep`` or ``drop`` edges of cost 0; see ``eval.matching.turns.find_match``.
-        illegal: The run's setting for illegal updates.
         live: Counts of the teacher-forced pass, if it was run.
         wall_s: Wall time of the whole run of the video in seconds, if known.
         has_states: Whether the system has a dialogue state; if not, the scores of updates and states are undefined.
@@ -125,7 +122,7 @@ def score_video(
         updating=_count_decisions(sample, "update", [(output.update_prob, bool(output.updates)) for output in outputs])
         if has_states
         else DecisionCounts(),
-        dst=count_dst(outputs, sample, illegal=illegal) if has_states else DstCounts(),
+        dst=count_dst(outputs, sample) if has_states else DstCounts(),
         failures=count_failures(judged),
         live=live or LiveCounts(),
         system=_count_times(sample, outputs, wall_s),

@@ -122,7 +122,6 @@ def _score_both(
             encode=encode,
             dataset=settings.dataset,
             zero_cost=settings.zero_cost,
-            illegal=folder.illegal_updates(),
             has_states=folder.has_states(),
         )
         for folder, outputs_of_run in zip(folders, outputs, strict=True)

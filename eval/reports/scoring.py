@@ -76,7 +76,7 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
         scorer: An open ``TextScorer``.
     """
     run = RunFolder(folder)
-    illegal, has_states = run.illegal_updates(), run.has_states()
+    has_states = run.has_states()
     records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
     errors = dict(_errors(split, records))
     scored: dict[str, ScoredVideo] = {}
@@ -92,7 +92,6 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
                     encode=encode,
                     dataset=settings.dataset,
                     zero_cost=settings.zero_cost,
-                    illegal=illegal,
                     live=record.live,
                     wall_s=record.wall_s,
                     has_states=has_states,

@@ -22,6 +22,7 @@ from urllib.parse import quote
 from pydantic import AliasChoices, Field
 
 from engine.config import IllegalUpdates
+from engine.dialogue import fill_legality, initial_state
 from engine.io import write_json
 from engine.json_records import Amount, Count, read_record
 from engine.records import FrameOutput, write_outputs
@@ -79,7 +80,7 @@ class RunFolder:
         """Return ``run.json``, or None if it does not exist. Raises ``ValueError`` if it is invalid."""
         return read_settings(self.path / "run.json")
 
-    def illegal_updates(self) -> IllegalUpdates:
+    def _illegal_updates(self) -> IllegalUpdates:
         """Return how the run treated illegal updates; ``apply`` for an imported run."""
         config = (self.settings() or {}).get("config")
         return "refuse" if isinstance(config, dict) and config.get("illegal_updates") == "refuse" else "apply"
@@ -114,7 +115,11 @@ class RunFolder:
 
         Raises ``ValueError`` if they are missing or invalid, or if their steps are not those of the sample.
         """
-        return read_sample_outputs(output_path(self.path, sample.video_id), sample)
+        outputs = read_sample_outputs(output_path(self.path, sample.video_id), sample)
+        if all(output.legality is not None for output in outputs):
+            return outputs
+        initial = initial_state(sample.steps, sample.initial_state)
+        return fill_legality(outputs, initial, illegal=self._illegal_updates())
 
     def find_finished(self, sample: Sample) -> VideoRecord | None:
         """Return the record of a sample whose outputs are complete and current, or None if it must be run again."""

@@ -209,7 +209,6 @@ def _count(sample: Sample, recording: Recording, scoring: ScoreSettings, encode:
         encode=encode,
         dataset=scoring.dataset,
         zero_cost=scoring.zero_cost,
-        illegal=recording.config.illegal_updates,
     )
     counts = scored.counts
     return replace(

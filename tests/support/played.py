@@ -11,6 +11,7 @@ from app.reviews.events import name_events
 from app.videos import Clip
 from engine.config import StreamConfig
 from engine.control.controller import Task
+from engine.dialogue import fill_legality, initial_state
 from engine.records import FrameOutput, Step, UserTurn
 from eval.annotations.corrections import name_turns
 from eval.data.samples import Sample, Turn
@@ -76,7 +77,7 @@ def make_run(folder: Path, *, text: str = "", seed: int = 0) -> Run:
         clip=clip,
         task=Task(goal="build", steps=sample.steps, user_turns=(UserTurn(time_s=3.0, text=f"What is next? {text}"),)),
         config=StreamConfig(),
-        outputs=tuple(outputs),
+        outputs=fill_legality(outputs, initial_state(STEPS)),
         is_finished=True,
     )
 

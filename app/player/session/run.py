@@ -9,7 +9,7 @@ from typing import Any, Final
 from app.videos import Clip
 from engine.config import StreamConfig
 from engine.control.controller import Task
-from engine.dialogue import UpdateLegality, apply_update, format_user_turn, initial_state
+from engine.dialogue import format_user_turn
 from engine.records import FrameOutput
 from engine.replay import Thresholds
 from eval.matching.sentence_encoders import DEFAULT_ENCODER
@@ -105,31 +105,6 @@ def score_outputs(run: Run, encode: Encode) -> ScoredVideo | None:
         encode=encode,
         dataset=run.scoring.dataset,
         zero_cost=run.scoring.zero_cost,
-        illegal=run.config.illegal_updates,
         live=run.live,
         has_states="imported" not in run.settings,
     )
-
-
-class UpdateJudge:
-    """Checks the updates of a run, output by output, against the state so far."""
-
-    def __init__(self, run: Run) -> None:
-        """Start at the initial state of the run's task."""
-        self._state: Mapping[str, str] = initial_state(run.task.steps, run.task.initial_state)
-        self._illegal = run.config.illegal_updates
-
-    def judge(self, output: FrameOutput) -> tuple[UpdateLegality, ...]:
-        """Return whether each update of the next output is legal, illegal or malformed."""
-        verdicts = []
-        for text in output.updates:
-            change = apply_update(self._state, text, illegal=self._illegal)
-            self._state = change.state
-            verdicts.append(change.legality)
-        return tuple(verdicts)
-
-
-def judge_updates(run: Run) -> dict[int, tuple[UpdateLegality, ...]]:
-    """Return the verdicts (legal, illegal or malformed) of all updates, by frame."""
-    judge = UpdateJudge(run)
-    return {output.frame_index: judge.judge(output) for output in run.outputs if output.updates}

@@ -1,5 +1,7 @@
 // Unpacks the server's payload once, and counts decisions when a threshold moves.
 
+import { TriggerCounter } from "./policy.js";
+
 export const KINDS = {
   "missed": "✕", "redundant": "+", "wrong text": "≠", "early or late": "↔",
   "wrong update": "◇", "missed update": "◆", "wrong state": "▨",
@@ -146,10 +148,6 @@ export function compareRows(a, b) {
   return a.time - b.time || RANKS[a.role] - RANKS[b.role] || Number(!a.turn) - Number(!b.turn) || (a.number ?? a.link) - (b.number ?? b.link);
 }
 
-function thresholdTest(data, threshold) {
-  return data.policy === "not-talk" ? (prob) => prob >= threshold : (prob) => prob > threshold;
-}
-
 // Pairs as many decisions as possible with the reference, at most the tolerance (in frames) apart. Both lists are
 // sorted and may grow.
 export class EventPairs {
@@ -180,15 +178,16 @@ export class EventPairs {
 // they pair with the reference.
 export class EventCounts {
   constructor(data, name, threshold, isPreview) {
-    Object.assign(this, {data, name, threshold, isPreview, decided: [], numFrames: 0, pairs: new EventPairs(data.tolerance_frames)});
+    const triggers = new TriggerCounter(data.policy, name, threshold);
+    Object.assign(this, {data, name, threshold, isPreview, triggers, decided: [], numFrames: 0, pairs: new EventPairs(data.tolerance_frames)});
   }
 
   // Returns hits, misses and alarms up to the frames reached. Reads only new frames.
   extend() {
     const {data, name, decided} = this;
     if (this.isPreview) {
-      const probs = data[name], reaches = thresholdTest(data, this.threshold);
-      for (let frame = this.numFrames; frame < probs.length; frame += 1) if (reaches(probs[frame])) decided.push(frame);
+      const probs = data[name];
+      for (let frame = this.numFrames; frame < probs.length; frame += 1) if (this.triggers.add(probs[frame])) decided.push(frame);
     }
     this.numFrames = data.times.length;
     const frames = this.isPreview ? decided : data.decided[name];

@@ -3,6 +3,7 @@
 import { Axis, GUTTER, MARGIN } from "./axis.js";
 import { createHatching, cross, dot, fitText, line, resizeCanvas, triangle } from "./canvas.js";
 import { bandsOf, clockText, countUpTo, DECISIONS, frameAt, gridFrame, modelTimeText, stateAt, thresholdText, timeOf } from "./data.js";
+import { conditionText, hasSignal } from "./policy.js";
 
 const LINKS_HEIGHT = 12;
 const STATES = ["not_started", "in_progress", "completed"];
@@ -125,7 +126,9 @@ export class Lanes extends Axis {
     if (row.kind !== "trace") return void pen.fillText(fitText(pen, row.label, GUTTER - 14), 4, middle);
     const counts = shown.counts[row.name];
     pen.fillStyle = this.colours[row.name];
-    pen.fillText(`${row.name} > ${thresholdText(shown.thresholds[row.name])}`, 4, row.top + 12);
+    const condition = conditionText(data.policy, thresholdText(shown.thresholds[row.name]));
+    const text = hasSignal(data.policy, row.name) ? `${row.name} ${condition}` : `no ${row.name}s: ${data.policy.name}`;
+    pen.fillText(fitText(pen, text, GUTTER - 14), 4, row.top + 12);
     pen.fillStyle = this.colours.ink;
     if (!data.has_reference) return void pen.fillText(`${counts.hits.length} decisions`, 4, row.top + 29);
     pen.fillText(`● ${counts.hits.length} in time  ▲ ${counts.alarms.length} false`, 4, row.top + 29);

@@ -3,6 +3,7 @@
 import { bandsOf, CAUSES, clockText, countUpTo, gridFrame, modelTimeText, probText, stateAt, thresholdText } from "./data.js";
 import { createNode, createQuote } from "./dom.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
+import { conditionText, exceeds, hasSignal, signOf } from "./policy.js";
 import { LOW_SIMILARITY, signOfKind } from "./stops.js";
 import { legalityTag } from "./transcript.js";
 
@@ -55,8 +56,10 @@ function decisionLine(data, name, frame) {
   bar.append(fill, mark);
   const did = countUpTo(data.decided[name], frame) > countUpTo(data.decided[name], frame - 1);
   const words = { speak: ["silent", "spoke"], update: ["no update", "updated"] }[name];
-  bar.title = `threshold ${thresholdText(threshold)}`;
-  row.append(createNode("span", "ss-name", name), bar, createNode("span", "", `${probText(prob, threshold)} ${did ? ">" : "≤"} ${thresholdText(threshold)}`), createNode("b", "", words[Number(did)]));
+  bar.title = `${data.policy.name}: ${conditionText(data.policy, thresholdText(threshold))}`;
+  const sign = signOf(data.policy, exceeds(data.policy, name, prob, threshold));
+  const comparison = hasSignal(data.policy, name) ? `${probText(prob, threshold)} ${sign} ${thresholdText(threshold)}` : "";
+  row.append(createNode("span", "ss-name", name), bar, createNode("span", "", comparison), createNode("b", "", words[Number(did)]));
   return row;
 }
 

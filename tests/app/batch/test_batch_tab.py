@@ -545,7 +545,9 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     assert run_view.status.value.endswith("This is its worst moment; press N for the next failure.")
     assert buttons.live.run.outputs == outputs
     assert page[16].selected == "player"
-    still = replace(outputs[0], response=None, updates=(), dst_state=dict.fromkeys(outputs[0].dst_state, "not_started"))
+    still = replace(
+        outputs[0], response=None, updates=(), legality=(), dst_state=dict.fromkeys(outputs[0].dst_state, "not_started")
+    )
     bare = replace(clip_view.clip, sample=replace(buttons.live.run.clip.sample, turns=()))
     silent = replace(buttons.live.run, outputs=[still], clip=bare)
     without = show_run(silent, "v1.", encode=context.encode, open_at="worst")

@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_reviewed(folder / "low.json", run, judge_video(run.clip.sample, run.outputs, encode=encode_oddly))
     write(folder / "other_judgement.json", run, judge(run))
     write(folder / "reference.json", replace(run, outputs=()), None)
-    silent = [replace(output, response=None, updates=(), dst_state={}) for output in run.outputs]
+    silent = [replace(output, response=None, updates=(), legality=(), dst_state={}) for output in run.outputs]
     alone = replace(run.clip, name="plain", sample=None)
     plain = replace(run, clip=alone, task=Task(goal="", steps=()), outputs=tuple(silent))
     (folder / "plain.json").write_text(pack_run(plain), encoding="utf-8")

@@ -9,10 +9,11 @@ import pytest
 
 from app.formatting import as_sentence, format_clock, shorten_ids
 from app.player.payload import pack_run
-from app.player.session.run import Run, judge_updates
+from app.player.session.run import Run
 from app.videos import Clip
 from engine.config import StreamConfig
 from engine.control.controller import Task
+from engine.dialogue import fill_legality, initial_state
 from engine.records import FrameOutput, Step, UserTurn
 from eval.data.samples import Sample, Turn
 from eval.metrics.failures import judge_video
@@ -67,7 +68,7 @@ def run() -> Run:
         clip=Clip(name="truck", path=Path("truck.mp4"), fps=2.0, num_frames=20, duration_s=10.0, sample=sample),
         task=Task(goal="build", steps=STEPS, user_turns=(UserTurn(time_s=1.0, text="What is next?"),)),
         config=StreamConfig(speak_threshold=0.2, update_threshold=0.63),
-        outputs=outputs,
+        outputs=fill_legality(outputs, initial_state(STEPS)),
     )
 
 
@@ -82,7 +83,11 @@ def test_sentences_name_the_file_not_its_place() -> None:
 
 
 def test_updates_are_judged_against_the_state_they_met(run: Run) -> None:
-    assert judge_updates(run) == {2: ("legal",), 3: ("malformed", "illegal")}
+    judged = {output.frame_index: output.legality for output in run.outputs if output.updates}
+    assert judged == {
+        2: ("legal",),
+        3: ("malformed", "illegal"),
+    }
 
 
 @pytest.fixture

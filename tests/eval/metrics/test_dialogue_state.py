@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.dialogue import apply_update, initial_state
-from engine.records import FrameOutput, Step
+from engine.records import FrameOutput, Step, UpdateLegality
 from eval.data.samples import Sample, Turn
 from eval.matching.updates import TimedUpdate, match_updates
 from eval.metrics.definitions import find_metric
@@ -41,8 +41,11 @@ def run_of(updates: Timed, sample: Sample, *, illegal: str = "apply") -> list[Fr
     outputs, timed = [], list(updates)
     for frame in range(sample.num_frames):
         texts = tuple(text for at, text in timed if at == frame)
+        legality = list[UpdateLegality]()
         for text in texts:
-            state = apply_update(state, text, illegal="refuse" if illegal == "refuse" else "apply").state
+            change = apply_update(state, text, illegal="refuse" if illegal == "refuse" else "apply")
+            state = change.state
+            legality.append(change.legality)
         outputs.append(
             FrameOutput(
                 frame_index=frame,
@@ -55,6 +58,7 @@ def run_of(updates: Timed, sample: Sample, *, illegal: str = "apply") -> list[Fr
                 cache_tokens=0,
                 refreshed=False,
                 latency_ms=0.0,
+                legality=tuple(legality),
             )
         )
     return outputs
@@ -146,7 +150,7 @@ def test_malformed_and_illegal_updates_are_counted_by_replay() -> None:
     applied = count_dst(run_of(gen, sample), sample)
     # complete skips, start then goes backwards, S9 is unknown
     assert (applied.num_illegal, applied.num_malformed) == (3, 1)
-    refused = count_dst(run_of(gen, sample, illegal="refuse"), sample, illegal="refuse")
+    refused = count_dst(run_of(gen, sample, illegal="refuse"), sample)
     # the skip was refused, so the start is legal
     assert (refused.num_illegal, refused.num_malformed) == (2, 1)
     scores = summarize_dst(applied + refused)

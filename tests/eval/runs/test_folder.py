@@ -62,6 +62,7 @@ def outputs(number: int, *, response: str | None = None) -> list[FrameOutput]:
             cache_tokens=9,
             refreshed=False,
             latency_ms=1.0,
+            legality=(),
         )
         for index in range(number)
     ]

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 import gradio as gr
 
 from app.formatting import format_clock
-from app.player.increments import StreamIncrements
-from app.player.payload import pack_nothing, pack_run
-from app.player.score_tiles import render_scores
+from app.player.display.increments import StreamIncrements
+from app.player.display.payload import pack_nothing, pack_run
+from app.player.display.score_tiles import render_scores
 from app.player.session.run import Run, score_outputs, write_task
 from app.reviews.events import name_events
 from app.videos import Clip

@@ -1,19 +1,19 @@
 // The commands of buttons and keys.
 
-import { undoOrRedo } from "./actions.js";
+import { undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
-import { requestPaint, reveal, setView, zoom } from "./chart.js";
-import { addTurn, deleteTurn, editText, nudge } from "./corrections.js";
-import { CAUSES, clockText, frameAt, SIGNS } from "./data.js";
-import { createNode, find, returnFocus } from "./dom.js";
-import { stepFailure } from "./failure_stops.js";
-import { openInspection } from "./inspection.js";
-import { redrawPlayhead, seek } from "./playhead.js";
-import { giveVerdict } from "./review.js";
-import { goToUnreviewed, splitPair, stepEvent } from "./selection.js";
-import { host, listeners, shown, state, ui } from "./state.js";
-import { setStatus } from "./status.js";
-import { nextTab, openTab } from "./tabs.js";
+import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
+import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
+import { CAUSES, clockText, frameAt, SIGNS } from "./state/data.js";
+import { createNode, find, returnFocus } from "./dom/dom.js";
+import { stepFailure } from "./playback/failure_stops.js";
+import { openInspection } from "./panels/inspection.js";
+import { redrawPlayhead, seek } from "./playback/playhead.js";
+import { giveVerdict } from "./review/review.js";
+import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
+import { host, listeners, shown, state, ui } from "./state/state.js";
+import { setStatus } from "./dom/status.js";
+import { nextTab, openTab } from "./panels/tabs.js";
 
 const KEYS = [
   ["Space K", "play", "play or pause"],

@@ -1,29 +1,29 @@
 // Starts the player: creates its parts, adds their listeners, and shows the server's first value.
 
 import { mountAddress, openTabsOfAddress, receive } from "./address.js";
-import { layout, paint, updateCounts } from "./chart.js";
+import { layout, paint, updateCounts } from "./timeline/chart.js";
 import { mountCommands } from "./commands.js";
-import { mountCorrections } from "./corrections.js";
-import { DECISIONS } from "./data.js";
-import { find } from "./dom.js";
-import { mountFailureStops } from "./failure_stops.js";
-import { Receiver, withTimeout } from "./increments.js";
-import { mountInspection } from "./inspection.js";
-import { currentEvent } from "./opinions.js";
-import { outbox } from "./outbox.js";
-import { tick } from "./playback.js";
-import { requestTick } from "./playhead.js";
-import { mountPointer } from "./pointer.js";
-import { mountProvenance } from "./provenance.js";
-import { drawReview, mountReview } from "./review.js";
-import { ReviewLanes } from "./review_lanes.js";
+import { mountCorrections } from "./review/corrections.js";
+import { DECISIONS } from "./state/data.js";
+import { find } from "./dom/dom.js";
+import { mountFailureStops } from "./playback/failure_stops.js";
+import { Receiver, withTimeout } from "./state/increments.js";
+import { mountInspection } from "./panels/inspection.js";
+import { currentEvent } from "./review/opinions.js";
+import { outbox } from "./review/outbox.js";
+import { tick } from "./playback/playback.js";
+import { requestTick } from "./playback/playhead.js";
+import { mountPointer } from "./timeline/pointer.js";
+import { mountProvenance } from "./panels/provenance.js";
+import { drawReview, mountReview } from "./review/review.js";
+import { ReviewLanes } from "./timeline/review_lanes.js";
 import { showIncrement, showRun } from "./run.js";
-import { goToRow } from "./selection.js";
-import { host, listeners, review, shown, state, ui } from "./state.js";
-import { sendWaiting } from "./sync.js";
-import { mountThresholds, moveThresholds } from "./thresholds.js";
-import { Transcript } from "./transcript.js";
-import { VideoPlayer } from "./video.js";
+import { goToRow } from "./playback/selection.js";
+import { host, listeners, review, shown, state, ui } from "./state/state.js";
+import { sendWaiting } from "./review/sync.js";
+import { mountThresholds, moveThresholds } from "./playback/thresholds.js";
+import { Transcript } from "./panels/transcript.js";
+import { VideoPlayer } from "./playback/video.js";
 
 export function mount(given) {
   Object.assign(host, given);

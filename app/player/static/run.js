@@ -1,21 +1,21 @@
 // Shows a run, the increments of a streaming run, or no run.
 
 import { openLinkedMoment, takeLinkedEvent } from "./address.js";
-import { layout, requestPaint, reveal, updateCounts } from "./chart.js";
-import { clockText } from "./data.js";
-import { find, focusedInput } from "./dom.js";
-import { drawKinds, drawSimilarityInput } from "./failure_stops.js";
-import { closeInspection } from "./inspection.js";
-import { requestScoring } from "./layer.js";
-import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./opinions.js";
-import { drawProvenance } from "./provenance.js";
-import { goToEvent, stopIndexOf } from "./selection.js";
-import { layer, review, shown, state, ui } from "./state.js";
-import { setStatus } from "./status.js";
-import { canFail, collectStops } from "./stops.js";
-import { sendWaiting } from "./sync.js";
-import { openTab } from "./tabs.js";
-import { settleThresholds } from "./thresholds.js";
+import { layout, requestPaint, reveal, updateCounts } from "./timeline/chart.js";
+import { clockText } from "./state/data.js";
+import { find, focusedInput } from "./dom/dom.js";
+import { drawKinds, drawSimilarityInput } from "./playback/failure_stops.js";
+import { closeInspection } from "./panels/inspection.js";
+import { requestScoring } from "./review/layer.js";
+import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
+import { drawProvenance } from "./panels/provenance.js";
+import { goToEvent, stopIndexOf } from "./playback/selection.js";
+import { layer, review, shown, state, ui } from "./state/state.js";
+import { setStatus } from "./dom/status.js";
+import { canFail, collectStops } from "./playback/stops.js";
+import { sendWaiting } from "./review/sync.js";
+import { openTab } from "./panels/tabs.js";
+import { settleThresholds } from "./playback/thresholds.js";
 
 // Shows another run, or the first part of a streaming run; null for none.
 export function showRun(next) {

@@ -14,9 +14,9 @@ import { outbox } from "./review/outbox.js";
 import { tick } from "./playback/playback.js";
 import { requestTick } from "./playback/playhead.js";
 import { mountPointer } from "./timeline/pointer.js";
+import { Timeline } from "./timeline/timeline.js";
 import { mountProvenance } from "./panels/provenance.js";
 import { drawReview, mountReview } from "./review/review.js";
-import { ReviewLanes } from "./timeline/review_lanes.js";
 import { showIncrement, showRun } from "./run.js";
 import { goToRow } from "./playback/selection.js";
 import { host, listeners, review, shown, state, ui } from "./state/state.js";
@@ -29,7 +29,7 @@ export function mount(given) {
   Object.assign(host, given);
   ui.root = host.element.querySelector(".ss");
   for (const name of ["canvas", "map", "head", "tip"]) ui[name] = find(name);
-  ui.lanes = new ReviewLanes(ui.canvas);
+  ui.timeline = new Timeline(ui.canvas);
   ui.video = new VideoPlayer(`#${host.props.video_id} video`, requestTick);
   ui.transcript = new Transcript(find("rows"), (row) => goToRow(row));
   ui.receiver = new Receiver({
@@ -58,7 +58,7 @@ function watchPage() {
     if (ui.canvas.parentElement.clientWidth !== width) { width = ui.canvas.parentElement.clientWidth; layout(); }
   });
   sizes.observe(ui.canvas.parentElement);
-  const themes = new MutationObserver(() => { if (host.element.isConnected) { ui.lanes.readColours(); if (state.data) paint(); } });
+  const themes = new MutationObserver(() => { if (host.element.isConnected) { ui.timeline.readColours(); if (state.data) paint(); } });
   themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
   listeners.signal.addEventListener("abort", () => {
     sizes.disconnect();
@@ -72,12 +72,12 @@ function exposeForTests() {
   // The visible state, for tests and the console.
   ui.root.inspect = () => ({
     video: state.data?.name ?? null, time: ui.video.time, frame: state.lastFrame, isPaused: ui.video.isPaused, rate: ui.video.rate, captions: ui.video.captions, tab: state.tab,
-    view: { ...ui.lanes.view }, region: shown.region, isLooping: shown.isLooping, isPreview: shown.isPreview, cursor: state.stopIndex,
+    view: { ...ui.timeline.view }, region: shown.region, isLooping: shown.isLooping, isPreview: shown.isPreview, cursor: state.stopIndex,
     thresholds: { ...shown.thresholds }, runThresholds: state.data?.thresholds ?? null, isAtRest: !state.movedThresholds && !state.requestedThresholds,
     counts: Object.fromEntries(DECISIONS.map((name) => [name, {
       hits: shown.counts[name]?.hits.length, misses: shown.counts[name]?.misses.length, alarms: shown.counts[name]?.alarms.length,
     }])),
-    said: find("said").textContent, rows: ui.lanes.rows,
+    said: find("said").textContent, rows: ui.timeline.rows.map(({ kind, label, name, top, height }) => ({ kind, label, name, top, height })),
     event: state.data ? currentEvent() : null, opinions: review.state?.opinions ?? {}, layer: state.data?.layer ?? [], waiting: outbox.all().length, saved: review.saved, isAsking: review.isAsking,
   });
 }

@@ -32,7 +32,7 @@ export function showRun(next) {
   state.data.stops = collectStops(state.data);
   for (const name of ["previousFailure", "nextFailure"]) find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(state.data);
   if (!isSame) {
-    ui.lanes.view = { start: 0, end: state.data.duration_s };
+    ui.timeline.view = { start: 0, end: state.data.duration_s };
     shown.region = null;
     shown.isLooping = false;
     state.stopIndex = null;
@@ -74,6 +74,6 @@ function clearRun() {
   ui.head.style.visibility = "hidden";
   for (const name of ["now", "rows", "curves", "kinds", "counts", "origins"]) find(name).replaceChildren();
   drawSimilarityInput();
-  ui.lanes.context?.clearRect(0, 0, ui.lanes.width, ui.lanes.height);
+  ui.timeline.clear();
   ui.map.getContext("2d").clearRect(0, 0, ui.map.width, ui.map.height);
 }

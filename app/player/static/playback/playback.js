@@ -32,9 +32,9 @@ function updatePlayhead() {
   if (time === state.lastTime) return;
   state.lastTime = time;
   scrollView(time);
-  const x = ui.lanes.x(time);
+  const x = ui.timeline.x(time);
   ui.head.style.transform = `translateX(${x}px)`;
-  ui.head.style.visibility = x < GUTTER - 1 || x > ui.lanes.width - MARGIN + 1 ? "hidden" : "visible";
+  ui.head.style.visibility = x < GUTTER - 1 || x > ui.timeline.width - MARGIN + 1 ? "hidden" : "visible";
   ui.head.dataset.time = time;
   find("clock").textContent = clockText(time);
   find("play").textContent = ui.video.isPaused ? "▶" : "❚❚";
@@ -51,7 +51,7 @@ function updatePlayhead() {
 }
 
 function scrollView(time) {
-  const { start, end } = ui.lanes.view;
+  const { start, end } = ui.timeline.view;
   if (ui.video.isPaused || (time >= start && time <= end)) return;
   setView(time - (end - start) * 0.1, time + (end - start) * 0.9);
 }

@@ -48,6 +48,12 @@ export function goToFailure(number) {
   selectEvent(eventByKey(failure.key), failure.time + 1e-3, number);
 }
 
+// Selects one of the events of a mark: the next one where several share it.
+export function selectMark({ keys, time }) {
+  const event = eventByKey(keys[(keys.indexOf(review.current) + 1) % keys.length]);
+  selectEvent(event, time + 1e-3, stopIndexOf(event));
+}
+
 export function goToRow(row) {
   setStatus("");
   const event = eventByKey(row.key);

@@ -55,7 +55,8 @@ export function settleThresholds() {
 
 const hundredths = (value) => Math.round(value * 100) / 100; // the precision of a drag; a threshold itself may have more digits
 
-export function dragThreshold(name, row, event) {
+// Drags a threshold's line; `valueAt(y)` is the threshold at a height of the timeline.
+export function dragThreshold(name, valueAt, event) {
   state.isPointerDown = true;
   const began = pointerOffset(ui.canvas, event)[1];
   let isMoved = false;
@@ -63,7 +64,7 @@ export function dragThreshold(name, row, event) {
     const y = pointerOffset(ui.canvas, later)[1];
     isMoved ||= Math.abs(y - began) >= 2; // a click without a drag keeps all digits
     if (!isMoved) return;
-    moveThresholds({ [name]: hundredths(ui.lanes.traceProb(row, y)) });
+    moveThresholds({ [name]: hundredths(valueAt(y)) });
     host.trigger("shown");
   };
   trackDrag(ui.canvas, event, move, () => {});

@@ -5,6 +5,7 @@ export const KINDS = {
   "wrong update": "◇", "missed update": "◆", "wrong state": "▨",
 };
 
+// Lanes add signs of their own.
 export const SIGNS = {
   "✓": "matched, at most 1 s away: the same update, or a text like the reference's; the similarity of texts, above 0.5, is shown beside it",
   "≈": "low similarity: a matched text whose similarity is below the number that is set beside ≈, 0.80 at first. If ≈ is on, N and P stop there too. It is a setting of this browser: no failure, in no score and no export",
@@ -14,8 +15,6 @@ export const SIGNS = {
   "↔": "early or late: right, but more than 1 s away",
   "◇": "wrong update: of another step or transition, or with no reference near",
   "◆": "missed update", "▨": "wrong state: the predicted state differs from the reference; hatched in the lanes",
-  "● ▲ ✕": "on the probabilities: a decision in time (within 1 s of the reference), a false one, a missed one",
-  "↻": "refresh: the context was full and restarted from the prompt",
 };
 
 // Why a turn of the reference is hard, where the split's manifest names a cause.

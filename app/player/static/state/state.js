@@ -7,7 +7,7 @@ export const host = {};
 
 // The elements and the objects that draw them, and two functions for modules that cannot import them; set by `mount`.
 export const ui = {
-  root: null, canvas: null, map: null, head: null, tip: null, lanes: null, video: null, transcript: null, receiver: null,
+  root: null, canvas: null, map: null, head: null, tip: null, timeline: null, video: null, transcript: null, receiver: null,
   tick: null, drawReview: null,
 };
 

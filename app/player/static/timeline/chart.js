@@ -18,10 +18,10 @@ export function layout() {
   state.data.layer = layerTurns();
   state.data.isReviewing = state.tab === "review" && state.data.events.length > 0;
   state.data.hasLayer = state.data.layer.length > 0 && (state.tab === "review" || state.data.layer.some((turn) => turn.look !== "same"));
-  const height = ui.lanes.arrange(state.data); // also in a hidden tab: the rows must fit this video
+  const height = ui.timeline.arrange(state.data); // also in a hidden tab: the rows must fit this video
   ui.canvas.setAttribute("aria-valuemax", state.data.duration_s.toFixed(1));
   if (!ui.canvas.parentElement.clientWidth) return updateCounts();
-  ui.lanes.resize(ui.canvas.parentElement.clientWidth, height);
+  ui.timeline.resize(ui.canvas.parentElement.clientWidth, height);
   refreshCounts();
 }
 
@@ -52,7 +52,7 @@ function countsFor(name) {
 
 export function paint() {
   if (!ui.canvas.parentElement.clientWidth) return; // it is painted when the tab opens
-  ui.lanes.paint(state.data, shown);
+  ui.timeline.paint(shown);
   paintOverview();
   redrawPlayhead();
 }
@@ -60,27 +60,27 @@ export function paint() {
 const OVERVIEW_HEIGHT = 18;
 
 function paintOverview() {
-  const width = ui.lanes.width, height = OVERVIEW_HEIGHT, pen = resizeCanvas(ui.map, width, height);
+  const width = ui.timeline.width, height = OVERVIEW_HEIGHT, pen = resizeCanvas(ui.map, width, height);
   pen.clearRect(0, 0, width, height);
   const at = (time) => GUTTER + time / state.data.duration_s * (width - GUTTER - MARGIN);
-  pen.fillStyle = ui.lanes.colours.faint;
+  pen.fillStyle = ui.timeline.colours.faint;
   pen.fillRect(GUTTER, 7, width - GUTTER - MARGIN, 4);
-  pen.font = ui.lanes.font;
+  pen.font = ui.timeline.font;
   pen.textBaseline = "middle";
-  pen.fillStyle = ui.lanes.colours.ink;
+  pen.fillStyle = ui.timeline.colours.ink;
   pen.fillText(canFail(state.data) ? `${state.data.failures.length} failure${state.data.failures.length === 1 ? "" : "s"}` : "", 4, 9);
   for (const failure of state.data.stops) {
-    pen.fillStyle = !kinds.has(failure.kind) ? ui.lanes.colours.grid : ui.lanes.colours[failure.kind === LOW_SIMILARITY ? "matched" : "mismatched"];
+    pen.fillStyle = !kinds.has(failure.kind) ? ui.timeline.colours.grid : ui.timeline.colours[failure.kind === LOW_SIMILARITY ? "matched" : "mismatched"];
     pen.fillRect(at(failure.time) - 1, 2, 2, 14);
   }
-  pen.strokeStyle = ui.lanes.colours.ink;
-  pen.strokeRect(at(ui.lanes.view.start), 0.5, Math.max(3, at(ui.lanes.view.end) - at(ui.lanes.view.start)), height - 1);
+  pen.strokeStyle = ui.timeline.colours.ink;
+  pen.strokeRect(at(ui.timeline.view.start), 0.5, Math.max(3, at(ui.timeline.view.end) - at(ui.timeline.view.start)), height - 1);
 }
 
 export function setView(start, end) {
   const length = Math.min(state.data.duration_s, Math.max(2 / state.data.fps, end - start));
   const from = Math.min(state.data.duration_s - length, Math.max(0, start));
-  ui.lanes.view = { start: from, end: from + length };
+  ui.timeline.view = { start: from, end: from + length };
   requestPaint();
 }
 
@@ -89,13 +89,13 @@ export function requestPaint() {
 }
 
 export function zoom(factor, around = ui.video.time) {
-  const { start, end } = ui.lanes.view;
+  const { start, end } = ui.timeline.view;
   const middle = Math.min(end, Math.max(start, around));
   setView(middle - (middle - start) * factor, middle + (end - middle) * factor);
 }
 
 export function reveal(time) {
-  const { start, end } = ui.lanes.view;
+  const { start, end } = ui.timeline.view;
   if (time < start || time > end) setView(time - (end - start) / 2, time + (end - start) / 2);
 }
 

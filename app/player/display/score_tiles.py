@@ -5,11 +5,9 @@ The template receives only numbers and texts of ``eval.metrics.definitions``.
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from jinja2 import Environment, StrictUndefined
-
+from app.templates import render
 from eval.metrics.definitions import Metric, find_metric
 from eval.metrics.score import ScoredVideo, summarize
 from eval.metrics.videollm_online import SCORES
@@ -28,9 +26,6 @@ HEADLINES: Final = (
 """Metrics that are always shown."""
 TEACHER_FORCED: Final = tuple(f"live_{name}" for name in SCORES if name != "frame_diff")
 """Metrics of the teacher-forced pass, shown for runs that have one."""
-_TEMPLATE: Final = Environment(autoescape=True, undefined=StrictUndefined).from_string(
-    (Path(__file__).parents[1] / "static" / "score_tiles.html").read_text(encoding="utf-8")
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +41,8 @@ def render_scores(scored: ScoredVideo | None) -> str:
         return ""
     scores = summarize([scored.counts])
     teacher_forced = [name for name in TEACHER_FORCED if not math.isnan(scores[name])]
-    return _TEMPLATE.render(
-        tiles=[_make_tile(find_metric(name), scores[name]) for name in (*HEADLINES, *teacher_forced)]
+    return render(
+        "score_tiles", tiles=[_make_tile(find_metric(name), scores[name]) for name in (*HEADLINES, *teacher_forced)]
     )
 
 

@@ -29,8 +29,8 @@ from app.exports.__main__ import STORE
 from app.guard import LOOPBACK, HostRules, RequestGuard
 from app.identity import read_users
 from app.page import build_page
-from app.player.component import CSS as PLAYER_CSS
 from app.player.context import AppContext
+from app.player.display.component import CSS as PLAYER_CSS
 from app.player.review_context import ReviewContext
 from app.player.session.recordings import DEFAULT_BUDGET_BYTES, RecordingCache
 from app.reviews.store import check_store_location, open_store

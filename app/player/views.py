@@ -1,6 +1,6 @@
 """Views: named tuples of component updates, wired field by field in ``app.page``.
 
-Texts are only passed to text boxes and the player; HTML is built from numbers alone.
+Texts are only passed to text boxes and the player; templates of HTML receive numbers and definitions of metrics.
 """
 
 from dataclasses import asdict, replace
@@ -10,11 +10,12 @@ from typing import Any, Literal, NamedTuple
 import gradio as gr
 
 from app.formatting import format_clock
-from app.player.increments import StreamIncrements
-from app.player.payload import pack_nothing, pack_run
-from app.player.score_tiles import render_scores
+from app.player.display.increments import StreamIncrements
+from app.player.display.payload import pack_nothing, pack_run
+from app.player.display.score_tiles import render_scores
 from app.player.session.run import Run, score_outputs, write_task
 from app.reviews.events import name_events
+from app.templates import render
 from app.videos import Clip
 from engine.control.controller import Task
 from engine.io import replace_surrogates
@@ -192,4 +193,4 @@ def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = Fa
 
 
 def _bar(done: int, total: int) -> str:
-    return f'<progress value="{min(done, total)}" max="{total}" aria-label="frames done"></progress>'
+    return render("progress", done=done, total=total)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.player.payload import pack_run
+from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from app.reviews.events import name_events
 from app.videos import Clip

@@ -1,19 +1,20 @@
 // The commands of buttons and keys.
 
-import { undoOrRedo } from "./actions.js";
+import { undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
-import { requestPaint, reveal, setView, zoom } from "./chart.js";
-import { addTurn, deleteTurn, editText, nudge } from "./corrections.js";
-import { CAUSES, clockText, frameAt, SIGNS } from "./data.js";
-import { createNode, find, returnFocus } from "./dom.js";
-import { stepFailure } from "./failure_stops.js";
-import { openInspection } from "./inspection.js";
-import { redrawPlayhead, seek } from "./playhead.js";
-import { giveVerdict } from "./review.js";
-import { goToUnreviewed, splitPair, stepEvent } from "./selection.js";
-import { host, listeners, shown, state, ui } from "./state.js";
-import { setStatus } from "./status.js";
-import { nextTab, openTab } from "./tabs.js";
+import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
+import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
+import { CAUSES, clockText, frameAt, SIGNS } from "./state/data.js";
+import { createNode, find, returnFocus } from "./dom/dom.js";
+import { stepFailure } from "./playback/failure_stops.js";
+import { LANES } from "./lanes/table.js";
+import { openInspection } from "./panels/inspection.js";
+import { redrawPlayhead, seek } from "./playback/playhead.js";
+import { giveVerdict } from "./review/review.js";
+import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
+import { host, listeners, shown, state, ui } from "./state/state.js";
+import { setStatus } from "./dom/status.js";
+import { nextTab, openTab } from "./panels/tabs.js";
 
 const KEYS = [
   ["Space K", "play", "play or pause"],
@@ -129,7 +130,7 @@ export function setRegion(from, to) {
 }
 
 function setLoop(isOn) {
-  if (isOn && !shown.region) setRegion(ui.lanes.view.start, ui.lanes.view.end);
+  if (isOn && !shown.region) setRegion(ui.timeline.view.start, ui.timeline.view.end);
   shown.isLooping = isOn;
   find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
   setStatus(isOn ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}` : "No loop. R loops the region again, F clears it.");
@@ -163,7 +164,8 @@ function showHelp() {
   const close = createNode("button", "", "close (Esc)");
   close.addEventListener("click", () => dialog.close());
   const signs = createNode("table");
-  for (const sign in SIGNS) signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", SIGNS[sign]));
+  const meanings = [...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)];
+  for (const [sign, meaning] of meanings) signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", meaning));
   const causes = createNode("table");
   for (const cause in CAUSES) causes.insertRow().append(createNode("td", "ss-sign", cause), createNode("td", "", CAUSES[cause]));
   const bands = "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, below the model.";

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from app.player.context import AppContext
+from app.player.display.payload import pack_run
 from app.player.inspection import inspect_run
-from app.player.payload import pack_run
 from app.player.session.live_run import LiveRun
 from assets.script import Cause
 from engine.video.writer import write_h264

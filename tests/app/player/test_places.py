@@ -13,7 +13,7 @@ from app.batch.context import BatchContext
 from app.batch.job_queue import JobQueue
 from app.player import handlers
 from app.player.context import AppContext
-from app.player.payload import pack_run
+from app.player.display.payload import pack_run
 from app.player.session import places
 from app.player.session.live_run import LiveRun
 from app.player.session.places import RecentSessions, run_url_params

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from app.player.component import STATIC
+from app.player.display.component import STATIC
 from engine.policies import POLICIES
 from tests.support.browser import NEEDS_CHROMIUM
 from tests.support.paths import ROOT
@@ -40,8 +40,14 @@ def page(browser: Browser) -> Iterator[Page]:
 def run(page: Page, module: str, names: str, body: str, argument: Any = None) -> Any:
     """Run the body of a function of ``arg`` with names that a module exports; return its result as JSON allows it."""
     return page.evaluate(
-        f"async (arg) => {{ const {{ {names} }} = await import('{ORIGIN}/{module}.js'); {body} }}", argument
+        f"async (arg) => {{ const {{ {names} }} = await import('{address(module)}'); {body} }}", argument
     )
+
+
+def address(module: str) -> str:
+    """Return the address of a module by its name."""
+    (path,) = STATIC.rglob(f"{module}.js")
+    return f"{ORIGIN}/{path.relative_to(STATIC).as_posix()}"
 
 
 def floats(*values: float) -> str:
@@ -207,15 +213,15 @@ def test_increments_make_the_same_run_as_the_whole(page: Page) -> None:
     whole = packed_run(6, turns=[turn])
     whole["bands"] = whole["bands"] | {"model": [[[-1, 0], [3, 1]]]}
     body = """
-        const { unpack } = await import(new URL("data.js", location.href));
-        const [head, cuts, whole] = arg, grown = new GrowingRun({ stream: "s", head }), first = [];
+        const [head, cuts, whole, data] = arg, { unpack } = await import(data);
+        const grown = new GrowingRun({ stream: "s", head }), first = [];
         for (const cut of cuts) first.push(...grown.append(cut).map(({ place }) => place));
         const names = ["times", "speak", "reached", "decided", "expected", "differences", "bands", "rows"];
         const list = (_, value) => (ArrayBuffer.isView(value) ? [...value] : value);
         const plain = (data) => names.map((name) => JSON.stringify(data[name], list));
         return [first, plain(grown.data), plain(unpack(whole))];"""
     cuts = [cut(0, 2), cut(2, 3), cut(3, 6)]
-    places, grown, unpacked = run(page, "increments", "GrowingRun", body, [empty, cuts, whole])
+    places, grown, unpacked = run(page, "increments", "GrowingRun", body, [empty, cuts, whole, address("data")])
     assert places == [0]
     assert [json.loads(value) for value in grown] == [json.loads(value) for value in unpacked]
 

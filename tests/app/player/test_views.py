@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.formatting import as_sentence, format_clock, shorten_ids
-from app.player.payload import pack_run
+from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from app.videos import Clip
 from engine.config import StreamConfig

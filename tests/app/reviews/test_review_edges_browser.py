@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.payload import pack_run
+from app.player.display.payload import pack_run
 from app.reviews.events import name_events
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore, open_store

@@ -20,7 +20,8 @@ from typing import Any
 
 from app.exports.corrected_split import PATH_BASES, SplitSource, write_corrected_split
 from app.exports.elan_edits import MissingTierError
-from app.exports.folder import EXPORT_FORMATS, correct_samples, gather_videos, import_eaf, write_export
+from app.exports.folder import correct_samples, gather_videos, import_eaf
+from app.exports.formats import EXPORT_FORMATS, write_export
 from app.formatting import format_wishes
 from app.reviews.history import read_review
 from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
@@ -221,7 +222,7 @@ def _add_exports(commands: Any, common: argparse.ArgumentParser, prefer: argpars
     """Add the commands that write files."""
     export = commands.add_parser("write", parents=[common, prefer], help=write.__doc__)
     export.add_argument("run", type=Path, help="run folder of `python -m eval run`")
-    _add_format(export, choices=EXPORT_FORMATS)
+    _add_format(export, choices=tuple(EXPORT_FORMATS))
     export.add_argument("--out", type=Path, required=True, help="folder to write into")
     export.add_argument("--split", type=Path, help="file of the references (default: the split of the run)")
     export.add_argument("--split-name", help="name of the split in a dataset folder (default: that of the file)")

@@ -1,21 +1,16 @@
-"""Export a reviewed split as files in a folder, and import corrections from ELAN documents.
+"""Gather the videos of an export from a run, references and reviews, and import corrections from ELAN documents.
 
-An export combines a run, the source references and the reviews; the run is optional.
+The run is optional.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal, get_args
 
-from app.exports.dataset import write_dataset
-from app.exports.elan import write_eaf
 from app.exports.elan_edits import read_eaf_corrections, read_eaf_origin
-from app.exports.tables import write_csv_tables, write_json_tables
-from app.exports.tabulate import ReviewedVideo, build_tables
-from app.exports.webvtt import write_webvtt
+from app.exports.tabulate import ReviewedVideo
 from app.reviews.actions import Action, check_reviewer
 from app.reviews.review import Review, fold_actions
 from app.reviews.store import ReviewStore
@@ -23,12 +18,10 @@ from engine.records import FrameOutput
 from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from eval.annotations.corrections import Correction, name_turns
 from eval.data.samples import Sample, Turn
-from eval.runs.folder import RunFolder, output_path
+from eval.runs.folder import RunFolder
 
-ExportFormat = Literal["csv", "json", "webvtt", "eaf", "dataset"]
 _RoleAndTime = tuple[str, int]
 """Role and start in milliseconds of a turn."""
-EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 
 def gather_videos(
@@ -69,36 +62,6 @@ def read_known_outputs(run: RunFolder | None, sample: Sample) -> tuple[tuple[Fra
         return (run.finished_outputs(sample) if run else ()), ""
     except ValueError as error:
         return (), str(error)
-
-
-def write_export(
-    folder: Path, videos: Sequence[ReviewedVideo], *, file_format: ExportFormat, split: str = "test"
-) -> None:
-    """Write videos into a folder; each file is written atomically.
-
-    Args:
-        folder: The folder; it is created if it does not exist.
-        videos: The videos, in the order of the rows.
-        file_format: ``csv``: a file per table; ``json``: ``review.json``; ``webvtt`` and ``eaf``: a file per video;
-            ``dataset``: a folder for Hugging Face ``datasets``.
-        split: Name of the split in a ``dataset``.
-
-    Raises ``ValueError`` for a split name that ``datasets`` refuses.
-    """
-    writers: Mapping[ExportFormat, Callable[[], None]] = {
-        "csv": lambda: write_csv_tables(folder, build_tables(videos)),
-        "json": lambda: write_json_tables(folder / "review.json", build_tables(videos)),
-        "dataset": lambda: write_dataset(folder, {split: build_tables(videos)}),
-    }
-    if file_format in writers:
-        writers[file_format]()
-        return
-    for video in videos:
-        path = output_path(folder, video.video_id)
-        if file_format == "eaf":
-            write_eaf(path.with_suffix(".eaf"), video)
-        else:
-            write_webvtt(path.with_suffix(".vtt"), build_tables([video]))
 
 
 def correct_samples(

@@ -9,14 +9,15 @@ from typing import Final
 
 from app.exports.corrected_split import SplitSource, write_corrected_split
 from app.exports.elan_edits import MissingTierError
-from app.exports.folder import EXPORT_FORMATS, ExportFormat, import_eaf, write_export
+from app.exports.folder import import_eaf
+from app.exports.formats import EXPORT_FORMATS, write_export
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
 from eval.data.samples import Sample, Split
 from eval.data.writers import FILE_FORMATS, FileFormat, OptionalField
 
-REVIEW_EXPORTS: Final[dict[str, ExportFormat]] = {f"everything, as {form}": form for form in EXPORT_FORMATS}
+REVIEW_EXPORTS: Final[dict[str, str]] = {f"everything, as {form}": form for form in EXPORT_FORMATS}
 """Export formats of all review data, by their names on the page."""
 SPLIT_EXPORTS: Final[dict[str, FileFormat]] = {f"corrected split, as {form}": form for form in FILE_FORMATS}
 """Export formats of the corrected references, by their names on the page."""

@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 from lxml import etree
 
 from app.exports.__main__ import main
-from app.exports.folder import EXPORT_FORMATS, correct_samples, gather_videos, import_eaf, write_export
+from app.exports.folder import correct_samples, gather_videos, import_eaf
+from app.exports.formats import EXPORT_FORMATS, write_export
 from app.exports.tables import read_json_tables
 from app.exports.tabulate import build_tables
 from app.reviews.actions import Action, Event
@@ -20,7 +22,7 @@ from eval.data.loading import read_samples
 from eval.data.samples import Sample, Turn
 from eval.data.writers import write_samples
 from eval.runs.folder import RunFolder, VideoRecord, write_settings
-from tests.support.paths import ASSETS
+from tests.support.paths import ASSETS, ROOT
 from tests.support.reviewed import NAMES, SAMPLE, output
 
 UNRUN = replace(SAMPLE, video_id="../car =1", turns=SAMPLE.turns[:1])
@@ -65,15 +67,27 @@ def test_every_form_of_a_run_lies_in_its_folder_whatever_the_videos_are_called(r
         write_export(tmp_path / form, videos, file_format=form)
     found = {form: sorted(path.name for path in (tmp_path / form).iterdir()) for form in EXPORT_FORMATS}
     tables = ["corrections.csv", "predictions.csv", "references.csv", "states.csv", "verdicts.csv"]
-    assert found == {
+    expected = {
         "csv": tables,
         "json": ["review.json"],
         "webvtt": ["..%2Fcar %3D1.vtt", "boat.vtt"],
         "eaf": ["..%2Fcar %3D1.eaf", "boat.eaf"],
         "dataset": ["README.md", "predictions", "references", "states"],
     }
+    assert {form: found[form] for form in expected} == expected
+    for form, described in EXPORT_FORMATS.items():  # those that are added later, too
+        assert found[form], form
+        if described.ending:
+            assert found[form] == [f"..%2Fcar %3D1{described.ending}", f"boat{described.ending}"]
     assert read_json_tables(tmp_path / "json" / "review.json") == build_tables(videos)
     assert {row.video_id for row in build_tables(videos).predictions} == {"boat"}
+
+
+def test_the_documents_list_every_export_format() -> None:
+    text = (ROOT / "docs" / "data-formats.md").read_text(encoding="utf-8")
+    listed = text.partition("## Exports")[2].partition("## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", listed, re.MULTILINE))
+    assert rows == {form: described.label for form, described in EXPORT_FORMATS.items()}
 
 
 def test_the_traces_of_a_run_have_a_row_per_frame_and_its_provenance(

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, text
 
-from app.exports.folder import EXPORT_FORMATS, correct_samples, gather_videos, write_export
+from app.exports.folder import correct_samples, gather_videos
+from app.exports.formats import EXPORT_FORMATS, write_export
 from app.player.review_context import ReviewContext
 from app.review_tab.api import answer
 from app.reviews.actions import VERDICTS, ActionKind, EventKind, Moment

@@ -1,0 +1,74 @@
+"""The table of export formats, and the export of reviewed videos in one of them.
+
+Command line, page, documents and tests read the table, so a new format needs one module and one entry here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from app.exports.dataset import write_dataset
+from app.exports.elan import write_eaf
+from app.exports.tables import write_csv_tables, write_json_tables
+from app.exports.tabulate import ReviewedVideo, build_tables
+from app.exports.webvtt import write_webvtt
+from eval.runs.folder import output_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFormat:
+    """A format of an export."""
+
+    label: str
+    """Its files, as described in the help of the command line and in the documents."""
+    ending: str = ""
+    """Ending of its files if there is one per video; empty if the format has files for all videos together."""
+    write: Callable[[Path, Sequence[ReviewedVideo], str], None]
+    """Writes the videos of a split with this name: with ``ending`` one video to a file, else all into a folder."""
+
+
+EXPORT_FORMATS: Final[Mapping[str, ExportFormat]] = {
+    "csv": ExportFormat(
+        label="one file per table",
+        write=lambda folder, videos, split: write_csv_tables(folder, build_tables(videos)),
+    ),
+    "json": ExportFormat(
+        label="`review.json`",
+        write=lambda folder, videos, split: write_json_tables(folder / "review.json", build_tables(videos)),
+    ),
+    "webvtt": ExportFormat(
+        label="one caption file per video",
+        ending=".vtt",
+        write=lambda path, videos, split: write_webvtt(path, build_tables(videos)),
+    ),
+    "eaf": ExportFormat(
+        label="one ELAN document per video; edit the tiers `corrected: ...`",
+        ending=".eaf",
+        write=lambda path, videos, split: write_eaf(path, *videos),
+    ),
+    "dataset": ExportFormat(
+        label="Parquet files and a card for Hugging Face's `datasets`",
+        write=lambda folder, videos, split: write_dataset(folder, {split: build_tables(videos)}),
+    ),
+}
+"""The formats by the names that the command line and the page offer."""
+
+
+def write_export(folder: Path, videos: Sequence[ReviewedVideo], *, file_format: str, split: str = "test") -> None:
+    """Write videos into a folder; each file is written atomically.
+
+    Args:
+        folder: The folder; it is created if it does not exist.
+        videos: The videos, in the order of the rows.
+        file_format: A name in ``EXPORT_FORMATS``.
+        split: Name of the split in a ``dataset``.
+
+    Raises ``ValueError`` for a split name that ``datasets`` refuses.
+    """
+    chosen = EXPORT_FORMATS[file_format]
+    if not chosen.ending:
+        chosen.write(folder, videos, split)
+        return
+    for video in videos:
+        chosen.write(output_path(folder, video.video_id).with_suffix(chosen.ending), [video], split)

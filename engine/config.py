@@ -15,6 +15,7 @@ import yaml
 from engine.policies import POLICIES, DecisionPolicy, PolicyName, Signal, TriggerCounter, find_policy
 
 IllegalUpdates = Literal["apply", "refuse"]
+GraphSetting = Literal["auto", "on", "off"]
 _TYPES: Mapping[Any, tuple[tuple[type, ...], str]] = {
     float: ((float, int), "a number"),
     int: ((int,), "a whole number"),
@@ -27,25 +28,25 @@ class StreamConfig:
     """Settings of a stream. Raises ``ValueError`` if a value is out of range."""
 
     fps: float = 2.0
-    """Frames sampled per second of video."""
+    """Frames sampled per second of video; above the video's own rate its pictures repeat."""
     speak_threshold: float = 0.5
-    """The assistant speaks when ``speak_prob`` is greater, in [0, 1]."""
+    """The assistant speaks when the probability is greater, in [0, 1]."""
     update_threshold: float = 0.5
-    """The assistant updates the state when ``update_prob`` is greater, in [0, 1]."""
+    """The assistant updates the state when the probability is greater, in [0, 1]."""
     decision_policy: PolicyName = "heads"
-    """How probabilities become decisions: the name of a policy of ``engine.policies``."""
+    """How probabilities become decisions; engine/policies.toml describes the choices."""
     max_updates_per_frame: int = 4
     """Maximum number of updates at one frame."""
     illegal_updates: IllegalUpdates = "apply"
     """Whether an update that skips, repeats or goes backwards changes the state."""
     max_new_tokens: int = 128
-    """Maximum length of a response."""
+    """Maximum length of a response, in tokens."""
     max_update_tokens: int = 16
-    """Maximum length of an update."""
+    """Maximum length of an update, in tokens."""
     max_seq_len: int = 4096
-    """Maximum length of the context."""
+    """Maximum length of the context, in tokens."""
     reserved_seq_len: int = 512
-    """Tokens reserved for the current turn: the context is refreshed at ``max_seq_len - reserved_seq_len``."""
+    """Tokens reserved for the current turn: the context is refreshed at max_seq_len - reserved_seq_len."""
     prefill_frames: int = 1
     """Frames in the first pass."""
     lookahead: int = 64
@@ -127,29 +128,6 @@ class StreamConfig:
     def refresh_at(self) -> int:
         """Context length at which the cache is dropped."""
         return self.max_seq_len - self.reserved_seq_len
-
-
-SETTING_HELP: Mapping[str, str] = {
-    "fps": "frames sampled per second of video; above the video's own rate its pictures repeat",
-    "speak_threshold": "the assistant speaks when the probability exceeds this",
-    "update_threshold": "the assistant updates the state when the probability exceeds this",
-    "decision_policy": "how probabilities become decisions; "
-    + "; ".join(f"{policy.name}: {policy.description}" for policy in POLICIES.values()),
-    "max_updates_per_frame": "maximum number of updates at one frame",
-    "illegal_updates": "whether an update that skips, repeats or goes backwards changes the state",
-    "max_new_tokens": "maximum length of a response, in tokens",
-    "max_update_tokens": "maximum length of an update, in tokens",
-    "max_seq_len": "maximum length of the context, in tokens",
-    "reserved_seq_len": "tokens of the context reserved for the current turn",
-    "prefill_frames": "frames in the first pass",
-    "lookahead": "maximum number of frames per pass afterwards; affects only the speed",
-    "draft_tokens": "maximum number of draft tokens verified in one pass; affects only the speed",
-    "do_sample": "sample the next token instead of taking the most likely one",
-    "temperature": "divides the logits when sampling",
-    "top_p": "sample from the smallest set of tokens that holds this probability mass",
-    "seed": "seed of the sampling",
-}
-"""Help text of each setting."""
 
 
 def read_threshold(value: object, name: str) -> float:

@@ -12,19 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isnan
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
-from engine.config import StreamConfig
+from engine.config import GraphSetting, StreamConfig
 from engine.control.requests import Decision, ForwardRequest, ForwardResult
 from engine.inference.kv_pool import KVCachePool, SlotKVCache
 from engine.inference.static import BucketShape, Inputs, ReadoutSpec, StaticStep, is_supported, pick_bucket
 from engine.model.kv_cache import KVCache
 from engine.model.smolvlm import StreamingModel
 
-GraphSetting = Literal["auto", "on", "off"]
 Step = Callable[[], Tensor]
 Capture = Callable[[StaticStep], Step]
 _MAX_TOKENS = 4096

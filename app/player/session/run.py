@@ -12,8 +12,7 @@ from engine.control.controller import Task
 from engine.dialogue import format_user_turn
 from engine.records import FrameOutput
 from engine.replay import Thresholds
-from eval.matching.sentence_encoders import DEFAULT_ENCODER
-from eval.matching.turns import Encode
+from eval.matching.turns import DEFAULT_ENCODER, Encode
 from eval.metrics.score import ScoredVideo, score_video
 from eval.metrics.videollm_online import LiveCounts
 from eval.reports.scoring import ScoreSettings

@@ -9,7 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from engine.config import StreamConfig, format_threshold
+from engine.config import StreamConfig, format_thresholds
 from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.sentence_encoders import load_encoder
@@ -185,8 +185,7 @@ def _format_heading(settings: Mapping[str, Any], num_scored: int, num_videos: in
         config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
         origin = (
             f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
-            f"thresholds speak {format_threshold(config['speak_threshold'])}, "
-            f"update {format_threshold(config['update_threshold'])}"
+            f"thresholds {format_thresholds(config['speak_threshold'], config['update_threshold'])}"
         )
     return (
         f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n{origin}\n"

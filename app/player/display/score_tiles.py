@@ -9,7 +9,7 @@ from typing import Final
 
 from app.templates import render
 from eval.metrics.definitions import Metric, find_metric
-from eval.metrics.score import ScoredVideo, summarize
+from eval.metrics.score import VideoAnalysis, summarize
 from eval.metrics.videollm_online import SCORES
 
 HEADLINES: Final = (
@@ -35,11 +35,11 @@ class _Tile:
     hint: str
 
 
-def render_scores(scored: ScoredVideo | None) -> str:
+def render_scores(analysis: VideoAnalysis | None) -> str:
     """Return the scores of a run as HTML; an empty string without a reference."""
-    if scored is None:
+    if analysis is None:
         return ""
-    scores = summarize([scored.counts])
+    scores = summarize([analysis.counts])
     teacher_forced = [name for name in TEACHER_FORCED if not math.isnan(scores[name])]
     return render(
         "score_tiles", tiles=[_make_tile(find_metric(name), scores[name]) for name in (*HEADLINES, *teacher_forced)]

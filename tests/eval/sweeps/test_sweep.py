@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -24,7 +25,7 @@ from eval.data.loading import read_split
 from eval.matching.sentence_encoders import TextEncoder
 from eval.metrics.counts import Pool
 from eval.metrics.decisions import count_decisions
-from eval.metrics.score import VideoCounts, score_counts, score_video
+from eval.metrics.score import VideoCounts, analyze_video, score_counts
 from eval.runs.folder import RunFolder, open_run_folder
 from eval.runs.worker import WorkerConfig, build_task, embed_sample, run_sample
 from eval.sweeps.exact import score_sweep
@@ -125,7 +126,7 @@ def test_every_exact_point_scores_as_a_run_of_its_own(
         rows = []
         for sample in read_split(split).samples:
             result = run_sample(checkpoint, replace(work, config=config), sample, device="cpu", on_frame=ignore_frame)
-            rows.append(score_video(sample, result.outputs, encode=count_letters).counts)
+            rows.append(analyze_video(sample, result.outputs, encode=count_letters).counts)
         wanted = score_counts(Pool(rows, VideoCounts).total())
         assert point.scores == pytest.approx({name: wanted[name] for name in SWEEP_METRICS}, nan_ok=True)
     files = [SweepFolder(swept).video(f"v{index}", num_points=len(grid)) for index in range(NUM_VIDEOS)]
@@ -219,6 +220,19 @@ def test_a_sweep_that_is_killed_goes_on_and_gives_the_same(
     assert not list(out.glob(".*.part"))
 
 
+def test_a_video_of_an_older_sweep_that_lacks_a_count_is_run_again(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
+) -> None:
+    out = shutil.copytree(swept, tmp_path / "sweep")
+    path = out / "v0.sweep.json"
+    content = json.loads(path.read_text())
+    for run in content["runs"]:
+        del run["dst"]["num_gens"]
+    path.write_text(json.dumps(content))
+    assert sweep(split, work, grid, out, resume=True)[0].num_finished == 1
+    assert same(out, swept)
+
+
 def same(out: Path, other: Path) -> bool:
     """Whether two folders hold the same scores."""
     return (out / "sweep.csv").read_text(encoding="utf-8") == (other / "sweep.csv").read_text(encoding="utf-8")
@@ -259,7 +273,7 @@ def test_at_the_thresholds_of_the_run_the_preview_scores_as_the_run(split: Path,
     point = preview(read_traces(run, read_split(split)), grid).points[1]
     assert (point.speak_threshold, point.update_threshold) == (0.5, 0.5)
     samples = read_split(split).samples
-    rows = [score_video(s, RunFolder(run).outputs(s), encode=count_letters).counts for s in samples]
+    rows = [analyze_video(s, RunFolder(run).outputs(s), encode=count_letters).counts for s in samples]
     wanted = score_counts(Pool(rows, VideoCounts).total())
     assert point.scores == pytest.approx({name: wanted[name] for name in PREVIEW_METRICS}, nan_ok=True)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import SmolVLMForConditionalGeneration
 
+from engine.model.attention import use_layer_attention
 from engine.model.kv_cache import KVCache
 
 Pooling = Literal["mean", "first", "none"]
@@ -37,6 +38,7 @@ class StreamingModel(nn.Module):
         if pooling not in get_args(Pooling):
             raise ValueError(f"pooling must be one of {', '.join(get_args(Pooling))}; got {pooling!r}")
         self.vlm = vlm
+        use_layer_attention(vlm.model.text_model)
         self.pooling: Pooling = pooling
         width = self.hidden_size
         self.feature_dim = feature_dim or width

@@ -79,6 +79,13 @@ class RunFolder:
         """Return ``run.json``, or None if it does not exist. Raises ``ValueError`` if it is invalid."""
         return read_settings(self.path / "run.json")
 
+    def split_path(self) -> Path:
+        """Return the path of the run's split. Raises ``ValueError`` if this is not the run folder of a split."""
+        split = (self.settings() or {}).get("split")
+        if not isinstance(split, str):
+            raise ValueError(f"{self.path} is not the run folder of a split; give a folder of `stepscope eval`")
+        return Path(split)
+
     def illegal_updates(self) -> IllegalUpdates:
         """Return how the run treated illegal updates; ``apply`` for an imported run."""
         config = (self.settings() or {}).get("config")
@@ -88,9 +95,9 @@ class RunFolder:
         """Return whether the outputs hold states: those of imported systems only repeat the initial state."""
         return "imported" not in (self.settings() or {})
 
-    def has_videos(self) -> bool:
-        """Return whether a video of this run is finished or failed."""
-        return any(self.path.glob(f"*{_RECORD}"))
+    def count_videos(self) -> int:
+        """Return the number of videos of this run that are finished or failed."""
+        return sum(1 for _ in self.path.glob(f"*{_RECORD}"))
 
     def record(self, video_id: str) -> VideoRecord | None:
         """Return a video's record, or None if it does not exist. An invalid record counts as that of a failed video."""
@@ -241,7 +248,7 @@ def _check_folder(folder: RunFolder, settings: Mapping[str, Any], *, resume: boo
     found = folder.settings()
     if found is None and any(not entry.name.endswith(".part") for entry in folder.path.iterdir()):
         raise FolderRefusedError(f"{folder.path} is not empty and holds no run; name a new folder")
-    if found is None or not folder.has_videos():
+    if found is None or not folder.count_videos():
         return
     if not resume:
         raise FolderRefusedError(f"{folder.path} holds a run already; continue it with --resume, or name a new folder")

@@ -14,7 +14,7 @@ STEPSCOPE = Group(
         "demo": DEMO,
         **{name: ENGINE[name] for name in ("run", "encode", "train")},
         "eval": EVALUATION["run"],
-        **{name: EVALUATION[name] for name in ("sweep", "import")},
+        **{name: EVALUATION[name] for name in ("sweep", "compare", "score", "import")},
         "export": EXPORTS,
         "bench": ENGINE["bench"],
         "metrics": EVALUATION["metrics"],

@@ -109,7 +109,7 @@ def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON atomically; nan becomes null."""
     with atomic_write(path) as file:
-        file.write(to_json(_without_nan(content), indent=1) + "\n")
+        file.write(to_json(replace_nan(content), indent=1) + "\n")
 
 
 def to_cell(value: Cell) -> str:
@@ -121,9 +121,10 @@ def to_cell(value: Cell) -> str:
     return "" if value is None or math.isnan(value) else repr(value)
 
 
-def _without_nan(value: Any) -> Any:
+def replace_nan(value: Any) -> Any:
+    """Return a JSON value with None for each nan."""
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, Mapping):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return [_without_nan(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: replace_nan(item) for key, item in value.items()}
+    return [replace_nan(item) for item in value] if isinstance(value, list | tuple) else value

@@ -17,6 +17,8 @@ COMMANDS = {
     "run": Command("stream and score a split", "eval.options:RunOptions", "eval.commands:run"),
     "sweep": Command("score a split over a grid of thresholds", "eval.options:SweepOptions", "eval.commands:sweep"),
     "import": Command("import results of other systems", "eval.options:ImportOptions", "eval.commands:import_files"),
+    "compare": Command("compare two runs of a split", "eval.options:CompareOptions", "eval.finished_runs:compare"),
+    "score": Command("score a run folder again", "eval.options:RescoreOptions", "eval.finished_runs:score"),
     "metrics": Command(
         "print the definitions of all scores", "eval.options:MetricsOptions", "eval.commands:print_metrics"
     ),

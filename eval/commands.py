@@ -1,4 +1,4 @@
-"""The commands of the evaluation: ``run`` a split, ``sweep`` thresholds, ``import`` results, print all ``metrics``."""
+"""The commands of the evaluation: ``run``, ``sweep``, ``import`` and ``metrics``."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,14 @@ from eval.data.samples import Split
 from eval.matching.sentence_encoders import load_encoder
 from eval.metrics.definitions import NUM_FAILURES, to_markdown
 from eval.metrics.text import TextScorer
-from eval.options import ImportOptions, MetricsOptions, RunOptions, ScoreOptions, StreamOptions, SweepOptions
+from eval.options import (
+    ImportOptions,
+    MetricsOptions,
+    RunOptions,
+    ScoreOptions,
+    StreamOptions,
+    SweepOptions,
+)
 from eval.reports.scoring import ScoredRun, ScoreSettings, score_run, write_tables
 from eval.reports.tables import format_scores
 from eval.runs.batch import FinishedVideo, run_batch
@@ -137,7 +144,7 @@ def _score(out: Path, split: Split, scoring: ScoreSettings, *, scorer: TextScore
     scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer)
     settings = {**(RunFolder(out).settings() or {}), **encoder.settings()}
     write_tables(out, scored, settings)
-    _print_scores(scored, settings, out=out)
+    print_scores(scored, _format_origin(settings), out=out)
     return scored
 
 
@@ -165,9 +172,13 @@ def _show_sweep_progress(updates: Iterable[SweepProgress]) -> None:
                 bar.write(f"failed: {progress.video_id}: {progress.error}", file=sys.stderr)
 
 
-def _print_scores(scored: ScoredRun, settings: Mapping[str, Any], *, out: Path) -> None:
+def print_scores(scored: ScoredRun, origin: str, *, out: Path) -> None:
+    """Print the main scores of a run folder, their origin, and the videos without scores."""
     report = scored.report
-    print(f"{_format_heading(settings, report.num_videos, len(scored.rows))}\n")
+    print(
+        f"{report.num_videos} of {len(scored.rows)} videos, micro average, 95 % intervals by bootstrap over videos\n"
+        f"{origin}; definitions of the scores: docs/metrics.md\n"
+    )
     print(f"{format_scores(report.scores, report.intervals)}\n")
     print(f"all {len(report.scores)} scores: {out}/metrics.json; each video's: {out}/videos.csv")
     if scored.text_problem is not None:
@@ -178,17 +189,12 @@ def _print_scores(scored: ScoredRun, settings: Mapping[str, Any], *, out: Path) 
         print(f"failed: {video_id}: {reason}", file=sys.stderr)
 
 
-def _format_heading(settings: Mapping[str, Any], num_scored: int, num_videos: int) -> str:
+def _format_origin(settings: Mapping[str, Any]) -> str:
+    scoring = f"text encoder {settings['text_encoder']}, zero_cost {settings['zero_cost']}"
     if "imported" in settings:
-        origin = f"imported from {len(settings['imported'])} files"
-    else:
-        config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
-        origin = (
-            f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
-            f"thresholds {format_thresholds(config['speak_threshold'], config['update_threshold'])}"
-        )
+        return f"imported from {len(settings['imported'])} files\n{scoring}"
+    config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
     return (
-        f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n{origin}\n"
-        f"text encoder {settings['text_encoder']}, zero_cost {settings['zero_cost']}; "
-        "definitions of the scores: docs/metrics.md"
+        f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
+        f"thresholds {format_thresholds(config['speak_threshold'], config['update_threshold'])}\n{scoring}"
     )

@@ -115,5 +115,45 @@ class ImportOptions(ScoreOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RescoreOptions(Options):
+    """Score a run folder again, without a model, and replace its tables; settings that are not given stay."""
+
+    run: Positional[Path]
+    """Run folder."""
+    split: Path | None = None
+    """Manifest of the references (default: the split of the run); it must hold every video of the run."""
+    encoder: str | None = None
+    """Text encoder (default: that of the run)."""
+    dataset: str | None = None
+    """Name that chooses the match window (default: that of the run)."""
+    zero_cost: ZeroCost | None = None
+    """Keep or drop a match of cost 0 (default: as in the run)."""
+
+    @property
+    def stop_message(self) -> str:
+        """The line that Ctrl-C and SIGTERM print."""
+        return f"stopped; score {self.run} again, if its tables were being written"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(Options):
+    """Print the differences of two runs of one split, B minus A, with 95 % intervals and p-values.
+
+    Both runs are scored with the settings of run A.
+    """
+
+    run_a: Positional[Path]
+    """Run folder A."""
+    run_b: Positional[Path]
+    """Run folder B."""
+    split: Path | None = None
+    """Manifest of the references (default: the split of the runs)."""
+    out: Path | None = None
+    """CSV file to write as well."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MetricsOptions(Options):
     """Print the definition of every score, as in docs/metrics.md."""

@@ -14,14 +14,12 @@ from app.formatting import as_sentence
 from app.player.context import AppContext
 from eval.data.samples import Sample
 from eval.metrics.definitions import METRICS, Metric, find_metric
-from eval.reports.compare_runs import FAILURE_SCORES, ComparedVideo
+from eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
 from eval.reports.statistics import Difference
 from eval.sweeps.grid import compute_losses, has_direction
 
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
-FEW_VIDEOS: Final = 20
-"""With fewer videos, bootstrap intervals are too narrow; see ``eval.metrics.definitions``."""
 WRONG_IN: Final = ["only A", "only B", "both", "neither"]
 SIGNIFICANCE_LEVEL: Final = 0.05
 _NOT_COMPARED: Final = ("Bleu", "CIDEr", "METEOR", "live_")

@@ -28,7 +28,7 @@ from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
 def write(options: WriteOptions) -> int:
     """Write predictions, references, states, verdicts and corrections of a run."""
     run = RunFolder(options.run)
-    split = options.split or _split_of(run)
+    split = options.split or run.split_path()
     review = _read_review(options.reviews, prefer=options.prefer)
     videos = gather_videos(read_samples(split), review=review, run=run, prefer=options.prefer)
     name = options.split_name or re.sub(r"\W", "_", split.stem)
@@ -41,7 +41,7 @@ def write(options: WriteOptions) -> int:
 def traces(options: TracesOptions) -> int:
     """Write one CSV row per frame of a run, and the run's provenance as JSON."""
     run = RunFolder(options.run)
-    samples = read_samples(options.split or _split_of(run))
+    samples = read_samples(options.split or run.split_path())
     absent = set(options.video) - {sample.video_id for sample in samples}
     if absent:
         raise ValueError(f"the split has no video {', '.join(sorted(absent))}; check --video")
@@ -104,13 +104,6 @@ def agreement(options: AgreementOptions) -> int:
         verdicts = ", ".join(f"{reviewer}: {verdict}" for reviewer, verdict in differing.verdicts.items())
         print(f"{event.video_id} {event.time_s:g} s, {event.kind} {event.text!r}: {verdicts}")
     return 0
-
-
-def _split_of(run: RunFolder) -> Path:
-    settings = run.settings()
-    if settings is None or not isinstance(settings.get("split"), str):
-        raise ValueError(f"{run.path} is not the run folder of a split; give a folder of `python -m eval run`")
-    return Path(settings["split"])
 
 
 def _read_review(where: str | None, *, prefer: Sequence[str] = ()) -> Review:

@@ -21,6 +21,8 @@ from eval.reports.scoring import ScoreSettings, make_analyzer
 from eval.reports.statistics import ComparedTurn, Difference, WrongIn, compare_scores, compare_turns
 from eval.runs.folder import RunFolder, explain_missing
 
+FEW_VIDEOS: Final = 20
+"""With fewer videos, bootstrap intervals are too narrow; see ``eval.metrics.definitions``."""
 FAILURE_SCORES: Final = (NUM_FAILURES, *map(failure_score, FAILURE_KINDS))
 """The number of failures, in total and of each kind; no further counts are compared."""
 _BY_GROUP: Final = {group.name: frozenset(metric.name for metric in group.metrics) for group in GROUPS}

@@ -78,6 +78,13 @@ class RunFolder(OutputFolder):
         """Write ``run.json``: the settings, and the versions of Python and the packages."""
         write_settings(self.path, settings)
 
+    def split_path(self) -> Path:
+        """Return the path of the run's split. Raises ``ValueError`` if this is not the run folder of a split."""
+        split = (self.settings() or {}).get("split")
+        if not isinstance(split, str):
+            raise ValueError(f"{self.path} is not the run folder of a split; give a folder of `stepscope eval`")
+        return Path(split)
+
     def _illegal_updates(self) -> IllegalUpdates:
         """Return how the run treated illegal updates; ``apply`` for an imported run."""
         config = (self.settings() or {}).get("config")
@@ -89,7 +96,11 @@ class RunFolder(OutputFolder):
 
     def has_results(self) -> bool:
         """Return whether a video of this run is finished or failed."""
-        return any(self.path.glob(f"*{_RECORD}"))
+        return self.count_videos() > 0
+
+    def count_videos(self) -> int:
+        """Return the number of videos of this run that are finished or failed."""
+        return sum(1 for _ in self.path.glob(f"*{_RECORD}"))
 
     def record(self, video_id: str) -> VideoRecord | None:
         """Return a video's record, or None if it does not exist. An invalid record counts as that of a failed video."""

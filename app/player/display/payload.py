@@ -21,8 +21,8 @@ from app.reviews.events import VideoEvents
 from app.videos import Clip
 from engine.dialogue import STATES, initial_state
 from engine.io import to_json
-from engine.records import FrameOutput, UpdateLegality, frame_at
-from eval.data.samples import Sample
+from engine.records import FrameOutput, UpdateLegality, UserTurn, frame_at
+from eval.data.samples import Sample, Turn
 from eval.metrics.dialogue_state import reference_states
 from eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
 
@@ -211,25 +211,26 @@ def _turn(turn: JudgedTurn, *, legality: UpdateLegality, verdict: str | None, fa
 
 
 def _references(run: Run, missed: set[int | None]) -> list[Packed]:
-    """Return the reference turns in the order of the sample, followed by user turns that were added on the page."""
-    fps, sample = run.config.fps, run.clip.sample
-    turns = [] if sample is None else list(sample.turns)
-    given = () if sample is None else sample.user_turns
-    packed = [
+    """Return the reference turns in the order of the sample, followed by user turns that were added on the page.
+
+    ``is_given`` is whether the run had the user turn: on the page, one of the reference can be deleted or changed.
+    """
+    sample, given = run.clip.sample, run.task.user_turns
+    turns, known = ((), ()) if sample is None else (sample.turns, sample.user_turns)
+    of_reference = [
         {
-            "role": turn.role,
-            "time": turn.time_s,
-            "frame": frame_at(turn.time_s, fps),
-            "text": turn.text,
+            **_reference(turn.role, turn, fps=run.config.fps),
             "is_missed": number in missed,
+            "is_given": turn.role == "user" and UserTurn(time_s=turn.time_s, text=turn.text) in given,
         }
         for number, turn in enumerate(turns)
     ]
-    return packed + [
-        {"role": "user", "time": turn.time_s, "frame": frame_at(turn.time_s, fps), "text": turn.text}
-        for turn in run.task.user_turns
-        if turn not in given
-    ]
+    added = [turn for turn in given if turn not in known]
+    return of_reference + [{**_reference("user", turn, fps=run.config.fps), "is_given": True} for turn in added]
+
+
+def _reference(role: str, turn: Turn | UserTurn, *, fps: float) -> Packed:
+    return {"role": role, "time": turn.time_s, "frame": frame_at(turn.time_s, fps), "text": turn.text}
 
 
 def _model_bands(run: Run) -> list[list[tuple[int, int]]]:

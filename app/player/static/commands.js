@@ -6,7 +6,7 @@ import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
 import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { CAUSES, clockText, frameAt, SIGNS } from "./state/data.js";
 import { createNode, find, returnFocus } from "./dom/dom.js";
-import { stepFailure } from "./playback/failure_stops.js";
+import { stepFailure, toggleOnlyKind } from "./playback/failure_stops.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
 import { redrawPlayhead, seek } from "./playback/playhead.js";
@@ -23,7 +23,7 @@ const KEYS = [
   ["J L", "back forward", "5 s back, forward"],
   ["Home End", "toStart toEnd", "start, end"],
   ["< >", "slower faster", "slower, faster"],
-  ["P N", "previousFailure nextFailure", "previous, next failure of the chosen kinds"],
+  ["P N 8", "previousFailure nextFailure onlyThisKind", "previous, next failure of the chosen kinds; choose only the kind of this one, or the others again"],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
   ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],
@@ -83,6 +83,7 @@ const commands = {
   faster: () => changeRate(1),
   previousFailure: () => stepFailure(-1),
   nextFailure: () => stepFailure(1),
+  onlyThisKind: toggleOnlyKind,
   regionStart: () => setRegion(ui.video.time, shown.region?.[1] ?? state.data.duration_s),
   regionEnd: () => setRegion(shown.region?.[0] ?? 0, ui.video.time),
   loop: () => setLoop(!shown.isLooping),

@@ -4,7 +4,7 @@ import { openLinkedMoment, takeLinkedEvent } from "./address.js";
 import { layout, requestPaint, reveal, updateCounts } from "./timeline/chart.js";
 import { clockText } from "./state/data.js";
 import { find, focusedInput } from "./dom/dom.js";
-import { drawKinds, drawSimilarityInput } from "./playback/failure_stops.js";
+import { drawKinds, drawOnlyKind, drawSimilarityInput } from "./playback/failure_stops.js";
 import { closeInspection } from "./panels/inspection.js";
 import { requestScoring } from "./review/layer.js";
 import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
@@ -74,6 +74,7 @@ function clearRun() {
   ui.head.style.visibility = "hidden";
   for (const name of ["now", "rows", "curves", "kinds", "counts", "origins"]) find(name).replaceChildren();
   drawSimilarityInput();
+  drawOnlyKind(null);
   ui.timeline.clear();
   ui.map.getContext("2d").clearRect(0, 0, ui.map.width, ui.map.height);
 }

@@ -40,7 +40,7 @@ def with_steps(number: int, **parts: Any) -> dict[str, Any]:
     """Return a packed run of 6 frames with a number of steps, turns and a failure."""
     turn = {"role": "assistant", "frame": 4, "text": "Now", "link": 0, "verdict": "matched", "score": 0.9}
     reference = {"role": "assistant", "frame": 4, "time": 2.0, "text": "Now", "is_missed": False}
-    asked = {"role": "user", "frame": 1, "time": 0.5, "text": "Next?"}
+    asked = {"role": "user", "frame": 1, "time": 0.5, "text": "Next?", "is_given": True}
     bands = [[[-1, 0], [2, 1], [4, 2]]] * number
     return packed_run(
         6,
@@ -149,3 +149,20 @@ def test_rows_belong_to_their_run_until_another_is_arranged(page: Page) -> None:
     few = with_steps(1)
     words = "S4 base: not started; reference in progress"
     assert on_timeline(page, body, with_steps(5), few) == [1, True, words]
+
+
+def test_the_user_lane_has_the_turns_of_the_run_alone(page: Page) -> None:
+    packed = with_steps(1)
+    sooner = {"role": "user", "frame": 0, "time": 0.0, "text": "Begin?", "is_given": True}
+    changed = {"role": "user", "frame": 3, "time": 1.5, "text": "And now?", "is_given": False}
+    references = [changed, *packed["references"], sooner]  # turns that were added on the page are last
+    body = """
+        show(packed[0]);
+        return ["user", "reference"].map((kind) => {
+            const row = timeline.rows.find((found) => found.kind === kind);
+            return row.boxes.map(([left, , turn]) => [turn.text, timeline.describe(left + 2, row.top + 5)]);
+        });"""
+    assert on_timeline(page, body, packed | {"references": references}) == [
+        [["Begin?", "0:00.0  Begin?"], ["Next?", "0:00.5  Next?"]],
+        [["And now?", "0:01.5  And now?"], ["Now", "0:02.0  Now"]],
+    ]

@@ -250,6 +250,7 @@ def test_deleting_names_what_it_deleted(page: Page) -> None:
     assert inspect(page)["said"] == "Deleted the reference turn “Careful! ” at 0:06.0. Z brings it back."
     page.keyboard.press("z")
     wait_for(page, "seen.said.startsWith('Taken back')")
+    assert inspect(page)["said"] == "Taken back: your last action on reference turn “Careful! ” at 0:06.0."
     assert [turn for turn in inspect(page)["layer"] if turn["look"] == "deleted"] == []
 
 

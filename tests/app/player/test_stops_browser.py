@@ -146,6 +146,35 @@ def test_n_stops_at_matched_texts_of_low_similarity_once_that_is_switched_on(pag
     assert visit_all(page) == failures
 
 
+def test_only_the_kind_of_the_failure_that_is_shown(page: Page) -> None:
+    every = visit_all(page)
+    button = page.locator(".ss-only")
+    page.keyboard.press("Home")
+    page.wait_for_function("document.querySelector('.ss-only').hidden")
+    page.keyboard.press("8")
+    assert inspect(page)["said"] == "No failure is selected: N goes to the next one."
+    page.keyboard.press("n")
+    kind = every[0][0]
+    alike = [stop for stop in every if stop[0] == kind]
+    assert 0 < len(alike) < len(every)
+    page.locator(".ss-only", has_text="only this kind").click()
+    assert inspect(page)["said"] == f"N and P stop only at “{kind}”. 8 chooses the other kinds again."
+    pressed = page.locator(".ss-kind[aria-pressed=true]").evaluate_all(
+        "(chips) => chips.map((chip) => chip.dataset.kind)"
+    )
+    assert pressed == [kind]
+    assert visit_all(page) == alike
+    assert button.inner_text() == "all kinds"
+    page.keyboard.press("8")
+    assert visit_all(page) == every
+    page.click(LOW_CHIP)
+    for _ in range(2):
+        page.keyboard.press("8")
+    assert page.locator(LOW_CHIP).get_attribute("aria-pressed") == "true", "the kinds chosen before are chosen again"
+    show(page, "reference")
+    page.wait_for_function("document.querySelector('.ss-only').hidden")
+
+
 @pytest.mark.slow
 def test_the_number_of_low_similarity_is_set_beside_it_and_remembered(page: Page) -> None:
     page.click(LOW_CHIP)

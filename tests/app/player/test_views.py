@@ -141,6 +141,28 @@ def test_a_run_without_reference_has_no_verdicts(run: Run, monkeypatch: pytest.M
     assert [turn["text"] for turn in pack["references"]] == ["What is next?"], "the user's turn is shown all the same"
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["What is next?"], [("What is next?", 1.0, True)]),
+        ([], [("What is next?", 1.0, False)]),
+        (["And now?"], [("What is next?", 1.0, False), ("And now?", 1.0, True)]),
+    ],
+    ids=["kept", "deleted", "changed"],
+)
+def test_user_turns_are_marked_as_given_to_the_run_or_not(
+    run: Run, given: list[str], expected: list[tuple[str, float, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    assert run.clip.sample is not None
+    asked = Turn(time_s=1.0, role="user", text="What is next?")
+    sample = replace(run.clip.sample, turns=(asked, *(turn for turn in run.clip.sample.turns if turn.role != "user")))
+    task = replace(run.task, user_turns=tuple(UserTurn(time_s=1.0, text=text) for text in given))
+    pack = json.loads(pack_run(replace(run, clip=replace(run.clip, sample=sample), task=task)))
+    users = [turn for turn in pack["references"] if turn["role"] == "user"]
+    assert [(turn["text"], turn["time"], turn["is_given"]) for turn in users] == expected
+
+
 def test_a_runs_digest_tells_its_settings_apart_and_nothing_else(run: Run) -> None:
     as_fast = replace(run.config, lookahead=64, draft_tokens=0)
     assert run.digest == replace(run, outputs=(), is_finished=True, config=as_fast).digest

@@ -20,8 +20,11 @@ export const reference = defineTurns({
   kind: "reference",
   appliesTo: (run, isSecond) => !isSecond && run.has_reference,
   rows: () => [{ label: "reference" }],
-  turns: (run) => run.referenceTurns,
-  look: (turn, colours) => (turn.is_missed ? [colours.missed, "✕", true] : [colours.reference, "●"]),
+  turns: (run) => run.referenceDialogue,
+  look: (turn, colours) => {
+    if (turn.role === "user") return [colours.reference, "▹", true]; // the run did not have it
+    return turn.is_missed ? [colours.missed, "✕", true] : [colours.reference, "●"];
+  },
 });
 
 export const assistant = defineTurns({

@@ -13,6 +13,12 @@ export function legalityTag(turn) {
   return tag;
 }
 
+function quoteLabel(data, turn, reference) {
+  if (turn || data.isReferenceAlone) return "reference";
+  if (reference.role === "user") return "reference, not in this run";
+  return reference.is_missed ? "missed" : "not reached";
+}
+
 export class Transcript {
   constructor(panel, go) {
     this.panel = panel;
@@ -66,9 +72,9 @@ export class Transcript {
     }
     if (turn) words.append(createNode("span", "", turn.text));
     if (turn && turn.legality !== "legal") words.append(legalityTag(turn));
-    if (row.role === "user") words.append(createNode("span", "", reference.text));
+    if (row.role === "user" && reference.is_given) words.append(createNode("span", "", reference.text));
     else if (reference && (!turn || reference.text !== turn.text)) {
-      words.append(createQuote(turn || data.isReferenceAlone ? "reference" : reference.is_missed ? "missed" : "not reached", reference.text));
+      words.append(createQuote(quoteLabel(data, turn, reference), reference.text));
     }
     box.append(createNode("span", "ss-time", clockText(row.time)), createNode("span", "", glyph), words, mark, createNode("span", "ss-given"));
     box.classList.toggle("ss-current", row === this.rows[this.current]);

@@ -11,6 +11,8 @@ import { kinds, review, state, ui } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
 import { canFail, collectStops, LOW_SIMILARITY, lowSimilarityStops, parseSimilarity, signOfKind, whyNoFailures } from "./stops.js";
 
+let kindsBefore = null; // the kinds that were chosen before one of them alone
+
 function chipText(kind) { return kind === LOW_SIMILARITY ? `${LOW_SIMILARITY} (below ${state.lowSimilarity.toFixed(2)})` : kind; }
 
 // Updates the stops after a change of the setting; keeps the current stop if it is still one.
@@ -54,6 +56,29 @@ export function stepFailure(by) {
   setStatus(`${signOfKind(next.failure.kind)} ${next.failure.kind} (${place} of ${wanted.length}) at ${clockText(next.failure.time)}`, true);
 }
 
+// Shows the button for the kind of the failure that is shown; null for none.
+export function drawOnlyKind(failure) {
+  const button = find("only"), isOnly = kinds.size === 1 && kinds.has(failure?.kind);
+  button.hidden = !failure;
+  button.textContent = isOnly ? "all kinds" : "only this kind";
+  button.title = isOnly ? "Let N and P stop at the other kinds again (8)" : "Let N and P stop at this kind of failure only (8)";
+}
+
+// Stops only at the kind of the failure that is shown, or again at the kinds chosen before.
+export function toggleOnlyKind() {
+  if (!canFail(state.data)) return setStatus(whyNoFailures());
+  const kind = state.stopIndex === null ? null : state.data.stops[state.stopIndex].kind;
+  const isBack = kinds.size === 1 && (kind === null || kinds.has(kind));
+  if (kind === null && !isBack) return setStatus("No failure is selected: N goes to the next one.");
+  const chosen = isBack ? kindsBefore ?? Object.keys(KINDS) : [kind];
+  kindsBefore = isBack ? null : kindsBefore ?? [...kinds];
+  kinds.clear();
+  for (const name of chosen) kinds.add(name);
+  updateStops();
+  drawKinds();
+  setStatus(isBack ? "N and P stop at all chosen kinds." : `N and P stop only at “${kind}”. 8 chooses the other kinds again.`);
+}
+
 export function drawKinds() {
   const counts = { [LOW_SIMILARITY]: lowSimilarityStops(state.data).length };
   for (const failure of state.data.failures) counts[failure.kind] = (counts[failure.kind] ?? 0) + 1;
@@ -69,6 +94,8 @@ function drawChip(kind, count) {
   chip.disabled = !count && kind !== LOW_SIMILARITY; // another similarity may have some
   chip.addEventListener("click", () => {
     if (!kinds.delete(kind)) kinds.add(kind);
+    kindsBefore = null;
+    redrawPlayhead();
     chip.setAttribute("aria-pressed", kinds.has(kind));
     if (kind === LOW_SIMILARITY) { updateStops(); drawSimilarityInput(); }
     requestPaint();

@@ -7,6 +7,7 @@ import { clockText, frameAt, gridFrame } from "../state/data.js";
 import { find } from "../dom/dom.js";
 import { drawNowPanel } from "../panels/now_panel.js";
 import { currentEvent } from "../review/opinions.js";
+import { drawOnlyKind } from "./failure_stops.js";
 import { seek } from "./playhead.js";
 import { clearSelection, followEvent } from "./selection.js";
 import { host, listeners, shown, state, ui } from "../state/state.js";
@@ -43,6 +44,7 @@ function updatePlayhead() {
   if (frame === state.lastFrame) return;
   state.lastFrame = frame;
   const failure = state.stopIndex === null ? null : state.data.stops[state.stopIndex];
+  drawOnlyKind(failure);
   drawNowPanel(find("now"), state.data, frameAt(state.data, time), time, failure);
   if (state.data.events.length) followEvent(time);
   ui.transcript.follow(time, currentEvent() ?? failure);

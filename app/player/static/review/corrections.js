@@ -4,8 +4,8 @@ import { submitAction } from "./actions.js";
 import { gridFrame } from "../state/data.js";
 import { createNode, find } from "../dom/dom.js";
 import { fillInput, submitInput } from "./drafts.js";
-import { correctionText, describeEvent } from "./event_words.js";
-import { correctedTurn, requestScoring } from "./layer.js";
+import { describeAction, describeEvent } from "./event_words.js";
+import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
 import { currentEvent, referenceOf } from "./opinions.js";
 import { layer, review, state, ui } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
@@ -17,8 +17,8 @@ function submitCorrection(kind, turn, more = {}) { return submitAction("correcti
 function correctableTurn(selected) {
   const event = referenceOf(selected);
   if (!event || !layer()) return null;
-  const turn = correctedTurn(event), gone = layer().deleted.find((found) => found.key === event.key);
-  return turn ?? (gone ? { ...gone, isDeleted: true } : null);
+  const turn = lastTurn(event.key);
+  return turn && { ...turn, isDeleted: !correctedTurn(event) };
 }
 
 // The reason why the layer is missing: for example, the server has not sent it yet.
@@ -51,8 +51,8 @@ export function editText() {
 
 export function deleteTurn() {
   withCorrectableTurn((turn) => {
-    const isGiven = submitCorrection(turn.isDeleted ? "add" : "delete", turn.name);
-    if (isGiven && !review.problem) setStatus(correctionText({ kind: turn.isDeleted ? "add" : "delete", turn: turn.name }));
+    const correction = { kind: turn.isDeleted ? "add" : "delete", turn: turn.name }, isGiven = submitCorrection(correction.kind, correction.turn);
+    if (isGiven && !review.problem) setStatus(describeAction({ correction }, referenceOf(currentEvent())));
   });
 }
 

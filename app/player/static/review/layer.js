@@ -3,6 +3,8 @@
 import { host, layer, review, reviewer } from "../state/state.js";
 
 export function correctedTurn(event) { return review.turns.get(event.key) ?? null; }
+// A turn of the corrected reference, or of the last one before it was deleted; null for an event of no reference.
+export function lastTurn(key) { return review.turns.get(key) ?? layer()?.deleted.find((turn) => turn.key === key) ?? null; }
 export function eventTime(event) { return review.turns.get(event.key)?.time ?? event.time; }
 
 export function requestScoring() { host.trigger("against", { corrected: review.wantsCorrected, reviewer: reviewer(), is_blind: review.isBlind }); }

@@ -140,10 +140,10 @@ export function countJudged() {
 export function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
 export function eventByKey(key) { return review.units.get(key) ?? null; }
 
-// The time of an event, or of the side of a pair with the key.
-export function timeOfKey(key) {
-  const unit = eventByKey(key), side = unit?.pair?.key === key ? unit.pair : unit;
-  return side && eventTime(side);
+// The event with the key: of a pair, the reference alone or the model's event with its reference; null for none.
+export function sideByKey(key) {
+  const unit = eventByKey(key);
+  return unit?.pair?.key === key ? unit.pair : unit;
 }
 
 export function isInScope(event) { return SCOPES[review.scope](event); }

@@ -2,10 +2,10 @@
 
 import { layout, requestPaint } from "../timeline/chart.js";
 import { find, focusedInput } from "../dom/dom.js";
-import { correctionText, describeEvent } from "./event_words.js";
+import { describeAction } from "./event_words.js";
 import { withTimeout } from "../state/increments.js";
-import { requestScoring } from "./layer.js";
-import { eventByKey, mergeOpinions, timeOfKey } from "./opinions.js";
+import { eventTime, requestScoring } from "./layer.js";
+import { eventByKey, mergeOpinions, sideByKey } from "./opinions.js";
 import { outbox } from "./outbox.js";
 import { goToEvent } from "../playback/selection.js";
 import { host, layer, listeners, review, reviewer, state } from "../state/state.js";
@@ -79,18 +79,16 @@ function handleReply(video, reply) {
     review.state = { layer: layer(), ...reply.state };
     mergeOpinions();
     if (isNew) layout(); else requestPaint();
-    if (told) setStatus(confirmationText(...told));
+    if (told) setStatus(describeAction(told[0], sideByKey(told[1]))); // after the reference was updated: its times are current
     if (isNew && review.wantsCorrected && state.data.is_finished && !state.data.isReferenceAlone) requestScoring();
-    if (review.wanted && !focusedInput()) goToEvent(eventByKey(review.wanted), timeOfKey(review.wanted));
+    if (review.wanted && !focusedInput()) goToWanted();
     review.wanted = null;
   }
 }
 
-// The message for a stored action, written after the reference was updated: its times are current.
-function confirmationText({ kind, correction }, event) {
-  if (correction) return correctionText(correction);
-  const about = eventByKey(event), done = kind === "undo" ? "Taken back" : "Brought back";
-  return about ? `${done}: your last action on ${describeEvent(about)}.` : `${done}.`;
+function goToWanted() {
+  const side = sideByKey(review.wanted);
+  goToEvent(eventByKey(review.wanted), side && eventTime(side));
 }
 
 // The save status: for each reason, the number of actions that wait.

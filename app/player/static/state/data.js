@@ -52,7 +52,8 @@ export function prepareRun(data) {
   data.failures.forEach((failure) => { failure.time = timeOf(data, failure.frame); });
   data.turns.forEach((turn) => setTurnTime(data, turn));
   data.responses = data.turns.filter((turn) => turn.role === "assistant");
-  data.userTurns = data.references.filter((turn) => turn.role === "user");
+  data.userTurns = data.references.filter((turn) => turn.role === "user" && turn.is_given).sort((a, b) => a.time - b.time);
+  data.referenceDialogue = data.references.filter((turn) => turn.role === "assistant" || turn.role === "user" && !turn.is_given);
   data.referenceTurns = data.references.filter((turn) => turn.role === "assistant");
   data.isReferenceAlone = data.has_reference && !data.times.length && (data.events ?? []).length > 0; // no run is there
   data.differences = data.steps.map((_, step) => stateDifferences(data, step));

@@ -37,10 +37,6 @@ def score(options: RescoreOptions) -> int:
         "dataset": options.dataset,
         "zero_cost": options.zero_cost,
     }
-        "text_encoder": options.encoder,
-        "dataset": options.dataset,
-        "zero_cost": options.zero_cost,
-    }
     scoring = replace(before, **{name: value for name, value in given.items() if value is not None})
     _check_videos(run, split)
     encoder = load_encoder(scoring.text_encoder)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.config import IllegalUpdates
 from engine.records import Step, UserTurn
@@ -18,7 +18,7 @@ from engine.records import Step, UserTurn
 StepState = Literal["not_started", "in_progress", "completed"]
 UpdateLegality = Literal["legal", "illegal", "malformed"]
 
-STATES: tuple[StepState, ...] = ("not_started", "in_progress", "completed")
+STATES: tuple[StepState, ...] = get_args(StepState)
 TRANSITIONS: Mapping[str, tuple[StepState, StepState]] = {
     "start": ("not_started", "in_progress"),
     "complete": ("in_progress", "completed"),
@@ -36,9 +36,7 @@ class Update:
     """One change of one step."""
 
     step_id: str
-    """The step, such as ``S3``."""
     transition: Literal["start", "complete"]
-    """The transition of the step."""
 
     def __str__(self) -> str:
         """Return the update as text: ``S3->complete``."""
@@ -52,7 +50,6 @@ class UpdateResult:
     state: Mapping[str, str]
     """The new state, a copy."""
     legality: UpdateLegality
-    """Whether the update was legal, illegal or malformed."""
 
 
 def parse_update(text: str) -> Update | None:
@@ -99,13 +96,13 @@ def parse_steps(text: str) -> tuple[Step, ...]:
     A line is ``S2: attach the wheel``, or the name alone, which is numbered from S1. Empty lines are skipped. Raises
     ``ValueError`` if two steps share an id.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    steps = []
-    for number, line in enumerate(lines, start=1):
-        match = _STEP_LINE.fullmatch(line)
-        steps.append(Step(id=match[1], name=match[2]) if match else Step(id=f"S{number}", name=line))
+    lines = [(line, _STEP_LINE.fullmatch(line)) for line in map(str.strip, text.splitlines()) if line]
+    steps = tuple(
+        Step(id=match[1], name=match[2]) if match else Step(id=f"S{number}", name=line)
+        for number, (line, match) in enumerate(lines, start=1)
+    )
     initial_state(steps)
-    return tuple(steps)
+    return steps
 
 
 def parse_user_turn(text: str) -> UserTurn:

@@ -9,7 +9,7 @@ import glob
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from app.reviews.actions import Action, Moment, from_body, to_body
 from app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
+from engine.errors import first_line
 from engine.io import replace_surrogates
 
 LOCK_TIMEOUT_S = 60.0
@@ -134,10 +135,8 @@ def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, 
 def open_store(where: str | Path) -> ReviewStore:
     """Open a store; create it if it does not exist, and migrate an older one.
 
-    Args:
-        where: Path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://user@host/reviews``.
-
-    Raises ``StoreError`` for a store with a newer schema, and if the database cannot be reached.
+    It is the path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://user@host/reviews``. Raises
+    ``StoreError`` for a store with a newer schema, and if the database cannot be reached.
     """
     url = _to_url(where)
     if url.get_backend_name() == "sqlite" and url.database:
@@ -201,7 +200,7 @@ def _translate(url: URL) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        reason = first_line(getattr(error, "orig", None) or error)
         raise StoreError(f"the store {url.render_as_string()} cannot be used: {reason}") from error
 
 
@@ -211,7 +210,6 @@ def _find(connection: Connection, action_id: str) -> Action | None:
 
 
 def _to_row(action: Action) -> dict[str, Any]:
-    moment = action.moment
     return {
         "action_id": action.action_id,
         "at": action.at.isoformat(),
@@ -219,38 +217,19 @@ def _to_row(action: Action) -> dict[str, Any]:
         "video_id": action.video_id,
         "kind": action.kind,
         "event_key": action.event and action.event.key,
-        "run_digest": moment.run_digest,
-        "model_digest": moment.model_digest,
-        "speak_threshold": moment.speak_threshold,
-        "update_threshold": moment.update_threshold,
-        "playhead_s": moment.playhead_s,
         "body": to_body(action),
+        **asdict(action.moment),
     }
 
 
 def _from_row(row: Any) -> Action:
     """Return the action of a row. Raises ``ValueError`` if the row is not a valid action."""
     try:
-        return _to_action(row)
+        return Action(
+            **{name: row[name] for name in ("action_id", "reviewer", "video_id", "kind", "number")},
+            at=datetime.fromisoformat(row["at"]),
+            moment=Moment(**{field.name: row[field.name] for field in fields(Moment)}),
+            **from_body(json.loads(row["body"])),
+        )
     except (TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"it is not a valid action ({error})") from error
-
-
-def _to_action(row: Any) -> Action:
-    moment = Moment(
-        run_digest=row["run_digest"],
-        model_digest=row["model_digest"],
-        speak_threshold=row["speak_threshold"],
-        update_threshold=row["update_threshold"],
-        playhead_s=row["playhead_s"],
-    )
-    return Action(
-        action_id=row["action_id"],
-        at=datetime.fromisoformat(row["at"]),
-        reviewer=row["reviewer"],
-        video_id=row["video_id"],
-        kind=row["kind"],
-        moment=moment,
-        number=row["number"],
-        **from_body(json.loads(row["body"])),
-    )

@@ -1,9 +1,8 @@
 """Measures the streaming speed of each mode in one process, on the same frames.
 
 The baseline is the plan's loop: one frame and one token per pass. Only streaming is timed; frames are decoded and
-encoded before. Each mode starts without caches or texts of earlier modes, and reports its number of model passes and
-whether its results equal the baseline's. In bfloat16 and float16 the results are compared with float32 instead: the
-table counts the decisions that differ, and how many of those are close to the threshold.
+encoded before. Each mode starts without caches or texts of earlier modes. In bfloat16 and float16 the results are
+compared with those of float32 instead of the baseline's.
 """
 
 import copy
@@ -36,9 +35,7 @@ class Mode:
     """One way to stream."""
 
     name: str
-    """Name in the table."""
     config: StreamConfig
-    """Stream settings."""
     rows: int = 1
     """Videos per pass."""
     graphs: bool = False
@@ -55,9 +52,7 @@ class BenchRow:
     """Measurements of one mode."""
 
     mode: str
-    """Name of the mode."""
     frames: int
-    """Frames streamed."""
     frames_per_s: float
     ms_per_frame: float
     speedup: float
@@ -65,11 +60,10 @@ class BenchRow:
     passes: int
     """Model passes; a pass of many videos counts once."""
     tokens: int
-    """Tokens fed."""
     acceptance_rate: float | None
     """Accepted draft tokens over all draft tokens; None without drafts."""
     step_p50_ms: float | None
-    """Median time of a pass, in milliseconds, for live modes; None for batched modes."""
+    """Median time of a pass for live modes; None for batched modes."""
     step_p95_ms: float | None
     """95th percentile of the time of a pass; None as above."""
     is_equal: bool
@@ -86,8 +80,6 @@ class BenchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Round:
-    """The results of one mode in one round."""
-
     seconds: float
     streamer: Streamer
     results: Results
@@ -170,7 +162,12 @@ def measure(
         frames = sum(map(len, results.values()))
         first_rate = first_rate or frames / best.seconds
         counts = rounds[0][number].streamer.counts
-        differing = _margins_of_differences(results, reference, mode.config)
+        probs, policy = _list_probs(results, reference, mode.config), mode.config.decision_policy
+        margins = [
+            abs(before - limit)
+            for now, before, limit in probs
+            if triggers(now, limit, policy=policy) != triggers(before, limit, policy=policy)
+        ]
         p50, p95 = np.percentile(best.step_ms, (50, 95)).tolist() if best.step_ms else (None, None)
         yield BenchRow(
             mode=mode.name,
@@ -184,10 +181,10 @@ def measure(
             step_p50_ms=p50,
             step_p95_ms=p95,
             is_equal=_decisions(results) == _decisions(reference),
-            prob_difference=_prob_difference(results, reference),
-            decisions=2 * frames,
-            differing=len(differing),
-            near=sum(distance <= CLOSE_MARGIN for distance in differing),
+            prob_difference=max((abs(now - before) for now, before, _ in probs), default=0.0),
+            decisions=len(probs),
+            differing=len(margins),
+            near=sum(margin <= CLOSE_MARGIN for margin in margins),
         )
 
 
@@ -230,16 +227,14 @@ def _stream(checkpoint: Checkpoint, videos: Sequence[StreamRequest], mode: Mode)
     return _Round(seconds=time.perf_counter() - began, streamer=streamer, results=results, step_ms=step_ms)
 
 
-def _margins_of_differences(results: Results, reference: Results, config: StreamConfig) -> list[float]:
-    """Return, for each decision that differs, the distance of the reference probability from the threshold."""
+def _list_probs(results: Results, reference: Results, config: StreamConfig) -> list[tuple[float, float, float]]:
+    """Return the probability of each decision, that of the reference, and the threshold."""
     limits = {"speak_prob": config.speak_threshold, "update_prob": config.update_threshold}
     return [
-        abs(getattr(before, name) - limit)
+        (getattr(now, name), getattr(before, name), limit)
         for video_id, outputs in results.items()
         for now, before in zip(outputs, reference[video_id], strict=True)
         for name, limit in limits.items()
-        if triggers(getattr(now, name), limit, policy=config.decision_policy)
-        != triggers(getattr(before, name), limit, policy=config.decision_policy)
     ]
 
 
@@ -249,11 +244,3 @@ def _decisions(results: Results) -> list[tuple[object, ...]]:
         for video_id, outputs in results.items()
         for output in outputs
     ]
-
-
-def _prob_difference(results: Results, first: Results) -> float:
-    pairs = [pair for video_id, outputs in results.items() for pair in zip(outputs, first[video_id], strict=True)]
-    differences = [abs(a.speak_prob - b.speak_prob) for a, b in pairs] + [
-        abs(a.update_prob - b.update_prob) for a, b in pairs
-    ]
-    return max(differences, default=0.0)

@@ -29,7 +29,6 @@ class EncodedClip:
     """A clip with its frame features."""
 
     clip: TrainingClip
-    """The annotation."""
     features: Tensor
     """Features ``[T, I, F]``, or any ``[T, ...]`` that the trainer's ``embed`` takes."""
 
@@ -87,27 +86,13 @@ def _check_text(value: object, name: str) -> None:
 
 
 def batches(
-    clips: Sequence[EncodedClip],
-    checkpoint: Checkpoint,
-    *,
-    batch_size: int,
-    seed: int,
-    mid_start_rate: float = 0.3,
+    clips: Sequence[EncodedClip], checkpoint: Checkpoint, *, batch_size: int, seed: int, mid_start_rate: float = 0.3
 ) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
-    """Yield batches endlessly: clips in random order, some of them from a random frame on, as after a refresh.
+    """Yield batches endlessly: ``B`` sequences, and the features ``[N, F]`` of all their image tokens.
 
-    An epoch drops the last incomplete batch, unless it is the only one: with 10 clips and ``batch_size`` 4 it has two
-    batches, with 3 clips one batch of 3.
-
-    Args:
-        clips: The clips.
-        checkpoint: The checkpoint whose prompt and tokens per frame are used.
-        batch_size: Clips per batch, at least 1; otherwise ``ValueError``.
-        seed: Seed of order and first frames.
-        mid_start_rate: Probability that a clip starts at a random frame, in [0, 1].
-
-    Yields:
-        ``B`` sequences, and the features ``[N, F]`` of all their image tokens.
+    Clips come in random order, and with probability ``mid_start_rate`` from a random frame on, as after a refresh. An
+    epoch drops the last incomplete batch, unless it is the only one: with 10 clips and ``batch_size`` 4 it has two
+    batches, with 3 clips one batch of 3. Raises ``ValueError`` for a ``batch_size`` below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")

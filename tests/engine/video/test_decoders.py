@@ -122,7 +122,6 @@ def fake_track() -> Track:
         path=Path("fake.mp4"),
         container="fake",
         stream_index=0,
-        is_first=True,
         start_s=0,
         zero_s=0,
         duration_s=3,

@@ -108,6 +108,11 @@ class Scene:
     look: Look
 
     @property
+    def goal(self) -> str:
+        """Goal of the task, such as ``build the toy truck``."""
+        return f"build the {self.family}"
+
+    @property
     def num_frames(self) -> int:
         """Sampled frames at 2 fps."""
         return round(self.duration_s * FPS)

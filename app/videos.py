@@ -35,7 +35,6 @@ class Clip:
     fps: float
     """Sampled frames per second."""
     num_frames: int
-    """Expected number of sampled frames."""
     duration_s: float
     sample: Sample | None = None
     """Task and reference dialogue of a bundled video."""

@@ -22,11 +22,8 @@ RIDGE = 10.0
 def align_connector(model: StreamingModel, prompt: Prompt, means: Tensor, held: Tensor) -> None:
     """Replace the connector's weight.
 
-    Args:
-        model: Modified in place.
-        prompt: The model's prompt.
-        means: Cached frames ``[N, C]``; see ``assets.pretrain.shuffled_mean``.
-        held: Per frame and hand, 1 + the index of the noun held, 0 for none ``[N, 2]``.
+    ``means`` are cached frames ``[N, C]`` (see ``assets.pretrain.shuffled_mean``), ``held [N, 2]`` has per frame and
+    hand 1 + the index of the noun held, 0 for none.
     """
     words = embed_nouns(model, prompt, torch.arange(len(NOUNS)))
     image = model.embed_tokens(torch.tensor(prompt.image_id))

@@ -75,13 +75,11 @@ def _turns_at(scene: Scene, time_s: float) -> list[SceneTurn]:
             turns.append(SceneTurn(time_s=time_s, role="update", text=text, cause=event.cause))
     after = _progress(scene, time_s + 1 / FPS)
     for event in events:
-        noun = scene.parts[event.part].noun
         if event.kind == "complete":
             turns.append(_say(time_s, phrases.praise(after), event.cause))
-        elif event.kind == "drop":
-            turns.append(_say(time_s, phrases.warn_dropped(noun), "drop"))
-        elif event.kind == "decoy":
-            turns.append(_say(time_s, phrases.warn_unneeded(noun), "decoy"))
+        elif event.kind in phrases.WARNINGS:
+            text = phrases.WARNINGS[event.kind].format(scene.parts[event.part].noun)
+            turns.append(_say(time_s, text, event.cause))
     return turns
 
 

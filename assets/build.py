@@ -59,7 +59,6 @@ class BuildConfig:
     work: Path
     """Folder for the files of the stages."""
     seed: int = 0
-    """Seed of the weights and the data order."""
     vision_scenes: int = 20_000
     """With 16 frames each."""
     lookup_steps: int = 900
@@ -117,25 +116,21 @@ def training_clip(scene: Scene) -> TrainingClip:
 
 
 def _vision(model: StreamingModel, _: Prompt, config: BuildConfig) -> None:
-    bar = tqdm(total=config.vision_scenes * FRAMES_PER_SCENE // BATCH_SIZE, desc="vision", unit="step")
-
-    def report(step: int, loss: float, share: float) -> None:
-        bar.update()
-        if step % 10 == 0:
-            bar.set_postfix(loss=f"{loss:.2f}", held=f"{share:.2f}")
-
-    pretrain_vision(model, seed=VISION_SEED, num_scenes=config.vision_scenes, processes=config.processes, report=report)
-    bar.close()
+    steps = pretrain_vision(model, seed=VISION_SEED, num_scenes=config.vision_scenes, processes=config.processes)
+    total = config.vision_scenes * FRAMES_PER_SCENE // BATCH_SIZE
+    with tqdm(steps, total=total, desc="vision", unit="step") as bar:
+        for loss, accuracy in bar:
+            bar.set_postfix(loss=f"{loss:.2f}", held=f"{accuracy:.2f}")
 
 
 def _lookups(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
     parts = nn.ModuleList([model.vlm.model.vision_model, model.vlm.model.connector]).requires_grad_(False)
     lookups = Lookups(prompt, batch_size=64, seed=config.seed)
     settings = TrainConfig(num_steps=config.lookup_steps, learning_rate=1e-3, weight_decay=0.02, seed=config.seed)
-    with tqdm(total=settings.num_steps, desc="lookups", unit="step") as bar:
-        for losses in train(model, lookups, config=settings, embed=lambda held: embed_nouns(model, prompt, held)):
+    steps = train(model, lookups, config=settings, embed=lambda held: embed_nouns(model, prompt, held))
+    with tqdm(steps, total=settings.num_steps, desc="lookups", unit="step") as bar:
+        for losses in bar:
             lookups.observe(losses)
-            bar.update()
             bar.set_postfix(level=lookups.level, id=f"{lookups.recent_loss:.3f}")
     parts.requires_grad_(True)
 

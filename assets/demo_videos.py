@@ -64,7 +64,6 @@ VAL_VIDEOS = _videos(
         "hard-permuted": ("flower pot", "house"),
     },
 )
-"""The validation split, for choosing thresholds."""
 
 
 def draw_split(videos: Sequence[DemoVideo], manifest: Path) -> None:

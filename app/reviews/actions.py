@@ -73,7 +73,6 @@ class Moment:
     run_digest: str = ""
     """Digest of the run in the player; empty if the player showed only the reference."""
     model_digest: str = ""
-    """Digest of the run's checkpoint."""
     speak_threshold: float | None = None
     """In [0, 1], as the update threshold; None without a run."""
     update_threshold: float | None = None
@@ -94,10 +93,8 @@ class Action:
 
     kind: ActionKind
     reviewer: str
-    """A printable name."""
     video_id: str
     event: Event | None = None
-    """Subject of a verdict, of tags or of a note."""
     paired: Event | None = None
     """The matched reference turn, if the action applies to both sides of a pair; None for ``event`` alone."""
     verdict: Verdict | None = None
@@ -105,7 +102,6 @@ class Action:
     tags: tuple[str, ...] = ()
     """The new tags of the event; they replace the earlier ones."""
     note: str = ""
-    """The new note of the event; it replaces the earlier one."""
     correction: Correction | None = None
     target: str | None = None
     """``action_id`` of the action to undo or redo."""

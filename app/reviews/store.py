@@ -36,7 +36,6 @@ class StoredActions:
     actions: tuple[Action, ...]
     """In the order of their numbers."""
     unreadable: tuple[str, ...]
-    """One line per skipped row, with its number and the reason."""
 
 
 @dataclass(frozen=True, slots=True)

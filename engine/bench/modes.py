@@ -39,7 +39,6 @@ class Mode:
     rows: int = 1
     """Videos per pass."""
     graphs: bool = False
-    """Whether passes are captured as CUDA graphs."""
 
     @property
     def is_live(self) -> bool:

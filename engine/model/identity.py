@@ -55,11 +55,9 @@ class ModelIdentity:
     config: str
     """``config.json`` without the keys that change no output."""
     tokenizer: str
-    """Vocabulary and settings of the tokenizer."""
     chat_template: str
     """Chat template, from any of the files that may store it."""
     preprocessor: str
-    """Image normalisation."""
 
     @property
     def digest(self) -> str:

@@ -100,9 +100,7 @@ class TrainConfig:
     negative_rate: float = 1.0
     """Fraction of the frames without a turn that the BCE counts, in (0, 1]."""
     clip_norm: float = 1.0
-    """Maximum gradient norm."""
     seed: int = 0
-    """Of the sub-sampling."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if a value is out of range."""

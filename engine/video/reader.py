@@ -25,7 +25,6 @@ EPSILON_S = 6e-4
 
 Decoders = tuple[Callable[[Track], Iterator[Picture]], ...]
 DECODERS: Decoders = (decode_with_decord, decode_with_pyav, decode_with_opencv)
-"""Decoders in the order in which they are tried."""
 
 
 class VideoWarning(UserWarning):

@@ -21,11 +21,13 @@ NOT_VIDEO = frozenset({"tty", "image2", "hls", "dash", "concat"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """The video stream of a file that every decoder must read, as described by the container."""
+    """The video stream of a file that every decoder must read, as described by the container.
+
+    The names of container, codec and pixel format are FFmpeg's, such as ``mov,mp4,..``, ``h264`` and ``yuv420p``.
+    """
 
     path: Path
     container: str
-    """FFmpeg's name of the container format."""
     stream_index: int
     """Index among the video streams of the file; browsers play the first one."""
     start_s: float
@@ -40,9 +42,7 @@ class Track:
     """Width as displayed, after rotation, in pixels; the height likewise."""
     height: int
     codec: str
-    """FFmpeg's name of the codec, such as ``h264``."""
     pixel_format: str
-    """FFmpeg's name of the pixel format, such as ``yuv420p``."""
     begin_s: float = 0.0
     """Time before which no pictures are needed, from ``zero_s``; a decoder may leave them out."""
 

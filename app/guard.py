@@ -1,8 +1,7 @@
 """ASGI middleware against cross-site requests, DNS rebinding, oversized bodies and password guessing.
 
-Any web page can make a browser send requests to this machine. Therefore the ``Host`` header must name this page
-(protects against DNS rebinding), requests that change state must come from the same origin (CSRF), and their content
-type must be one that the page uses. Request bodies and login attempts are limited.
+Any web page can make a browser send requests here. So the ``Host`` header must name this page (DNS rebinding), requests
+that change state must come from the same origin (CSRF), with a content type that the page uses.
 """
 
 import ipaddress

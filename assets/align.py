@@ -1,9 +1,7 @@
 """Align the connector's output with the word embeddings that the text model has learned to look up.
 
 After the lookup stage, the text model expects a frame to be the image token's embedding plus that of the noun in the
-hand. These embeddings are about forty times smaller than the connector's output after the vision stage. Since the
-connector is linear, one ridge regression over cached frames finds the mapping. The old weight is added at matching
-scale, because it encodes more than nouns.
+hand. One ridge regression over cached frames finds the mapping, since the connector is linear.
 """
 
 import torch

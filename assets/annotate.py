@@ -1,9 +1,7 @@
 """The reference dialogue of a scene: updates, responses, questions and their answers.
 
-Times are on the 2 fps grid, at the first sampled frame that shows the change (``ceil(2 t) / 2``): a change at 3.1 s is
-labelled at 3.5 s. A label one frame earlier would not be predictable. At equal times, updates come first (completions
-before starts), then the user, then at most one sentence of the assistant. A user turn is fed before the image of its
-frame, so its answer follows from the state before that time.
+Times are on the 2 fps grid, at the first sampled frame that shows the change: a change at 3.1 s is labelled at 3.5 s.
+At equal times, updates come first (completions before starts), then the user, then one sentence of the assistant.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Build the bundled checkpoint in four stages: vision, lookups, features, stream.
 
-Each stage writes a file to the work folder and is skipped if the file exists, so that an interrupted build resumes;
-delete a file to repeat its stage. Training seeds start at ``TRAIN_SEED`` and are disjoint from those of the bundled and
-the scored videos.
+Each stage writes a file to the work folder and is skipped if the file exists; delete a file to repeat its stage.
+Training seeds start at ``TRAIN_SEED`` and are disjoint from those of the bundled and the scored videos.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Draw one frame of a scene: workbench, mat, tray, parts, hands, light and noise.
 
-The 4:3 world is mapped to an image of any size and aspect ratio, so a small square frame is a squeezed large one.
-Frames are drawn with OpenCV's anti-aliased polygons at twice the size and downsampled. Their pixels depend
-only on the scene, the time, the size and the version of OpenCV.
+The 4:3 world is mapped to an image of any size and aspect ratio, so a small square frame is a squeezed large one. The
+pixels depend only on the scene, the time, the size and the version of OpenCV.
 """
 
 import math

@@ -1,10 +1,8 @@
 """Train the text model to look up a part in its prompt: find the id of the step with a given noun.
 
-Training on whole videos teaches counting instead: with step ids in recipe order, the next id is always one higher. A
-lookup needs two circuits at once: the noun token must attend to the id of its line, and the frame must attend to its
-noun. In a prompt of a hundred words neither forms without the other. Therefore this curriculum starts with prompts of
-bare ids and nouns, and adds the remaining words as the task is mastered. A frame is represented by the embedding of
-the noun in the hand.
+Training on whole videos teaches counting instead. A lookup needs two circuits at once: the noun token must attend to
+the id of its line, and the frame to its noun. So the curriculum starts with prompts of bare ids and nouns, and adds
+words.
 """
 
 from collections.abc import Iterator, Mapping

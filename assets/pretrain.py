@@ -1,8 +1,7 @@
 """Stage 1: pre-train the vision tower to recognise the part in the hand, with two auxiliary probes.
 
-The probes are discarded afterwards. One reads the pooled embedding (hands, held parts, loose parts, placed parts); the
-other reads each patch (part, its state, hand). Without the patch probe the tower learns much more slowly. Every frame
-is generated once, so overfitting is impossible. Sizes: ``B`` frames, ``G`` patches per side, ``C`` nouns.
+One probe reads the pooled embedding; the other reads each patch, without which the tower learns much more slowly. Every
+frame is generated once. Sizes: ``B`` frames, ``G`` patches per side, ``C`` nouns.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
-"""Eight recipes for building an object from parts.
+"""Eight recipes for building an object from parts; a noun occurs once per recipe, and in several recipes.
 
-A recipe is an ordered list of parts. A noun occurs once per recipe, so that verb and noun identify the step. Nouns are
-shared between recipes, so that no noun identifies its recipe. The world is 4:3: ``x`` is in [-2/3, 2/3] from the
-centre, ``y`` in [0, 1] from the top. Colours are random, except those of food, and are never mentioned in texts.
+The world is 4:3: ``x`` is in [-2/3, 2/3] from the centre, ``y`` in [0, 1] from the top. Colours are random, except
+those of food, and are never mentioned in texts.
 """
 
 from dataclasses import dataclass, replace

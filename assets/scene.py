@@ -1,8 +1,7 @@
 """Scenes: the content of a video before rendering, with parts, steps, hand movements and appearance.
 
 ``make_scene`` depends only on its arguments, on any machine. ``Difficulty`` has one probability per named cause, and
-affected events carry the name of their cause. Durations are between 40 and 60 s; pauses are scaled to fit. Coordinates
-are those of ``assets.recipes``. ``assets.poses`` computes positions over time, ``draw`` renders, ``annotate`` labels.
+affected events carry the name of their cause. Durations are between 40 and 60 s; pauses are scaled to fit.
 """
 
 import math

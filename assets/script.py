@@ -1,8 +1,7 @@
 """The timed script of a scene: keyframes of the hands and states of the parts.
 
-``play`` turns a ``Plan`` (the order of steps, and difficulties) into keyframes, spans and events with times in seconds.
-Pauses and movements have separate scales, so that the caller can fit a script to a duration. Every event is between two
-multiples of 0.5 s, with a margin, so that sampling at 2 fps never shows a change in progress.
+``play`` turns a ``Plan`` into keyframes, spans and events with times in seconds. Every event is between two multiples
+of 0.5 s, with a margin, so that sampling at 2 fps never shows a change in progress.
 """
 
 import math

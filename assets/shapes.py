@@ -1,8 +1,7 @@
-"""Drawings of all nouns: flat rounded shapes with an outline and a highlight.
+"""Drawings of all nouns: flat rounded shapes that differ in silhouette, not only in colour.
 
-A drawing is a list of polygons in units of half a part (x right, y down, mostly in [-1.5, 1.5]). Nouns differ in
-silhouette, not only in colour, and remain distinguishable at a width of ten pixels. ``Canvas`` maps the world of
-``assets.recipes`` to an image of any size and aspect ratio with sub-pixel precision.
+A drawing is a list of polygons in units of half a part (x right, y down, mostly in [-1.5, 1.5]). ``Canvas`` maps the
+world of ``assets.recipes`` to an image of any size and aspect ratio with sub-pixel precision.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
-"""The small model of the bundled checkpoint: a randomly initialised SmolVLM, and its tokenizer.
+"""The small model of the bundled checkpoint, a randomly initialised SmolVLM of 4.5 M parameters, and its tokenizer.
 
-About 4.5 M parameters: a vision tower for 96 x 96 images (64 patches), a connector to 4 tokens per image, and a
-four-layer Llama. The tokenizer is a byte-level BPE trained on the demo's texts, with separate digits. Every word of the
-demo is one token, and any text can be encoded.
+A vision tower for 96 x 96 images (64 patches), a connector to 4 tokens per image, and a four-layer Llama. The tokenizer
+is a byte-level BPE with separate digits: every word of the demo is one token, and any text can be encoded.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,7 @@
 """The dialogue state: the steps of a task, and the updates that change their states.
 
-A step goes ``not_started -> in_progress -> completed``; ``start`` and ``complete`` are its transitions. An update is
-text such as ``S3->complete``, with or without spaces. An update that cannot be parsed is *malformed* and changes
-nothing. An update of an unknown step, or one that skips, repeats or goes backwards, is *illegal*; a setting decides
-whether it is applied. A state is an immutable value: applying an update returns a new state.
+An update is text such as ``S3->complete``. One that cannot be parsed is *malformed* and changes nothing. One of an
+unknown step, or that skips, repeats or goes backwards, is *illegal*; a setting decides whether it is applied.
 """
 
 import re

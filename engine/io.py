@@ -1,8 +1,7 @@
 """Reading and writing of files and text: atomic writes, JSON and CSV.
 
-External text may contain a lone surrogate (half a pair), which Python and JSON can represent and UTF-8 cannot. JSON
-files escape it, so that it loads unchanged. Where only UTF-8 is possible (models, tables, XML, replies to a browser),
-and in the text of splits and reviewers, each lone surrogate becomes ``?``.
+External text may contain a lone surrogate (half a pair). JSON files escape it, so that it loads unchanged. Where only
+UTF-8 is possible (models, tables, XML, replies to a browser), and in texts of splits and reviewers, it becomes ``?``.
 """
 
 import csv

@@ -1,12 +1,8 @@
 """Runs a finished stream again with other thresholds and reuses the common part. The outputs are those of a new run.
 
-Two runs that differ only in thresholds feed and read the same items up to the first decision that differs. Nothing
-runs again up to there; then the KV cache is cropped. If a refresh lies between, the context is fed again in one pass.
-After that point the earlier outputs still serve as drafts, and passes verify them many frames at a time.
-
-Worked example: run A has the speaking threshold 0.9 and speaks at frame 50. Run B has 0.8 and also speaks at frame 30.
-Frames 0 to 30 cost nothing. B crops the cache after the image of frame 30 and generates its response. From frame 31 on,
-it verifies the outputs of A.
+Nothing runs again up to the first decision that differs; then the KV cache is cropped, or fed again after a refresh.
+Later outputs serve as drafts. Example: run A speaks at frame 50 only, run B, with a lower threshold, at frame 30 too. B
+crops the cache after the image of frame 30, generates its response, and verifies the outputs of A from frame 31 on.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence

@@ -1,11 +1,7 @@
 """The actions of reviewers, an append-only log: verdicts, tags, notes, corrections, undo and redo.
 
-An *event* is the subject of a verdict: a text of the model, a reference turn, or a time with a wrong state.
-Its key is derived from its content (video, kind, role, time, text), not from a position. So verdicts find their
-events again after a re-run.
-
-Texts are stored as typed; escaping is left to the code that displays or exports them. Each record validates its
-fields, so every stored action can be read, shown and exported.
+The key of an *event*, the subject of a verdict, is derived from its content, so that verdicts find it after a re-run.
+Each record validates its fields, so every stored action can be read. Texts are stored as typed, and escaped when shown.
 """
 
 import hashlib

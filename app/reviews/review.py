@@ -1,10 +1,7 @@
-"""The current state of a review: a fold over its actions, in the order of the store.
+"""The current state of a review: a fold over its actions. Reviewers never overwrite each other.
 
-Each reviewer's last verdict, tags and note on an event are in effect; reviewers never overwrite each other.
 An action on a matched pair applies to both events, until the reviewer judges one of them alone or in a different pair.
-
-Undo and redo have one stack per reviewer and video, as in an editor. Example: A, B, undo leaves A; redo gives A, B;
-A, B, undo, C gives A, C, and B can no longer be redone.
+Undo and redo have one stack per reviewer and video: A, B, undo leaves A; redo gives A, B; A, B, undo, C gives A, C.
 """
 
 from collections import defaultdict

@@ -1,8 +1,7 @@
-"""Measures the streaming speed of each mode in one process, on the same frames.
+"""Measures the streaming speed of each mode in one process, on the same frames; only streaming is timed.
 
-The baseline is the plan's loop: one frame and one token per pass. Only streaming is timed; frames are decoded and
-encoded before. Each mode starts without caches or texts of earlier modes. In bfloat16 and float16 the results are
-compared with those of float32 instead of the baseline's.
+The baseline is the plan's loop: one frame and one token per pass. Each mode starts without caches or texts of earlier
+modes. In bfloat16 and float16 the results are compared with those of float32 instead of the baseline's.
 """
 
 import copy

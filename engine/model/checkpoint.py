@@ -141,18 +141,11 @@ def save_model(
     dtype: torch.dtype = torch.float16,
     base: Path | None = None,
 ) -> None:
-    """Write a checkpoint folder that ``load_model`` reads: model and heads file.
+    """Write a checkpoint folder that ``load_model`` reads: model, tokenizer with chat template, and heads file.
 
-    Args:
-        folder: The folder to write; created if missing.
-        model: The model.
-        tokenizer: Its tokenizer, with the chat template.
-        normalization: The default values if None.
-        silent_id: The token that means silence; None for none.
-        dtype: Dtype of the tensors that ``base`` does not contain.
-        base: Folder of the checkpoint that the model was trained from. Tensors that require no gradient are copied
-            from it byte for byte, so that features of its frozen encoder stay valid. All other tensors are written in
-            the dtype that they have there.
+    ``base`` is the folder of the checkpoint that the model was trained from. Tensors that require no gradient are
+    copied from it byte for byte, so that features of its frozen encoder stay valid. Other tensors are written in the
+    dtype that they have there, or in ``dtype`` if it lacks them. ``silent_id`` is the token that means silence.
     """
     folder.mkdir(parents=True, exist_ok=True)
     is_tied = model.vlm.lm_head.weight is model.vlm.get_input_embeddings().weight

@@ -1,9 +1,7 @@
-"""Files of frame features, so that a video is encoded once.
+"""Files of frame features, so that a video is encoded once: ``.safetensors`` of one encoder, or ``.npy``.
 
-A ``.safetensors`` file holds ``features [T, I, F]`` (float16) and ``times_s [T]`` (float64). Its metadata records the
-encoder, normalisation, pooling and frame rate; features of a different encoder are refused. It also keeps a remark on
-the video, for example that it is damaged. A ``.npy`` file ``[T, F]`` or ``[T, I, F]`` has no metadata: only its shape
-is checked, and the frame rate is taken from the settings. Pickles are refused.
+The first holds ``features [T, I, F]`` (float16), ``times_s [T]`` (float64), its encoder and a remark on the video, for
+example on damage. Of a ``.npy`` file, ``[T, F]`` or ``[T, I, F]``, only the shape is checked. Pickles are refused.
 """
 
 import hashlib

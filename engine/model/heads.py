@@ -1,8 +1,7 @@
 """The heads file: StepScope's additions to a SmolVLM checkpoint, in one ``.safetensors`` file.
 
 It holds both heads, the projector if there is one, and embeddings of ``[DST]`` and ``[ASST]`` (``token_embeddings``) if
-the tokenizer lacks them. Its metadata records the pooling of frames (``pooling``) and, for the token policies, the
-token that means silence (``silent_token``).
+the tokenizer lacks them. Its metadata has ``pooling`` and, for the token policies, ``silent_token``.
 """
 
 from pathlib import Path

@@ -1,8 +1,7 @@
-"""Conversion of text to token ids and back.
+"""Conversion of text to token ids and back, for training and streaming.
 
 The context is ``[system prompt][user turn?][image 0][turns of frame 0][user turn?][image 1]...``; a turn of the
-assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Training and streaming build it with the
-same functions. Texts are untrusted: a step named ``<image>`` becomes ordinary characters, never a special token.
+assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Texts never become special tokens.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,7 @@
-"""Reads annotated clips for training from JSON lines, one clip per line, with their feature files.
+"""Reads annotated clips for training from JSON lines, one clip per line; an invalid line is an error.
 
 A line has ``features`` (a feature file, relative to the JSON lines file), ``goal``, ``steps`` (``[{id, name}]``),
-``turns`` (``[{frame_index, role, text}]``) and, optionally, ``initial_state``. No line is skipped: an invalid one
-raises an error that names the file, the line and the reason.
+``turns`` (``[{frame_index, role, text}]``) and, optionally, ``initial_state``.
 """
 
 import random

@@ -1,10 +1,8 @@
 """Fine-tunes a streaming model on annotated clips: LM loss on the turns, BCE on both heads.
 
-A clip becomes one sequence with the same layout as a stream's context: system prompt, then per frame user turns,
-image, ``[DST] update <eos>`` for each update, ``[ASST] text <eos>``. The LM labels are the tokens after an opening.
-The heads' labels are at the last image token (does an update follow, does a response follow) and at an update's
-``<eos>`` (does one more update follow). Most frames have no turn, so the BCE can sub-sample them; the context keeps
-all frames. The labels of a frame with one update and one response::
+A clip becomes one sequence like a stream's context. The LM labels are the tokens after an opening. The heads' labels
+are at the last image token (does an update, a response follow) and at an update's ``<eos>`` (does one more update
+follow). The labels of a frame with one update and one response::
 
     tokens   <image>  [DST]  S3          ->complete  <eos>  [ASST]  Good   <eos>
     targets  -        S3     ->complete  <eos>       -      Good    <eos>  -
@@ -210,12 +208,9 @@ def train(
 ) -> Iterator[Losses]:
     """Train on batches, one optimiser step each, and yield the losses of each step.
 
-    Args:
-        model: Trained in place; parameters that do not require a gradient are not changed.
-        batches: Sequences and the features ``[N, ...]`` of their image tokens; at least ``num_steps`` batches.
-        config: Settings.
-        embed: Function from features to embeddings ``[N, D]``; the model's projector by default.
-        rates: Factors of the learning rate by parameter-name prefix.
+    A batch has sequences and the features ``[N, ...]`` of their image tokens; ``embed`` turns them into embeddings
+    ``[N, D]``, by default with the model's projector. ``rates`` are factors of the learning rate by prefix of a
+    parameter's name; parameters that do not require a gradient are not changed.
     """
     optimizer, schedule = _optimizer(model, config, rates or {})
     random = torch.Generator().manual_seed(config.seed)

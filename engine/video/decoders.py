@@ -1,8 +1,7 @@
 """The decoders behind ``engine.video.reader``: decord, PyAV and OpenCV, each a generator of pictures.
 
-All three yield the pictures of the same ``Track`` in display order, upright, each with its true time on the browser's
-clock. A decoder that cannot continue raises one ``DecodeError`` after its last readable picture. No type or exception
-of decord, PyAV or OpenCV leaves this module. A picture with non-square pixels is not stretched.
+All yield the pictures of a ``Track`` in display order, upright, with true times, and raise one ``DecodeError`` after
+the last readable picture. No other exception leaves this module. Non-square pixels are not stretched.
 """
 
 import os

@@ -1,9 +1,7 @@
-"""Reads a video file as frames at a constant rate, each with its true time in the video.
+"""Reads a video file as a stream of upright frames at a constant rate, each with its true time in the video.
 
-``engine.video.decoders`` decodes with decord, PyAV or OpenCV. They are tried in this order; when one fails in the
-middle, the next continues at the frame where it failed. Frames are upright regardless of the rotation in the file.
-They are streamed: memory does not grow with the length of the video. A damaged file yields its readable frames and
-then one ``VideoWarning``; a file without a readable frame raises ``VideoError``. Audio is ignored.
+decord, PyAV and OpenCV are tried in this order; when one fails in the middle, the next continues at that frame. A
+damaged file yields its readable frames and then a ``VideoWarning``, one without any a ``VideoError``. Audio is ignored.
 """
 
 import math
@@ -91,18 +89,13 @@ def read_frames(
 ) -> Iterator[Frame]:
     """Sample a video at ``fps`` frames per second: frame ``i`` is the picture on display at ``i / fps`` seconds.
 
-    Instants before the first picture take the first picture. A source slower than ``fps`` repeats pictures.
-
-    Args:
-        path: The video file.
-        fps: Positive.
-        size: (height, width) in pixels to resize to, with ``INTER_AREA``; by default the video's own.
-        excerpt: Part of the file to read. Frame ``i`` is then the picture at ``start_s + i / fps`` seconds, and at
-            most ``num_frames`` are read: fewer if the file ends earlier.
-        on_damage: Called once, after the last readable frame of a damaged file.
+    Instants before the first picture take the first picture. A source slower than ``fps`` repeats pictures. Of an
+    ``excerpt``, frame ``i`` is the picture at ``start_s + i / fps`` seconds, and at most ``num_frames`` are read.
+    Images are resized to ``size``, (height, width) in pixels, with ``INTER_AREA``. ``on_damage`` is called once, after
+    the last readable frame of a damaged file.
 
     Raises:
-        ValueError: ``fps`` or ``size`` is out of range.
+        ValueError: ``fps`` or ``size`` is not positive.
         VideoError: No picture can be read, or the file ends before the excerpt starts.
     """
     if not (math.isfinite(fps) and fps > 0):

@@ -111,17 +111,10 @@ def convert_for_browser(
 ) -> None:
     """Re-encode any readable video as an H.264 mp4 with the same pictures at their true times, without audio.
 
-    Pictures are upright, at most 1280 pixels wide, and of even sizes. A damaged source is converted up to the damage,
-    with a ``VideoWarning``.
-
-    Args:
-        source: The video.
-        target: The file to write; unchanged after an error.
-        start_s: Time in the source that becomes 0 s. A picture on display at a cut is kept up to the cut.
-        duration_s: Maximum duration of the output.
-
-    Raises:
-        VideoError: No picture can be read, the video ends before ``start_s``, or the target cannot be written.
+    Pictures are upright, at most 1280 pixels wide, and of even sizes. The output has ``duration_s`` seconds from
+    ``start_s`` on at most; a picture on display at a cut is kept up to the cut. A damaged source is converted up to the
+    damage, with a ``VideoWarning``. Raises ``VideoError`` if no picture can be read, the video ends before ``start_s``,
+    or the target cannot be written; then ``target`` is unchanged.
     """
     track = replace(find_track(Path(source)), begin_s=start_s)
     check_start(track, start_s)

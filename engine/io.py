@@ -1,17 +1,17 @@
 """Reading and writing of files and text: atomic writes, JSON and CSV.
 
-External text may contain a lone surrogate (half a pair), which Python and JSON can represent and UTF-8 cannot. Run
-records keep it, and JSON files escape it, so that it loads unchanged. Where only UTF-8 is possible (models, tables,
-XML, replies to a browser), and in the text of splits and reviewers, each lone surrogate becomes ``?``.
+External text may contain a lone surrogate (half a pair). JSON files escape it, so that it loads unchanged. Where only
+UTF-8 is possible (models, tables, XML, replies to a browser), and in texts of splits and reviewers, it becomes ``?``.
 """
 
 import csv
+import hashlib
 import json
 import math
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -32,13 +32,7 @@ def replace_surrogates(text: str) -> str:
 
 def replace_surrogates_in(content: Any) -> Any:
     """Return a JSON value with ``replace_surrogates`` applied to every key and string in it."""
-    if isinstance(content, str):
-        return replace_surrogates(content)
-    if isinstance(content, Mapping):
-        return {replace_surrogates_in(key): replace_surrogates_in(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [replace_surrogates_in(value) for value in content]
-    return content
+    return _map_values(content, lambda value: replace_surrogates(value) if isinstance(value, str) else value)
 
 
 def to_json(content: object, *, indent: int | None = None) -> str:
@@ -77,6 +71,12 @@ def atomic_write(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def digest_file(path: Path) -> str:
+    """Return the SHA-256 digest of a file's content in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def escape_formula(text: str) -> str:
@@ -121,10 +121,13 @@ def to_cell(value: Cell) -> str:
     return "" if value is None or math.isnan(value) else repr(value)
 
 
-def replace_nan(value: Any) -> Any:
+def replace_nan(content: Any) -> Any:
     """Return a JSON value with None for each nan."""
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    if isinstance(value, Mapping):
-        return {key: replace_nan(item) for key, item in value.items()}
-    return [replace_nan(item) for item in value] if isinstance(value, list | tuple) else value
+    return _map_values(content, lambda value: None if isinstance(value, float) and math.isnan(value) else value)
+
+
+def _map_values(content: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a JSON value with a function applied to every key, string, number and constant in it."""
+    if isinstance(content, Mapping):
+        return {change(key): _map_values(value, change) for key, value in content.items()}
+    return [_map_values(value, change) for value in content] if isinstance(content, list | tuple) else change(content)

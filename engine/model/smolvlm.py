@@ -1,8 +1,7 @@
 """SmolVLM2 with two binary heads: tensors in, tensors out.
 
-The vision tower, the connector and the text model are transformers' modules. This module adds ``vision_projector``
-(the identity if features are already in text space), ``speaking_decision_head`` and ``dst_update_head``. Sizes:
-``B`` images or rows, ``I`` tokens per frame, ``F`` feature width, ``D`` text width, ``L`` tokens, ``V`` vocabulary.
+``vision_projector`` is the identity if features are already in text space. Sizes: ``B`` images or rows, ``I`` tokens
+per frame, ``F`` feature width, ``D`` text width, ``L`` tokens, ``V`` vocabulary.
 """
 
 from typing import Literal, get_args

@@ -1,6 +1,6 @@
 """The tables of a run folder on the page; ``eval.reports.scoring`` writes them.
 
-Video names, remarks and errors are untrusted: they are in cells of type ``str`` only, or escaped.
+Video names, warnings and errors are untrusted: they are in cells of type ``str`` only, or escaped.
 """
 
 import math
@@ -118,7 +118,7 @@ def video_table(
         [
             (names or {}).get(str(row["video_id"]), str(row["video_id"])),
             *(None if _failed(row) else round_score(float(row.get(name, math.nan))) for name in VIDEO_COLUMNS),
-            f"failed: {row['error']}" if _failed(row) else str(row.get("remark", "")),
+            f"failed: {row['error']}" if _failed(row) else str(row.get("warning", "")),
         ]
         for row in chosen
     ]

@@ -11,7 +11,7 @@ from typing import Final
 from jinja2 import Environment, StrictUndefined
 
 from eval.metrics.definitions import Metric, find_metric
-from eval.metrics.score import ScoredVideo, summarize
+from eval.metrics.score import VideoAnalysis, summarize
 from eval.metrics.videollm_online import SCORES
 
 HEADLINES: Final = (
@@ -40,11 +40,11 @@ class _Tile:
     hint: str
 
 
-def render_scores(scored: ScoredVideo | None) -> str:
+def render_scores(analysis: VideoAnalysis | None) -> str:
     """Return the scores of a run as HTML; an empty string without a reference."""
-    if scored is None:
+    if analysis is None:
         return ""
-    scores = summarize([scored.counts])
+    scores = summarize([analysis.counts])
     teacher_forced = [name for name in TEACHER_FORCED if not math.isnan(scores[name])]
     return _TEMPLATE.render(
         tiles=[_make_tile(find_metric(name), scores[name]) for name in (*HEADLINES, *teacher_forced)]

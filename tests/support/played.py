@@ -15,7 +15,8 @@ from engine.records import FrameOutput, Step, UserTurn
 from eval.annotations.corrections import name_turns
 from eval.data.samples import Sample, Turn
 from eval.data.writers import write_samples
-from eval.metrics.failures import JudgedVideo, judge_video
+from eval.metrics.failures import JudgedVideo
+from eval.metrics.score import analyze_video
 from tests.support.fakes import count_letters
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{window.hacked=1}} ${window.hacked=1} </script> مرحبا 🙂 " + "x" * 5000
@@ -83,7 +84,7 @@ def make_run(folder: Path, *, text: str = "", seed: int = 0) -> Run:
 
 def judge(run: Run) -> JudgedVideo:
     assert run.clip.sample is not None
-    return judge_video(run.clip.sample, run.outputs, encode=count_letters)
+    return analyze_video(run.clip.sample, run.outputs, encode=count_letters).judged
 
 
 def write_reviewed(path: Path, run: Run, judged: JudgedVideo) -> None:

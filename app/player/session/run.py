@@ -14,7 +14,7 @@ from engine.records import FrameOutput
 from engine.replay import Thresholds
 from eval.matching.sentence_encoders import DEFAULT_ENCODER
 from eval.matching.turns import Encode
-from eval.metrics.score import ScoredVideo, score_video
+from eval.metrics.score import VideoAnalysis, analyze_video
 from eval.metrics.videollm_online import LiveCounts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.provenance import Provenance
@@ -95,11 +95,11 @@ class Run:
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def score_outputs(run: Run, encode: Encode) -> ScoredVideo | None:
-    """Return the scored run under its own settings; None without a reference or before the first frame."""
+def analyze_run(run: Run, encode: Encode) -> VideoAnalysis | None:
+    """Return the analysis of a run under its own settings; None without a reference or before the first frame."""
     if run.clip.sample is None or not run.outputs:
         return None
-    return score_video(
+    return analyze_video(
         run.clip.sample,
         run.outputs,
         encode=encode,

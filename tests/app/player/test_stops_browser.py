@@ -15,7 +15,8 @@ from app.reviews.events import name_events
 from engine.control.controller import Task
 from engine.video.writer import write_h264
 from eval.annotations.corrections import name_turns
-from eval.metrics.failures import JudgedVideo, judge_video
+from eval.metrics.failures import JudgedVideo
+from eval.metrics.score import analyze_video
 from tests.conftest import moving_square
 from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
 from tests.support.played import judge, make_run, write_reviewed
@@ -58,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
     run = make_low_run(folder)
     assert run.clip.sample is not None
-    write_reviewed(folder / "low.json", run, judge_video(run.clip.sample, run.outputs, encode=encode_oddly))
+    write_reviewed(folder / "low.json", run, analyze_video(run.clip.sample, run.outputs, encode=encode_oddly).judged)
     write(folder / "other_judgement.json", run, judge(run))
     write(folder / "reference.json", replace(run, outputs=()), None)
     silent = [replace(output, response=None, updates=(), dst_state={}) for output in run.outputs]

@@ -15,7 +15,7 @@ from engine.config import StreamConfig
 from engine.control.controller import Task
 from engine.records import FrameOutput, Step, UserTurn
 from eval.data.samples import Sample, Turn
-from eval.metrics.failures import judge_video
+from eval.metrics.score import analyze_video
 from tests.support.fakes import count_letters
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on <b>the roof</b>"))
@@ -89,7 +89,9 @@ def test_updates_are_judged_against_the_state_they_met(run: Run) -> None:
 def packed(run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(Clip, "video_fps", 10.0)
     assert run.clip.sample is not None
-    pack: dict[str, Any] = json.loads(pack_run(run, judge_video(run.clip.sample, run.outputs, encode=count_letters)))
+    pack: dict[str, Any] = json.loads(
+        pack_run(run, analyze_video(run.clip.sample, run.outputs, encode=count_letters).judged)
+    )
     return pack
 
 

@@ -20,7 +20,7 @@ from app.batch.sweeps.render import RECOMMENDED
 from eval.data.samples import Split
 from eval.metrics.counts import Values
 from eval.metrics.definitions import NUM_FAILURES
-from eval.metrics.score import SystemCounts, score_video
+from eval.metrics.score import SystemCounts, analyze_video
 from eval.runs.folder import digest_sample
 from eval.runs.worker import WorkerConfig
 from eval.sweeps.exact import score_sweep
@@ -44,7 +44,7 @@ def write_exact(path: Path, settings: dict[str, Any]) -> Path:
         for sample in SAMPLES:
             runs = []
             for frames in (outputs(), [replace(output, response=None) for output in outputs()]):
-                bare = score_video(sample, frames, encode=count_letters).counts
+                bare = analyze_video(sample, frames, encode=count_letters).counts
                 speaking, updating = (
                     replace(decided, expected_probs=Values.of(), other_probs=Values.of())
                     for decided in (bare.speaking, bare.updating)

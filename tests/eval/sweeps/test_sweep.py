@@ -24,7 +24,7 @@ from eval.data.loading import read_split
 from eval.matching.sentence_encoders import TextEncoder
 from eval.metrics.counts import Pool
 from eval.metrics.decisions import count_decisions
-from eval.metrics.score import VideoCounts, score_counts, score_video
+from eval.metrics.score import VideoCounts, analyze_video, score_counts
 from eval.runs.folder import RunFolder, open_run_folder
 from eval.runs.worker import WorkerConfig, build_task, embed_sample, run_sample
 from eval.sweeps.exact import score_sweep
@@ -125,7 +125,7 @@ def test_every_exact_point_scores_as_a_run_of_its_own(
         rows = []
         for sample in read_split(split).samples:
             result = run_sample(checkpoint, replace(work, config=config), sample, device="cpu", on_frame=ignore_frame)
-            rows.append(score_video(sample, result.outputs, encode=count_letters).counts)
+            rows.append(analyze_video(sample, result.outputs, encode=count_letters).counts)
         wanted = score_counts(Pool(rows, VideoCounts).total())
         assert point.scores == pytest.approx({name: wanted[name] for name in SWEEP_METRICS}, nan_ok=True)
     files = [SweepFolder(swept).video(f"v{index}", num_points=len(grid)) for index in range(NUM_VIDEOS)]
@@ -249,7 +249,7 @@ def test_at_the_thresholds_of_the_run_the_preview_scores_as_the_run(split: Path,
     point = preview(read_traces(run, read_split(split)), grid).points[1]
     assert (point.speak_threshold, point.update_threshold) == (0.5, 0.5)
     samples = read_split(split).samples
-    rows = [score_video(s, RunFolder(run).outputs(s), encode=count_letters).counts for s in samples]
+    rows = [analyze_video(s, RunFolder(run).outputs(s), encode=count_letters).counts for s in samples]
     wanted = score_counts(Pool(rows, VideoCounts).total())
     assert point.scores == pytest.approx({name: wanted[name] for name in PREVIEW_METRICS}, nan_ok=True)
 

@@ -13,22 +13,20 @@ and no turn updates them.
 """
 
 import re
-from typing import Literal
 
 from engine.records import Step
-from eval.data.clips import Extent, PublishedClip, PublishedTurn, read_extent
+from eval.data.clips import Extent
 from eval.data.json_fields import Fields
+from eval.data.samples import Role, Sample, Turn
 
 _ROLES = ("system", "frames", "user", "assistant")
 _NUMBERED = re.compile(r"\s*([0-9]{1,4})[.)]\s*(\S.*)")
 
 
-def read_dialogue(fields: Fields) -> PublishedClip:
+def read_dialogue(fields: Fields, extent: Extent) -> Sample:
     """Read one dialogue. Raises ``ValueError`` naming the field."""
-    extent = read_extent(fields)
     metadata = fields.read_object("metadata")
-    return PublishedClip(
-        extent=extent,
+    return extent.make_sample(
         goal=metadata.read_text("task_goal"),
         steps=_read_steps(metadata),
         turns=_read_turns(fields, extent),
@@ -36,9 +34,9 @@ def read_dialogue(fields: Fields) -> PublishedClip:
     )
 
 
-def _read_turns(fields: Fields, extent: Extent) -> tuple[PublishedTurn, ...]:
+def _read_turns(fields: Fields, extent: Extent) -> list[Turn]:
     entries = [entry for entry in fields.read_objects("conversation") if entry.read_choice("role", _ROLES) != "system"]
-    roles = [entry.read_text("role") for entry in entries]
+    roles = [entry.record["role"] for entry in entries]
     turns = []
     next_frame, has_images = extent.start_frame, False
     for i, entry in enumerate(entries):
@@ -48,11 +46,11 @@ def _read_turns(fields: Fields, extent: Extent) -> tuple[PublishedTurn, ...]:
         is_on_last_frame = next((role for role in roles[i:] if role != "user"), None) == "assistant"
         if is_on_last_frame and not has_images:
             raise entry.error("role", "must be preceded by a frames turn: put one before the first answer")
-        role: Literal["user", "assistant"] = "user" if roles[i] == "user" else "assistant"
+        role: Role = "user" if roles[i] == "user" else "assistant"
         frame = next_frame - 1 if is_on_last_frame else next_frame
-        text = entry.read_text("content")
-        turns.append(PublishedTurn(frame=frame, time_s=frame / extent.fps, role=role, text=text))
-    return tuple(turns)
+        time_s = extent.clip_time_s(frame / extent.fps, frame=frame)
+        turns.append(Turn(time_s=time_s, role=role, text=entry.read_text("content")))
+    return turns
 
 
 def _read_end(entry: Fields, next_frame: int) -> int:

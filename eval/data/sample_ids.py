@@ -14,11 +14,7 @@ from eval.data.samples import Sample
 
 
 class SampleIds:
-    """The ids assigned so far in a split.
-
-    Args:
-        given: The ids in the records of the split.
-    """
+    """The ids assigned so far in a split, whose records have the ids ``given``."""
 
     def __init__(self, given: frozenset[str]) -> None:
         self._given = given

@@ -8,11 +8,15 @@ time with a tolerance. Counts pool over videos; a score without data is nan.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
+from engine.records import frame_at
+from eval.data.samples import Sample
 from eval.matching.assignment import assign
 from eval.metrics.counts import Counts, Numbers, Values, ratio
+from eval.metrics.measures import MatchedVideo, Measure
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
 NUM_BINS = 10
@@ -235,3 +239,34 @@ def _event_offsets(gen_frames: Sequence[int], ref_frames: Sequence[int], *, tole
     links = assign(np.where(distances <= tolerance_frames, distances, np.inf))
     paired_refs = sorted(ref_frames[link.ref_index] for link in links)  # in order: no pair gets longer than allowed
     return [gen_frames[link.gen_index] - ref for link, ref in zip(links, paired_refs, strict=True)]
+
+
+def reference_frames(sample: Sample, role: str) -> list[int]:
+    """Return the frames at which the reference has a turn of a role."""
+    return [frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
+
+
+def _count_speaking(video: MatchedVideo) -> DecisionCounts:
+    probs = [output.speak_prob for output in video.outputs]
+    return _count(video, "assistant", probs, [output.response is not None for output in video.outputs])
+
+
+def _count_updating(video: MatchedVideo) -> DecisionCounts:
+    probs = [output.update_prob for output in video.outputs]
+    decided = [bool(output.updates) for output in video.outputs]
+    return _count(video, "update", probs, decided) if video.has_states else DecisionCounts()
+
+
+def _count(video: MatchedVideo, role: str, probs: Sequence[float], decided: Sequence[bool]) -> DecisionCounts:
+    frames = [frame for frame in reference_frames(video.sample, role) if frame < len(decided)]
+    return count_decisions(probs, decided, expected_frames=frames, fps=video.sample.fps)
+
+
+def _summarize(prefix: str, counts: DecisionCounts) -> dict[str, float]:
+    return {f"{prefix}_{name}": value for name, value in summarize_decisions(counts).items()}
+
+
+MEASURES = (
+    Measure(name="speaking", kind=DecisionCounts, count=_count_speaking, summarize=partial(_summarize, "speaking")),
+    Measure(name="updating", kind=DecisionCounts, count=_count_updating, summarize=partial(_summarize, "dst_update")),
+)

@@ -11,12 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match
 from eval.metrics.counts import Counts, ratio
+from eval.metrics.measures import MatchedVideo, Measure
 
 MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
@@ -32,15 +32,6 @@ MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
 """Match window in seconds relative to a prediction. The first name that the dataset's name contains is used, so
 ``ego4d/narration`` has the window of ``narration``."""
 OTHER_MATCH_WINDOW_S = (-2.5, 2.5)
-
-
-class MatchWindow(NamedTuple):
-    """The match window in frames relative to a prediction, inclusive."""
-
-    left: int
-    """First frame, 0 or less."""
-    right: int
-    """Last frame, 0 or more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +54,15 @@ class TurnCounts(Counts):
     """Sum of the absolute time differences of the matched pairs, in seconds."""
 
 
-def match_window(dataset: str, *, fps: float) -> MatchWindow:
-    """Return the published window of a dataset in frames, ``int(seconds * fps)``, at ``fps`` frames per second.
+def match_window(dataset: str, *, fps: float) -> tuple[int, int]:
+    """Return the published window (left, right) of a dataset in frames, ``int(seconds * fps)``.
 
     **Source**: ``get_match_time_window`` in ``mmassist/eval/eval_utils.py``.
     """
     _check_fps(fps)
     names = (name for name in MATCH_WINDOWS_S if name in dataset.lower())
     left_s, right_s = MATCH_WINDOWS_S.get(next(names, ""), OTHER_MATCH_WINDOW_S)
-    return MatchWindow(left=int(left_s * fps), right=int(right_s * fps))
+    return int(left_s * fps), int(right_s * fps)
 
 
 def match_responses(
@@ -151,3 +142,10 @@ def turn_metrics(counts: TurnCounts) -> dict[str, float]:
 def _check_fps(fps: float) -> None:
     if not (math.isfinite(fps) and fps > 0):
         raise ValueError(f"fps must be a positive number; got {fps!r}")
+
+
+def _count(video: MatchedVideo) -> TurnCounts:
+    return count_turns(video.match, fps=video.sample.fps)
+
+
+MEASURES = (Measure(name="turns", kind=TurnCounts, count=_count, summarize=turn_metrics),)

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from engine.json_records import Amount
 from eval.metrics.counts import Counts, mean, ratio
+from eval.metrics.measures import MatchedVideo, Measure
 
 SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
 """The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""
@@ -44,9 +45,9 @@ class LiveTurn:
         """Raise ``ValueError`` if the lengths of paired fields differ."""
         pairs = (("silent_prob", "other_prob"), ("token_correct", "token_nll"), ("late_silent_prob", "late_other_prob"))
         for one, other in pairs:
-            if len(getattr(self, one)) != len(getattr(self, other)):
-                lengths = f"{len(getattr(self, one))} and {len(getattr(self, other))}"
-                raise ValueError(f"{one} and {other} must have the same length; got {lengths}")
+            lengths = len(getattr(self, one)), len(getattr(self, other))
+            if lengths[0] != lengths[1]:
+                raise ValueError(f"{one} and {other} must have the same length; got {lengths[0]} and {lengths[1]}")
 
     @property
     def num_leading_correct(self) -> int:
@@ -86,16 +87,11 @@ def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, fl
         raise ValueError(f"threshold must be within [0, 1]; got {threshold}")
     spoken = [turn for turn in turns if turn.token_nll]
     leads = [_lead(turns, index, threshold=threshold) for index in range(len(turns))]
+    shown = [(turn, lead) for turn, lead in zip(turns, leads, strict=True) if turn.silent_prob]
     return {
         "lm_ppl": mean([math.exp(mean(turn.token_nll)) for turn in spoken]),
-        "frame_diff": mean([abs(lead) for turn, lead in zip(turns, leads, strict=True) if turn.silent_prob]),
-        "fluency": mean(
-            [
-                _fluency(turn, lead)
-                for turn, lead in zip(turns, leads, strict=True)
-                if turn.silent_prob and turn.token_correct
-            ]
-        ),
+        "frame_diff": mean([abs(lead) for _, lead in shown]),
+        "fluency": mean([_fluency(turn, lead) for turn, lead in shown if turn.token_correct]),
         "lm_correctness": mean([ratio(turn.num_leading_correct, len(turn.token_correct)) for turn in spoken]),
     }
 
@@ -116,6 +112,13 @@ def summarize_live(counts: LiveCounts) -> dict[str, float]:
     return {f"live_{name}": ratio(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
 
 
+def _count(video: MatchedVideo) -> LiveCounts:
+    return video.live or LiveCounts()
+
+
+MEASURES = (Measure(name="live", kind=LiveCounts, count=_count, summarize=summarize_live),)
+
+
 def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:
     turn, num_frames = turns[index], len(turns[index].silent_prob)
     first = _first_speak(turn.silent_prob, turn.other_prob, threshold=threshold)
@@ -132,11 +135,8 @@ def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:
 
 
 def _first_speak(silent_prob: Sequence[float], other_prob: Sequence[float], *, threshold: float) -> int | None:
-    for index, (silent, other) in enumerate(zip(silent_prob, other_prob, strict=True)):
-        is_silent = silent >= other and silent >= threshold
-        if not is_silent:
-            return index
-    return None
+    frames = enumerate(zip(silent_prob, other_prob, strict=True))
+    return next((index for index, (silent, other) in frames if not (silent >= other and silent >= threshold)), None)
 
 
 def _fluency(turn: LiveTurn, lead: int) -> float:

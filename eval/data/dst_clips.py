@@ -1,13 +1,7 @@
-"""DST training clips: a conversation with state updates over ``dst[]``, the steps of the task.
+"""DST training clips, as docs/data-formats.md describes them.
 
-``time`` is in seconds of the whole video, and so are the steps' ``start_ts`` and ``end_ts``: in the real clip of
-frames 193..450 at 2 fps (96.5 s to 225.5 s) the first turn is at 97.2 s, frame floor(194.4) = 194 of the video, frame 1
-of the clip, 0.7 s after its start. A turn's stored ``start_frame`` is not used.
-
-The initial state is ``initial_dst_state`` (or ``metadata.initial_dst_state``) if present. Otherwise each step has the
-earliest state in the conversation. That is its state in the first ``dst_state`` (before the update in a
-``DST_UPDATE`` turn, after it in the other turns), or the state before its first update, whichever comes first. A step
-without either has not started. The system prompt is not read: published prompts contradict their own turns.
+``time`` is in seconds of the whole video: in the real clip of frames 193..450 at 2 fps (96.5 s to 225.5 s) the first
+turn is at 97.2 s, frame floor(194.4) = 194 of the video, frame 1 of the clip, 0.7 s after its start.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,15 +1,7 @@
-"""Reads the samples of a split from a file in one of three formats, which are recognised by content.
+"""Reads the samples of a split from a file in one of the three formats of docs/data-formats.md, recognised by content.
 
-1. Our manifest is one JSON object per split, ``{"videos": [...]}``. Each video has the fields of ``Sample``:
-   ``video_path`` is relative to the manifest, turns are in seconds, and ``start_s`` marks a part of a file. Other
-   fields, such as ``provenance`` (``app.exports.corrected_split``), are ignored.
-2. DST clips (``eval.data.dst_clips``) and
-3. ProAssist dialogues (``eval.data.proassist``) are one JSON object, a list, or JSON lines. Each is a part of its
-   video, and may name the file in ``video_path`` too.
-
-A folder of videos (``eval.data.video_files``) supplies the file if a record names none, or a missing one. No record is
-dropped silently. ``read_samples`` raises ``ValueError`` naming file, record, field and remedy. ``read_split`` returns
-an entry with the reason.
+No record is dropped silently: ``read_samples`` raises ``ValueError`` naming file, record, field and remedy;
+``read_split`` returns an entry with the reason.
 """
 
 import hashlib

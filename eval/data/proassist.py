@@ -1,15 +1,7 @@
-"""ProAssist prepared dialogues: frames and messages in the order in which the published model reads them.
+"""ProAssist prepared dialogues, as docs/data-formats.md describes them.
 
-Turns are ``system | frames {start, end} | user | assistant``; frames are half-open and absolute in the video. The frame
-of a turn follows from this order, not from ``time``:
-
-- An assistant turn is at the last frame of the ``frames`` turn before it.
-- A user turn precedes the next image, so it is at frame ``end`` (in the six real dialogues, ``floor(time * fps)``).
-- A user turn that is answered before the next image is at the frame of the answer.
-
-For ``frames 0..4, user, frames 4..6, assistant`` the user turn is at frame 4 and the assistant's at frame 5. A turn's
-time is the start of its frame. There is no DST: steps S1..Sn come from the numbered recipe in ``metadata.knowledge``,
-and no turn updates them.
+The frame of a turn follows from the order of the entries, not from ``time``: for ``frames 0..4, user, frames 4..6,
+assistant`` the user turn is at frame 4 and the assistant's at frame 5. A turn's time is the start of its frame.
 """
 
 import re

@@ -1,9 +1,7 @@
 """Writes samples in the three formats that ``eval.data.loading`` reads.
 
-A written split loads again unchanged: every record is read back before the file is written. A value that a format
-cannot hold raises ``ValueError``. The published formats have neither a turn's ``cause`` nor the video's file. The
-ProAssist format also has no state updates, and its turns start exactly at a frame. ``omit`` leaves such fields out.
-A published clip keeps its id and its position in its video. A sample that is a whole file becomes a clip from frame 0.
+A written split loads again unchanged: every record is read back before the file is written, and a value that a format
+cannot hold raises ``ValueError``. A sample that is a whole file becomes a published clip from frame 0.
 """
 
 import json

@@ -1,11 +1,8 @@
-"""Matching of responses with references, in time and in meaning.
+"""Matching of responses with references, in time and in meaning: texts and frames only, without an encoder.
 
-Every frame with a response is assigned to one frame within its window, spoken or silent, at minimum total cost. A
-response assigned to a silent frame is *redundant*; a reference without a response is *missed*. Time and memory are
-proportional to the number of responses times the window, not to the square of the video. This module works on texts
-and frames only; it has no seconds, no corpus scores and no encoder.
-
-**Source**: ProAssist, ``mmassist/eval/evaluators/pred_match.py`` (commit 9d0b2b2).
+Every frame with a response is assigned to one frame within its window, spoken or silent, at minimum total cost. Time
+and memory are proportional to the number of responses times the window. **Source**: ProAssist,
+``mmassist/eval/evaluators/pred_match.py`` (commit 9d0b2b2).
 """
 
 import math

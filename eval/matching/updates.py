@@ -1,8 +1,7 @@
 """Matches predicted with reference updates of the state in time, one to one.
 
-The text costs 0 if it is exact and 0.5 for the same step, plus the distance cost of turn matching. Leaving a prediction
-unpaired costs 1, like a silent frame in turn matching. The updates that remain on both sides are then paired at minimum
-distance, so that a correct transition of a wrong step is counted. Malformed predictions are never paired.
+The text costs 0 if it is exact and 0.5 for the same step; leaving a prediction unpaired costs 1. The updates that
+remain on both sides are then paired at minimum distance, so that a correct transition of a wrong step is counted.
 """
 
 from collections.abc import Sequence
@@ -42,8 +41,9 @@ def pair_updates(
     outputs: Sequence[FrameOutput], sample: Sample, *, match_window: tuple[int, int] | None = None
 ) -> UpdateMatch:
     """Pair the updates of one video; ``match_window`` is in frames, by default ``WINDOW_S`` to either side."""
-    gen, ref = predicted_updates(outputs), reference_updates(sample)
-    links = match_updates(gen, ref, match_window=match_window or update_window(sample.fps))
+    gen = tuple(TimedUpdate(frame_index=out.frame_index, text=text) for out in outputs for text in out.updates)
+    ref, reach = reference_updates(sample), int(WINDOW_S * sample.fps)
+    links = match_updates(gen, ref, match_window=match_window or (-reach, reach))
     return UpdateMatch(gen=gen, ref=ref, links=links)
 
 
@@ -54,17 +54,6 @@ def reference_updates(sample: Sample) -> tuple[TimedUpdate, ...]:
         for turn in sample.turns
         if turn.role == "update"
     )
-
-
-def predicted_updates(outputs: Sequence[FrameOutput]) -> tuple[TimedUpdate, ...]:
-    """Return the generated updates with their frames, in order."""
-    return tuple(TimedUpdate(frame_index=out.frame_index, text=text) for out in outputs for text in out.updates)
-
-
-def update_window(fps: float) -> tuple[int, int]:
-    """Return the match window in frames relative to a prediction: ``WINDOW_S`` to either side."""
-    reach = int(WINDOW_S * fps)
-    return -reach, reach
 
 
 def match_updates(
@@ -98,11 +87,12 @@ def _text_costs(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> NDArr
     (gen_updates, gen_steps), (ref_updates, ref_steps) = _parse(gen), _parse(ref)
     costs = np.where(gen_steps[:, None] == ref_steps[None, :], 0.5, 1.0)
     costs[gen_updates[:, None] == ref_updates[None, :]] = 0.0
-    costs[np.equal(gen_updates, None), :] = costs[:, np.equal(ref_updates, None)] = np.inf
+    costs[gen_updates == "", :] = costs[:, ref_updates == ""] = np.inf
     return costs
 
 
 def _parse(timed: Sequence[TimedUpdate]) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
-    """Return each update and its step; None if malformed."""
+    """Return each update and its step, as text that is empty if malformed."""
     updates = [parse_update(one.text) for one in timed]
-    return np.array(updates, dtype=object), np.array([one and one.step_id for one in updates], dtype=object)
+    texts, steps = [str(one or "") for one in updates], [one.step_id if one else "" for one in updates]
+    return np.array(texts, dtype=object), np.array(steps, dtype=object)

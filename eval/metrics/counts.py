@@ -1,8 +1,7 @@
 """Counts of one video, and their sums over many videos.
 
-Scores over a split are micro averages: counts are added over videos first and divided once, so one video and a split
-use the same functions. A bootstrap resample (``eval.metrics.bootstrap``) is the same sum with different weights. A
-ratio or mean without data is nan, never 0.
+Scores over a split are micro averages: counts are added over videos and divided once. A bootstrap resample is the same
+sum with different weights. A ratio or mean without data is nan, never 0.
 """
 
 from collections.abc import Iterable, Sequence

@@ -23,16 +23,14 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One score."""
+    """One score; ``name`` is its key in every table."""
 
     name: str
-    """Key in every table."""
     definition: str
     """One sentence."""
     range: str
     """Possible values, such as ``0 to 1``."""
     better: Better
-    """Direction of better values."""
     source: str
     """Origin of the definition."""
     label: str = ""
@@ -60,14 +58,12 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricGroup:
-    """A group of related scores."""
+    """A group of related scores, under one heading, in the order of the tables."""
 
     name: str
-    """Heading."""
     about: str
     """Notes on all scores of the group."""
     metrics: tuple[Metric, ...]
-    """In the order of the tables."""
 
 
 def _read_groups() -> Iterator[MetricGroup]:
@@ -137,14 +133,6 @@ def to_markdown() -> str:
         lines += ["| score | on the page | definition | range | better | beware | source |", f"|{' --- |' * 7}"]
         for metric in group.metrics:
             scope = "" if metric.scope == "both" else f" (per {metric.scope})"
-            cells = (
-                f"`{metric.name}`{scope}",
-                metric.label,
-                metric.definition,
-                metric.range,
-                metric.better,
-                metric.caveat,
-                metric.source,
-            )
-            lines.append(f"| {' | '.join(cells)} |")
+            cells = [f"`{metric.name}`{scope}", metric.label, metric.definition, metric.range, metric.better]
+            lines.append(f"| {' | '.join([*cells, metric.caveat, metric.source])} |")
     return "\n".join(lines) + "\n"

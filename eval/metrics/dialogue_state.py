@@ -1,8 +1,7 @@
 """Scores of the dialogue state: the predicted updates and the predicted states.
 
-``eval.matching.updates`` pairs predicted with reference updates; this module counts pairs and states. Frames of turns
-are ``floor(time_s * fps)``. Delays are predicted minus reference time; negative is early. Counts pool over videos; a
-score without data is nan. Two updates at one frame count as two.
+Frames of turns are ``floor(time_s * fps)``. Delays are predicted minus reference time; negative is early. Two updates
+at one frame count as two.
 """
 
 import math

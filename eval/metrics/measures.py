@@ -25,12 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedVideo:
-    """One video with its matched turns: everything that a measure may count."""
+    """Everything of one video that a measure may count; see ``eval.metrics.score.analyze_video``."""
 
     sample: Sample
-    """The reference."""
     outputs: Sequence[FrameOutput]
-    """The assistant's outputs, one record per frame."""
     match: Match
     """Responses matched with those of the reference."""
     updates: UpdateMatch
@@ -38,13 +36,9 @@ class MatchedVideo:
     judged: "JudgedVideo"
     """Every turn with its outcome, and all failures."""
     illegal: IllegalUpdates
-    """The run's setting for illegal updates."""
     live: "LiveCounts | None"
-    """Counts of the teacher-forced pass, if it was run."""
     wall_s: float | None
-    """Wall time of the whole run of the video in seconds, if known."""
     has_states: bool
-    """Whether the system has a dialogue state; if not, the scores of updates and states are undefined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +48,6 @@ class Measure(Generic[C]):
     name: str
     """The field of ``VideoCounts`` that holds the counts."""
     kind: type[C]
-    """Type of the counts; without arguments it makes empty ones."""
     count: Callable[[MatchedVideo], C]
     summarize: Callable[[C], Mapping[str, float]]
     """Counts to scores under their names in ``metrics.toml``."""

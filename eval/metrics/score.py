@@ -1,8 +1,7 @@
 """All scores of a video and of a split, from one set of counts.
 
-``analyze_video`` matches and counts a video once; tables, charts, comparisons and the player read its analysis.
-``summarize`` adds the counts of many videos and divides once (micro average), so a video's row and the corpus use the
-same functions. ``eval.metrics.definitions`` defines every score; an undefined score is nan.
+``analyze_video`` matches and counts a video once. ``summarize`` adds the counts of many videos and divides once (micro
+average), so a video's row and the corpus use the same functions. An undefined score is nan.
 """
 
 import math
@@ -164,8 +163,8 @@ def corpus_metrics(
         fps: Frames per second, positive.
         encode: Function from ``N`` texts to embeddings ``[N, D]``.
         match_window: (left, right) in frames; see ``eval.matching.turns.find_match``.
-        dist_func_factor: Weight of the distance cost.
-        dist_func_power: Exponent of the distance cost.
+        dist_func_factor: Weight of the distance cost, from 0.
+        dist_func_power: Its exponent, from 0.
         semantic_threshold: A pair matches if its semantic score exceeds this.
         zero_cost: ``keep`` or ``drop`` edges of cost 0; see ``find_match``.
         score_texts: Function that scores the texts; pass ``TextScorer.score`` to reuse a running process.

@@ -1,10 +1,7 @@
 """Turn-taking scores: responses that match the reference, that are redundant, and that are missed.
 
-Counts are made per video and pooled over a corpus (micro average): they add up, and scores are computed once from
-the sum. A *matched* pair has a semantic score above the threshold; a *mismatched* pair agrees only in time. An
-undefined score is nan, whereas the published program returns 0 or divides by 0.
-
-**Source**: ProAssist, ``compute_metrics`` in ``mmassist/eval/evaluators/stream_evaluator.py`` (commit 9d0b2b2).
+A *matched* pair has a semantic score above the threshold; a *mismatched* pair agrees only in time. **Source**:
+ProAssist, ``compute_metrics`` in ``stream_evaluator.py`` (9d0b2b2), which returns 0 or divides by 0 instead of nan.
 """
 
 import math
@@ -41,15 +38,13 @@ class TurnCounts(Counts):
     num_matched: int = 0
     """Pairs with a semantic score above the threshold."""
     num_mismatched: int = 0
-    """Pairs with a semantic score at the threshold or below."""
+    """The other pairs."""
     num_missed: int = 0
-    """References without a prediction."""
     num_redundant: int = 0
-    """Predictions without a reference."""
     num_scored: int = 0
     """Pairs with a semantic score at the threshold or above, whose scores are averaged."""
     semantic_score_sum: float = 0.0
-    """Sum of the semantic scores of the scored pairs."""
+    """Of the scored pairs."""
     time_diff_sum_s: float = 0.0
     """Sum of the absolute time differences of the matched pairs, in seconds."""
 

@@ -1,11 +1,8 @@
 """VideoLLM-online's four scores of a teacher-forced conversation: LM-PPL, TimeDiff, Fluency, LM-Correctness.
 
 In one turn there are F learned frames, T response tokens and C leading greedy-correct tokens. The first decision to
-speak is d frames early (positive) or late (negative). The definition has two caveats (``eval.metrics.definitions``): an
-answer that is never given in the last turn counts as perfectly timed, and nothing counts after the model first speaks
-in a turn. Without data a score is nan; the published program returns 1, 0, 1 and 1.
-
-**Source**: ``stream_evaluate`` of VideoLLM-online (arXiv 2406.11816; commit e2c78ec), golden/live_metrics.json.
+speak is d frames early (positive) or late (negative). **Source**: ``stream_evaluate`` of VideoLLM-online (arXiv
+2406.11816; commit e2c78ec), which returns 1, 0, 1 and 1 without data instead of nan; golden/live_metrics.json.
 """
 
 import math
@@ -39,7 +36,6 @@ class LiveTurn:
     late_silent_prob: tuple[float, ...]
     """``silent_prob`` at the frames after the turn, with the answer withheld from the context."""
     late_other_prob: tuple[float, ...]
-    """``other_prob`` at the frames after the turn, with the answer withheld from the context."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if the lengths of paired fields differ."""
@@ -75,13 +71,8 @@ def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, fl
     For example, F = 4 frames of which the last one speaks (d = 0), and T = 5 tokens of which C = 3 lead, have a fluency
     of (4+3)/(4+5) = 7/9.
 
-    Args:
-        turns: The turns of the conversation in order.
-        threshold: In [0, 1]. At 0 a frame is silent if the silent token is the most likely one; above 0 its probability
-            must also reach the threshold.
-
-    Raises:
-        ValueError: ``threshold`` is out of range, or a turn has too few late frames.
+    At ``threshold`` 0 a frame is silent if the silent token is the most likely one; above 0 its probability must also
+    reach the threshold. Raises ``ValueError`` unless it is in [0, 1], or if a turn has too few late frames.
     """
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must be within [0, 1]; got {threshold}")

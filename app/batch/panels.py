@@ -76,8 +76,13 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
             interactive=batches.takes_paths,
             elem_id="batch_checkpoint",
         )
-        speak = gr.Slider(label="Speak threshold", elem_id="batch_speak", **THRESHOLD_SLIDER)
-        update = gr.Slider(label="Update threshold", elem_id="batch_update", **THRESHOLD_SLIDER)
+        config = batches.work.config
+        speak = gr.Slider(
+            value=config.speak_threshold, label="Speak threshold", elem_id="batch_speak", **THRESHOLD_SLIDER
+        )
+        update = gr.Slider(
+            value=config.update_threshold, label="Update threshold", elem_id="batch_update", **THRESHOLD_SLIDER
+        )
         devices = gr.Dropdown(
             DEVICES,
             value="auto",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.batch import compare as comparing
 from app.batch import saved_runs as saved
+from app.batch.compare import handlers as comparing
 from app.batch.context import BatchContext
 from app.batch.job_queue import JobQueue
 from app.player.context import AppContext
@@ -79,7 +79,7 @@ def context(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> AppContex
 
 def open_run(context: AppContext, batches: BatchContext, name: str) -> RunView:
     event: Any = SimpleNamespace(row_value=["v0"])
-    return RunView(*saved.open_video(context, batches, None, name, event)[7:11])
+    return saved.open_video(context, batches, None, name, event).run
 
 
 def failures(view: RunView) -> list[str]:

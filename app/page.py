@@ -20,10 +20,10 @@ from app.player.downloads import SAVE_JS, export_run, make_download
 from app.player.inspection import inspect_run
 from app.player.review_context import ReviewContext
 from app.player.session.places import NO_RUN
-from app.player.views import Buttons, ClipView, RunView, SliderThresholds
+from app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
 from app.review_tab.api import answer
 from app.review_tab.tab import make_review_tab
-from app.widgets import AT_ONCE, MODEL_QUEUE, PREVIEW_THRESHOLDS_JS, THRESHOLD_SLIDER, make_status_line
+from app.widgets import AT_ONCE, MODEL_QUEUE, PREVIEW_THRESHOLDS_JS, THRESHOLD_SLIDER, make_status_line, wire
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
@@ -43,6 +43,8 @@ class PlayerTab:
     run: RunView
     buttons: Buttons
     thresholds: SliderThresholds
+    tabs: Any
+    """The tabs of the page."""
     reference: Any
     """File box of the upload's reference."""
     upload_problem: Any
@@ -53,9 +55,11 @@ class PlayerTab:
     """State: the latest accepted reference."""
 
     @property
-    def outputs(self) -> list[Any]:
-        """Outputs of handlers that return ``ClipView``, ``RunView`` and ``Buttons``."""
-        return [*self.clip, *self.run, *self.buttons]
+    def view(self) -> PlayerView:
+        """The components that handlers of videos and runs update."""
+        return PlayerView(
+            clip=self.clip, run=self.run, buttons=self.buttons, thresholds=self.thresholds, tabs=self.tabs
+        )
 
     @property
     def run_inputs(self) -> list[Any]:
@@ -71,20 +75,16 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
         gr.Markdown(INTRODUCTION, elem_id="title")
         with gr.Tabs(elem_id="rooms") as tabs:
             with gr.Tab("Player", id="player") as player_tab, gr.Row():
-                tab = _make_player_tab(context, reviews, **states)
+                tab = _make_player_tab(context, reviews, tabs, **states)
             batch_tab = gr.Tab("Batch", id="batch")
             review_tab = gr.Tab("Reviews", id="reviews")
         _wire_player(context, reviews, tab)
-        ends = _wire_runs(context, batches, tab, page=page, tabs=tabs)
+        ends = _wire_runs(context, batches, tab, page=page)
         _wire_videos(context, tab, ends)
-        shared: dict[str, Any] = {
-            "live": tab.buttons.live,
-            "player": [*tab.outputs, *tab.thresholds],
-            "ends": ends,
-            "rooms": tabs,
-        }
+        shared: dict[str, Any] = {"live": tab.buttons.live, "player": tab.view, "ends": ends}
         with batch_tab:
-            make_batch_tab(context, batches, **shared, here=batch_tab, elsewhere=[player_tab, review_tab])
+            elsewhere = (player_tab, review_tab)
+            make_batch_tab(context, batches, **shared, sliders=tab.thresholds, here=batch_tab, elsewhere=elsewhere)
         with review_tab:
             make_review_tab(context, batches, reviews, **shared, here=review_tab)
         _wire_previews(tab)
@@ -94,6 +94,7 @@ def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContex
 def _make_player_tab(
     context: AppContext,
     reviews: ReviewContext,
+    tabs: gr.Tabs,
     *,
     clip: gr.State,
     live: gr.State,
@@ -133,6 +134,7 @@ def _make_player_tab(
         run=run_view,
         buttons=Buttons(live=live, run=run, stop=stop),
         thresholds=SliderThresholds(speak=speak, update=update),
+        tabs=tabs,
         reference=reference,
         upload_problem=upload_problem,
         accepted=accepted,
@@ -184,11 +186,9 @@ def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) ->
     )
 
 
-def _wire_runs(
-    context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks, tabs: gr.Tabs
-) -> dict[str, Any]:
+def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
-    live, run_view, buttons, thresholds = tab.buttons.live, list(tab.run), list(tab.buttons), list(tab.thresholds)
+    live, run_view = tab.buttons.live, list(tab.run)
 
     def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
         link = dict(request.query_params)
@@ -196,7 +196,7 @@ def _wire_runs(
             return saved.open_linked(context, batches, live, chosen, link)
         if link.get("run") == NO_RUN:
             return saved.open_linked_reference(context, live, chosen, link)
-        return (*handlers.open_page(context, live, chosen, link), gr.skip())
+        return handlers.open_page(context, live, chosen, link)
 
     def request_thresholds(live: Any, event: gr.EventData) -> Any:
         return reruns.request_thresholds(context, live, event)
@@ -207,8 +207,8 @@ def _wire_runs(
         if closed is not None:
             context.recordings.release(closed)
 
-    opened = page.load(open_page, [live, tab.clip.chosen], [*tab.outputs, *thresholds, tabs], **AT_ONCE)
-    started = tab.buttons.run.click(handlers.queue_run, tab.run_inputs, [*run_view, *buttons], **AT_ONCE)
+    opened = wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **AT_ONCE)
+    started = wire(tab.buttons.run.click, handlers.queue_run, tab.run_inputs, tab.view, **AT_ONCE)
     page.unload(release_recording)
     streams = [
         event.then(
@@ -222,11 +222,10 @@ def _wire_runs(
         for event in (opened, started)
     ]
     for stream in streams:
-        stream.then(handlers.finish_run, live, buttons, **AT_ONCE)
+        wire(stream.then, handlers.finish_run, live, tab.buttons, **AT_ONCE)
     requested = tab.run.player.thresholds(request_thresholds, live, run_view, trigger_mode="multiple", **AT_ONCE)
-    stopped = tab.buttons.stop.click(handlers.stop_run, live, None, **AT_ONCE).then(
-        partial(handlers.show_stopped, context), live, [*run_view, *buttons], cancels=streams, **AT_ONCE
-    )
+    stopping = tab.buttons.stop.click(handlers.stop_run, live, None, **AT_ONCE)
+    stopped = wire(stopping.then, partial(handlers.show_stopped, context), live, tab.view, cancels=streams, **AT_ONCE)
     rerun = partial(reruns.rerun, context)
     options = {**MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
     again = [event.then(rerun, live, run_view, **options) for event in (requested, stopped)]
@@ -238,10 +237,11 @@ def _wire_videos(context: AppContext, tab: PlayerTab, ends: dict[str, Any]) -> N
     live, clip, chosen, upload = tab.buttons.live, tab.clip.clip, tab.clip.chosen, tab.clip.upload
     status, problem = tab.run.status, tab.upload_problem
     tab.run.player.shown(None, None, list(tab.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private")
-    chosen.select(partial(handlers.choose_bundled, context), [live, chosen], tab.outputs, **ends)
+    wire(chosen.select, partial(handlers.choose_bundled, context), [live, chosen], tab.view, **ends)
     check_upload = partial(uploads.check_upload, context)
     upload.upload(check_upload, [live, clip, upload], [tab.accepted, status, upload, problem], **AT_ONCE)
-    tab.accepted.change(partial(uploads.show_upload, context), [live, clip, tab.accepted], tab.outputs, **ends)
+    show_upload, show_reference = partial(uploads.show_upload, context), partial(uploads.show_reference, context)
+    wire(tab.accepted.change, show_upload, [live, clip, tab.accepted], tab.view, **ends)
     upload.clear(uploads.clear_box, [live, clip], status, **AT_ONCE)
     gr.on([chosen.select, tab.accepted.change], lambda: (None, ""), None, [tab.reference, problem], **AT_ONCE)
     gr.on(
@@ -251,7 +251,7 @@ def _wire_videos(context: AppContext, tab: PlayerTab, ends: dict[str, Any]) -> N
         [tab.checked, status, problem],
         **AT_ONCE,
     )
-    tab.checked.change(partial(uploads.show_reference, context), [live, clip, tab.checked], tab.outputs, **ends)
+    wire(tab.checked.change, show_reference, [live, clip, tab.checked], tab.view, **ends)
 
 
 def _wire_previews(tab: PlayerTab) -> None:

@@ -13,7 +13,7 @@ from transformers.utils import logging as transformers_logging
 
 from app.batch.context import SPLITS_FOLDER, BatchContext
 from app.batch.job_queue import JobQueue
-from app.batch.own_splits import read_kept_splits
+from app.batch.new_run.own_splits import read_kept_splits
 from app.batch.selection.handlers import read_marks
 from app.exports.options import STORE
 from app.guard import LOOPBACK, HostRules, RequestGuard

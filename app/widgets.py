@@ -1,5 +1,11 @@
-"""Event options, scripts and components that all tabs share."""
+"""Event options, scripts, components and the wiring that all tabs share.
 
+A *view* is a named tuple, possibly of views. The layout fills it with components, and a handler with their updates.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from inspect import isgeneratorfunction
 from typing import Any, Final
 
 import gradio as gr
@@ -30,6 +36,44 @@ const show = () => { line().textContent = props.value ?? ''; };
 watch('value', show);
 show();
 """
+
+
+def wire(
+    event: Callable[..., Any], handler: Callable[..., Any], inputs: Any, components: tuple[Any, ...], **options: Any
+) -> Any:
+    """Register a handler that returns or yields a view of ``components``; return the event's dependency."""
+    outputs = list_components(components)
+    if isgeneratorfunction(handler):
+
+        @wraps(handler)
+        def handle_all(*values: Any) -> Iterator[dict[Any, Any]]:
+            for view in handler(*values):
+                yield by_component(components, view)
+
+        return event(handle_all, inputs, outputs, **options)
+
+    @wraps(handler)
+    def handle(*values: Any) -> dict[Any, Any]:
+        return by_component(components, handler(*values))
+
+    return event(handle, inputs, outputs, **options)
+
+
+def list_components(view: tuple[Any, ...]) -> list[Any]:
+    """Return the components of a view, with those of its inner views."""
+    return [one for part in view for one in (list_components(part) if isinstance(part, tuple) else (part,))]
+
+
+def by_component(components: tuple[Any, ...], view: tuple[Any, ...]) -> dict[Any, Any]:
+    """Return the updates of a view by component, as Gradio takes them.
+
+    Example: components ``(status, (speak, update))`` and the view ``("Done.", (0.4, 0.5))`` give three updates. An
+    update may itself be a tuple, such as the value of a ``gr.State``.
+    """
+    updates: dict[Any, Any] = {}
+    for component, update in zip(components, view, strict=True):
+        updates |= by_component(component, update) if isinstance(component, tuple) else {component: update}
+    return updates
 
 
 def read_event(event: gr.EventData, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Open videos of saved runs in the player: one run, two runs to compare, or a reference without a run."""
+"""Open videos of saved runs in the player: one run, two runs, or a reference without a run."""
 
 import math
 from collections.abc import Mapping
@@ -9,70 +9,27 @@ from typing import Any, Literal
 
 import gradio as gr
 
-from app.batch.compare import ComparedRuns
 from app.batch.context import BatchContext
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
 from app.player.handlers import show_link_error
 from app.player.session.live_run import LiveRun
 from app.player.session.run import PAGE_SCORING, Run
-from app.player.views import Buttons, ClipView, Page, RunView, SliderThresholds, show_clip, show_run
+from app.player.views import Buttons, PlayerView, RunView, SliderThresholds, show_clip, show_run
 from app.videos import sample_clip
 from engine.config import StreamConfig
 from engine.errors import EngineError
 from eval.data.samples import Sample
-from eval.metrics.definitions import NUM_FAILURES
 from eval.runs.folder import RunFolder, explain_missing
 from eval.runs.worker import build_task
 
 
 def open_video(
     context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.SelectData
-) -> Page:
-    """Show a video of a run in the player at its worst moment.
-
-    Returns ``ClipView``, ``RunView``, ``Buttons``, ``SliderThresholds``, and the selected tab.
-    """
+) -> PlayerView:
+    """Show a video of a run in the player at its worst moment."""
     video_id = batches.find_video(name, str(event.row_value[0]))
     return open_moment(context, batches, live, video_id, names=(name,), open_at="worst")
-
-
-def open_both(
-    context: AppContext,
-    batches: BatchContext,
-    live: LiveRun | None,
-    compared: ComparedRuns | None,
-    event: gr.SelectData,
-) -> Page:
-    """Show a video in two runs at its worst moment, the run with more failures above; returns as ``open_video``."""
-    if compared is None:
-        return _refuse(ValueError("no runs are compared; choose two"))
-    video_id = batches.find_video(compared.a, str(event.row_value[0]))
-    scores_a, scores_b = next(video.scores for video in compared.videos if video.video_id == video_id)
-    names = _order(batches, compared, is_b_first=scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0))
-    return open_moment(context, batches, live, video_id, names=names, open_at="worst")
-
-
-def open_turn(
-    context: AppContext,
-    batches: BatchContext,
-    live: LiveRun | None,
-    compared: ComparedRuns | None,
-    event: gr.SelectData,
-) -> Page:
-    """Show a turn in two runs, B above if the turn is wrong only there; returns as ``open_video``."""
-    if compared is None:
-        return _refuse(ValueError("no runs are compared; choose two"))
-    short_name, time_s, wrong_in, *_ = event.row_value
-    video_id = batches.find_video(compared.a, str(short_name))
-    names = _order(batches, compared, is_b_first=wrong_in == "only B")
-    return open_moment(context, batches, live, video_id, names=names, open_at=float(time_s))
-
-
-def _order(batches: BatchContext, compared: ComparedRuns, *, is_b_first: bool) -> tuple[str, str]:
-    """Return both runs, the upper one first; that is A if their scoring differs, since A's settings judge both."""
-    a, b = (batches.scoring_of(batches.settings_of(name)) for name in compared[:2])
-    return (compared.b, compared.a) if is_b_first and a == b else (compared.a, compared.b)
 
 
 def open_moment(
@@ -84,8 +41,8 @@ def open_moment(
     names: tuple[str | None, ...],
     open_at: float | Literal["worst"],
     open_event: str | None = None,
-) -> Page:
-    """Show a moment of a video in one run, or in two, in the player; returns as ``open_video``.
+) -> PlayerView:
+    """Show a moment of a video in one run, or in two, in the player.
 
     ``open_event`` is the key of the event to select.
     """
@@ -95,7 +52,7 @@ def open_moment(
             saved.clip.path, start_s=saved.clip.start_s, duration_s=saved.clip.duration_s
         )
     except (EngineError, ValueError, OSError) as error:
-        return _refuse(error)
+        return refuse(error)
     below = f"; the lanes of the run {rest[0].name} are below" if rest else ""
     where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next failure"
     status = (
@@ -121,27 +78,27 @@ def _scoring_words(batches: BatchContext, run: Run) -> str:
 
 def open_linked(
     context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
-) -> Page:
-    """Show the moment of a link: a saved run, or two, a video and a time; returns as ``open_video``."""
+) -> PlayerView:
+    """Show the moment of a link: a saved run, or two, a video and a time."""
     names = [link[key] for key in ("saved", "other") if link.get(key)]
     try:
         time_s = _read_moment(link)
         for name in names:
             read_saved(context, batches, name, link.get("video", ""))
     except (EngineError, ValueError, OSError) as error:
-        return (*show_link_error(context, live, chosen, error), *(gr.skip() for _ in range(3)))
+        return show_link_error(context, live, chosen, error)
     return open_moment(context, batches, live, link.get("video", ""), names=tuple(names), open_at=time_s)
 
 
 def open_linked_reference(
     context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
-) -> Page:
-    """Show the moment of a link to the reference of a bundled video, without a run; returns as ``open_video``."""
+) -> PlayerView:
+    """Show the moment of a link to the reference of a bundled video, without a run."""
     try:
         clip = context.bundled_videos.find(link.get("video", ""))
         open_at = _read_moment(link)
     except (EngineError, ValueError) as error:
-        return (*show_link_error(context, live, chosen, error), *(gr.skip() for _ in range(3)))
+        return show_link_error(context, live, chosen, error)
     return open_reference(context, live, clip.sample, open_at=open_at)
 
 
@@ -154,7 +111,7 @@ def _read_moment(link: Mapping[str, str]) -> float:
 
 def open_reference(
     context: AppContext, live: LiveRun | None, sample: Sample | None, *, open_at: float, open_event: str | None = None
-) -> Page:
+) -> PlayerView:
     """Show a moment of a video's reference, without a run, in the player; else as ``open_moment``."""
     try:
         if sample is None or sample.video_path is None:
@@ -163,7 +120,7 @@ def open_reference(
         run = replace(planned, is_finished=True)  # there is nothing to run
         video = context.copies.find_or_convert(run.clip.path, start_s=run.clip.start_s, duration_s=run.clip.duration_s)
     except (EngineError, ValueError, OSError) as error:
-        return _refuse(error)
+        return refuse(error)
     length = format_clock(run.clip.duration_s)
     opened = format_clock(open_at, digits=1)
     status = f"{run.clip.name}, {length}, its reference only at {opened}. Press Run to run the model."
@@ -171,18 +128,21 @@ def open_reference(
     return _show(live, run, video, run_view, now=None)
 
 
-def _refuse(error: Exception) -> Page:
+def refuse(error: Exception) -> PlayerView:
+    """Show a warning, and change nothing."""
     gr.Warning(escape(as_sentence(error)))
-    return (gr.skip(),) * (len(ClipView._fields) + 4 + len(Buttons._fields) + 2 + 1)
+    return PlayerView()
 
 
-def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now: LiveRun | None) -> Page:
+def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now: LiveRun | None) -> PlayerView:
     if live is not None:
         live.stop()
     clip_view = show_clip(run.clip, video, chosen=run.clip.name if run.clip.is_bundled else None)
     buttons = Buttons(live=now, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
     thresholds = SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
-    return (*clip_view, *run_view, *buttons, *thresholds, gr.Tabs(selected="player"))
+    return PlayerView(
+        clip=clip_view, run=run_view, buttons=buttons, thresholds=thresholds, tabs=gr.Tabs(selected="player")
+    )
 
 
 def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: str) -> Run:

@@ -1,7 +1,7 @@
 """Event handlers of the player: functions from component values to component updates.
 
-Each handler returns views, named tuples whose fields are wired to outputs by ``app.page``, in that order. Problems with
-a video or an input are shown in the status line. Each window has its own ``LiveRun``, and nothing is global, so that
+Each handler returns a view, whose fields are wired to outputs by ``app.page``. Problems with a video or an input are
+shown in the status line. Each window has its own ``LiveRun``, and nothing is global, so that
 windows do not interfere.
 """
 
@@ -17,10 +17,10 @@ from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from app.player.session.references import add_reference, describe_reference
 from app.player.views import (
-    UNCHANGED,
+    UNCHANGED_CLIP,
     Buttons,
     ClipView,
-    Page,
+    PlayerView,
     SliderThresholds,
     show_clip,
     show_nothing,
@@ -39,8 +39,8 @@ from engine.io import replace_surrogates
 CHOOSE = "Choose a bundled video or upload one."
 
 
-def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> Page:
-    """Show a bundled video and its task: ``ClipView``, ``RunView``, ``Buttons``."""
+def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> PlayerView:
+    """Show a bundled video and its task."""
     if name is None:
         return _without_clip(live, context.bundled_videos.notice or CHOOSE, task=gr.skip())
     try:
@@ -49,45 +49,46 @@ def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) 
     except (EngineError, ValueError) as error:
         return _without_clip(live, as_sentence(error), is_problem=True, task="")
     status = f"{clip.name}, {format_clock(clip.duration_s)}. Press Run. {context.bundled_videos.notice}".strip()
-    return (*show_clip(clip, video, chosen=gr.skip()), *show_nothing(status, clip=clip), *cancel_run(live))
+    return PlayerView(
+        clip=show_clip(clip, video, chosen=gr.skip()), run=show_nothing(status, clip=clip), buttons=cancel_run(live)
+    )
 
 
-def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, reference: str | None) -> Page:
-    """Set or remove the reference of the displayed upload: ``ClipView``, ``RunView``, ``Buttons``.
+def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, reference: str | None) -> PlayerView:
+    """Set or remove the reference of the displayed upload.
 
     An unusable file changes nothing but the status line.
     """
-    unchanged = ClipView(*(gr.skip() for _ in ClipView._fields))
-    kept = Buttons(live=gr.skip(), run=gr.skip(), stop=gr.skip())
     if clip is None or not clip.content_digest:
         problem = "A reference belongs to an upload: upload a video first." if reference else ""
-        return (*unchanged, *(show_status(problem, is_problem=True) if problem else UNCHANGED), *kept)
+        return PlayerView(run=show_status(problem, is_problem=True)) if problem else PlayerView()
     if reference is None:
         clip = replace(clip, sample=None)
         context.recent.keep_clip(clip)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, without a reference."
-        return (*unchanged._replace(clip=clip), *show_nothing(status, clip=clip), *cancel_run(live))
+        return PlayerView(
+            clip=UNCHANGED_CLIP._replace(clip=clip), run=show_nothing(status, clip=clip), buttons=cancel_run(live)
+        )
     path = Path(reference)
     try:
         clip, sample = add_reference(clip, path)
     except (ValueError, OSError) as error:
-        return (*unchanged, *show_status(as_sentence(error), is_problem=True), *kept)
+        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
     status, is_mismatch = describe_reference(clip, sample, path)
     context.recent.keep_clip(clip)
-    view = unchanged._replace(**task_boxes(sample), clip=clip)
-    return (*view, *show_nothing(status, clip=clip, is_problem=is_mismatch), *cancel_run(live))
+    view = UNCHANGED_CLIP._replace(**task_boxes(sample), clip=clip)
+    return PlayerView(clip=view, run=show_nothing(status, clip=clip, is_problem=is_mismatch), buttons=cancel_run(live))
 
 
-def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> Page:
-    """Show the hardest bundled video, or open a link: ``ClipView``, ``RunView``, ``Buttons``, ``SliderThresholds``.
+def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> PlayerView:
+    """Show the hardest bundled video, or open a link.
 
     A link (see ``linkedMoment`` in the player, and ``app.player.session.places``) has a bundled video or an upload,
     thresholds, a time to which the player seeks, and a run. The run is restored if this server has kept it, and run
     again otherwise.
     """
-    unchanged = SliderThresholds(speak=gr.skip(), update=gr.skip())
     if not {"video", "upload"} & set(link):
-        return (*choose_bundled(context, live, chosen), *unchanged)
+        return choose_bundled(context, live, chosen)
     try:
         clip = (
             context.recent.find_clip(link["upload"]) if "upload" in link else context.bundled_videos.find(link["video"])
@@ -98,7 +99,7 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
         )
         video = context.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:
-        return (*show_link_error(context, live, chosen, error), *unchanged)
+        return show_link_error(context, live, chosen, error)
     run = context.recent.find_run(link.get("run"), clip)
     clip_view = ClipView(
         clip=clip,
@@ -111,26 +112,28 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
         status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure."
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run))
         of_run = SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
-        return (*clip_view, *show_run(run, status, encode=context.encode), *buttons, *of_run)
+        run_view = show_run(run, status, encode=context.encode)
+        return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run)
     if "run" not in link or clip.content_digest:
         notice = " Its run is no longer available." if "run" in link else ""
         status = f"{clip.name}, {format_clock(clip.duration_s)}.{notice} Press Run."
-        return (*clip_view, *show_nothing(status, clip=clip), *cancel_run(live), *thresholds)
-    buttons = _running_buttons(LiveRun(linked_digest=link["run"]))
-    return (*clip_view, *show_nothing("Waiting to start.", clip=clip), *buttons, *thresholds)
+        buttons = cancel_run(live)
+    else:
+        status, buttons = "Waiting to start.", _running_buttons(LiveRun(linked_digest=link["run"]))
+    return PlayerView(clip=clip_view, run=show_nothing(status, clip=clip), buttons=buttons, thresholds=thresholds)
 
 
-def show_link_error(context: AppContext, live: LiveRun | None, chosen: str | None, error: Exception) -> Page:
-    """Show the hardest bundled video, and why a link failed: ``ClipView``, ``RunView``, ``Buttons``."""
+def show_link_error(context: AppContext, live: LiveRun | None, chosen: str | None, error: Exception) -> PlayerView:
+    """Show the hardest bundled video, and why a link failed."""
     shown = choose_bundled(context, live, chosen)
     status = status_line(as_sentence(f"the link cannot be opened: {error}"), is_problem=True)
-    return (*shown[: len(ClipView._fields)], status, *shown[len(ClipView._fields) + 1 :])
+    return shown._replace(run=shown.run._replace(status=status))
 
 
 def queue_run(
     live: LiveRun | None, clip: Clip | None, goal: str, steps: str, user_turns: str, speak: object, update: object
-) -> Page:
-    """Prepare the page for a run, which may wait for the runs of other windows: ``RunView``, ``Buttons``.
+) -> PlayerView:
+    """Prepare the page for a run, which may wait for the runs of other windows.
 
     The display stays until the run has output. An invalid input is refused and cancels nothing.
     """
@@ -141,10 +144,10 @@ def queue_run(
         read_threshold(speak, "speak")
         read_threshold(update, "update")
     except ValueError as error:
-        return (*show_status(as_sentence(error), is_problem=True), gr.skip(), gr.skip(), gr.skip())
+        return PlayerView(run=show_status(as_sentence(error), is_problem=True))
     if live is not None:
         live.is_cancelled = True
-    return (*show_status("Waiting to start."), *_running_buttons(LiveRun()))
+    return PlayerView(run=show_status("Waiting to start."), buttons=_running_buttons(LiveRun()))
 
 
 def _running_buttons(live: LiveRun) -> Buttons:
@@ -157,20 +160,21 @@ def stop_run(live: LiveRun | None) -> None:
         live.stop()
 
 
-def show_stopped(context: AppContext, live: LiveRun | None) -> Page:
-    """Show the outputs of a cancelled run so far: ``RunView``, ``Buttons``.
+def show_stopped(context: AppContext, live: LiveRun | None) -> PlayerView:
+    """Show the outputs of a cancelled run so far.
 
     It remains the window's run and can be re-run: thresholds that are requested meanwhile apply to it.
     """
     buttons = cancel_run(live)
     if live is None or live.run is None or not live.run.outputs:
-        return (*show_nothing("Stopped before the first frame."), *buttons)
+        return PlayerView(run=show_nothing("Stopped before the first frame."), buttons=buttons)
     run = live.run
     context.recent.keep_run(run)
     context.recordings.keep(live)
     live.is_cancelled = not live.ended.is_set()
     status = f"Stopped at {format_clock(run.reached_s)} of {format_clock(run.clip.duration_s)}."
-    return (*show_run(run, status, encode=context.encode), *buttons._replace(live=live))
+    run_view = show_run(run, status, encode=context.encode)
+    return PlayerView(run=run_view, buttons=buttons._replace(live=live))
 
 
 def finish_run(live: LiveRun | None) -> Buttons:
@@ -199,9 +203,9 @@ def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: st
     )
 
 
-def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> Page:
+def _without_clip(live: LiveRun | None, status: str, *, task: Any, is_problem: bool = False) -> PlayerView:
     view = ClipView(clip=None, video=None, chosen=None, upload=None, goal=task, steps=task, user_turns=task)
-    return (*view, *show_nothing(status, is_problem=is_problem), *cancel_run(live))
+    return PlayerView(clip=view, run=show_nothing(status, is_problem=is_problem), buttons=cancel_run(live))
 
 
 def cancel_run(live: LiveRun | None) -> Buttons:

@@ -11,7 +11,7 @@ from app.player.context import AppContext
 from app.player.handlers import cancel_run, set_reference
 from app.player.session.live_run import LiveRun
 from app.player.session.references import add_reference
-from app.player.views import ClipView, Page, show_nothing, status_line
+from app.player.views import ClipView, PlayerView, show_nothing, status_line
 from app.videos import Clip, read_upload
 from engine.errors import EngineError
 
@@ -70,8 +70,8 @@ def check_upload(context: AppContext, live: LiveRun | None, before: Clip | None,
     return UploadCheck(accepted=Accepted(clip=clip, video=video), status=gr.skip(), upload=gr.skip(), problem="")
 
 
-def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> Page:
-    """Show an accepted upload: ``ClipView``, ``RunView``, ``Buttons``.
+def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, accepted: Accepted) -> PlayerView:
+    """Show an accepted upload.
 
     The task of the previous bundled video is cleared; a task that the user typed is kept.
     """
@@ -82,7 +82,8 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
     converted = "" if clip.is_browser_playable else " Shown as a converted copy, because browsers cannot play the file."
     status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."
     context.recent.keep_clip(clip)
-    return (*view, *show_nothing(f"{status} {context.model_warning}".strip(), clip=clip), *cancel_run(live))
+    run_view = show_nothing(f"{status} {context.model_warning}".strip(), clip=clip)
+    return PlayerView(clip=view, run=run_view, buttons=cancel_run(live))
 
 
 def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | None) -> ReferenceCheck:
@@ -102,7 +103,9 @@ def check_reference(live: LiveRun | None, clip: Clip | None, reference: str | No
     return ReferenceCheck(checked=CheckedReference(path=reference), status=gr.skip(), problem="")
 
 
-def show_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedReference) -> Page:
+def show_reference(
+    context: AppContext, live: LiveRun | None, clip: Clip | None, checked: CheckedReference
+) -> PlayerView:
     """Show the upload with an accepted reference; see ``handlers.set_reference``."""
     return set_reference(context, live, clip, checked.path)
 

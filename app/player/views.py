@@ -1,4 +1,4 @@
-"""Views: named tuples of component updates, wired field by field in ``app.page``.
+"""Views: named tuples of component updates, wired field by field in ``app.page`` (see ``app.widgets``).
 
 Texts are only passed to text boxes and the player; templates of HTML receive numbers and definitions of metrics.
 """
@@ -67,8 +67,18 @@ class SliderThresholds(NamedTuple):
     update: Any
 
 
-Page = tuple[Any, ...]
-"""Concatenated views."""
+UNCHANGED_CLIP = ClipView(*(gr.skip() for _ in ClipView._fields))
+
+
+class PlayerView(NamedTuple):
+    """Updates of the player's tab; by default nothing changes."""
+
+    clip: ClipView = UNCHANGED_CLIP
+    run: RunView = UNCHANGED
+    buttons: Buttons = Buttons(*(gr.skip() for _ in Buttons._fields))
+    thresholds: SliderThresholds = SliderThresholds(*(gr.skip() for _ in SliderThresholds._fields))
+    tabs: Any = gr.skip()
+    """The ``gr.Tabs`` of the page."""
 
 
 def show_clip(clip: Clip, video: Path, *, chosen: Any) -> ClipView:

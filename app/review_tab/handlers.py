@@ -17,7 +17,7 @@ from app.identity import reviewer_of, signed_in
 from app.player.context import AppContext
 from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
-from app.player.views import Page, status_line
+from app.player.views import PlayerView, status_line
 from app.review_tab.import_export import Export, import_document, write_zip
 from app.review_tab.query import (
     NO_NAME,
@@ -40,17 +40,19 @@ from app.review_tab.summary import (
     video_rows,
 )
 from app.reviews.review import Review
+from app.templates import render_note
 from engine.errors import EngineError
 from eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
 
 OMIT_LABEL = "Omit from a corrected split"
 NO_RUN_CHOICE = ("none: references only", NO_RUN)
 """Label and value of the choice without a run."""
-HIDDEN_AGREEMENT = '<p class="dim">Agreement is hidden: in blind mode you see and export only your own reviews.</p>'
+HIDDEN_AGREEMENT = render_note("Agreement is hidden: in blind mode you see and export only your own reviews.")
+NOT_EXPORTED = "The contents of the file are listed here."
 
 
 class ReviewView(NamedTuple):
-    """The outputs of the tab, in the order of ``app.review_tab.tab``."""
+    """The outputs of the tab."""
 
     status: Any
     progress: Any
@@ -61,6 +63,13 @@ class ReviewView(NamedTuple):
     agreement: Any
     to_settle: Any
     prefer: Any
+
+
+class ExportView(NamedTuple):
+    """The outcome of an export."""
+
+    status: Any
+    download: Any
 
 
 UNCHANGED = ReviewView(*(gr.skip() for _ in ReviewView._fields))
@@ -108,11 +117,8 @@ def open_video(
     live: LiveRun | None,
     query: ReviewQuery,
     event: gr.SelectData,
-) -> Page:
-    """Show a video in the player: in the chosen run at its worst moment, or its reference only.
-
-    Returns the outputs of ``app.batch.saved_runs.open_video``.
-    """
+) -> PlayerView:
+    """Show a video in the player: in the chosen run at its worst moment, or its reference only."""
     video_id = str(event.row_value[0])
     if query.run:
         return saved.open_moment(context, batches, live, video_id, names=(query.run,), open_at="worst")
@@ -126,11 +132,8 @@ def open_event(
     live: LiveRun | None,
     query: ReviewQuery,
     event: gr.SelectData,
-) -> Page:
-    """Show the event of a row in the player, in the chosen run or else in the run that was judged.
-
-    Returns the outputs of ``app.batch.saved_runs.open_video``.
-    """
+) -> PlayerView:
+    """Show the event of a row in the player, in the chosen run or else in the run that was judged."""
     video_id, time_s = str(event.row_value[0]), float(event.row_value[1])
     key = _clicked_event(reviews, query, [video_id, time_s, *map(str, event.row_value[2:])])
     name = query.run or _judged_run(context, batches, reviews, query, video_id, time_s, key=key)
@@ -146,8 +149,8 @@ def export(
     content: str,
     prefer: Sequence[str],
     omit: Sequence[OptionalField],
-) -> Generator[tuple[Any, Any]]:
-    """Write a zip file; yield a status line and the download button.
+) -> Generator[ExportView]:
+    """Write a zip file, and yield its contents in words and the button that downloads it.
 
     The file is deleted when the generator resumes; by then Gradio has made its own copy.
     """
@@ -167,13 +170,17 @@ def export(
                 omit=tuple(omit),
             )
         except (EngineError, ValueError, OSError) as error:
-            yield (
-                status_line(_refusal(error), is_problem=True),
-                gr.DownloadButton("Download", value=None, interactive=False),
-            )
+            yield forget_export()._replace(status=status_line(_refusal(error), is_problem=True))
             return
         label = f"Download {written.path.name}"
-        yield _export_words(written, review), gr.DownloadButton(label, value=written.path, interactive=True)
+        button = gr.DownloadButton(label, value=written.path, interactive=True)
+        yield ExportView(status=_export_words(written, review), download=button)
+
+
+def forget_export() -> ExportView:
+    """Remove the file of the last export, which is not that of the changed inputs."""
+    button = gr.DownloadButton("Download", value=None, interactive=False)
+    return ExportView(status=status_line(NOT_EXPORTED), download=button)
 
 
 def _refusal(error: Exception) -> str:

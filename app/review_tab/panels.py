@@ -6,10 +6,11 @@ import gradio as gr
 
 from app.identity import needs_login
 from app.player.review_context import ReviewContext
-from app.review_tab.handlers import NO_RUN_CHOICE, OMIT_LABEL
+from app.review_tab.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, ExportView
 from app.review_tab.import_export import ALLOW_DELETIONS, REVIEW_EXPORTS, SPLIT_EXPORTS
 from app.review_tab.query import NO_RUN, UNSPLIT
 from app.review_tab.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
+from app.templates import render_note
 from app.widgets import make_status_line
 from eval.data.writers import OPTIONAL_FIELDS
 
@@ -44,12 +45,11 @@ class ExportPanel(NamedTuple):
     prefer: Any
     omit: Any
     write: Any
-    download: Any
-    exported: Any
+    view: ExportView
 
 
 class ImportPanel(NamedTuple):
-    """The inputs and outputs of an import from ELAN."""
+    """The inputs of an import from ELAN, and the status line of its outcome."""
 
     deletions: Any
     documents: Any
@@ -113,7 +113,7 @@ def make_tables() -> Tables:
             column_widths=["19%", "8%", "23%", "30%", "11%", "9%"],
             elem_id="reviewed_videos",
         )
-        gr.HTML(f'<p class="dim">{COLUMN_HELP}</p>', padding=False)
+        gr.HTML(render_note(COLUMN_HELP), padding=False)
     with gr.Tab("Agreement"):
         agreement = gr.HTML(elem_id="agreement", padding=False)
         to_settle = gr.Dataframe(
@@ -150,8 +150,8 @@ def make_export_panel() -> ExportPanel:
         with gr.Row():
             write = gr.Button("Write a zip file", variant="primary", min_width=100, elem_id="write")
             download = gr.DownloadButton("Download", interactive=False, min_width=100, elem_id="download")
-        exported = make_status_line("exported", value="The contents of the file are listed here.")
-    return ExportPanel(content=content, prefer=prefer, omit=omit, write=write, download=download, exported=exported)
+        view = ExportView(status=make_status_line("exported", value=NOT_EXPORTED), download=download)
+    return ExportPanel(content=content, prefer=prefer, omit=omit, write=write, view=view)
 
 
 def make_import_panel() -> ImportPanel:

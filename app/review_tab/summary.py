@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Final
 
 from app.exports.folder import correct_samples, read_known_outputs
@@ -17,6 +16,7 @@ from app.formatting import format_wishes
 from app.reviews.actions import Event
 from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
+from app.templates import render
 from engine.io import replace_surrogates
 from engine.records import FrameOutput
 from eval.annotations.corrected_samples import CorrectedSample
@@ -171,13 +171,8 @@ def measure_split(found: SplitReview) -> Progress:
 
 def draw_progress(progress: Progress) -> str:
     """Return a progress bar per reviewer as HTML."""
-    total = progress.num_events
-    rows = [
-        f'<li><b>{escape(replace_surrogates(who))}</b><progress value="{number}" max="{max(1, total)}" '
-        f'aria-label="events judged"></progress><span>{number} of {total}, {number / max(1, total):.0%}</span></li>'
-        for who, number in progress.num_judged.items()
-    ]
-    return f'<ul class="reviewers">{"".join(rows)}</ul>'
+    num_judged = {replace_surrogates(who): number for who, number in progress.num_judged.items()}
+    return render("review_progress", total=progress.num_events, num_judged=num_judged)
 
 
 def video_rows(found: SplitReview) -> Cells:
@@ -224,17 +219,15 @@ def list_unsettled(found: SplitReview) -> list[Unsettled]:
 
 def draw_agreement(found: SplitReview) -> str:
     """Return the agreement as an HTML table, one row per verdict; the headers have explanations as hints."""
-    heads = "".join(
-        f'<th scope="col" tabindex="0" data-hint="{escape(hint)}">{escape(name.capitalize())}</th>'
-        for name, hint in AGREEMENT_HELP.items()
-    )
     rows = [
-        f"<tr><td>{escape(measured.verdict or 'all verdicts')}</td><td>{measured.num_items}</td>"
-        + "".join(f"<td>{_format_value(value)}</td>" for value in (measured.raw, measured.kappa, measured.alpha))
-        + "</tr>"
+        [
+            measured.verdict or "all verdicts",
+            measured.num_items,
+            *map(_format_value, (measured.raw, measured.kappa, measured.alpha)),
+        ]
         for measured in review_agreement(found.review)
     ]
-    return f'<table class="agreement"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return render("agreement", help=AGREEMENT_HELP, rows=rows)
 
 
 def reviews_at(review: Review, video_id: str, time_s: float, *, key: str | None = None) -> tuple[EventReview, ...]:

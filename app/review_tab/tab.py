@@ -1,6 +1,7 @@
 """Wiring of the reviews tab. The layout is in ``app.review_tab.panels``, handlers in ``app.review_tab.handlers``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -9,6 +10,7 @@ from app.batch.context import BatchContext
 from app.identity import signed_in, typed_name
 from app.player.context import AppContext
 from app.player.review_context import ReviewContext
+from app.player.views import PlayerView
 from app.review_tab import handlers
 from app.review_tab.handlers import ReviewView
 from app.review_tab.panels import (
@@ -23,7 +25,7 @@ from app.review_tab.panels import (
     make_tables,
 )
 from app.review_tab.query import ReviewQuery
-from app.widgets import AT_ONCE, make_status_line
+from app.widgets import AT_ONCE, make_status_line, wire
 
 REMEMBERED = """(split, run, who, blind) => {
     let kept = {};
@@ -45,9 +47,8 @@ def make_review_tab(
     reviews: ReviewContext,
     *,
     live: Any,
-    player: Sequence[Any],
+    player: PlayerView,
     ends: Mapping[str, Any],
-    rooms: Any,
     here: Any,
 ) -> None:
     """Lay out the tab, inside ``here``, and wire it.
@@ -57,9 +58,8 @@ def make_review_tab(
         batches: Runs and splits.
         reviews: The review store and the reviewed splits.
         live: State of the run in the player of this window.
-        player: Outputs of the player, in the order of ``app.batch.saved_runs.open_video``.
+        player: The components of the player.
         ends: Arguments of events that show another video, such as the events to cancel.
-        rooms: The ``gr.Tabs`` of the page.
         here: The ``gr.Tab`` of this tab.
     """
     with gr.Row():
@@ -84,9 +84,9 @@ def make_review_tab(
         prefer=exporting.prefer,
     )
     show = _wire_view(batches, reviews, setup, view, refresh_on=here)
-    _wire_player(context, batches, reviews, setup, tables, live=live, outputs=[*player, rooms], ends=ends)
+    _wire_player(context, batches, reviews, setup, tables, live=live, player=player, ends=ends)
     _wire_export(batches, reviews, setup, exporting)
-    _wire_import(reviews, setup, importing).then(show, setup.inputs, list(view), **AT_ONCE)
+    wire(_wire_import(reviews, setup, importing).then, show, setup.inputs, view, **AT_ONCE)
 
 
 def _make_query(split: Any, run: Any, typed: Any, is_blind: Any, request: Any) -> ReviewQuery:
@@ -105,8 +105,7 @@ def _wire_view(
         shown = show(split, run, typed, is_blind, request)._replace(blind=is_blind or reviews.is_blind)
         return shown if signed_in(request) else shown._replace(reviewer=typed_name(typed))
 
-    outputs = list(view)
-    refresh_on.select(enter, setup.inputs, outputs, js=REMEMBERED, **AT_ONCE)
+    wire(refresh_on.select, enter, setup.inputs, view, js=REMEMBERED, **AT_ONCE)
     refresh_on.select(lambda: gr.Dropdown(choices=list_splits(reviews)), None, setup.split, **AT_ONCE)
     changes = [
         setup.split.select,
@@ -116,7 +115,7 @@ def _wire_view(
         setup.reviewer.blur,
         setup.refresh.click,
     ]
-    gr.on(changes, show, setup.inputs, outputs, **AT_ONCE)
+    wire(partial(gr.on, changes), show, setup.inputs, view, **AT_ONCE)
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
     setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")
@@ -132,7 +131,7 @@ def _wire_player(
     tables: Tables,
     *,
     live: Any,
-    outputs: Sequence[Any],
+    player: PlayerView,
     ends: Mapping[str, Any],
 ) -> None:
     """Open the player on a click on a row."""
@@ -149,11 +148,13 @@ def _wire_player(
         query = _make_query(split, run, typed, is_blind, request)
         return handlers.open_event(context, batches, reviews, live, query, event)
 
-    tables.videos.select(open_video, [live, *setup.inputs], list(outputs), **ends)
-    tables.to_settle.select(open_event, [live, *setup.inputs], list(outputs), **ends)
+    wire(tables.videos.select, open_video, [live, *setup.inputs], player, **ends)
+    wire(tables.to_settle.select, open_event, [live, *setup.inputs], player, **ends)
 
 
 def _wire_export(batches: BatchContext, reviews: ReviewContext, setup: SetupPanel, panel: ExportPanel) -> None:
+    """Write a zip file; a changed input removes the last one."""
+
     def export(
         split: Any, run: Any, typed: Any, is_blind: Any, content: Any, prefer: Any, omit: Any, request: gr.Request
     ) -> Any:
@@ -161,7 +162,9 @@ def _wire_export(batches: BatchContext, reviews: ReviewContext, setup: SetupPane
         yield from handlers.export(batches, reviews, query, content, prefer, omit)
 
     inputs = [*setup.inputs, panel.content, panel.prefer, panel.omit]
-    panel.write.click(export, inputs, [panel.exported, panel.download], **WITH_PROGRESS)
+    wire(panel.write.click, export, inputs, panel.view, **WITH_PROGRESS)
+    changes = [one.input for one in (setup.split, setup.runs, setup.blind, panel.content, panel.prefer, panel.omit)]
+    wire(partial(gr.on, changes), handlers.forget_export, None, panel.view, **AT_ONCE)
 
 
 def _wire_import(reviews: ReviewContext, setup: SetupPanel, panel: ImportPanel) -> Any:

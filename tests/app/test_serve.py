@@ -8,7 +8,7 @@ import pytest
 
 from app import serve
 from app.batch.context import BatchContext
-from app.batch.form import make_work
+from app.batch.new_run.form import make_work
 from app.cli import main
 from app.page import build_page
 from app.player import handlers
@@ -41,7 +41,7 @@ def test_the_settings_of_a_file_reach_new_runs_and_the_sliders(
         clip = views(handlers.choose_bundled(context, None, "truck-1"))[0].clip
         list(run_views(context, clip, live, speak_threshold=0.7))
         assert live.run is not None
-        thresholds = list(handlers.open_page(context, None, None, {"video": "truck-1"})[14:])
+        thresholds: list[float] = list(handlers.open_page(context, None, None, {"video": "truck-1"}).thresholds)
         built.extend([sliders, live.run.config, make_work(batches, "", 0.6, 0.5, live=False).config, thresholds])
         raise StoppedError
 

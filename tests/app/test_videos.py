@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.batch import own_splits
 from app.batch import saved_runs as saved
 from app.batch.context import BatchContext
 from app.batch.job_queue import JobQueue
+from app.batch.new_run import own_splits
 from app.player import inspection as inspecting
 from app.player import streaming
 from app.player.context import AppContext
-from app.player.views import ClipView
 from app.transcode import DisplayCopies
 from app.videos import read_splits, sample_clip
 from engine.errors import VideoError
@@ -72,7 +71,7 @@ def test_a_run_of_a_published_clip_plays_as_the_clip(long_video: Path, tiny_fold
     context = make_context(tiny_folder, tmp_path / "none.json", tmp_path / "copies")
     event: Any = SimpleNamespace(row_value=["v_clip3"])
     page = saved.open_video(context, batches, None, "a", event)
-    clip_view = ClipView(*page[: len(ClipView._fields)])
+    clip_view = page.clip
     assert clip_view.clip is not None
     assert (clip_view.clip.duration_s, clip_view.clip.start_s) == (6.0, 10.0)
     assert numbers(Path(clip_view.video), fps=2) == list(range(100, 160, 5))

@@ -7,7 +7,7 @@ from typing import Any
 from app.player import streaming, uploads
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
-from app.player.views import Buttons, ClipView, Page, RunView
+from app.player.views import Buttons, ClipView, PlayerView, RunView
 from app.transcode import DisplayCopies
 from app.videos import Clip, read_bundled_videos
 from engine.loading import load_model
@@ -25,11 +25,12 @@ def make_context(checkpoint: Path, manifest: Path, copies: Path) -> AppContext:
     )
 
 
-def views(page: Page) -> tuple[ClipView, RunView, Buttons]:
-    return ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
+def views(page: PlayerView) -> tuple[ClipView, RunView, Buttons]:
+    """Return the views of a video that was opened."""
+    return page.clip, page.run, page.buttons
 
 
-def open_upload(context: AppContext, path: Path, *, before: Clip | None = None) -> Page:
+def open_upload(context: AppContext, path: Path, *, before: Clip | None = None) -> PlayerView:
     """Check an upload, which must be accepted, and return the resulting views."""
     accepted = uploads.check_upload(context, None, before, str(path)).accepted
     assert isinstance(accepted, uploads.Accepted)

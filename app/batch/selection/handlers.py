@@ -7,19 +7,19 @@ import hashlib
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 from pydantic import BaseModel
 
 from app.batch.context import BatchContext
-from app.batch.results import VideoFilter, draw_corpus, read_results
+from app.batch.runs.results import VideoFilter, read_results, score_groups
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore
+from app.templates import render, render_note
 from engine.errors import EngineError
 from engine.io import write_json
 from engine.json_records import read_record
@@ -37,6 +37,20 @@ class _Slices(BaseModel):
     """Schema of the file of slices of a split: ids of videos by name."""
 
     slices: dict[str, list[str]]
+
+
+class SelectionChoices(NamedTuple):
+    """The dropdowns of traits and of slices."""
+
+    only: Any
+    part: Any
+
+
+class SavedSlice(NamedTuple):
+    """The dropdown of slices, and the output of status lines and scores."""
+
+    part: Any
+    result: Any
 
 
 def read_marks(store: ReviewStore, *, is_blind: bool) -> Mapping[str, frozenset[str]]:
@@ -103,8 +117,8 @@ def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequenc
 
 def save_slice(
     batches: BatchContext, name: str | None, only: Sequence[str] | None, part: str | None, called: str | None
-) -> tuple[Any, str]:
-    """Save the shown videos as a slice of their split; return the dropdown of slices and a status line."""
+) -> SavedSlice:
+    """Save the shown videos as a slice of their split."""
     try:
         path, called = _slices_path(batches, name), " ".join((called or "").split())
         if path is None:
@@ -120,9 +134,9 @@ def save_slice(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"slices": slices})
     except (ValueError, OSError) as error:
-        return gr.skip(), f'<p class="problem">⚠ {escape(as_sentence(error))}</p>'
-    status = f'<p class="dim">{escape(f"{called}: {len(chosen)} videos saved.")}</p>'
-    return gr.Dropdown(choices=[ALL_VIDEOS, *slices], value=called), status
+        return SavedSlice(part=gr.skip(), result=render_note(as_sentence(error), is_problem=True))
+    result = render_note(f"{called}: {len(chosen)} videos saved.")
+    return SavedSlice(part=gr.Dropdown(choices=[ALL_VIDEOS, *slices], value=called), result=result)
 
 
 def score_chosen(
@@ -138,7 +152,7 @@ def score_chosen(
         entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
         if not entries:
             raise ValueError("no video is selected")
-        yield f'<p class="dim">Scoring {len(entries)} videos.</p>'
+        yield render_note(f"Scoring {len(entries)} videos.")
         with batches.jobs.open_scorer() as scorer:
             scored = score_run(
                 batches.runs / name,
@@ -148,25 +162,29 @@ def score_chosen(
                 scorer=scorer,
             )
     except (EngineError, ValueError, OSError) as error:
-        yield f'<p class="problem">⚠ {escape(as_sentence(error))}</p>'
+        yield render_note(as_sentence(error), is_problem=True)
         return
     prefix = f"{part}: " if part not in (None, ALL_VIDEOS) else ""
     heading = f"{prefix}{scored.report.num_videos} of {len(split.entries)} videos of {name}, scored separately"
     intervals = {key: [interval.low, interval.high] for key, interval in scored.report.intervals.items()}
-    table = draw_corpus({"scores": scored.report.scores, "intervals": intervals})
-    yield f"<h3>{escape(heading)}</h3>{table}"
+    groups = score_groups({"scores": scored.report.scores, "intervals": intervals})
+    yield render("slice_scores", heading=heading, groups=groups)
 
 
-def offer(batches: BatchContext, name: str | None) -> tuple[Any, Any]:
-    """Return the dropdowns of traits and slices with current choices; the selection does not change."""
-    slices = gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)])
-    return gr.Dropdown(choices=list_traits(batches, name)), slices
+def offer(batches: BatchContext, name: str | None) -> SelectionChoices:
+    """Return the current traits and slices; the selection does not change."""
+    return SelectionChoices(
+        only=gr.Dropdown(choices=list_traits(batches, name)),
+        part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)]),
+    )
 
 
-def offer_again(batches: BatchContext, name: str | None) -> tuple[Any, Any]:
-    """Return the dropdowns of ``offer`` for a newly chosen run, with all videos selected."""
-    slices = gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)], value=ALL_VIDEOS)
-    return gr.Dropdown(choices=list_traits(batches, name), value=[]), slices
+def offer_again(batches: BatchContext, name: str | None) -> SelectionChoices:
+    """Return the traits and slices for a newly chosen run, with all videos selected."""
+    return SelectionChoices(
+        only=gr.Dropdown(choices=list_traits(batches, name), value=[]),
+        part=gr.Dropdown(choices=[ALL_VIDEOS, *read_slices(batches, name)], value=ALL_VIDEOS),
+    )
 
 
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:

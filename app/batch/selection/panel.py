@@ -8,8 +8,9 @@ import gradio as gr
 
 from app.batch.context import BatchContext
 from app.batch.selection import handlers as choosing
+from app.batch.selection.handlers import SavedSlice, SelectionChoices
 from app.player.context import AppContext
-from app.widgets import AT_ONCE
+from app.widgets import AT_ONCE, wire
 
 
 class SelectionPanel(NamedTuple):
@@ -53,11 +54,14 @@ def wire_selection_panel(
     def score(*inputs: Any) -> Iterator[Any]:
         yield from choosing.score_chosen(context, batches, *inputs)
 
-    boxes = [panel.only, panel.part]
-    chosen = [runs, *boxes]
-    offered = runs.change(partial(choosing.offer_again, batches), runs, boxes, **AT_ONCE)
-    gr.on([panel.only.focus, panel.part.focus], partial(choosing.offer, batches), runs, boxes, **AT_ONCE)
-    panel.save.click(partial(choosing.save_slice, batches), [*chosen, panel.called], [panel.part, result], **AT_ONCE)
+    chosen = [runs, panel.only, panel.part]
+    choices = SelectionChoices(only=panel.only, part=panel.part)
+    offered = wire(runs.change, partial(choosing.offer_again, batches), runs, choices, **AT_ONCE)
+    runs.change(lambda: "", None, result, **AT_ONCE)  # the scores of the run before
+    focused = partial(gr.on, [panel.only.focus, panel.part.focus])
+    wire(focused, partial(choosing.offer, batches), runs, choices, **AT_ONCE)
+    saved = SavedSlice(part=panel.part, result=result)
+    wire(panel.save.click, partial(choosing.save_slice, batches), [*chosen, panel.called], saved, **AT_ONCE)
     panel.score.click(score, chosen, result, concurrency_id="scores", concurrency_limit=1, api_visibility="private")
     return offered
 

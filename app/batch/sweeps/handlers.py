@@ -2,7 +2,6 @@
 
 from collections.abc import Generator
 from contextlib import closing
-from html import escape
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
@@ -23,13 +22,14 @@ from app.batch.sweeps.render import (
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
 from app.player.session.live_run import Cancellable
+from app.templates import render, render_note
 from engine.config import format_threshold, format_thresholds
 from engine.errors import EngineError
 from eval.metrics.definitions import find_metric
 from eval.sweeps.exact import SweepProgress, run_sweep
 from eval.sweeps.grid import BestPoint, find_best
 
-_CANCELLED: Final = '<p class="dim">Cancelled. Finished videos are kept; “Run each point” continues the sweep.</p>'
+_CANCELLED: Final = "Cancelled. Finished videos are kept; “Run each point” continues the sweep."
 
 
 class SweepView(NamedTuple):
@@ -51,6 +51,20 @@ class SweepButtons(NamedTuple):
     exact: Any
     cancel: Any
     progress: Any
+
+
+class EnteredSweep(NamedTuple):
+    """The sweep of a newly chosen run, and the size of its grid."""
+
+    view: SweepView
+    size: Any
+
+
+class BegunSweep(NamedTuple):
+    """The handle of a new sweep in the state of the window, and the buttons."""
+
+    live: Any
+    buttons: SweepButtons
 
 
 class AppliedPoint(NamedTuple):
@@ -75,14 +89,11 @@ NO_SWEEP = SweepView(
 )
 
 
-def enter_sweep(batches: BatchContext, name: str | None, metric: str, size: int) -> tuple[Any, ...]:
-    """Show the sweep of a newly chosen run, at a grid size with exact points if there is one.
-
-    Returns ``SweepView`` and the size.
-    """
+def enter_sweep(batches: BatchContext, name: str | None, metric: str, size: int) -> EnteredSweep:
+    """Show the sweep of a newly chosen run, at a grid size with exact points if there is one."""
     sizes = find_exact_sizes(batches, name)
     chosen = size if size in sizes or not sizes else sizes[-1]
-    return (*show_sweep(batches, name, metric, chosen), chosen)
+    return EnteredSweep(view=show_sweep(batches, name, metric, chosen), size=chosen)
 
 
 def show_sweep(batches: BatchContext, name: str | None, metric: str, size: int) -> SweepView:
@@ -116,9 +127,9 @@ def show_sweep(batches: BatchContext, name: str | None, metric: str, size: int) 
     )
 
 
-def begin_sweep() -> tuple[Cancellable, *tuple[Any, ...]]:
-    """Return a new handle of a sweep and ``SweepButtons``; the sweep may wait for that of another window."""
-    return Cancellable(), *_running('<p class="dim">Waiting: sweeps are run one at a time.</p>')
+def begin_sweep() -> BegunSweep:
+    """Return a new handle of a sweep; the sweep may wait for that of another window."""
+    return BegunSweep(live=Cancellable(), buttons=_running(render_note("Waiting: sweeps are run one at a time.")))
 
 
 def run_points(
@@ -147,9 +158,9 @@ def run_points(
                 if live.is_cancelled:
                     break
                 yield _running(draw_sweep_progress(progress))
-        yield _ended(_CANCELLED if live.is_cancelled else "")
+        yield _ended(render_note(_CANCELLED) if live.is_cancelled else "")
     except (EngineError, ValueError, OSError) as error:
-        yield _ended(f'<p class="problem">⚠ {escape(as_sentence(error))}</p>')
+        yield _ended(render_note(as_sentence(error), is_problem=True))
     finally:
         live.ended.set()
 
@@ -158,29 +169,27 @@ def halt_sweep(live: Cancellable | None) -> SweepButtons:
     """Request the end of a sweep after the current video, and show that."""
     if live is not None:
         live.is_cancelled = True
-    status = '<p class="dim">Cancelling: the sweep ends after the current video.</p>'
-    return _running(status)._replace(cancel=gr.Button(interactive=False))
+    status = "Cancelling: the sweep ends after the current video."
+    return _running(render_note(status))._replace(cancel=gr.Button(interactive=False))
 
 
 def cancel_sweep(live: Cancellable | None) -> SweepButtons:
     """Wait for the end of a halted sweep, unless it has not started; show that it was cancelled."""
     if live is not None:
         live.stop()
-    return _ended(_CANCELLED)
+    return _ended(render_note(_CANCELLED))
 
 
 def draw_sweep_progress(progress: SweepProgress) -> str:
     """Return a progress bar of the finished runs, with a line of text, as HTML."""
     rest = "" if progress.remaining_s is None else f", {format_clock(progress.remaining_s)} left"
-    words = (
+    text = (
         f"{progress.num_done} of {progress.num_runs} runs, {progress.num_finished} of {progress.num_videos} videos, "
         f"{progress.passes:,} model passes{rest}. The sweep ends if this window is closed; finished videos are kept."
     )
-    failed = f" {progress.video_id} failed: {as_sentence(progress.error)}" if progress.error else ""
-    return (
-        f'<progress value="{progress.num_done}" max="{max(1, progress.num_runs)}" aria-label="runs done"></progress>'
-        f'<p class="dim">{escape(words + failed)}</p>'
-    )
+    if progress.error:
+        text += f" {progress.video_id} failed: {as_sentence(progress.error)}"
+    return render("sweep_progress", progress=progress, text=text)
 
 
 def _running(progress: str) -> SweepButtons:

@@ -2,34 +2,33 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.batch.charts import HEAD_COLOURS, PLOT
 from app.batch.context import BatchContext
+from app.batch.runs.charts import HEAD_COLOURS, PLOT
 from app.batch.sweeps import handlers as sweeping
 from app.batch.sweeps.folders import GRID_SIZES, download_sweep
-from app.batch.sweeps.handlers import SweepButtons, SweepView
+from app.batch.sweeps.handlers import AppliedPoint, BegunSweep, EnteredSweep, SweepButtons, SweepView
 from app.batch.sweeps.render import RECOMMENDED, choices
 from app.player.context import AppContext
 from app.player.downloads import SAVE_JS, make_download
-from app.widgets import AT_ONCE, SWEEP_QUEUE, make_status_line
+from app.widgets import AT_ONCE, PREVIEW_THRESHOLDS_JS, SWEEP_QUEUE, make_status_line, wire
 
 
-def make_sweep_panel(
-    context: AppContext, batches: BatchContext, *, runs: Any, shown: Any, devices: Any, here: Any
-) -> SweepView:
-    """Lay out the tab, inside ``here``, and wire it.
+class SweepPanel(NamedTuple):
+    """The components of the tab."""
 
-    Args:
-        context: Model and videos of the page.
-        batches: Runs, splits and jobs.
-        runs: The dropdown of the shown run.
-        shown: The ``ShownRun`` of the window; the points are updated with it, so they appear when the run ends.
-        devices: The devices; a sweep runs on the first.
-        here: The ``gr.Tab`` of this tab.
-    """
+    size: Any
+    view: SweepView
+    buttons: SweepButtons
+    live: Any
+    """State: the handle of the sweep that this window runs."""
+
+
+def make_sweep_panel() -> SweepPanel:
+    """Lay out the tab."""
     with gr.Row():
         metric = gr.Dropdown(
             choices(None),
@@ -54,8 +53,6 @@ def make_sweep_panel(
                     whole = gr.DownloadButton("sweep.json", size="sm", min_width=80, interactive=False)
     progress = gr.HTML(elem_id="sweep_progress", padding=False)
     swept = make_status_line("swept")
-    best = gr.State(None)
-    live = gr.State(None)
     with gr.Row():
         heat = gr.HTML(elem_id="heat", padding=False)
         through = gr.LinePlot(
@@ -63,30 +60,51 @@ def make_sweep_panel(
             title="Through the chosen point", tooltip="all", **{**PLOT, "height": 360},
         )  # fmt: skip
     view = SweepView(
-        said=swept, heat=heat, curves=through, best=best, apply=apply, metric=metric, csv=table, json=whole
+        said=swept, heat=heat, curves=through, best=gr.State(None), apply=apply, metric=metric, csv=table, json=whole
     )
-    chosen, outputs = [runs, metric, size], list(view)
-    buttons = list(SweepButtons(exact=exact, cancel=cancel, progress=progress))
+    buttons = SweepButtons(exact=exact, cancel=cancel, progress=progress)
+    return SweepPanel(size=size, view=view, buttons=buttons, live=gr.State(None))
 
-    def run_points(*inputs: Any) -> Iterator[Any]:
-        yield from sweeping.run_points(context, batches, *inputs)
 
-    show = partial(sweeping.show_sweep, batches)
-    enter = partial(sweeping.enter_sweep, batches)
-    gr.on([here.select, shown.change], enter, chosen, [*outputs, size], **AT_ONCE)
-    gr.on([metric.select, size.select], show, chosen, outputs, **AT_ONCE)
-    running = exact.click(sweeping.begin_sweep, None, [live, *buttons], **AT_ONCE).then(
-        run_points, [live, runs, size, devices], buttons, **SWEEP_QUEUE, show_progress="hidden"
-    )
-    running.then(show, chosen, outputs, **AT_ONCE)
+def wire_sweep_panel(
+    context: AppContext, batches: BatchContext, panel: SweepPanel, *, runs: Any, shown: Any, devices: Any, here: Any
+) -> None:
+    """Wire the tab.
+
+    Args:
+        context: Model and videos of the page.
+        batches: Runs, splits and jobs.
+        panel: The components.
+        runs: The dropdown of the shown run.
+        shown: The ``ShownRun`` of the window; the points are updated with it, so they appear when the run ends.
+        devices: The devices; a sweep runs on the first.
+        here: The ``gr.Tab`` of this tab.
+    """
+    view, buttons, live, size = panel.view, panel.buttons, panel.live, panel.size
+    chosen = [runs, view.metric, size]
+    enter, show = partial(sweeping.enter_sweep, batches), partial(sweeping.show_sweep, batches)
+    entered, begun = EnteredSweep(view=view, size=size), BegunSweep(live=live, buttons=buttons)
+    wire(partial(gr.on, [here.select, shown.change]), enter, chosen, entered, **AT_ONCE)
+    wire(partial(gr.on, [view.metric.select, size.select]), show, chosen, view, **AT_ONCE)
+    beginning = wire(buttons.exact.click, sweeping.begin_sweep, None, begun, **AT_ONCE)
+    run_points, inputs = partial(sweeping.run_points, context, batches), [live, runs, size, devices]
+    running = wire(beginning.then, run_points, inputs, buttons, **SWEEP_QUEUE, show_progress="hidden")
+    wire(running.then, show, chosen, view, **AT_ONCE)
+    halted = wire(buttons.cancel.click, sweeping.halt_sweep, live, buttons, **AT_ONCE)
+    cancelled = wire(halted.then, sweeping.cancel_sweep, live, buttons, cancels=[running], **AT_ONCE)
+    wire(cancelled.then, show, chosen, view, **AT_ONCE)
     file = make_download()
-    for button, name in ((table, "sweep.csv"), (whole, "sweep.json")):
+    for button, name in ((view.csv, "sweep.csv"), (view.json, "sweep.json")):
         asked = button.click(partial(_write, batches, name), [runs, size], file, **AT_ONCE)
         asked.success(None, file, None, js=SAVE_JS, api_visibility="private")
-    halted = cancel.click(sweeping.halt_sweep, live, buttons, **AT_ONCE)
-    cancelled = halted.then(sweeping.cancel_sweep, live, buttons, cancels=[running], **AT_ONCE)
-    cancelled.then(show, chosen, outputs, **AT_ONCE)
-    return view
+
+
+def wire_best_point(panel: SweepPanel, *, form: tuple[Any, Any], player: tuple[Any, Any]) -> None:
+    """Set the speak and update sliders of the form and of the player to the best point of the sweep."""
+    applied = AppliedPoint(*form, *player, said=panel.view.said)
+    inputs = [panel.view.best, panel.view.said]
+    applying = wire(panel.view.apply.click, sweeping.apply_best, inputs, applied, **AT_ONCE)
+    applying.then(None, list(player), None, js=PREVIEW_THRESHOLDS_JS, api_visibility="private")
 
 
 def _write(batches: BatchContext, table: str, name: str | None, size: int) -> Iterator[Any]:

@@ -1,15 +1,16 @@
 """Rendering of a sweep: the choices of scores, the heat map, the curves and the description of the best point."""
 
-import math
-from html import escape
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from app.batch.results import format_score
+from app.batch.runs.results import format_score
 from app.batch.sweeps.folders import FoundSweep
+from app.templates import render
 from engine.config import format_thresholds
 from eval.metrics.definitions import NUM_FAILURES, find_metric
 from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, BestPoint, GridScores, compute_losses, has_direction
@@ -29,7 +30,7 @@ def choices(scores: GridScores | None) -> list[tuple[str, str]]:
     known = scores.metrics if scores is not None else ()
     offered = [(find_metric(name).label, name) for name in SWEEP_METRICS if has_direction(name)]
     return [
-        (f"recommended: {find_metric(recommend(scores)).label}", RECOMMENDED),
+        (RECOMMENDED, RECOMMENDED),  # constant, since a focused dropdown keeps the old label of its choice
         *((label, name) for label, name in offered if name in known),
         *((f"{label} (needs exact points)", name) for label, name in offered if name not in known),
     ]
@@ -46,31 +47,40 @@ def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
 
     The opacity of a cell is its share between the worst score (0 %) and the best (100 %); the best point is outlined.
     """
-    rows, metric = scores.as_matrix(best.metric), find_metric(best.metric)
-    loss = compute_losses(best.metric, np.array(rows, float))
-    least, most = float(np.nanmin(loss)), float(np.nanmax(loss))
-    cells = []
-    for row in reversed(range(len(rows))):  # HTML is from the top, so the largest update threshold is first
-        update = scores.grid.update[row]
-        cells.append(f'<span class="axis">{update:.3g}</span>')
-        for column, (speak, value) in enumerate(zip(scores.grid.speak, rows[row], strict=True)):
-            cell_loss = loss[row, column]
-            share = 0.0 if math.isnan(cell_loss) or most == least else (most - cell_loss) / (most - least)
-            is_best = (speak, update) == (best.speak_threshold, best.update_threshold)
-            cells.append(
-                f'<span class="cell{" best" if is_best else ""}" style="--share: {100 * share:.1f}%" '
-                f'title="{format_thresholds(speak, update)}: {format_score(value, is_count=metric.is_count)}"></span>'
+    values, metric = np.array(scores.as_matrix(best.metric), float), find_metric(best.metric)
+    loss = compute_losses(best.metric, values)
+    text = partial(format_score, is_count=metric.is_count)
+    return render(
+        "heat_map",
+        label=metric.label,
+        worst=text(float(values.flat[np.nanargmax(loss)])),
+        top=text(best.value),
+        speak=[f"{speak:.3g}" for speak in scores.grid.speak],
+        rows=[  # HTML is from the top, so the largest update threshold is first
+            {
+                "axis": f"{update:.3g}",
+                "cells": [
+                    {
+                        "percent": f"{share:.1f}",
+                        "title": f"{format_thresholds(speak, update)}: {text(value)}",
+                        "is_best": (speak, update) == best_thresholds(best),
+                    }
+                    for speak, value, share in zip(scores.grid.speak, row, shares, strict=True)
+                ],
+            }
+            for update, row, shares in reversed(
+                list(zip(scores.grid.update, values.tolist(), _percentages(loss).tolist(), strict=True))
             )
-    cells.append("<span></span>")
-    cells += [f'<span class="axis">{speak:.3g}</span>' for speak in scores.grid.speak]
-    worst = format_score(float(np.array(rows, float).flat[np.nanargmax(loss)]), is_count=metric.is_count)
-    top = format_score(best.value, is_count=metric.is_count)
-    label = f"{escape(metric.label)} from {worst} to {top} over speak and update threshold"
-    return (
-        f'<div class="heat" role="img" aria-label="{label}" style="--columns: {len(scores.grid.speak)}">'
-        f'{"".join(cells)}</div><p class="dim">{escape(metric.label)}: faint is worst, {worst}; full is best, {top}; '
-        "the best point is outlined. Horizontal: speak threshold; vertical: update threshold.</p>"
+        ],
     )
+
+
+def _percentages(loss: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how good each point is, from 0 (the greatest loss) to 100; 0 if undefined or if all are equal."""
+    least, most = float(np.nanmin(loss)), float(np.nanmax(loss))
+    if most == least:
+        return np.zeros_like(loss)
+    return np.nan_to_num(100 * (most - loss) / (most - least))
 
 
 def curves(scores: GridScores, best: BestPoint) -> pd.DataFrame:

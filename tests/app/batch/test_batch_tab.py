@@ -17,14 +17,15 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch import compare as comparing
-from app.batch import handlers
 from app.batch import job_queue as jobs
 from app.batch import saved_runs as saved
+from app.batch.compare import handlers as comparing
 from app.batch.context import FEATURES_FOLDER, BatchContext
-from app.batch.handlers import BatchView, ShownRun
 from app.batch.job_queue import Job, JobQueue
-from app.batch.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results, video_table
+from app.batch.new_run import start as new_run
+from app.batch.runs import handlers
+from app.batch.runs.handlers import BatchView, ShownRun
+from app.batch.runs.results import HEADERS, VIDEO_COLUMNS, draw_corpus, read_results, video_table
 from app.batch.selection.handlers import save_slice
 from app.batch.sweeps import folders as sweeps
 from app.batch.sweeps import handlers as sweeping
@@ -32,7 +33,7 @@ from app.batch.sweeps.render import RECOMMENDED
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from app.player.session.live_run import Cancellable
-from app.player.views import Buttons, ClipView, RunView, show_run, status_line
+from app.player.views import show_run, status_line
 from app.videos import read_splits
 from eval.data.samples import Split
 from eval.metrics.definitions import NUM_FAILURES, find_metric
@@ -40,7 +41,7 @@ from eval.runs.folder import RunFolder
 from eval.runs.output_folder import lock_folder
 from eval.runs.progress import Progress
 from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
-from tests.support.benches import make_context
+from tests.support.benches import make_context, views
 from tests.support.fakes import count_letters
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
@@ -82,7 +83,7 @@ def start(batches: BatchContext, **changes: Any) -> BatchView:
         "live": False,
         "name": "a",
     }
-    return handlers.start(batches, **{**form, **changes}, order="as in the split")
+    return new_run.start(batches, **{**form, **changes}, order="as in the split")
 
 
 def wait_for(batches: BatchContext, name: str, *states: str) -> Job:
@@ -316,6 +317,11 @@ def test_the_table_of_videos_is_sorted_and_filtered(order: str, names: str) -> N
     assert all(cell is None or not (isinstance(cell, float) and math.isnan(cell)) for row in table for cell in row)
 
 
+def test_the_table_of_videos_shows_the_warning_of_a_video() -> None:
+    table = video_table([{**ROWS[0], "warning": "damaged"}], "as in the split")
+    assert (HEADERS[-1], table[0][-1]) == ("Remark", "damaged")
+
+
 def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_text("[", encoding="utf-8")
     (tmp_path / "charts.json").write_text("[]", encoding="utf-8")
@@ -371,18 +377,18 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     assert chosen == comparing.compare(context, batches, "a", "silent", "both", "F1").turns
     assert (chosen != view.turns, comparing.choose_turns(batches, None, "both")) == (True, [])
     event: Any = SimpleNamespace(row_value=view.turns[0])
-    shown = json.loads(saved.open_turn(context, batches, None, view.compared, event)[9])
+    shown = json.loads(comparing.open_turn(context, batches, None, view.compared, event).run.player)
     assert (shown["run_name"], shown["other"]["run_name"]) == ("silent", "a"), "it is wrong only in B"
     assert shown["open_at"] == view.turns[0][1]
     event = SimpleNamespace(row_value=["v1"])
     of_a, of_b = next(video.scores for video in view.compared.videos if video.video_id == "v1")
     above = ("silent", "a") if of_b[NUM_FAILURES] > of_a[NUM_FAILURES] else ("a", "silent")
-    shown = json.loads(saved.open_both(context, batches, None, view.compared, event)[9])
+    shown = json.loads(comparing.open_both(context, batches, None, view.compared, event).run.player)
     assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
     swapped = view.compared._replace(
         a="silent", b="a", videos=[replace(v, scores=v.scores[::-1]) for v in view.compared.videos]
     )
-    shown = json.loads(saved.open_both(context, batches, None, swapped, event)[9])
+    shown = json.loads(comparing.open_both(context, batches, None, swapped, event).run.player)
     assert (shown["run_name"], shown["other"]["run_name"]) == above, "the run with more failures is above"
     assert shown["open_at"] is not None
     assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("choose two runs")
@@ -411,6 +417,10 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     shown = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
     assert shown.heat.count('class="cell') == 25
     assert shown.heat.count("cell best") == 1
+    assert re.findall(r'"axis">(.*?)<', shown.heat) == [
+        *["0.95", "0.725", "0.5", "0.275", "0.05"],
+        *["0.05", "0.275", "0.5", "0.725", "0.95"],
+    ]
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Decisions F1 ±1 s [\d.]+", shown.said)
     assert "Preview from the traces of a, 1 videos: " in shown.said
     assert "Recommended: a preview has no texts" in shown.said
@@ -420,6 +430,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     assert "Failures needs exact points: press Run each point" in unknown.said
     assert (unknown.heat, unknown.best, unknown.apply.interactive) == ("", None, False)
     assert ("Failures (needs exact points)", "num_failures") in unknown.metric.choices
+    assert shown.metric.choices[0] == ("recommended", RECOMMENDED)
     moments = list(sweeping.run_points(context, batches, Cancellable(), "a", 5, "cpu:2"))
     assert "0 of 25 runs, 0 of 1 videos" in moments[0].progress
     assert [(m.exact.interactive, m.cancel.interactive) for m in (moments[0], moments[-1])] == [
@@ -427,6 +438,7 @@ def test_a_sweep_is_previewed_and_run_and_its_best_point_is_applied(
     ]  # fmt: skip
     exact = sweeping.show_sweep(batches, "a", RECOMMENDED, 5)
     assert re.match(r"Best: speak [\d.]+, update [\d.]+; Failures \d+\.", exact.said)
+    assert exact.metric.choices[0] == shown.metric.choices[0]  # a focused box keeps the label of its choice
     is_at_edge = not {0.05, 0.95}.isdisjoint((exact.best.speak_threshold, exact.best.update_threshold))
     assert ("At the edge of the grid of " in exact.said) == is_at_edge
     assert (
@@ -455,8 +467,8 @@ def test_a_sweep_that_was_cancelled_says_nothing_after_it(
     context: AppContext, batches: BatchContext, demo_manifest: Path, tmp_path: Path
 ) -> None:
     batches = one_video(batches, demo_manifest, tmp_path)
-    live, *buttons = sweeping.begin_sweep()
-    assert "Waiting" in sweeping.SweepButtons(*buttons).progress
+    live, buttons = sweeping.begin_sweep()
+    assert "Waiting" in buttons.progress
     assert "Cancelled. " in sweeping.cancel_sweep(Cancellable()).progress  # not started: there is nothing to wait for
     moments = sweeping.run_points(context, batches, live, "a", 5, "cpu:1")
     assert "0 of 25 runs" in next(moments).progress
@@ -521,10 +533,10 @@ def test_half_a_surrogate_pair_in_a_run_folder_does_not_blank_the_tab(finished: 
 
 def test_what_a_program_leaves_out_is_refused_with_a_sentence(context: AppContext, finished: BatchContext) -> None:
     event: Any = SimpleNamespace(row_value=["v1", 0.5, "only B"])
-    for opened in (saved.open_both, saved.open_turn):
+    for opened in (comparing.open_both, comparing.open_turn):
         with pytest.warns(UserWarning, match="no runs are compared"):
-            assert opened(context, finished, None, None, event)[0] == gr.skip()
-    view = handlers.start(finished, "split", None, 0.5, 0.5, "nothing", False, None, "as in the split")
+            assert opened(context, finished, None, None, event).clip.clip == gr.skip()
+    view = new_run.start(finished, "split", None, 0.5, 0.5, "nothing", False, None, "as in the split")
     assert "nothing" in view.problem.value
     assert "choose a run" in save_slice(finished, None, None, None, None)[1]
     (ended,) = sweeping.run_points(context, finished, None, "nothing", 5, "cpu:1")
@@ -535,7 +547,7 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     batches = finished
     event: Any = SimpleNamespace(row_value=["v1", 0.5])
     page = saved.open_video(context, batches, None, "a", event)
-    clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
+    clip_view, run_view, buttons = views(page)
     shown = json.loads(run_view.player)
     assert clip_view.clip is not None
     assert clip_view.clip.name == "v1"
@@ -545,7 +557,7 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     assert shown["open_at"] in {outputs[failure["frame"]].time_s for failure in shown["failures"]}
     assert run_view.status.value.endswith("This is its worst moment; press N for the next failure.")
     assert buttons.live.run.outputs == outputs
-    assert page[16].selected == "player"
+    assert page.tabs.selected == "player"
     still = replace(
         outputs[0], response=None, updates=(), legality=(), dst_state=dict.fromkeys(outputs[0].dst_state, "not_started")
     )

@@ -5,9 +5,11 @@ import re
 
 import pytest
 
-from app.batch.compare import draw_differences
+from app.batch.compare.tables import compared_videos, describe_sides, draw_differences
 from eval.metrics.bootstrap import Interval
-from eval.reports.statistics import Difference
+from eval.reports.compare_runs import ComparedVideo
+from eval.reports.statistics import ComparedTurn, Difference, WrongIn
+from eval.runs.provenance import Provenance
 
 
 def difference(
@@ -34,3 +36,46 @@ def test_a_change_has_a_sign_unless_it_rounds_to_nothing(b: float, change: str) 
 
 def test_nothing_is_drawn_of_no_scores() -> None:
     assert draw_differences({}) == ""
+
+
+def run(name: str, *, model: str = "feed", **config: object) -> Provenance:
+    return Provenance(run=name, model_digest=model, device="cpu", config={"lookahead": 8, **config})
+
+
+def test_the_thresholds_of_both_runs_are_named_and_the_settings_that_differ() -> None:
+    a = run("a", speak_threshold=0.5, update_threshold=0.4)
+    b = run("b", speak_threshold=0.9, update_threshold=0.4)
+    assert describe_sides(a, b) == "A has speak 0.5, update 0.4; B has speak 0.9, update 0.4."
+    b = run("b", model="f00d", speak_threshold=0.9, update_threshold=0.4, seed=1)
+    assert describe_sides(a, b).endswith(" Different: model (A feed, B f00d), seed (A 0, B 1).")
+
+
+def test_an_imported_run_differs_by_its_model_alone_since_its_settings_are_unknown() -> None:
+    described = describe_sides(run("a", speak_threshold=0.5, update_threshold=0.4), Provenance(run="b", device="cpu"))
+    assert described == (
+        "A has speak 0.5, update 0.4; B has speak unknown, update unknown. Different: model (A feed, B unknown)."
+    )
+
+
+def video(name: str, a: float, b: float, *wrong_in: WrongIn) -> ComparedVideo:
+    turns = tuple(ComparedTurn(reference=number, wrong_in=where) for number, where in enumerate(wrong_in))
+    return ComparedVideo(video_id=name, scores=({"num_failures": a}, {"num_failures": b}), turns=turns)
+
+
+def test_videos_that_changed_are_first_and_the_worse_before_the_better() -> None:
+    videos = [
+        video("same", 2.0, 2.0, "both"),
+        video("unknown", math.nan, 1.0),
+        video("better", 3.0, 1.0, "only A"),
+        video("other turns", 2.0, 2.0, "only A", "only B"),
+        video("worse", 1.0, 2.0, "only B"),
+        video("worst", 1.0, 5.0, "only B"),
+    ]
+    rows = compared_videos(videos, "num_failures")["data"]
+    assert [row[0] for row in rows] == ["worst", "worse", "better", "other turns", "same", "unknown"]
+
+
+def test_the_headings_of_the_scores_name_the_runs() -> None:
+    drawn = draw_differences({"num_failures": difference(12.0, 9.0)}, notes=("speak 0.5", "speak <0.9>"))
+    assert '<th scope="col">A <small>speak 0.5</small></th>' in drawn
+    assert "B <small>speak &lt;0.9&gt;</small>" in drawn

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.batch.context import BatchContext
-from app.batch.downloads import TABLES, download
+from app.batch.runs.downloads import TABLES, download
 from eval.runs.folder import RunFolder
 from tests.app.batch.test_batch_tab import serve, start, wait_for
 from tests.support.batches import copies, write_split
@@ -52,7 +52,7 @@ def test_each_download_is_named_after_its_run_and_says_where_it_comes_from(
 
 def test_a_table_that_cannot_be_read_is_no_download(batches: BatchContext, monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
-    monkeypatch.setattr("app.batch.downloads.gr.Warning", said.append)
+    monkeypatch.setattr("app.batch.runs.downloads.gr.Warning", said.append)
     folder = batches.runs / "old"
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{}")

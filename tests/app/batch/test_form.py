@@ -8,10 +8,11 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from app.batch import handlers
 from app.batch.context import FEATURES_FOLDER, BatchContext
-from app.batch.form import UNFILLED, FilledForm, use_settings
 from app.batch.job_queue import JobQueue
+from app.batch.new_run import start as new_run
+from app.batch.new_run.form import UNFILLED, FilledForm, use_settings
+from app.batch.runs import handlers
 from app.videos import read_splits
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import write_settings
@@ -53,8 +54,8 @@ def used(batches: BatchContext, name: str | None = "a", devices: str = "cpu:1") 
 def test_the_form_takes_the_settings_of_a_run_and_they_make_the_same_run_again(batches: BatchContext) -> None:
     said, form = used(batches)
     assert said == "The form has the settings of a."
-    assert form[1:] == ("other", batches.work.checkpoint, 0.25, 0.25, "cpu:2", True)
-    view = handlers.start(batches, *form[1:], name="", order="as in the split")
+    assert form[1:-1] == ("other", batches.work.checkpoint, 0.25, 0.25, "cpu:2", True)
+    view = new_run.start(batches, *form[1:-1], name="", order="as in the split")
     assert view.shown.name == "a", "the same settings go on with the run that is there"
     batches.jobs.cancel("a")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app.batch import own_splits
-from app.batch.add_split import add_file, add_path
 from app.batch.context import SPLITS_FOLDER, BatchContext
 from app.batch.job_queue import JobQueue
-from app.batch.own_splits import read_kept_splits
+from app.batch.new_run import own_splits
+from app.batch.new_run.add_split import add_file, add_path
+from app.batch.new_run.own_splits import read_kept_splits
 from eval.data.loading import read_split
 from eval.data.samples import InvalidSample, Sample, Split
 from eval.data.writers import write_samples

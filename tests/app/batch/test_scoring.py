@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app.batch import compare as comparing
 from app.batch import saved_runs as saved
+from app.batch.compare import handlers as comparing
 from app.batch.context import BatchContext
 from app.batch.job_queue import Job, JobQueue
-from app.batch.results import video_table
+from app.batch.runs.results import video_table
 from app.player.context import AppContext
 from app.player.views import RunView
 from app.videos import read_splits
@@ -85,7 +85,7 @@ def context(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> AppContex
 
 def open_run(context: AppContext, batches: BatchContext, name: str) -> RunView:
     event: Any = SimpleNamespace(row_value=["v0"])
-    return RunView(*saved.open_video(context, batches, None, name, event)[7:11])
+    return saved.open_video(context, batches, None, name, event).run
 
 
 def failures(view: RunView) -> list[str]:

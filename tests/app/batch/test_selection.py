@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.batch import handlers
 from app.batch.context import BatchContext
 from app.batch.job_queue import JobQueue
+from app.batch.runs import handlers
 from app.batch.selection import handlers as choosing
 from app.batch.selection.handlers import ALL_VIDEOS
 from app.reviews.actions import Action

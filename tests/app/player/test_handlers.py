@@ -194,8 +194,8 @@ def test_a_video_that_browsers_do_not_play_is_converted_once(
 
 
 def test_a_run_that_never_had_its_turn_stops_at_once(context: AppContext) -> None:
-    assert handlers.show_stopped(context, LiveRun())[0].value == "Stopped before the first frame."
-    assert handlers.show_stopped(context, None)[0].value == "Stopped before the first frame."
+    assert handlers.show_stopped(context, LiveRun()).run.status.value == "Stopped before the first frame."
+    assert handlers.show_stopped(context, None).run.status.value == "Stopped before the first frame."
 
 
 def test_the_end_of_one_run_does_not_disturb_the_next() -> None:
@@ -209,7 +209,7 @@ def test_a_link_opens_its_video_with_its_thresholds_and_runs_it(context: AppCont
     link = {"video": "truck-2", "run": "123", "t": "2.5", "speak": "0.4", "update": "0.6"}
     page = handlers.open_page(context, None, "truck-1", link)
     clip_view, _, buttons = views(page)
-    assert (clip_view.chosen, page[14:]) == ("truck-2", (0.4, 0.6))
+    assert (clip_view.chosen, page.thresholds) == ("truck-2", (0.4, 0.6))
     assert Path(clip_view.video).read_bytes() == context.bundled_videos.clips[1].path.read_bytes()
     boxes = {"user_turns": clip_view.user_turns, "speak_threshold": 0.4, "update_threshold": 0.6}
     last = list(run_views(context, clip_view.clip, buttons.live, **boxes))[-1]

@@ -134,7 +134,7 @@ def test_thresholds_asked_for_while_a_run_is_stopped_are_those_of_what_is_left(
     for _ in range(4):
         next(streams)
     streams.close()  # type: ignore[attr-defined]
-    *_, stopped, _, _ = handlers.show_stopped(context, live)
+    stopped = handlers.show_stopped(context, live).buttons.live
     ask(context, live, 0.0, 1.0)  # began before the window had the answer to Stop
     assert json.loads(rerun(context, stopped).player)["thresholds"] == {"speak": 0.0, "update": 1.0}
     assert len(run_of(stopped).outputs) == 4
@@ -152,7 +152,7 @@ def test_a_run_that_was_stopped_is_run_again_as_far_as_it_went(
         next(streams)
     ask(context, live, 0.0, 1.0)
     streams.close()  # type: ignore[attr-defined]
-    *_, stopped, _, _ = handlers.show_stopped(context, live)
+    stopped = handlers.show_stopped(context, live).buttons.live
     if not is_kept:
         stopped.recording = None
     num_reached = len(run_of(stopped).outputs)
@@ -232,7 +232,7 @@ def test_a_wrong_entry_is_refused_before_anything_ends(
     context: AppContext, live: LiveRun, clip: Clip, box: str, text: Any, words: str
 ) -> None:
     boxes = {"clip": clip, "goal": "", "steps": "", "user_turns": "", "speak": 0.5, "update": 0.5, box: text}
-    status, *_, shown_live, run_button, stop_button = handlers.queue_run(live, **boxes)
-    assert words in status.value
-    assert shown_live == run_button == stop_button == gr.skip()
+    view = handlers.queue_run(live, **boxes)
+    assert words in view.run.status.value
+    assert all(value == gr.skip() for value in view.buttons)
     assert not live.is_cancelled

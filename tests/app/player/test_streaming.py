@@ -84,7 +84,7 @@ def test_stop_keeps_what_was_reached(context: AppContext) -> None:
         next(going)
     live.is_cancelled = True
     assert list(going) == []
-    status, progress, player, *_ = handlers.show_stopped(context, live)
+    status, progress, player, _ = handlers.show_stopped(context, live).run
     assert status.value == "Stopped at 0:02 of 0:06."  # frames 0, 0.5, 1.0, 1.5 s: 1.5 rounds to the even second
     assert 'value="4" max="12"' in progress
     shown = json.loads(player)

@@ -21,7 +21,6 @@ from app.exports.__main__ import main as export
 from app.identity import read_users
 from app.player.context import AppContext
 from app.player.review_context import ReviewContext
-from app.player.views import Buttons, ClipView, RunView
 from app.review_tab import handlers
 from app.review_tab.handlers import ReviewView
 from app.review_tab.import_export import REVIEW_EXPORTS, SPLIT_EXPORTS
@@ -30,12 +29,13 @@ from app.reviews.actions import Action, Event, Moment, Verdict
 from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.store import open_store
 from app.videos import read_splits, sample_clip
+from app.widgets import list_components
 from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.loading import read_samples
 from eval.metrics.score import analyze_video
 from eval.runs.folder import RunFolder, write_settings
 from tests.support.batches import SCORING, make_worker_config, no_java
-from tests.support.benches import make_context
+from tests.support.benches import make_context, views
 from tests.support.browser import free_port
 from tests.support.desks import HOSTILE, ReviewedSplit, clicked_by, write_reviewed
 from tests.support.fakes import count_letters
@@ -296,7 +296,7 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
     context: AppContext, batches: BatchContext, reviews: ReviewContext
 ) -> None:
     page = handlers.open_event(context, batches, reviews, None, make_query(), clicked("v0", 2.0))
-    clip_view, run_view, buttons = ClipView(*page[:7]), RunView(*page[7:11]), Buttons(*page[11:14])
+    clip_view, run_view, buttons = views(page)
     shown = json.loads(run_view.player)
     assert (shown["name"], shown["open_at"], shown["turns"], len(shown["references"])) == ("v0", 2.0, [], 5)
     assert shown["open_event"] is None  # of a row that is settled by now
@@ -304,28 +304,25 @@ def test_what_is_to_be_settled_opens_in_the_player_at_its_time(
     shown_bytes = Path(clip_view.video).read_bytes()
     assert (clip_view.chosen, buttons.live) == ("v0", None)
     assert shown_bytes == context.bundled_videos.find("v0").path.read_bytes()
-    assert page[16].selected == "player"
+    assert page.tabs.selected == "player"
     for row in handlers.show(batches, reviews, make_query()).to_settle:  # two of them at one time
         page = handlers.open_event(context, batches, reviews, None, make_query(), clicked(*row))
-        shown = json.loads(page[9])
+        shown = json.loads(page.run.player)
         events = {event["key"]: event["text"] for event in shown["events"]}
         assert shown["open_event"] is not None
         assert events.get(shown["open_event"], "Something older.") == row[4]
         page = handlers.open_event(context, batches, reviews, None, make_query(run="a"), clicked(*row))
-        assert json.loads(page[9])["open_event"] == shown["open_event"]
+        assert json.loads(page.run.player)["open_event"] == shown["open_event"]
     page = handlers.open_event(context, batches, reviews, None, make_query(run="a"), clicked("v0", 2.0))
-    shown = json.loads(page[9])
+    shown = json.loads(page.run.player)
     assert (shown["run_name"], shown["open_at"]) == ("a", 2.0)
-    assert json.loads(handlers.open_video(context, batches, reviews, None, make_query(run="a"), clicked("v2", 5))[9])[
-        "run_name"
-    ]
-    assert (
-        json.loads(handlers.open_video(context, batches, reviews, None, make_query(), clicked(HOSTILE))[9])["name"]
-        == HOSTILE
-    )
+    page = handlers.open_video(context, batches, reviews, None, make_query(run="a"), clicked("v2", 5))
+    assert json.loads(page.run.player)["run_name"]
+    page = handlers.open_video(context, batches, reviews, None, make_query(), clicked(HOSTILE))
+    assert json.loads(page.run.player)["name"] == HOSTILE
     with pytest.warns(UserWarning, match="has no video"):  # what the page shows as a notice
         page = handlers.open_event(context, batches, reviews, None, make_query(), clicked("nothing", 0.0))
-    assert all(value == gr.skip() for value in page)
+    assert all(value == gr.skip() for value in list_components(page))
 
 
 def test_without_a_chosen_run_the_one_that_was_judged_is_opened(
@@ -340,7 +337,7 @@ def test_without_a_chosen_run_the_one_that_was_judged_is_opened(
             Action(kind="verdict", reviewer=who, video_id="v0", event=event, verdict=verdict, moment=moment)
         )
     page = handlers.open_event(context, batches, reviews, None, make_query(), clicked("v0", 1.0))
-    assert (json.loads(page[9])["run_name"], json.loads(page[9])["open_at"]) == ("a", 1.0)
+    assert (json.loads(page.run.player)["run_name"], json.loads(page.run.player)["open_at"]) == ("a", 1.0)
 
 
 def files(folder: Path) -> dict[str, bytes]:

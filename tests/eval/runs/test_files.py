@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.batch import charts
-from app.batch.results import draw_corpus, read_results, video_table
+from app.batch.runs import charts
+from app.batch.runs.results import draw_corpus, read_results, video_table
 from app.exports.folder import gather_videos
 from app.exports.tabulate import build_tables
 from app.review_tab.summary import summarize

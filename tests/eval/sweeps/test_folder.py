@@ -239,8 +239,7 @@ def look_at_page(runs: Path) -> None:
     batches = page_of(runs)
     for name in ("run", "other"):
         for metric in (RECOMMENDED, "F1", NUM_FAILURES):
-            *shown, size = sweeping.enter_sweep(batches, name, metric, 5)
-            view = SweepView(*shown)
+            view, size = sweeping.enter_sweep(batches, name, metric, 5)
             assert ("Exact: " in view.said) != ("Preview from the traces" in view.said)
             assert "\n" not in view.said
             assert size == 5

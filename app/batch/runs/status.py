@@ -1,12 +1,13 @@
 """The status line and the progress bar of a run."""
 
-from html import escape
+from collections.abc import Mapping
 
 from app.batch.context import BatchContext
 from app.batch.job_queue import Job
-from app.batch.results import Results
+from app.batch.runs.results import Results
 from app.formatting import as_sentence, format_clock
-from eval.runs.progress import Progress
+from app.templates import render
+from eval.runs.progress import Progress, WorkerStatus
 
 
 def draw_job(job: Job) -> str:
@@ -56,14 +57,14 @@ def _rate_words(progress: Progress | None) -> str:
 
 def draw_progress(progress: Progress) -> str:
     """Return a progress bar of the run and one line per worker process: device, video, frames and rate, as HTML."""
-    lines = []
-    for worker in progress.workers:
-        rate = worker.total_done / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
-        at = f"{worker.video_id}, frame {worker.num_done} of {worker.num_frames}" if worker.video_id else "idle"
-        rest_s = (worker.num_frames - worker.num_done) / rate if rate and worker.video_id else None
-        left = "" if rest_s is None else f", {format_clock(rest_s)} left"
-        lines.append(f"<li><b>{escape(worker.name)}</b> {escape(at)}{left} <span>{rate:.0f} frames/s</span></li>")
-    return (
-        f'<progress value="{progress.num_done}" max="{max(1, progress.num_frames)}" aria-label="frames done">'
-        f'</progress><ul class="stations">{"".join(lines)}</ul>'
+    return render(
+        "run_progress", progress=progress, workers=[_worker_line(worker, progress) for worker in progress.workers]
     )
+
+
+def _worker_line(worker: WorkerStatus, progress: Progress) -> Mapping[str, str]:
+    rate = worker.total_done / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
+    position = f"{worker.video_id}, frame {worker.num_done} of {worker.num_frames}" if worker.video_id else "idle"
+    if rate and worker.video_id:
+        position += f", {format_clock((worker.num_frames - worker.num_done) / rate)} left"
+    return {"name": worker.name, "position": position, "rate": f"{rate:.0f} frames/s"}

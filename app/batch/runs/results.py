@@ -1,15 +1,15 @@
 """The tables of a run folder on the page; ``eval.reports.scoring`` writes them.
 
-Video names, warnings and errors are untrusted: they are in cells of type ``str`` only, or escaped.
+Video names, warnings and errors are untrusted: they are in cells of type ``str`` only.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from app.templates import render
 from engine.io import replace_surrogates_in
 from eval.metrics.definitions import GROUPS, Metric, find_metric
 from eval.reports.table_files import Row, read_charts, read_metrics, read_video_rows
@@ -92,6 +92,25 @@ ORDERS: Final[dict[str, Callable[[Row], float] | None]] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRow:
+    """A score of a split, as text."""
+
+    metric: Metric
+    score: str
+    interval: str
+    """The 95 % interval; empty if it is undefined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreGroup:
+    """Scores under one heading; ``note`` replaces the rows of scores that were not measured."""
+
+    name: str
+    note: str
+    rows: tuple[ScoreRow, ...]
+
+
 class VideoFilter(NamedTuple):
     """Order and selection of the videos in the table."""
 
@@ -131,33 +150,28 @@ def round_score(value: float) -> float | None:
 
 def draw_corpus(metrics: Mapping[str, Any]) -> str:
     """Return the scores of a split as an HTML table: value, 95 % interval, and the definition as a hint."""
+    return render("scores", groups=score_groups(metrics)) if metrics.get("scores") else ""
+
+
+def score_groups(metrics: Mapping[str, Any]) -> list[ScoreGroup]:
+    """Return the rows of the template ``scores`` from the contents of ``metrics.json``."""
     scores, intervals = metrics.get("scores", {}), metrics.get("intervals", {})
-    if not scores:
-        return ""
-    rows = []
+    groups = []
     for group in GROUPS:
         shown = [metric for metric in group.metrics if metric.name in scores and not metric.is_detail]
+        is_measured = group.name != TEACHER_FORCED or any(scores[metric.name] is not None for metric in shown)
+        rows = [
+            ScoreRow(
+                metric=metric,
+                score=format_score(scores[metric.name], is_count=metric.is_count),
+                interval=format_interval(intervals.get(metric.name)),
+            )
+            for metric in shown
+        ]
         if shown:
-            rows.append(f'<tr><th colspan="3" scope="rowgroup">{escape(group.name)}</th></tr>')
-            if group.name == TEACHER_FORCED and all(scores[metric.name] is None for metric in shown):
-                rows.append(f'<tr><td colspan="3">{NOT_MEASURED}</td></tr>')
-                continue
-            rows += [_corpus_row(metric, scores[metric.name], intervals.get(metric.name)) for metric in shown]
-    return f'<table class="corpus">{"".join(rows)}</table>'
-
-
-def _corpus_row(metric: Metric, score: Any, interval: Any) -> str:
-    hint = escape(metric.hint)
-    return (
-        f'<tr tabindex="0" data-hint="{hint}"><td>{_label_and_name(metric)}</td>'
-        f"<td><b>{format_score(score, is_count=metric.is_count)}</b></td><td>{format_interval(interval)}</td></tr>"
-    )
-
-
-def _label_and_name(metric: Metric) -> str:
-    """Return the label of a score, with its name in files if that differs."""
-    name = f" <code>{escape(metric.name)}</code>" if metric.name != metric.label else ""
-    return f"{escape(metric.label)}{name}"
+            note = "" if is_measured else NOT_MEASURED
+            groups.append(ScoreGroup(name=group.name, note=note, rows=tuple(rows) if is_measured else ()))
+    return groups
 
 
 def format_score(value: Any, *, is_count: bool = False) -> str:

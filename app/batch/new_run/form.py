@@ -28,7 +28,7 @@ DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
 
 
 class FilledForm(NamedTuple):
-    """The status line and the entries of the form, in the order of ``app.batch.tab``."""
+    """The status line and the entries of the form."""
 
     status: Any
     split: Any
@@ -37,6 +37,8 @@ class FilledForm(NamedTuple):
     update: Any
     devices: Any
     live: Any
+    problem: Any
+    """Why the last start was refused."""
 
 
 UNFILLED = FilledForm(*(gr.skip() for _ in FilledForm._fields))
@@ -93,6 +95,7 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
         update=update,
         devices=devices,
         live=live,
+        problem=status_line(""),
     )
 
 

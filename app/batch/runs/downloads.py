@@ -16,6 +16,7 @@ import gradio as gr
 from app.batch.context import BatchContext
 from app.formatting import as_sentence
 from app.player.downloads import file_name
+from app.templates import render, render_note
 from app.transcode import find_downloadable
 from engine.errors import EngineError
 from engine.io import load_json, replace_surrogates, to_cell, write_json, write_rows
@@ -42,11 +43,8 @@ def draw_provenance(batches: BatchContext, name: str | None) -> str:
     try:
         source = _provenance(batches, str(name))
     except ValueError as error:
-        return f'<p class="dim">{escape(as_sentence(error))}</p>'
-    rows = "".join(f"<tr><th>{escape(label)}</th><td>{escape(text)}</td></tr>" for label, text in source.rows())
-    return replace_surrogates(
-        f'<details class="origin"><summary>{escape(source.summary)}</summary><table>{rows}</table></details>'
-    )
+        return render_note(as_sentence(error))
+    return replace_surrogates(render("provenance", source=source))
 
 
 def download(batches: BatchContext, name: str | None, table: str) -> Generator[Any]:

@@ -1,0 +1,1 @@
+"""The tab *Compare*: the shown run against a second run of the same split."""

@@ -1,0 +1,101 @@
+"""Layout and wiring of the shown run: its choice, downloads, table of videos and charts."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from app.batch.context import BatchContext
+from app.batch.runs.charts import DIFFERENCE_COLOURS, HEAD_COLOURS, PLOT
+from app.batch.runs.downloads import TABLES, download
+from app.batch.runs.results import HEADERS, ORDERS
+from app.player.downloads import SAVE_JS, make_download
+from app.widgets import AT_ONCE
+
+
+class RunPanel(NamedTuple):
+    """The shown run: its choice, its downloads and its buttons."""
+
+    runs: Any
+    order: Any
+    downloads: Mapping[str, Any]
+    """By file name with ``_`` for ``.``, as in ``BatchView``."""
+    origin: Any
+    use: Any
+    cancel: Any
+
+
+def make_run_panel() -> RunPanel:
+    """Lay out the choice of the shown run, its downloads and its buttons."""
+    with gr.Row():
+        runs = gr.Dropdown([], label="Run shown", interactive=True, scale=3, elem_id="batch_runs")
+        order = gr.Dropdown(list(ORDERS), value="as in the split", label="Videos", scale=2, elem_id="order")
+        with gr.Row(elem_id="downloads", scale=3):
+            downloads = {
+                table.replace(".", "_"): gr.Button(
+                    table, size="sm", min_width=90, interactive=False, elem_id=f"get_{table.replace('.', '_')}"
+                )
+                for table in TABLES
+            }
+    with gr.Row(elem_id="shown"):
+        origin = gr.HTML(elem_id="origin", padding=False, scale=1)
+        use = gr.Button(
+            "Use these settings", size="sm", scale=0, min_width=140, interactive=False, elem_id="use_settings"
+        )
+        cancel = gr.Button(
+            "Cancel", variant="stop", size="sm", scale=0, min_width=90, interactive=False, elem_id="cancel"
+        )
+    return RunPanel(runs=runs, order=order, downloads=downloads, origin=origin, use=use, cancel=cancel)
+
+
+def make_video_table() -> Any:
+    """Lay out the table of videos."""
+    return gr.Dataframe(
+        headers=HEADERS,
+        datatype=["str", *["number"] * (len(HEADERS) - 2), "str"],
+        interactive=False,
+        max_height=560,
+        show_search="search",
+        elem_id="videos",
+        label="Click a row to open the video at its worst moment",
+        column_widths=["18%", *["9.7%"] * (len(HEADERS) - 2), "14%"],
+        wrap=True,
+    )
+
+
+def make_charts() -> dict[str, Any]:
+    """Lay out the charts; return them by their names in ``BatchView``."""
+    by_head: dict[str, Any] = {"color": "head", "color_map": HEAD_COLOURS, **PLOT}
+    return {
+        "precision_recall": gr.LinePlot(
+            x="recall", y="precision", x_lim=[0, 1], y_lim=[0, 1], title="Precision and recall over frames",
+            tooltip="all", **by_head,
+        ),
+        "reliability": gr.LinePlot(
+            x="probability", y="share", x_lim=[0, 1], y_lim=[0, 1], title="Reliability: expected share by probability",
+            tooltip="all", **by_head,
+        ),
+        "leads": gr.BarPlot(
+            x="seconds", y="events", sort=None, title="Early (-) and late (+) decisions, in seconds", **by_head
+        ),
+        "failures": gr.BarPlot(x="kind", y="failures", title="Failures", x_label_angle=-30, sort=None, **PLOT),
+        "states": gr.BarPlot(
+            x="step", y="share", color="state", color_map=DIFFERENCE_COLOURS, sort=None,
+            title="Step states that differ, share of frames", **PLOT,
+        ),
+        "latency": gr.LinePlot(
+            x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames by latency in ms, cumulative", **PLOT
+        ),
+    }  # fmt: skip
+
+
+def wire_downloads(batches: BatchContext, run: RunPanel) -> None:
+    """Write a file when its button is pressed, and save it in the browser."""
+    file = make_download()
+    for table in TABLES:
+
+        def write(name: Any, table: str = table) -> Any:
+            yield from download(batches, name, table)
+
+        written = run.downloads[table.replace(".", "_")].click(write, run.runs, file, **AT_ONCE)
+        written.then(None, file, None, js=SAVE_JS, api_visibility="private")

@@ -1,0 +1,66 @@
+"""The wiring of handlers that return views."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import gradio as gr
+import pytest
+
+from app.widgets import by_component, wire
+
+
+class Sliders(NamedTuple):
+    speak: Any
+    update: Any
+
+
+class View(NamedTuple):
+    status: Any
+    sliders: Sliders
+
+
+LAYOUT = View(status="status", sliders=Sliders(speak="speak", update="update"))
+
+
+def test_the_updates_of_inner_views_belong_to_their_own_components() -> None:
+    view = View(status="Done.", sliders=Sliders(speak=0.4, update=0.6))
+    assert by_component(LAYOUT, view) == {"status": "Done.", "speak": 0.4, "update": 0.6}
+
+
+def test_an_update_may_be_a_tuple() -> None:
+    view = View(status=("a", "b"), sliders=Sliders(speak=(), update=None))
+    assert by_component(LAYOUT, view) == {"status": ("a", "b"), "speak": (), "update": None}
+
+
+def test_a_view_of_another_layout_is_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        by_component(LAYOUT, ("Done.",))
+
+
+def test_a_page_calls_handlers_that_return_or_yield_views_and_those_that_ask_for_the_event() -> None:
+    def double(factor: int, value: float) -> View:
+        return View(status=f"{value}", sliders=Sliders(speak=factor * value, update=gr.skip()))
+
+    def count(value: float) -> Iterator[Sliders]:
+        yield Sliders(speak=value, update=1)
+        yield Sliders(speak=value, update=2)
+
+    def name(value: float, request: gr.Request) -> View:
+        return View(status=type(request).__name__, sliders=Sliders(speak=value, update=value))
+
+    with gr.Blocks() as page:
+        speak, update, status = gr.Number(), gr.Number(), gr.Textbox()
+        layout = View(status=status, sliders=Sliders(speak=speak, update=update))
+        button = gr.Button()
+        wire(button.click, partial(double, 2), speak, layout)
+        wire(button.click, count, speak, layout.sliders)
+        wire(button.click, name, speak, layout)
+    doubled, counted, named = page.fns.values()
+    assert list(doubled.outputs) == [status, speak, update]
+    assert doubled.fn is not None
+    assert counted.fn is not None
+    assert doubled.fn(0.25) == {status: "0.25", speak: 0.5, update: gr.skip()}
+    assert list(counted.fn(0.25)) == [{speak: 0.25, update: 1}, {speak: 0.25, update: 2}]
+    inputs, *_ = gr.helpers.special_args(named.fn, [0.25], gr.Request())
+    assert inputs[1].__class__ is gr.Request, "Gradio finds the annotation through the wrapper"

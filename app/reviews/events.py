@@ -8,9 +8,8 @@ from functools import partial
 from app.reviews.actions import Event
 from engine.records import FrameOutput
 from eval.annotations.corrections import TurnName
-from eval.metrics.failures import JudgedVideo
-
-_ORDER = {"reference": 0, "update": 1, "generated": 2, "state": 3}
+from eval.data.samples import ROLE_ORDER
+from eval.metrics.failures import Failure, JudgedVideo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +25,12 @@ class VideoEvents:
 
     @property
     def ordered(self) -> tuple[Event, ...]:
-        """All events by time; ties in the order references, updates, responses, states."""
-        events = (*self.references, *self.written, *self.states)
-        return tuple(sorted(events, key=lambda event: (event.time_s, _ORDER[event.kind])))
+        """All events in the order of the transcript and of the failures.
+
+        They are sorted by time; at one time updates, user turns, responses, states, and the model before the reference.
+        """
+        events = (*self.written, *self.references, *self.states)
+        return tuple(sorted(events, key=lambda event: (event.time_s, event.kind == "state", ROLE_ORDER[event.role])))
 
 
 def name_events(
@@ -70,6 +72,18 @@ def match_events(events: VideoEvents, judged: JudgedVideo) -> Mapping[str, str]:
         for event, turn in zip(events.written, judged.turns, strict=True)
         if turn.outcome == "matched" and turn.reference is not None
     }
+
+
+def failure_keys(judged: JudgedVideo, events: VideoEvents) -> list[str]:
+    """Return the key of the event of each failure, in order."""
+    states = iter(events.states)
+
+    def event(failure: Failure) -> Event:
+        if failure.turn is not None:
+            return events.written[failure.turn]
+        return next(states) if failure.reference is None else events.references[failure.reference]
+
+    return [event(failure).key for failure in judged.failures]
 
 
 def reference_event(video_id: str, name: TurnName) -> Event:

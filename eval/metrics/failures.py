@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 
 from engine.dialogue import parse_update
 from engine.records import FrameOutput, frame_at
-from eval.data.samples import Sample
+from eval.data.samples import ROLE_ORDER, Sample
 from eval.matching.turns import Match, Pair
 from eval.matching.updates import UpdateMatch
 from eval.metrics.counts import Counts
@@ -74,7 +74,7 @@ class JudgedVideo:
     turns: tuple[JudgedTurn, ...]
     """By frame; updates before the response."""
     failures: tuple[Failure, ...]
-    """By frame."""
+    """By time; at one time updates, responses, states, and the model before the reference."""
 
 
 def judge(sample: Sample, outputs: Sequence[FrameOutput], match: Match, updates: UpdateMatch) -> JudgedVideo:
@@ -92,7 +92,24 @@ def judge(sample: Sample, outputs: Sequence[FrameOutput], match: Match, updates:
     missed += [_failure("missed update", frame, reference=number) for frame, number in missed_updates]
     failures += [failure for failure in missed if failure.frame_index <= last]
     failures += _wrong_states(sample, outputs)
-    return JudgedVideo(turns=turns, failures=tuple(sorted(failures, key=lambda failure: failure.frame_index)))
+    return JudgedVideo(turns=turns, failures=_sort(failures, turns, sample, outputs))
+
+
+def _sort(
+    failures: Sequence[Failure], turns: Sequence[JudgedTurn], sample: Sample, outputs: Sequence[FrameOutput]
+) -> tuple[Failure, ...]:
+    """Sort failures by time; at one time updates, responses, states, and the model before the reference."""
+    times = {output.frame_index: output.time_s for output in outputs}
+
+    def key(failure: Failure) -> tuple[float, bool, int, bool]:
+        if failure.turn is not None:
+            return times[failure.frame_index], False, ROLE_ORDER[turns[failure.turn].role], False
+        if failure.reference is not None:
+            turn = sample.turns[failure.reference]
+            return turn.time_s, False, ROLE_ORDER[turn.role], True
+        return times[failure.frame_index], True, 0, False
+
+    return tuple(sorted(failures, key=key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,7 +186,7 @@ def test_events_are_named_in_the_order_of_the_page_and_found_again_after_a_re_ru
         ("reference", "user", 1),
     ]
     assert [(event.kind, event.time_s, event.text) for event in events.states] == [("state", 0.5, "S1, S2")]
-    kinds = ["generated", "state", "reference", "reference", "update", "update", "generated"]
+    kinds = ["generated", "state", "update", "update", "reference", "reference", "generated"]
     assert [event.kind for event in events.ordered] == kinds
     assert len({event.key for event in events.ordered}) == 7
     again = [frame(0), frame(1, "New."), frame(2, "Go on.", late_s=0.0001)]

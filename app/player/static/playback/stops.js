@@ -32,7 +32,9 @@ export function lowSimilarityStops(data) {
     }));
 }
 
-// Failures and, if switched on, texts of low similarity, sorted by time.
+// Failures and, if switched on, texts of low similarity, in the order of the events.
 export function collectStops(data) {
-  return kinds.has(LOW_SIMILARITY) ? [...data.failures, ...lowSimilarityStops(data)].sort((a, b) => a.time - b.time) : data.failures;
+  if (!kinds.has(LOW_SIMILARITY)) return data.failures;
+  const order = new Map(data.events.map(({ key }, number) => [key, number]));
+  return [...data.failures, ...lowSimilarityStops(data)].sort((a, b) => order.get(a.key) - order.get(b.key));
 }

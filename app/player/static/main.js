@@ -62,6 +62,7 @@ function watchPage() {
   themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
   listeners.signal.addEventListener("abort", () => {
     sizes.disconnect();
+    ui.transcript.sizes.disconnect();
     themes.disconnect();
     for (const timer of [state.sleeping, review.timer]) clearTimeout(timer);
   });

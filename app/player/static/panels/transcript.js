@@ -24,7 +24,10 @@ export class Transcript {
     this.panel = panel;
     this.rows = [];
     this.current = -1;
+    this.selected = null; // the key of the event that was selected last
     this.list = new WindowedList(panel, (number) => this.drawRow(this.data, this.rows[number]));
+    this.sizes = new ResizeObserver(() => this.reveal(this.selected !== null)); // also when a hidden transcript is shown
+    this.sizes.observe(panel);
     panel.addEventListener("click", (event) => {
       const row = event.target.closest(".ss-row");
       if (row) go(this.rows[row.dataset.row]);
@@ -43,6 +46,7 @@ export class Transcript {
     this.data = data;
     this.rows = data.rows;
     this.current = -1;
+    this.selected = null;
     this.opinions = null;
     this.list.reset(this.rows.length);
     if (!this.rows.length) this.panel.append(createNode("p", "ss-dim", "No responses or updates."));
@@ -96,20 +100,28 @@ export class Transcript {
     box.replaceChildren(...said.map((found) => createNode("kbd", found.isWaiting ? "ss-waits" : "", host.props.verdicts.indexOf(found.verdict) + 1)));
   }
 
-  // Marks the row of an event, a failure or a time; scrolls to it unless the mouse is over the list.
-  follow(time, selected) {
-    if (!this.panel.clientHeight) return; // hidden: it follows once it is shown
-    const isOf = (row) => (selected.turn === null ? row.link === selected.reference : row.number === selected.turn);
-    const hasRow = selected && (selected.turn !== null || selected.reference !== null); // a wrong state has no row
+  // Marks and shows the row of an event, a failure or a time. A selection shows its row again; playback moves a list under
+  // the mouse only if the row was selected.
+  follow(time, event, isSelected) {
+    const isOf = (row) => (event.turn === null ? row.link === event.reference : row.number === event.turn);
+    const hasRow = event && (event.turn !== null || event.reference !== null); // a wrong state has no row
     let number = hasRow ? this.rows.findIndex(isOf) : -1;
     if (number < 0) number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
-    if (number === this.current) return;
+    const selected = isSelected ? event?.key ?? null : null, isNew = selected !== null && selected !== this.selected;
+    this.selected = selected;
+    if (number === this.current && !isNew) return;
     this.list.boxOf(this.current)?.classList.remove("ss-current");
     this.current = number;
     this.list.boxOf(number)?.classList.add("ss-current");
-    if (number < 0 || this.panel.matches(":hover, :focus-within")) return;
-    const row = this.list.bring(number);
-    const [top, height] = [row.offsetTop - this.panel.offsetTop, this.panel.clientHeight];
-    if (top < this.panel.scrollTop || top + row.offsetHeight > this.panel.scrollTop + height) this.panel.scrollTop = top - height / 3;
+    this.reveal(selected !== null);
+  }
+
+  // Scrolls to the current row. Under the mouse or the focus, only to a selected row that is wholly out of view.
+  reveal(isSelected) {
+    const { panel } = this, isInUse = panel.matches(":hover, :focus-within");
+    if (this.current < 0 || !panel.clientHeight || isInUse && !isSelected) return;
+    const row = this.list.bring(this.current), slack = isInUse ? row.offsetHeight : 0;
+    const top = row.offsetTop - panel.offsetTop, bottom = top + row.offsetHeight;
+    if (top < panel.scrollTop - slack || bottom > panel.scrollTop + panel.clientHeight + slack) panel.scrollTop = top - panel.clientHeight / 3;
   }
 }

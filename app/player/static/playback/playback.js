@@ -47,7 +47,7 @@ function updatePlayhead() {
   drawOnlyKind(failure);
   drawNowPanel(find("now"), state.data, frameAt(state.data, time), time, failure);
   if (state.data.events.length) followEvent(time);
-  ui.transcript.follow(time, currentEvent() ?? failure);
+  ui.transcript.follow(time, currentEvent() ?? failure, state.selectedTime !== null);
   ui.canvas.setAttribute("aria-valuenow", time.toFixed(1));
   ui.canvas.setAttribute("aria-valuetext", `${clockText(time)} of ${clockText(state.data.duration_s)}`);
 }

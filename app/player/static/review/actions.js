@@ -8,34 +8,54 @@ import { setStatus } from "../dom/status.js";
 import { reviewKey, sendWaiting } from "./sync.js";
 import { openTab } from "../panels/tabs.js";
 
-// Puts an action into the outbox and sends it; returns whether it was accepted.
-export function submitAction(kind, more) {
+// Puts an action into the outbox, sends it, and calls `done`. Without a reviewer's name it waits for one; returns whether it was
+// accepted.
+export function submitAction(kind, more, done = () => {}) {
   if (!state.data) return false;
-  if (!reviewer()) {
-    openTab("review");
-    find("who").focus();
-    setStatus("Who reviews? Type your name, press Enter, then continue.");
-    return false;
-  }
-  const action = {
-    action_id: newActionId(), kind, video_id: state.data.video_id, reviewer: reviewer(), ...more,
-    moment: {
-      run_digest: state.data.run, model_digest: state.data.model, playhead_s: ui.video.time,
-      speak_threshold: state.data.thresholds.speak, update_threshold: state.data.thresholds.update,
-    },
+  const action = { action_id: newActionId(), kind, video_id: state.data.video_id, ...more, moment: currentMoment() };
+  if (reviewer()) return putAction(action, done);
+  review.unnamed.push({ action, done });
+  openTab("review");
+  find("who").focus();
+  setStatus("Not saved yet. Type your name and press Enter.");
+  ui.drawReview();
+  return false;
+}
+
+function currentMoment() {
+  return {
+    run_digest: state.data.run, model_digest: state.data.model, playhead_s: ui.video.time,
+    speak_threshold: state.data.thresholds.speak, update_threshold: state.data.thresholds.update,
   };
-  outbox.put(action);
-  review.refusals.delete(reviewKey(action));
+}
+
+function putAction(action, done) {
+  const named = { ...action, reviewer: reviewer() };
+  outbox.put(named);
+  review.refusals.delete(reviewKey(named));
   mergeOpinions();
   if (review.problem) setStatus("Not saved yet: kept in this browser, and sent when the server answers.");
   sendWaiting();
+  done();
   return true;
 }
 
-export function submitForEvent(kind, more) {
+// Submits the actions that waited for the reviewer's name.
+export function submitUnnamed() {
+  for (const { action, done } of review.unnamed.splice(0)) putAction(action, done);
+}
+
+// Drops the actions that wait for a name; typed texts stay drafts.
+export function dropUnnamed() {
+  if (!review.unnamed.splice(0).length) return;
+  setStatus("Not saved: there is no reviewer's name.");
+  ui.drawReview();
+}
+
+export function submitForEvent(kind, more, done) {
   const event = currentEvent();
   if (!event) return setStatus("There is no event here to judge: W goes to the next one.", true);
-  return submitAction(kind, { event: eventIdentity(event), ...(event.pair ? { paired: eventIdentity(event.pair) } : {}), ...more });
+  return submitAction(kind, { event: eventIdentity(event), ...(event.pair ? { paired: eventIdentity(event.pair) } : {}), ...more }, done);
 }
 
 function eventIdentity({ key, kind, role, time, text, number }) { return { key, kind, role, time_s: time, text, number }; }

@@ -11,7 +11,7 @@ import { layer, review, state, ui } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
 import { openTab } from "../panels/tabs.js";
 
-function submitCorrection(kind, turn, more = {}) { return submitAction("correction", { correction: { kind, turn, ...more } }); }
+function submitCorrection(kind, turn, more = {}, done) { return submitAction("correction", { correction: { kind, turn, ...more } }, done); }
 
 // The reference turn that can be corrected, from the layer, deleted or not; null for another event.
 function correctableTurn(selected) {
@@ -51,8 +51,8 @@ export function editText() {
 
 export function deleteTurn() {
   withCorrectableTurn((turn) => {
-    const correction = { kind: turn.isDeleted ? "add" : "delete", turn: turn.name }, isGiven = submitCorrection(correction.kind, correction.turn);
-    if (isGiven && !review.problem) setStatus(describeAction({ correction }, referenceOf(currentEvent())));
+    const correction = { kind: turn.isDeleted ? "add" : "delete", turn: turn.name }, event = referenceOf(currentEvent());
+    submitCorrection(correction.kind, correction.turn, {}, () => { if (!review.problem) setStatus(describeAction({ correction }, event)); });
   });
 }
 
@@ -69,10 +69,11 @@ function finishAdding() {
   if (!text) return setStatus("Write what is to be added.");
   const frame = Math.min(state.data.expected_frames - 1, gridFrame(state.data, ui.video.time)), time_s = Math.round(frame / state.data.fps * 1000) / 1000;
   const alike = layer().turns.filter((turn) => turn.role === role && turn.name.text === text && Math.abs(turn.name.time_s - time_s) < 1e-3);
-  if (!submitCorrection("add", { role, time_s, text, number: alike.length })) return;
-  find("addedText").value = "";
-  find("adding").hidden = true;
-  ui.canvas.focus({ preventScroll: true });
+  submitCorrection("add", { role, time_s, text, number: alike.length }, {}, () => {
+    find("addedText").value = "";
+    find("adding").hidden = true;
+    ui.canvas.focus({ preventScroll: true });
+  });
 }
 
 export function drawCorrection(event) {
@@ -93,7 +94,7 @@ export function drawCorrection(event) {
 }
 
 export function mountCorrections() {
-  find("edited").addEventListener("change", (event) => submitInput(event.target, (text) => withCorrectableTurn((turn) => submitCorrection(turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }))));
+  find("edited").addEventListener("change", (event) => submitInput(event.target, (text, done) => withCorrectableTurn((turn) => submitCorrection(turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }, done))));
   find("addedText").addEventListener("keydown", (event) => {
     if (event.key === "Escape") find("adding").hidden = true;
     if (event.key === "Enter") { event.stopPropagation(); finishAdding(); }

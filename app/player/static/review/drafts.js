@@ -4,10 +4,12 @@ import { review, reviewer } from "../state/state.js";
 
 export function draftKey(box) { return `${box.className} ${box.dataset.event}`; }
 
-// Submits the text of an input. Without a reviewer's name it stays a draft: Enter submits it once a name is set.
+// Submits the text of an input with `work`. It stays a draft while the action waits for a reviewer's name.
 export function submitInput(box, work) {
-  review.drafts.set(draftKey(box), box.value);
-  if (work(box.value) || reviewer()) review.drafts.delete(draftKey(box));
+  const key = draftKey(box), forget = () => review.drafts.delete(key);
+  review.drafts.set(key, box.value);
+  work(box.value, forget);
+  if (reviewer()) forget();
 }
 
 // Fills an input with the opinion on an event, unless the user is typing there; a draft takes precedence.

@@ -1,6 +1,6 @@
 // The review panel: the selected event, its verdict, tags and note.
 
-import { submitForEvent } from "./actions.js";
+import { dropUnnamed, submitForEvent, submitUnnamed } from "./actions.js";
 import { layout } from "../timeline/chart.js";
 import { drawCorrection } from "./corrections.js";
 import { clockText } from "../state/data.js";
@@ -8,7 +8,7 @@ import { createNode, createQuote, EVENT_INPUTS, find } from "../dom/dom.js";
 import { draftKey, fillInput, submitInput } from "./drafts.js";
 import { describeEvent, KIND_LABELS, ROLE_LABELS } from "./event_words.js";
 import { correctedTurn, eventTime } from "./layer.js";
-import { AVAILABLE_SCOPES, countJudged, currentEvent, isInScope, isSame, mergeOpinions, NO_OPINION, opinion, PARTS } from "./opinions.js";
+import { AVAILABLE_SCOPES, countJudged, currentEvent, eventByKey, isInScope, isSame, mergeOpinions, NO_OPINION, opinion, PARTS } from "./opinions.js";
 import { outbox } from "./outbox.js";
 import { redrawPlayhead } from "../playback/playhead.js";
 import { followEvent, goToUnreviewed, stopIndexOf } from "../playback/selection.js";
@@ -32,6 +32,7 @@ function setReviewer(typed) {
     setStatus(name ? `You review as ${name}.` : "");
     mergeOpinions();
     retryAll();
+    if (name) submitUnnamed();
   }
   find("who").value = reviewer();
 }
@@ -93,7 +94,7 @@ function drawOtherOpinions(box, event) {
 
 export function giveVerdict(verdict) {
   const event = currentEvent();
-  if (submitForEvent("verdict", { verdict })) goToUnreviewed(`“${verdict}”: ${describeEvent(event)}. `);
+  submitForEvent("verdict", { verdict }, () => { if (eventByKey(event.key)) goToUnreviewed(`“${verdict}”: ${describeEvent(event)}. `); });
 }
 
 // Draws the event that keys judge, on every tab.
@@ -138,18 +139,19 @@ export function mountReview() {
     layout();
     drawReview();
   });
-  find("tags").addEventListener("change", (event) => submitInput(event.target, (text) => submitForEvent("tags", { tags: text.split(",").map((tag) => tag.trim()).filter(Boolean) })));
-  find("note").addEventListener("change", (event) => submitInput(event.target, (note) => submitForEvent("note", { note })));
+  find("tags").addEventListener("change", (event) => submitInput(event.target, (text, done) => submitForEvent("tags", { tags: text.split(",").map((tag) => tag.trim()).filter(Boolean) }, done)));
+  find("note").addEventListener("change", (event) => submitInput(event.target, (note, done) => submitForEvent("note", { note }, done)));
   find("review").addEventListener("keydown", (event) => {
     const box = event.target;
     if (!box.matches("input, textarea") || event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)) return;
     event.preventDefault();
     const isHeld = event.key === "Enter" && review.drafts.has(draftKey(box));
     box.blur(); // submits the text
+    if (isHeld && review.unnamed.length) return find("who").focus();
     if (isHeld && review.drafts.has(draftKey(box))) box.dispatchEvent(new Event("change"));
     if (document.activeElement !== document.body) return; // the name is missing
-    const held = box === find("who") && reviewer() && [...ui.root.querySelectorAll(EVENT_INPUTS)].find((other) => review.drafts.has(draftKey(other)));
-    (held || ui.canvas).focus({ preventScroll: true });
+    if (box === find("who") && !reviewer()) dropUnnamed();
+    ui.canvas.focus({ preventScroll: true });
   });
   find("review").addEventListener("focusin", (event) => { if (event.target.matches(`${EVENT_INPUTS}, .ss-addedText`)) ui.video.pause(); });
   find("review").addEventListener("focusout", redrawPlayhead); // the selection does not follow the playhead while the user types

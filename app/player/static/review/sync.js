@@ -99,5 +99,6 @@ export function savedText() {
     counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
   const words = [...counts].map(([reason, count]) => (reason ? `${count} not saved: ${reason}. Kept in this browser and sent again.` : `saving ${count}…`));
+  if (review.unnamed.length) words.unshift(`${review.unnamed.length} not saved yet: your name is missing.`);
   return words.join(" ") || review.problem || (review.saved ? `saved ${review.saved}` : "");
 }

@@ -31,7 +31,7 @@ export const listeners = new AbortController(); // Gradio has no unmount hook: o
 export const review = {
   state: null, events: [], units: new Map(), splits: new Map(), mine: new Map(), turns: new Map(), current: null, wanted: null, scope: "all", wantsCorrected: false, // the reviews of the video
   name: "", isBlind: false, signedIn: null, // the reviewer
-  drafts: new Map(), // typed text without a reviewer's name
+  drafts: new Map(), unnamed: [], // typed text, and actions with what follows them, that wait for a reviewer's name
   isAsking: false, isAgain: false, saved: "", problem: "", refusals: new Map(), timer: 0, // the state of sending
 };
 

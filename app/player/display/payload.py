@@ -19,6 +19,7 @@ from app.player.session.references import digest_reference
 from app.player.session.run import Run, write_task
 from app.reviews.events import VideoEvents
 from app.videos import Clip
+from engine.control.controller import Task
 from engine.dialogue import STATES, initial_state
 from engine.io import to_json
 from engine.records import FrameOutput, UpdateLegality, UserTurn, frame_at
@@ -123,7 +124,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
         "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}),
         "references": _references(run, missed),
         "bands": {"model": _model_bands(run), "reference": _reference_bands(sample) if sample else []},
-        "failures": [_failure(failure, judged, sample) for failure in failures] if judged and sample else [],
+        "failures": [_failure(failure, judged, sample, run.task) for failure in failures] if judged and sample else [],
     }
 
 
@@ -258,7 +259,7 @@ def _band(states: Sequence[tuple[int, Mapping[str, str]]], step_id: str) -> list
     return band
 
 
-def _failure(failure: Failure, judged: JudgedVideo, sample: Sample) -> Packed:
+def _failure(failure: Failure, judged: JudgedVideo, sample: Sample, task: Task) -> Packed:
     turn = None if failure.turn is None else judged.turns[failure.turn]
     reference = None if failure.reference is None else sample.turns[failure.reference]
     return {
@@ -267,7 +268,8 @@ def _failure(failure: Failure, judged: JudgedVideo, sample: Sample) -> Packed:
         "reference": failure.reference,
         "frame": failure.frame_index,
         "end": failure.end_frame,
-        "words": _describe_failure(failure, turn, None if reference is None else reference.text),
+        "words": _describe_failure(failure, turn, None if reference is None else reference.text)
+        + (" after a user turn that this run did not have" if _is_unasked(failure, sample, task) else ""),
         "cause": None if reference is None else reference.cause,
     }
 
@@ -276,6 +278,14 @@ def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str 
     """Return a short description of the expected and the actual turn."""
     if failure.kind == "wrong state":
         return f"of {', '.join(failure.step_ids)}"
+def _is_unasked(failure: Failure, sample: Sample, task: Task) -> bool:
+    """Return whether a missed message answers a user turn of the reference that the run did not have."""
+    if failure.kind != "missed" or failure.reference is None:
+        return False
+    before = [turn for turn in sample.turns[: failure.reference] if turn.role != "update"][-1:]
+    return any(t.role == "user" and UserTurn(time_s=t.time_s, text=t.text) not in task.user_turns for t in before)
+
+
     if turn is None:
         return f"no {reference}" if failure.kind == "missed update" else "silent where the reference speaks"
     if failure.kind == "early or late":

@@ -163,6 +163,23 @@ def test_user_turns_are_marked_as_given_to_the_run_or_not(
     assert [(turn["text"], turn["time"], turn["is_given"]) for turn in users] == expected
 
 
+def test_a_missed_answer_to_a_question_that_the_run_did_not_have_is_explained(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    silent = replace(run, outputs=tuple(replace(output, response=None) for output in run.outputs))
+    asked = replace(run.task, user_turns=(UserTurn(time_s=1.0, text="What is next?"),))
+    for task, reason in (
+        (asked, ""),
+        (Task(goal="build", steps=STEPS), " after a user turn that this run did not have"),
+    ):
+        assert run.clip.sample is not None
+        judged = analyze_video(run.clip.sample, silent.outputs, encode=count_letters).judged
+        failures = json.loads(pack_run(replace(silent, task=task), judged))["failures"]
+        words = [failure["words"] for failure in failures if failure["kind"] == "missed"]
+        assert words == [f"silent where the reference speaks{reason}"]
+
+
 def test_a_runs_digest_tells_its_settings_apart_and_nothing_else(run: Run) -> None:
     as_fast = replace(run.config, lookahead=64, draft_tokens=0)
     assert run.digest == replace(run, outputs=(), is_finished=True, config=as_fast).digest

@@ -29,7 +29,7 @@ def make_compare_panel() -> ComparePanel:
     """Lay out the comparison of two runs."""
     with gr.Row():
         other = gr.Dropdown([], label="Run B; A is the run above", interactive=True, elem_id="other")
-        wrong_in = gr.Dropdown(WRONG_IN, value="only B", label="Turns wrong in", elem_id="who")
+        wrong_in = gr.Dropdown(WRONG_IN, value="only B", label="Reference turns wrong in", elem_id="who")
         metric = gr.Dropdown(metric_choices(), value=NUM_FAILURES, label="Videos by", elem_id="compare_by")
     said = make_status_line("compared")
     failures = gr.HTML(elem_id="compared_failures", padding=False)
@@ -52,7 +52,7 @@ def _make_compared_tables() -> tuple[Any, Any]:
         datatype=["str", "number", "str", "str", "str"],
         interactive=False,
         max_height=260,
-        label="Turns: click a row to open both runs in the player",
+        label="Reference turns: click a row to open both runs in the player. A redundant message belongs to none",
         column_widths=["20%", "10%", "12%", "12%", "46%"],
         wrap=True,
         elem_id="turns",

@@ -17,7 +17,7 @@ from eval.reports.statistics import Difference
 from eval.runs.provenance import Provenance
 from eval.sweeps.grid import compute_losses, has_direction
 
-VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Turns wrong in both", "only in A", "only in B"]
+VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Reference turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
 WRONG_IN: Final = ["only A", "only B", "both", "neither"]
 SIGNIFICANCE_LEVEL: Final = 0.05

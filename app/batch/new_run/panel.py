@@ -115,6 +115,8 @@ def wire_form_panel(batches: BatchContext, form: FormPanel, *, runs: Any, use: A
     wire(form.path.submit, partial(adding.add_path, batches), form.path, added, **AT_ONCE)
     wire(form.split_file.upload, partial(adding.add_file, batches), form.split_file, added, **AT_ONCE)
     here.select(partial(adding.list_splits, batches), None, form.split, **AT_ONCE)
+    changes = [entry.change for entry in form.entries]
+    gr.on(changes, None, None, form.problem, js="() => ''", api_visibility="private")  # the refusal was of another form
     filled = FilledForm(
         status=status,
         split=form.split,

@@ -70,6 +70,68 @@ def test_the_form_is_a_new_runs_until_the_settings_of_the_run_shown_are_asked_fo
 
 def test_failures_are_the_first_that_is_compared(page: Page) -> None:
     choose(page, "batch_runs", "prompt")
+def test_a_refusal_below_start_is_gone_with_the_form_that_was_refused(page: Page) -> None:
+    problem = page.locator("#start_problem .status-line")
+    assert not problem.is_visible(), "there is no empty box"
+    page.fill("#run_name textarea, #run_name input", "no/name")
+    page.click("#start")
+    wait_for_status(page, "a run's name may have letters", status="#start_problem [role=status]")
+    page.fill("#batch_speak input[type=number]", "0.6")
+    problem.wait_for(state="hidden")
+
+
+def test_other_thresholds_of_a_video_of_a_split_are_there_again_after_a_reload(page: Page) -> None:
+    choose(page, "batch_runs", "late")
+    page.wait_for_function("/run late · split other/.test(document.querySelector('#origin').textContent)")
+    page.locator("#videos [data-testid^=cell]", has_text="v1").first.click()
+    wait_for_status(page, "^v1 in the run late.* This is its worst moment")
+    page.wait_for_function("document.querySelector('.ss').inspect().cursor !== null")
+    assert page.locator(".ss-failure").is_visible(), "the failure of the worst moment is selected"
+    assert inspect(page)["tab"] == "rows"
+    page.fill("#update_threshold input[type=number]", "0.4")
+    wait_for_status(page, "^Done: the same run with speak 0.75, update 0.4, 12 frames")
+    wait_for_address(page, "video=v1&split=other&run=[0-9a-f]{12}&speak=0.75&update=0.4")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".ss-canvas").focus()
+    page.keyboard.press("y")
+    page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Link copied.')")
+    page.reload()
+    wait_for_status(page, "^v1, 0:06, the earlier run")
+    page.wait_for_function("document.querySelector('.ss')?.inspect().video === 'v1'")
+    assert inspect(page)["runThresholds"] == {"speak": 0.75, "update": 0.4}
+
+
+def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison(page: Page) -> None:
+    choose(page, "batch_runs", "prompt")
+    page.get_by_role("tab", name="Compare").click()
+    choose(page, "other", "late")
+    wait_for_status(page, "^A is prompt, B is late; 3 videos", status="#compared [role=status]")
+    wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")
+    page.locator("#compared_videos [data-testid^=cell]", has_text="v1").first.click()
+    wait_for_status(page, "^v1 in the run late, .*; the lanes of the run prompt are below. A is prompt, B is late.")
+    page.wait_for_function("document.querySelector('.ss').inspect().cursor !== null")
+    wait_for_address(page, "video=v1&saved=prompt&other=late&above=B&t=")
+    assert {"B assistant", "A: prompt", "A assistant"} <= set(painted_texts(page))
+    page.reload()
+    wait_for_status(page, "^v1 in the run late, .*; the lanes of the run prompt are below. A is prompt, B is late.")
+    page.go_back()
+    wait_for_status(page, "^A is prompt, B is late; 3 videos", status="#compared [role=status]")
+    page.locator("#compared_videos [data-testid^=cell]", has_text="v1").first.wait_for()
+
+
+def test_back_from_a_tab_leads_to_the_tab_before_without_a_new_page(page: Page) -> None:
+    wait_for_address(page, "tab=batch")
+    page.get_by_role("tab", name="Charts").click()
+    wait_for_address(page, "view=Charts")
+    page.evaluate("window.isOld = true")
+    page.go_back()
+    page.wait_for_selector("#video", state="visible")
+    page.go_forward()
+    page.wait_for_selector("#batch_runs", state="visible")
+    assert page.get_by_role("tab", name="Charts").get_attribute("aria-selected") == "true"
+    assert page.evaluate("window.isOld"), "a reload would stop what runs"
+
+
     page.get_by_role("tab", name="Compare").click()
     choose(page, "other", "late")
     wait_for_status(page, "^A is prompt, B is late; 3 videos", status="#compared [role=status]")

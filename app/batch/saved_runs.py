@@ -41,23 +41,28 @@ def open_moment(
     names: tuple[str | None, ...],
     open_at: float | Literal["worst"],
     open_event: str | None = None,
+    is_b_above: bool = False,
 ) -> PlayerView:
-    """Show a moment of a video in one run, or in two, in the player.
+    """Show a moment of a video in one run, or in two, A and B, in the player.
 
-    ``open_event`` is the key of the event to select.
+    ``open_event`` is the key of the event to select. With ``is_b_above``, A is below B.
     """
     try:
-        saved, *rest = [read_saved(context, batches, name or "", video_id) for name in names]
+        runs = [read_saved(context, batches, name or "", video_id) for name in names]
+        if len(runs) > 1:
+            runs = [replace(run, letter=letter) for run, letter in zip(runs, "AB", strict=True)]
+        saved, *rest = reversed(runs) if is_b_above else runs
         video = context.copies.find_or_convert(
             saved.clip.path, start_s=saved.clip.start_s, duration_s=saved.clip.duration_s
         )
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
     below = f"; the lanes of the run {rest[0].name} are below" if rest else ""
+    letters = f" A is {runs[0].name}, B is {runs[1].name}." if rest else ""
     where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next failure"
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
-        f"{_scoring_words(batches, saved)}"
+        f"{letters}{_scoring_words(batches, saved)}"
     )
     now = LiveRun.finished(saved, other=rest[0] if rest else None)
     run_view = show_run(saved, status, encode=context.encode, open_at=open_at, open_event=open_event, other=now.other)
@@ -87,7 +92,9 @@ def open_linked(
             read_saved(context, batches, name, link.get("video", ""))
     except (EngineError, ValueError, OSError) as error:
         return show_link_error(context, live, chosen, error)
-    return open_moment(context, batches, live, link.get("video", ""), names=tuple(names), open_at=time_s)
+    is_b_above = len(names) > 1 and link.get("above") == "B"
+    video_id = link.get("video", "")
+    return open_moment(context, batches, live, video_id, names=tuple(names), open_at=time_s, is_b_above=is_b_above)
 
 
 def open_linked_reference(

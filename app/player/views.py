@@ -14,7 +14,7 @@ from app.player.display.increments import StreamIncrements
 from app.player.display.payload import pack_nothing, pack_run
 from app.player.display.score_tiles import render_scores
 from app.player.session.run import Run, analyze_run, write_task
-from app.reviews.events import name_events
+from app.reviews.events import VideoEvents, failure_keys, name_events
 from app.templates import render
 from app.videos import Clip
 from engine.control.controller import Task
@@ -23,7 +23,7 @@ from eval.annotations.corrected_samples import CorrectedSample
 from eval.annotations.corrections import name_turns
 from eval.data.samples import Sample
 from eval.matching.turns import Encode
-from eval.metrics.failures import worst_frame
+from eval.metrics.failures import WORST_S, JudgedVideo, worst_frame
 from eval.runs.worker import build_task
 
 
@@ -133,8 +133,8 @@ def show_run(
         is_problem: Whether the status is a problem.
         other: A second run of the video, whose lanes are shown below and scored by the settings of ``run``.
         open_at: Time in seconds to which the player seeks, or ``worst`` for the window with the most failures of both
-            runs, which the status then mentions.
-        open_event: Key of the event to select there.
+            runs, which the status then mentions, and whose first failure of ``run`` is selected.
+        open_event: Key of the event to select there, in the review panel.
         corrected: The corrected reference to score against; None for the source reference.
         answers: Number of the threshold request that this view answers.
     """
@@ -146,6 +146,8 @@ def show_run(
     analysis = analyze_run(run, encode)
     below = analyze_run(replace(other, scoring=run.scoring), encode) if other is not None else None
     judged, beside = (found.judged if found is not None else None for found in (analysis, below))
+    events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
+    opens_review = open_event is not None
     if open_at == "worst":
         worst = worst_frame([of_run for of_run in (judged, beside) if of_run], fps=run.config.fps)
         status += (
@@ -153,21 +155,30 @@ def show_run(
         )
         longest = max(run.outputs, other.outputs if other is not None else (), key=len)
         open_at = None if worst is None else longest[worst].time_s
+        open_event = None if worst is None or judged is None else _first_failure(judged, events, worst, run.config.fps)
     return RunView(
         status=status_line(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
         player=pack_run(
             run,
             judged,
-            events=name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged),
+            events=events,
             is_corrected=corrected is not None,
             open_at_s=open_at,
             open_event=open_event,
+            opens_review=opens_review,
             other=(other, beside) if other is not None else None,
             answers=answers,
         ),
         scores=render_scores(analysis),
     )
+
+
+def _first_failure(judged: JudgedVideo, events: VideoEvents, frame: int, fps: float) -> str | None:
+    """Return the key of the first failure in the worst window, which begins at ``frame``; None if there is none."""
+    keys = failure_keys(judged, events)
+    starts = (failure.frame_index for failure in judged.failures)
+    return next((key for start, key in zip(starts, keys, strict=True) if frame <= start < frame + WORST_S * fps), None)
 
 
 def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None) -> RunView:

@@ -51,7 +51,7 @@ def watched_player(browser: Browser | BrowserContext, address: str, *, reviewer:
     yield page
     page.close()
     assert {urlsplit(url).hostname for url in asked if not url.startswith(("data:", "blob:"))} <= {"127.0.0.1"}
-    assert wrong == []
+    assert wrong == [], wrong
 
 
 def wait_until_saved(page: Page) -> dict[str, Any]:

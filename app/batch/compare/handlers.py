@@ -112,8 +112,9 @@ def open_both(
         return saved.refuse(ValueError("no runs are compared; choose two"))
     video_id = batches.find_video(compared.a, str(event.row_value[0]))
     scores_a, scores_b = next(video.scores for video in compared.videos if video.video_id == video_id)
-    names = _order(batches, compared, is_b_first=scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0))
-    return saved.open_moment(context, batches, live, video_id, names=names, open_at="worst")
+    is_b_worse = scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0)
+    names, is_b_above = compared[:2], is_b_worse and _is_scored_alike(batches, compared)
+    return saved.open_moment(context, batches, live, video_id, names=names, open_at="worst", is_b_above=is_b_above)
 
 
 def open_turn(
@@ -128,11 +129,13 @@ def open_turn(
         return saved.refuse(ValueError("no runs are compared; choose two"))
     short_name, time_s, wrong_in, *_ = event.row_value
     video_id = batches.find_video(compared.a, str(short_name))
-    names = _order(batches, compared, is_b_first=wrong_in == "only B")
-    return saved.open_moment(context, batches, live, video_id, names=names, open_at=float(time_s))
+    names, is_b_above = compared[:2], wrong_in == "only B" and _is_scored_alike(batches, compared)
+    return saved.open_moment(
+        context, batches, live, video_id, names=names, open_at=float(time_s), is_b_above=is_b_above
+    )
 
 
-def _order(batches: BatchContext, compared: ComparedRuns, *, is_b_first: bool) -> tuple[str, str]:
-    """Return both runs, the upper one first; that is A if their scoring differs, since A's settings judge both."""
+def _is_scored_alike(batches: BatchContext, compared: ComparedRuns) -> bool:
+    """Whether B can be the upper run: else A is, since A's settings judge both."""
     a, b = (batches.scoring_of(batches.settings_of(name)) for name in compared[:2])
-    return (compared.b, compared.a) if is_b_first and a == b else (compared.a, compared.b)
+    return a == b

@@ -39,6 +39,7 @@ def pack_run(
     is_corrected: bool = False,
     open_at_s: float | None = None,
     open_event: str | None = None,
+    opens_review: bool = False,
     other: tuple[Run, JudgedVideo | None] | None = None,
     answers: int | None = None,
 ) -> str:
@@ -51,14 +52,16 @@ def pack_run(
         is_corrected: Whether the reference contains corrections.
         open_at_s: Time in seconds to which the player seeks; None to stay.
         open_event: Key of the event to select there; None for the event at the playhead.
+        opens_review: Whether the event is shown in the review panel.
         other: A second run of the video with its verdicts, whose lanes are shown below.
         answers: Number of the threshold request that this run answers; None without one.
     """
-    packed = _pack(run, judged, other=other[0].name if other is not None else "") | {
+    packed = _pack(run, judged, other=other[0] if other is not None else None) | {
         "events": _events(events) if events else [],
         "is_corrected": is_corrected,
         "open_at": open_at_s,
         "open_event": open_event,
+        "opens_review": opens_review,
         "answers": answers,
         "other": _pack(*other) if other is not None else None,
     }
@@ -89,7 +92,7 @@ def _events(events: VideoEvents) -> list[Packed]:
     ]
 
 
-def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
+def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> Packed:
     sample, outputs = run.clip.sample, run.outputs
     failures = judged.failures if judged else ()
     missed = {failure.reference for failure in failures if failure.turn is None}
@@ -99,9 +102,10 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
         "run": run.digest,
         "model": run.model_digest,
         "run_name": run.name,
+        "letter": run.letter,
         "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
         "link": url_params(run.clip) if has_own_task(run) or run.clip.content_digest else None,
-        "place": {**run_url_params(run), **({"other": other} if other else {})},
+        "place": run_url_params(run, other),
         "is_finished": run.is_finished,
         "duration_s": max(run.clip.duration_s, run.reached_s),
         "fps": run.config.fps,
@@ -274,10 +278,6 @@ def _failure(failure: Failure, judged: JudgedVideo, sample: Sample, task: Task) 
     }
 
 
-def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
-    """Return a short description of the expected and the actual turn."""
-    if failure.kind == "wrong state":
-        return f"of {', '.join(failure.step_ids)}"
 def _is_unasked(failure: Failure, sample: Sample, task: Task) -> bool:
     """Return whether a missed message answers a user turn of the reference that the run did not have."""
     if failure.kind != "missed" or failure.reference is None:
@@ -286,6 +286,10 @@ def _is_unasked(failure: Failure, sample: Sample, task: Task) -> bool:
     return any(t.role == "user" and UserTurn(time_s=t.time_s, text=t.text) not in task.user_turns for t in before)
 
 
+def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
+    """Return a short description of the expected and the actual turn."""
+    if failure.kind == "wrong state":
+        return f"of {', '.join(failure.step_ids)}"
     if turn is None:
         return f"no {reference}" if failure.kind == "missed update" else "silent where the reference speaks"
     if failure.kind == "early or late":

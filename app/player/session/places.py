@@ -32,8 +32,17 @@ def url_params(clip: Clip) -> UrlParams:
     return {"video": clip.name} if clip.is_bundled else {}
 
 
-def run_url_params(run: Run) -> UrlParams:
-    """Return the URL parameters of a run: the name of its run folder, or its digest and thresholds."""
+def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
+    """Return the URL parameters of a run: the name of its run folder, or its digest and thresholds.
+
+    ``other`` is the run below it. Of two saved runs, ``saved`` is A and ``other`` is B; ``above`` names the upper one.
+    """
+    if other is not None and other.name:
+        if not run.name:
+            return {**run_url_params(run), "other": other.name}
+        first, second = (other, run) if run.letter == "B" else (run, other)
+        above = {"above": "B"} if run.letter == "B" else {}
+        return {**run_url_params(first), "other": second.name, **above}
     if run.name:
         return {"video": run.clip.video_id, "saved": run.name}
     clip = url_params(run.clip)

@@ -66,6 +66,8 @@ class Run:
     """One per processed frame."""
     name: str = ""
     """Name of the run folder; empty for a run of this page."""
+    letter: str = ""
+    """``A`` or ``B`` in a comparison of two runs; else empty."""
     scoring: ScoreSettings = PAGE_SCORING
     """Score settings."""
     live: LiveCounts | None = None

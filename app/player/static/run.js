@@ -53,7 +53,8 @@ export function showRun(next) {
   if (!currentEvent()) state.selectedTime = null;
   state.stopIndex = state.selectedTime === null ? null : stopIndexOf(currentEvent());
   const opened = eventByKey(state.data.open_event), linked = eventByKey(takeLinkedEvent());
-  if (opened) { openTab("review"); goToEvent(opened); } else if (linked) goToEvent(linked);
+  if (opened && state.data.opens_review) openTab("review");
+  if (opened ?? linked) goToEvent(opened ?? linked);
 }
 
 // Shows an increment of a streaming run; paints at most once per animation frame.

@@ -105,10 +105,12 @@ def test_the_transcript_shows_the_selected_row(page: Page, address: str) -> None
     page.wait_for_function(in_view, arg="!?%&/ 12345")
     key = inspect(page)["event"]["key"]
     page.goto(f"{address}?video=a&t=9.0&event={key}")
+    page.wait_for_selector(".ss-row")
     wait_for(page, f"seen.event?.key === {json.dumps(key)} && seen.cursor !== null")
     page.wait_for_function(in_view, arg="!?%&/ 12345")
     page.click("[data-tab=review]")
     page.keyboard.press("Home")
+    wait_for(page, "seen.cursor === null")
     page.keyboard.press("n")
     wait_for(page, "seen.cursor === 0")
     page.click("[data-tab=rows]")

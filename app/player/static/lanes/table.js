@@ -14,7 +14,7 @@ const heading = defineLane({
   kind: "heading",
   height: 18,
   appliesTo: (run, isSecond) => isSecond,
-  rows: (run) => [{ label: `B: ${run.run_name}` }],
+  rows: (run) => [{ label: `${run.letter}: ${run.run_name}` }],
   paintLabel: ({ pen, width }, row) => pen.fillText(fitText(pen, row.label, width - 20), 4, row.top + row.height / 2),
 });
 

@@ -30,7 +30,7 @@ export const reference = defineTurns({
 export const assistant = defineTurns({
   kind: "said",
   appliesTo: (run) => !run.isReferenceAlone,
-  rows: (run, isSecond) => [{ label: isSecond ? "B assistant" : run.other ? "A assistant" : "assistant" }],
+  rows: (run) => [{ label: run.letter ? `${run.letter} assistant` : "assistant" }],
   turns: (run) => run.responses,
   look: (turn, colours) => [colours[turn.verdict] ?? colours.speak, MATCH_SIGNS[turn.verdict] ?? "●"],
 });

@@ -48,6 +48,7 @@ export class VideoPlayer {
 
   get time() {
     this.ensureCurrent();
+    if (this.arrival && this.video?.paused) return this.arrival.time; // until then, the element shows the previous video
     if (this.video) return this.wanted ?? this.video.currentTime;
     return this.clock + (this.began === null ? 0 : (performance.now() - this.began) / 1000 * this.rate);
   }
@@ -57,6 +58,7 @@ export class VideoPlayer {
     if (this.video?.readyState >= 1) this.video.currentTime = time;
     else if (this.video) this.wanted = time;
     this.clock = time;
+    if (this.arrival) this.arrival.time = time;
     if (this.began !== null) this.began = performance.now();
     this.onMove();
   }

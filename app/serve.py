@@ -58,12 +58,12 @@ def serve(options: PageOptions) -> None:
     users = read_users(options.auth) if options.auth else None
     store_location = check_store_location(options.reviews) if options.reviews else options.runs / STORE.name
     with serving_folder() as folder, open_store(store_location) as store:
-        context = _load_context(options, config, folder)
         private = (*store.files, *filter(None, [options.auth]))
         splits = read_splits(
             [options.data.with_name(f"{name}.json") for name in DEFAULT_SPLITS], options.split, videos=options.videos
         )
         problems = read_kept_splits(splits, options.runs / SPLITS_FOLDER)
+        context = _load_context(options, config, splits, folder)
         batches = BatchContext(
             jobs=JobQueue(
                 encode=context.encode, scoring=ScoreSettings(text_encoder=DEFAULT_ENCODER), encoder=context.encoder
@@ -104,7 +104,7 @@ def serve(options: PageOptions) -> None:
         )
 
 
-def _load_context(options: PageOptions, config: StreamConfig, folder: Path) -> AppContext:
+def _load_context(options: PageOptions, config: StreamConfig, splits: Mapping[str, Split], folder: Path) -> AppContext:
     """Load the model and the bundled videos; transcoded videos go to ``folder``."""
     transformers_logging.disable_progress_bar()
     checkpoint = load_model(
@@ -122,6 +122,7 @@ def _load_context(options: PageOptions, config: StreamConfig, folder: Path) -> A
         encoder=encoder.settings(),
         model_warning=BUNDLED_MODEL_WARNING if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
         config=config,
+        splits=splits,
         max_duration_s=60 * options.max_minutes,
         recordings=RecordingCache(options.keep_mb * 2**20),
     )

@@ -5,7 +5,7 @@ streamed raises ``VideoError``.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -40,6 +40,8 @@ class Clip:
     """Task and reference dialogue of a bundled video."""
     is_bundled: bool = False
     """Whether a link can refer to it on any server."""
+    split: str = ""
+    """Name of its split on this page; empty for an upload and for a bundled video."""
     content_digest: str = ""
     """8 hex digits of the content, which distinguish uploads with equal file names; empty for a video of a split."""
     start_s: float | None = None
@@ -141,7 +143,17 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
     )
 
 
-def sample_clip(sample: Sample, path: Path, *, is_bundled: bool) -> Clip:
+def find_split_clip(splits: Mapping[str, Split], split: str, video_id: str) -> Clip:
+    """Return the clip of a video of a split. Raises ``ValueError`` for an unknown split or video."""
+    if split not in splits:
+        raise ValueError(f"there is no split {split!r} on this page; start it with --split for it")
+    sample = next((sample for sample in splits[split].samples if sample.video_id == video_id), None)
+    if sample is None or sample.video_path is None:
+        raise ValueError(f"{video_id} has no video in the split {split}")
+    return sample_clip(sample, sample.video_path, is_bundled=False, split=split)
+
+
+def sample_clip(sample: Sample, path: Path, *, is_bundled: bool, split: str = "") -> Clip:
     """Return the clip of a sample at ``path``, with its task and reference."""
     return Clip(
         name=sample.video_id,
@@ -151,6 +163,7 @@ def sample_clip(sample: Sample, path: Path, *, is_bundled: bool) -> Clip:
         duration_s=sample.num_frames / sample.fps,
         sample=sample,
         is_bundled=is_bundled,
+        split=split,
         start_s=sample.start_s,
     )
 

@@ -12,7 +12,7 @@ import gradio as gr
 from app.batch.context import BatchContext
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
-from app.player.handlers import show_link_error
+from app.player.handlers import find_linked_clip, show_link_error
 from app.player.session.live_run import LiveRun
 from app.player.session.run import PAGE_SCORING, Run
 from app.player.views import Buttons, PlayerView, RunView, SliderThresholds, show_clip, show_run
@@ -100,9 +100,9 @@ def open_linked(
 def open_linked_reference(
     context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
 ) -> PlayerView:
-    """Show the moment of a link to the reference of a bundled video, without a run."""
+    """Show the moment of a link to the reference of a video, without a run."""
     try:
-        clip = context.bundled_videos.find(link.get("video", ""))
+        clip = find_linked_clip(context, link)
         open_at = _read_moment(link)
     except (EngineError, ValueError) as error:
         return show_link_error(context, live, chosen, error)
@@ -183,7 +183,10 @@ def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: 
 
 def _plan(context: AppContext, sample: Sample, path: Path, config: StreamConfig) -> Run:
     """Return the run of a sample before its first frame."""
-    clip = sample_clip(sample, path, is_bundled=_is_bundled(context, sample))
+    is_bundled = _is_bundled(context, sample)
+    splits = () if is_bundled else context.splits.items()
+    split = next((name for name, found in splits if sample in found.samples), "")
+    clip = sample_clip(sample, path, is_bundled=is_bundled, split=split)
     return Run(clip=clip, task=build_task(sample), config=config)
 
 

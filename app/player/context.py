@@ -11,6 +11,7 @@ from app.transcode import DisplayCopies
 from app.videos import BundledVideos
 from engine.config import StreamConfig
 from engine.model.checkpoint import Checkpoint
+from eval.data.samples import Split
 from eval.matching.turns import Encode
 from eval.runs.folder import versions
 
@@ -33,6 +34,8 @@ class AppContext:
     """Warning about the model, shown with every upload; empty for a checkpoint other than the bundled one."""
     encoder: Mapping[str, str] = field(default_factory=dict)
     """Name, version and digest of ``encode``, with the keys of ``metrics.json``."""
+    splits: Mapping[str, Split] = field(default_factory=dict)
+    """Splits of the batch tab, by name; users may add splits."""
     recent: RecentSessions = field(default_factory=RecentSessions)
     """Uploads and runs that a link can reopen."""
     recordings: RecordingCache = field(default_factory=RecordingCache)

@@ -29,7 +29,7 @@ from app.player.views import (
     status_line,
     task_boxes,
 )
-from app.videos import Clip
+from app.videos import Clip, find_split_clip
 from engine.config import read_threshold
 from engine.control.controller import Task
 from engine.dialogue import parse_steps, parse_user_turn
@@ -90,9 +90,7 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
     if not {"video", "upload"} & set(link):
         return choose_bundled(context, live, chosen)
     try:
-        clip = (
-            context.recent.find_clip(link["upload"]) if "upload" in link else context.bundled_videos.find(link["video"])
-        )
+        clip = find_linked_clip(context, link)
         thresholds = SliderThresholds(
             speak=read_threshold(link.get("speak", context.config.speak_threshold), "speak"),
             update=read_threshold(link.get("update", context.config.update_threshold), "update"),
@@ -104,7 +102,7 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
     clip_view = ClipView(
         clip=clip,
         video=str(video),
-        chosen=None if clip.content_digest else clip.name,
+        chosen=clip.name if clip.is_bundled else None,
         upload=gr.skip() if clip.content_digest else None,
         **(task_boxes(run or clip.sample or Task())),
     )
@@ -121,6 +119,18 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
     else:
         status, buttons = "Waiting to start.", _running_buttons(LiveRun(linked_digest=link["run"]))
     return PlayerView(clip=clip_view, run=show_nothing(status, clip=clip), buttons=buttons, thresholds=thresholds)
+
+
+def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
+    """Return the upload, or the video of a split or of the bundled ones. Raises ``ValueError`` if there is none."""
+    if "upload" in link:
+        return context.recent.find_clip(link["upload"])
+    video_id = link.get("video", "")
+    return (
+        find_split_clip(context.splits, link["split"], video_id)
+        if "split" in link
+        else context.bundled_videos.find(video_id)
+    )
 
 
 def show_link_error(context: AppContext, live: LiveRun | None, chosen: str | None, error: Exception) -> PlayerView:

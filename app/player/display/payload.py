@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from app.formatting import STATE_WORDS
-from app.player.session.places import has_own_task, run_url_params, url_params
+from app.player.session.places import link_params, run_url_params, url_params
 from app.player.session.references import digest_reference
 from app.player.session.run import Run, write_task
 from app.reviews.events import VideoEvents
@@ -104,7 +104,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "run_name": run.name,
         "letter": run.letter,
         "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
-        "link": url_params(run.clip) if has_own_task(run) or run.clip.content_digest else None,
+        "link": link_params(run),
         "place": run_url_params(run, other),
         "is_finished": run.is_finished,
         "duration_s": max(run.clip.duration_s, run.reached_s),

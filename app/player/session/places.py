@@ -26,10 +26,12 @@ Kept = TypeVar("Kept")
 
 
 def url_params(clip: Clip) -> UrlParams:
-    """Return the URL parameters of a video; empty for a video of a split that is not bundled."""
+    """Return the URL parameters of a video; empty if it is of no split of this page."""
     if clip.content_digest:
         return {"upload": clip.video_id}
-    return {"video": clip.name} if clip.is_bundled else {}
+    if clip.is_bundled:
+        return {"video": clip.name}
+    return {"video": clip.name, "split": clip.split} if clip.split else {}
 
 
 def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
@@ -56,12 +58,27 @@ def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
     }
 
 
+def link_params(run: Run) -> UrlParams | None:
+    """Return the URL parameters of a link to a run's video; None if a link cannot lead to the run."""
+    if run.clip.content_digest or has_own_task(run):
+        return url_params(run.clip)
+    if run.name:
+        return run_url_params(run)
+    return url_params(run.clip) if run.clip.split and _has_task_of_sample(run) else None
+
+
 def has_own_task(run: Run) -> bool:
     """Return whether a run has the original task of its bundled video, so that any server can reproduce it."""
+    return run.clip.is_bundled and _has_task_of_sample(run)
+
+
+def _has_task_of_sample(run: Run) -> bool:
     sample = run.clip.sample
-    if sample is None or not run.clip.is_bundled:
-        return False
-    return (sample.goal, sample.steps, sample.user_turns) == (run.task.goal, run.task.steps, run.task.user_turns)
+    return sample is not None and (sample.goal, sample.steps, sample.user_turns) == (
+        run.task.goal,
+        run.task.steps,
+        run.task.user_turns,
+    )
 
 
 class RecentSessions:

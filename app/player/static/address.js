@@ -85,11 +85,12 @@ function momentLink() {
 }
 
 export async function copyLink() {
-  if (!state.data.link) return setStatus("No link: it can lead only to uploads, and to bundled videos with the task that belongs to them.");
+  if (!state.data.link) return setStatus("No link: it can lead only to uploads, saved runs, and videos of a split with the task that belongs to them.");
   const link = momentLink();
   try {
     await navigator.clipboard.writeText(link);
-    setStatus(state.data.link.upload ? "Link copied. It works as long as this server has the upload." : "Link copied.");
+    const kept = ["upload", "saved", "split"].find((name) => state.data.link[name]);
+    setStatus(`Link copied.${kept ? ` It works as long as this server has the ${kept === "saved" ? "run" : kept}.` : ""}`);
   } catch {
     setStatus(`Copy this: ${link}`); // the browser forbids the clipboard
   }

@@ -193,10 +193,12 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
     def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
         link = dict(request.query_params)
         if "saved" in link:
-            return saved.open_linked(context, batches, live, chosen, link)
-        if link.get("run") == NO_RUN:
-            return saved.open_linked_reference(context, live, chosen, link)
-        return handlers.open_page(context, live, chosen, link)
+            view = saved.open_linked(context, batches, live, chosen, link)
+        elif link.get("run") == NO_RUN:
+            view = saved.open_linked_reference(context, live, chosen, link)
+        else:
+            view = handlers.open_page(context, live, chosen, link)
+        return view._replace(tabs=gr.skip())  # the player's script opens the tab of the address
 
     def request_thresholds(live: Any, event: gr.EventData) -> Any:
         return reruns.request_thresholds(context, live, event)

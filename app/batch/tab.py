@@ -95,7 +95,7 @@ def _make_layout(batches: BatchContext) -> Layout:
             status = make_status_line("batch_status")
             progress = gr.HTML(elem_id="batch_progress", padding=False)
             run = make_run_panel()
-            with gr.Tabs():
+            with gr.Tabs(elem_id="batch_views"):
                 with gr.Tab("Videos"):
                     selection = make_selection_panel()
                     videos = make_video_table()
@@ -150,12 +150,19 @@ def _wire_runs(
     def show_all(*inputs: Any) -> BatchView:
         return handlers.show(*inputs)._replace(runs=gr.skip())
 
+    def enter(request: gr.Request, name: Any, *filters: Any) -> Any:
+        """Show the chosen run, else that of the address."""
+        linked = request.query_params.get("shown")
+        return with_filter(batches, handlers.enter)(
+            name or (linked if linked in batches.run_names() else None), *filters
+        )
+
     wire_view(form.start.click, start, *form.entries)
     wire_view(run.cancel.click, handlers.cancel, run.runs)
     changes = [run.runs.select, run.order.select, selection.only.input, selection.part.input]
     wire_view(partial(gr.on, changes), handlers.show, run.runs)
     wire_view(view.timer.tick, handlers.tick, view.shown, run.runs)
-    wire_view(here.select, handlers.enter, run.runs)
+    wire(here.select, enter, [run.runs, *filters], view, **AT_ONCE)
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, view.timer, **AT_ONCE)
     offered = wire_selection_panel(context, batches, selection, runs=run.runs, result=layout.slice_scores)
     wire_view(offered.then, show_all, run.runs)

@@ -67,7 +67,7 @@ def make_review_tab(
         with gr.Column(scale=11, min_width=640, elem_classes="work"):
             status = make_status_line("desk_status")
             progress = gr.HTML(elem_id="desk_progress", padding=False)
-            with gr.Tabs():
+            with gr.Tabs(elem_id="review_views"):
                 tables = make_tables()
                 with gr.Tab("Export and import"), gr.Row():
                     exporting = make_export_panel()

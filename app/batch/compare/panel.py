@@ -101,11 +101,17 @@ def wire_compare_panel(
     def open_turn(live: Any, compared: Any, event: gr.SelectData) -> Any:
         return comparing.open_turn(context, batches, live, compared, event)
 
-    list_other_runs = partial(comparing.list_other_runs, batches)
+    def list_other_runs(name: Any, other: Any, request: gr.Request) -> Any:
+        return comparing.list_other_runs(batches, name, other or request.query_params.get("against"))
+
+    def compare(name: Any, other: Any, wrong_in: Any, metric: Any, request: gr.Request) -> CompareView:
+        other = other or request.query_params.get("against")  # of the address, which is opened again
+        return comparing.compare(context, batches, name, other, wrong_in, metric)
+
     gr.on([here.select, runs.change], list_other_runs, [runs, panel.other], panel.other, **AT_ONCE)
     wire(
         partial(gr.on, [panel.other.select, runs.change]),
-        partial(comparing.compare, context, batches),
+        compare,
         [runs, panel.other, panel.wrong_in, panel.metric],
         view,
         concurrency_limit=None,

@@ -7,12 +7,19 @@ import { listeners, review, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
 import { openTab, tabNames } from "./panels/tabs.js";
 
-const ADDRESS_KEYS = ["video", "upload", "run", "saved", "other", "speak", "update", "t", "event", "tab", "beside"];
+const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update"];
+const TAB_KEYS = ["tab", "view", "shown", "against", "beside"];
+const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", ...TAB_KEYS];
 const TABS_OF_PAGE = { Batch: "batch", Reviews: "reviews" };
+const PAGE_TABS = "#rooms > .tab-wrapper [role=tab]";
+const VIEWS = { batch: "#batch_views > .tab-wrapper [role=tab]", reviews: "#review_views > .tab-wrapper [role=tab]" }; // the tabs of a tab
 const NO_RUN = '{"nothing"';
+const OPENING_MS = 3000; // within this time after a change of video, a change to the player's tab belongs to it
+const SETTLING_MS = 1000; // Gradio may select the first view within this time after it has drawn a tab
 const isInFrame = window.parent !== window; // the address of an embedding page cannot be changed
 const linkAtStart = location.search;
-let chosenAddress = null, lastWriteMs = 0, linkedEvent = new URLSearchParams(linkAtStart).get("event");
+let chosenAddress = null, lastWriteMs = 0, lastPushMs = -Infinity, linkedEvent = new URLSearchParams(linkAtStart).get("event");
+let wantedTab = null, wantedView = null, viewClickMs = -Infinity, isCompareShown = false; // the view of the address until it is open; whether a second run was shown
 
 // Receives from the server the address of a video without a run, or a run.
 export function receive(text) {
@@ -29,9 +36,28 @@ function readAddress() {
   return Object.fromEntries(ADDRESS_KEYS.filter((key) => link.has(key)).map((key) => [key, link.get(key)]));
 }
 
-function pageTab() {
-  const shownTab = [...document.querySelectorAll("#rooms > .tab-wrapper [role=tab]")].find((button) => button.getAttribute("aria-selected") === "true");
-  return TABS_OF_PAGE[shownTab?.textContent.trim()];
+function tabNamed(tabs, name) { return [...document.querySelectorAll(tabs)].find((tab) => tab.textContent.trim() === name); }
+function selectedTab(tabs) {
+  return [...document.querySelectorAll(tabs)].find((tab) => tab.getAttribute("aria-selected") === "true")?.textContent.trim();
+}
+
+function pageTab() { return TABS_OF_PAGE[selectedTab(PAGE_TABS)]; }
+function inputValue(id) { return document.querySelector(`#${id} input`)?.value ?? ""; }
+
+// The open tab of the page, its view unless it is the first, and the runs that the batch tab shows. Runs of the address that
+// are not shown yet stay.
+function tabPlace(before) {
+  const tab = pageTab(), place = {};
+  if (!tab) return place;
+  const view = (tab === wantedTab ? wantedView : null) ?? selectedTab(VIEWS[tab]);
+  place.tab = tab;
+  if (view && view !== document.querySelector(VIEWS[tab])?.textContent.trim()) place.view = view;
+  if (tab !== "batch") return place;
+  const [shownRun, against] = [inputValue("batch_runs") || before.shown, inputValue("other")];
+  isCompareShown ||= against !== "";
+  if (shownRun) place.shown = shownRun;
+  if (view === "Compare" && (isCompareShown ? against : before.against)) place.against = isCompareShown ? against : before.against;
+  return place;
 }
 
 function currentAddress() {
@@ -41,18 +67,23 @@ function currentAddress() {
   const place = state.data || videoOf(video) !== videoOf(before) ? { ...video } : before; // its run may still be loading
   if (state.data && ui.video.time >= 0.05) place.t = ui.video.time.toFixed(1);
   delete place.event;
-  const event = selectedEvent() ?? linkedEvent; // until its run is shown, the event of the link stays
+  const event = selectedEvent() ?? (isOfLink(place) ? linkedEvent : null); // until its run is shown, the event of the link stays
   if (event) place.event = event;
-  delete place.tab;
-  delete place.beside;
-  if (pageTab()) place.tab = pageTab();
+  for (const key of TAB_KEYS) delete place[key];
+  Object.assign(place, tabPlace(readAddress()));
   if (state.tab !== "rows") place.beside = state.tab;
   return place;
 }
 
-// Updates the page's address, at most once a second unless `isNow`. Back undoes a change of video.
+function isOfLink(place) {
+  const link = new URLSearchParams(linkAtStart);
+  return (link.get("upload") ?? link.get("video")) === videoOf(place);
+}
+
+// Updates the page's address, at most once a second unless `isNow`. Back undoes a change of video or of the page's tab.
 export function updateAddress(isNow = false) {
   const now = performance.now();
+  openWantedView(now);
   if (isInFrame || !isNow && now - lastWriteMs < 1000) return;
   lastWriteMs = now;
   const place = currentAddress();
@@ -61,17 +92,35 @@ export function updateAddress(isNow = false) {
   for (const key of ADDRESS_KEYS) address.searchParams.delete(key);
   for (const key in place) address.searchParams.set(key, place[key]);
   if (address.href === location.href) return;
-  const isAnother = videoOf(before) !== null && videoOf(place) !== videoOf(before);
+  const isOpening = !place.tab && now - lastPushMs < OPENING_MS;
+  const isAnother = videoOf(before) !== null && (videoOf(place) !== videoOf(before) || place.tab !== before.tab && !isOpening);
+  if (isAnother) lastPushMs = now;
   history[isAnother ? "pushState" : "replaceState"](null, "", address);
 }
 
-// Opens the tabs of the address, once, when the page starts.
+// Opens the tabs of the address, when the page starts and after Back.
 export function openTabsOfAddress() {
   const place = readAddress();
-  if (tabNames().includes(place.beside)) openTab(place.beside);
-  const name = Object.keys(TABS_OF_PAGE).find((found) => TABS_OF_PAGE[found] === place.tab);
-  const button = [...document.querySelectorAll("#rooms > .tab-wrapper [role=tab]")].find((found) => found.textContent.trim() === name);
-  button?.click();
+  if (tabNames().includes(place.beside ?? "rows")) openTab(place.beside ?? "rows");
+  [wantedTab, wantedView] = VIEWS[place.tab] ? [place.tab, place.view ?? null] : [null, null];
+  tabNamed(PAGE_TABS, Object.keys(TABS_OF_PAGE).find((name) => TABS_OF_PAGE[name] === place.tab) ?? "Player")?.click();
+}
+
+// Opens the view of the address as soon as Gradio has drawn its tab, and again if Gradio then selects the first one.
+function openWantedView(now) {
+  const tabs = VIEWS[wantedTab];
+  if (wantedView === null || pageTab() !== wantedTab || !document.querySelector(tabs)) return;
+  const found = tabNamed(tabs, wantedView);
+  if (found && selectedTab(tabs) !== wantedView) { found.click(); viewClickMs = now; }
+  else if (!found || now - viewClickMs > SETTLING_MS) wantedView = null;
+}
+
+// Shows the place of the address after Back or Forward: another video or run needs a new page, a tab does not.
+function onPopState() {
+  const place = readAddress(), now = state.data?.place ?? chosenAddress ?? {};
+  const isSameRun = RUN_KEYS.every((key) => (place[key] ?? null) === (now[key] ?? null));
+  const isSameBatch = place.tab !== "batch" || inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against);
+  if (isSameRun && isSameBatch) openTabsOfAddress(); else location.reload();
 }
 
 function selectedEvent() { return state.data && state.selectedTime !== null ? review.current : null; }
@@ -112,5 +161,5 @@ export function takeLinkedEvent() {
 }
 
 export function mountAddress() {
-  window.addEventListener("popstate", () => location.reload(), { signal: listeners.signal });
+  window.addEventListener("popstate", onPopState, { signal: listeners.signal });
 }

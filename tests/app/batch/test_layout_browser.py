@@ -1,4 +1,4 @@
-"""The batch tab in a browser without a run of its own: whose settings the form has, and what narrow windows show."""
+"""The batch tab in a browser without a run of its own: the form, rows that open the player, Back, narrow windows."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,8 +12,10 @@ from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
 from tests.app.batch.test_batch_browser import STATUS, choose, open_batch
 from tests.app.batch.test_scoring import repeat
+from tests.app.player.test_places_browser import wait_for_address
+from tests.app.player.test_stops_browser import painted_texts
 from tests.support.batches import copies, make_worker_config, write_scores, write_split
-from tests.support.browser import NEEDS_CHROMIUM, serve, wait_for_status
+from tests.support.browser import NEEDS_CHROMIUM, inspect, serve, wait_for_status
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -68,8 +70,6 @@ def test_the_form_is_a_new_runs_until_the_settings_of_the_run_shown_are_asked_fo
     assert entries(page) == ("other", "0.75", "cpu:2")
 
 
-def test_failures_are_the_first_that_is_compared(page: Page) -> None:
-    choose(page, "batch_runs", "prompt")
 def test_a_refusal_below_start_is_gone_with_the_form_that_was_refused(page: Page) -> None:
     problem = page.locator("#start_problem .status-line")
     assert not problem.is_visible(), "there is no empty box"
@@ -132,6 +132,8 @@ def test_back_from_a_tab_leads_to_the_tab_before_without_a_new_page(page: Page) 
     assert page.evaluate("window.isOld"), "a reload would stop what runs"
 
 
+def test_failures_are_the_first_that_is_compared(page: Page) -> None:
+    choose(page, "batch_runs", "prompt")
     page.get_by_role("tab", name="Compare").click()
     choose(page, "other", "late")
     wait_for_status(page, "^A is prompt, B is late; 3 videos", status="#compared [role=status]")

@@ -49,6 +49,11 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, addr
     page.get_by_role("tab", name="Player").click()
     wait_for_status(page, "^foreign.mp4, 0:02, the earlier run")
     assert page.input_value("#goal textarea") == "mine"
+    wait_for_address(page, "^(?!.*tab=).*upload=foreign")
+    page.go_back()
+    page.wait_for_selector("#reviewed_split", state="visible")
+    page.go_back()
+    page.wait_for_selector("#video", state="visible")
     page.go_back()
     wait_for_status(page, "^Done")
     assert inspect(page)["video"] == "truck-2"

@@ -15,6 +15,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from engine.config import check_threshold
 from engine.json_records import Amount
 from eval.metrics.counts import Counts, mean, ratio
 
@@ -82,8 +83,7 @@ def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, fl
     Raises:
         ValueError: ``threshold`` is out of range, or a turn has too few late frames.
     """
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold must be within [0, 1]; got {threshold}")
+    check_threshold(threshold, "threshold")
     spoken = [turn for turn in turns if turn.token_nll]
     leads = [_lead(turns, index, threshold=threshold) for index in range(len(turns))]
     return {

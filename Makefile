@@ -7,7 +7,7 @@ BIN := .venv/bin
 .PHONY: demo test check bench checkpoint clean
 
 demo: .venv/.demo
-	$(BIN)/python -m app
+	$(BIN)/stepscope demo
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -20,7 +20,7 @@ check: .venv/.dev
 	$(BIN)/oxlint --deny-warnings app/player/static
 
 bench: .venv/.dev
-	$(BIN)/python -m engine bench
+	$(BIN)/stepscope bench
 	$(BIN)/python -m benchmarks.match
 	$(BIN)/python -m benchmarks.score
 	$(BIN)/python -m benchmarks.batch
@@ -36,12 +36,13 @@ checkpoint: .venv/.demo
 	@test -n "$(PYTHON)" || { echo "StepScope needs Python 3.11 or 3.12: none was found on PATH"; exit 2; }
 	$(PYTHON) -m venv .venv
 
-.venv/.demo: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+.venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
+	@echo 'Installing into .venv, once: some minutes, and some GB where torch brings its CUDA libraries.'
+	$(BIN)/python -m pip install --constraint constraints.txt --editable .
 	@touch $@
 
-.venv/.dev: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $@ .venv/.demo
 
 clean:

@@ -1,24 +1,22 @@
 """ASGI middleware against cross-site requests, DNS rebinding, oversized bodies and password guessing.
 
-Any web page can make a browser send requests to this machine. Therefore the ``Host`` header must name this page
-(protects against DNS rebinding), requests that change state must come from the same origin (CSRF), and their content
-type must be one that the page uses. Request bodies and login attempts are limited.
+Any web page can make a browser send requests here. So the ``Host`` header must name this page (DNS rebinding), requests
+that change state must come from the same origin (CSRF), with a content type that the page uses.
 """
 
 import ipaddress
-import json
 import os
 import re
 import socket
 import time
-from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -30,25 +28,10 @@ MAX_FAILURES: Final = 10
 FAILURE_WINDOW_S: Final = 300.0
 API_PREFIX: Final = "/gradio_api/"
 ALLOWED_ROUTES: Final = frozenset(
-    (
-        "app_id",
-        "cancel",
-        "component_server",
-        "heartbeat",
-        "info",
-        "login_check",
-        "queue",
-        "reset",
-        "startup-events",
-        "theme.css",
-        "token",
-        "upload",
-        "upload_progress",
-        "user",
-    )
+    {"app_id", "cancel", "component_server", "heartbeat", "info", "login_check", "queue", "reset", "startup-events"}
+    | {"theme.css", "token", "upload", "upload_progress", "user"}
 )
 """Gradio routes that the page uses, in addition to files. Routes that bypass the event queue are left out."""
-MAX_ADDRESSES: Final = 10_000
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
@@ -99,29 +82,24 @@ class HostRules:
 class Throttle:
     """Count failed logins by address over the last ``FAILURE_WINDOW_S`` seconds."""
 
-    _failures: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
-    _all: deque[float] = field(default_factory=deque)
+    _attempts: list[tuple[float, str | None]] = field(default_factory=list)  # no longer than the limit over all
 
     def wait_s(self, address: str, *, now: float) -> float:
         """Return the seconds until an address may try again; 0 if it may try now."""
-        own = self._failures.get(address, deque())
-        waits = [_remaining_s(own, MAX_FAILURES, now), _remaining_s(self._all, 10 * MAX_FAILURES, now)]
-        return max(waits)
+        self._attempts = [attempt for attempt in self._attempts if now - attempt[0] <= FAILURE_WINDOW_S]
+        own = [began for began, who in self._attempts if who == address]
+        times = [began for began, _ in self._attempts]
+        return max(_remaining_s(own, MAX_FAILURES, now), _remaining_s(times, 10 * MAX_FAILURES, now))
 
     def record_attempt(self, address: str, *, now: float) -> None:
         """Count an attempt as failed until it succeeds, so that concurrent attempts are all counted."""
-        own = self._failures.setdefault(address, deque())
-        self._failures.move_to_end(address)
-        own.append(now)
-        self._all.append(now)
-        while len(self._failures) > MAX_ADDRESSES:
-            self._failures.popitem(last=False)
+        self._attempts.append((now, address))
 
     def record_success(self, address: str, *, began: float) -> None:
         """Clear the failures of an address that logged in, and the attempt that began at ``began`` from the total."""
-        self._failures.pop(address, None)
         with suppress(ValueError):  # already dropped: older than ``FAILURE_WINDOW_S``
-            self._all.remove(began)
+            self._attempts.remove((began, address))
+        self._attempts = [(time_s, None if who == address else who) for time_s, who in self._attempts]
 
 
 class RequestGuard:
@@ -145,13 +123,11 @@ class RequestGuard:
         if refusal is None and wait_s > 0:
             refusal = 429, f"too many wrong passwords; try again in {wait_s:.0f} s"
         if refusal is not None:
-            await _send_refusal(send, *refusal)
+            await _refuse(*refusal)(scope, receive, send)
             return
         if is_login:
             self._throttle.record_attempt(address, now=began)
-        if not _is_one_range(
-            headers.get("range", "bytes=0-")
-        ):  # Gradio fails on these: drop the header and send the whole file
+        if not _is_one_range(headers.get("range", "bytes=0-")):  # Gradio fails on these: send the whole file
             scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}
         is_started = False
 
@@ -169,7 +145,7 @@ class RequestGuard:
             await self._app(scope, _limit_body(receive, limit), send_safe)
         except BodyTooLargeError:
             if not is_started:
-                await _send_refusal(send, 413, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB")
+                await _refuse(413, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB")(scope, receive, send)
 
 
 def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
@@ -193,16 +169,14 @@ def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) 
             "--allowed-host NAME, where NAME is the host in the address bar"
         )
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    expected = "application/json"
+    expected = ["application/json"]
     if path.endswith("/upload"):
-        expected = "multipart/form-data"
+        expected = ["multipart/form-data"]
     elif path.endswith("/login"):
-        expected = "application/x-www-form-urlencoded"
-        if content_type == "multipart/form-data":  # sent by Gradio's login form
-            expected = content_type
+        expected = ["application/x-www-form-urlencoded", "multipart/form-data"]  # the latter by Gradio's login form
     has_body = headers.get("content-length", "") not in ("", "0") or "transfer-encoding" in headers
-    if has_body and content_type != expected:
-        return 415, f"the content type of this request must be {expected}; got {content_type or 'none'}"
+    if has_body and content_type not in expected:
+        return 415, f"the content type of this request must be {expected[0]}; got {content_type or 'none'}"
     return None
 
 
@@ -213,11 +187,8 @@ def _is_one_range(text: str) -> bool:
     return bool(first or last) and (not (first and last) or int(first) <= int(last))
 
 
-async def _send_refusal(send: Send, status: int, reason: str) -> None:
-    body = json.dumps({"detail": f"{reason[:1].upper()}{reason[1:]}."}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _refuse(status: int, reason: str) -> JSONResponse:
+    return JSONResponse({"detail": f"{reason[:1].upper()}{reason[1:]}."}, status)
 
 
 def _limit_body(receive: Receive, limit: int | None) -> Receive:
@@ -237,10 +208,8 @@ def _limit_body(receive: Receive, limit: int | None) -> Receive:
     return count
 
 
-def _remaining_s(times: deque[float], limit: int, now: float) -> float:
-    """Drop times outside the window; return the seconds until fewer than ``limit`` of them remain."""
-    while times and now - times[0] > FAILURE_WINDOW_S:
-        times.popleft()
+def _remaining_s(times: Sequence[float], limit: int, now: float) -> float:
+    """Return the seconds until fewer than ``limit`` of the times are within the window."""
     return FAILURE_WINDOW_S - (now - times[-limit]) if len(times) >= limit else 0.0
 
 

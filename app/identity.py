@@ -12,8 +12,7 @@ from app.reviews.actions import check_reviewer
 def signed_in(request: Any) -> str | None:
     """Return the name of the signed-in user; None without a login.
 
-    Args:
-        request: The request of an event (``gr.Request``) or of a server function, which Gradio passes unwrapped.
+    Gradio wraps the request of an event (``gr.Request``), and passes that of a server function unwrapped.
     """
     raw = getattr(request, "request", None) or request
     login = raw.scope.get("session", {}).get("oauth_info") or {}

@@ -14,8 +14,8 @@ from app.batch.context import BatchContext
 from app.batch.tab import make_batch_tab
 from app.formatting import shorten_ids
 from app.player import handlers, reruns, streaming, uploads
-from app.player.component import make_player
 from app.player.context import AppContext
+from app.player.display.component import make_player
 from app.player.downloads import SAVE_JS, export_run, make_download
 from app.player.inspection import inspect_run
 from app.player.review_context import ReviewContext

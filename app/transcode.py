@@ -18,7 +18,7 @@ from threading import Lock
 from gradio.utils import get_upload_folder
 
 from engine.errors import VideoError
-from engine.io import atomic_write
+from engine.io import atomic_write, digest_file
 from engine.video.reader import probe
 from engine.video.writer import convert_for_browser
 
@@ -52,8 +52,7 @@ class DisplayCopies:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._lock = Lock()
+        self._folder, self._lock = folder, Lock()
 
     def find_or_convert(self, path: Path, *, start_s: float | None = None, duration_s: float = math.inf) -> Path:
         """Return a browser-playable file: the upload itself if it is playable, otherwise a copy.
@@ -74,14 +73,15 @@ class DisplayCopies:
         if is_playable and is_served and path.suffix in (".mp4", ".webm"):
             return path
         try:
-            name = identity if is_playable or start_s is not None else _digest(path)
+            name = identity if is_playable or start_s is not None else digest_file(path)
             suffix = ".webm" if is_playable and path.suffix.lower() == ".webm" else ".mp4"
             copy = self._folder / f"{name}{suffix}"
             with self._lock:
                 if copy.exists():
                     os.utime(copy)  # Gradio deletes files that were not used for a day
                 elif is_playable:
-                    _copy_whole(path, copy)
+                    with path.open("rb") as reader, atomic_write(copy, binary=True) as writer:
+                        shutil.copyfileobj(reader, writer, 2**20)
                 else:
                     convert_for_browser(path, copy, start_s=start_s or 0.0, duration_s=duration_s)
         except OSError as error:
@@ -108,11 +108,6 @@ def find_downloadable(path: Path, *, private: Iterable[Path] = ()) -> Path | Non
     return found
 
 
-def _copy_whole(source: Path, target: Path) -> None:
-    with source.open("rb") as reader, atomic_write(target, binary=True) as writer:
-        shutil.copyfileobj(reader, writer, 2**20)
-
-
 def _identity(path: Path) -> str | None:
     """Return a digest of a file's path, inode, size and modification time; None if it is not a regular file."""
     found = path.stat()
@@ -120,8 +115,3 @@ def _identity(path: Path) -> str | None:
         return None
     parts = [str(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
     return hashlib.sha256(repr(parts).encode(errors="surrogatepass")).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

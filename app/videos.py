@@ -4,7 +4,6 @@ If the manifest cannot be read, the page still works with uploads and shows the 
 streamed raises ``VideoError``.
 """
 
-import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from app.formatting import format_clock
 from engine.errors import VideoError
+from engine.io import digest_file
 from engine.records import Excerpt
 from engine.video.reader import EPSILON_S, probe
 from eval.data.loading import read_samples, read_split
@@ -20,9 +20,7 @@ from eval.data.samples import Sample, Split
 
 UPLOAD_FPS = 2.0
 """Sampled frames per second of an upload; the bundled checkpoint was trained at this rate."""
-
 MAX_UPLOAD_BYTES = 4 * 2**30
-"""Maximum size of an upload."""
 MAX_UPLOAD_PIXELS = 8192 * 4320
 """Maximum frame size of an upload in pixels (8K), because it determines the memory for decoding."""
 
@@ -37,7 +35,6 @@ class Clip:
     fps: float
     """Sampled frames per second."""
     num_frames: int
-    """Expected number of sampled frames."""
     duration_s: float
     sample: Sample | None = None
     """Task and reference dialogue of a bundled video."""
@@ -72,17 +69,20 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundledVideos:
-    """The bundled videos."""
+    """The bundled videos whose files exist."""
 
     clips: tuple[Clip, ...]
-    """The videos whose files exist."""
     notice: str = ""
     """A sentence about missing files or an unreadable manifest; empty without a problem."""
 
     @property
     def hardest(self) -> Clip | None:
         """The clip with the most turns that have a ``cause``, the first one among equals; None without clips."""
-        return max(self.clips, key=_num_hard_turns, default=None)
+
+        def num_hard_turns(clip: Clip) -> int:
+            return sum(turn.cause is not None for turn in clip.sample.turns) if clip.sample else 0
+
+        return max(self.clips, key=num_hard_turns, default=None)
 
     def find(self, name: str) -> Clip:
         """Return the clip with a name. Raises ``ValueError`` for an unknown name."""
@@ -92,25 +92,22 @@ class BundledVideos:
         raise ValueError(f"there is no bundled video {name!r}; choose one from the list")
 
 
-def _num_hard_turns(clip: Clip) -> int:
-    return sum(turn.cause is not None for turn in clip.sample.turns) if clip.sample else 0
-
-
 def read_bundled_videos(manifest: Path) -> BundledVideos:
     """Return the bundled videos of a manifest; problems are reported in the notice."""
-    if not manifest.is_file():
-        return BundledVideos(clips=(), notice=f"No bundled videos: {manifest} does not exist. Upload a video instead.")
     try:
+        if not manifest.is_file():
+            raise ValueError(f"{manifest} does not exist")
         samples = read_samples(manifest)
     except ValueError as error:
         return BundledVideos(clips=(), notice=f"No bundled videos: {error}. Upload a video instead.")
     clips = tuple(
-        sample_clip(sample, sample.video_path, is_bundled=True) for sample in samples if sample.video_path is not None
+        sample_clip(sample, sample.video_path, is_bundled=True)
+        for sample in samples
+        if sample.video_path is not None and sample.video_path.is_file()
     )
-    present = tuple(clip for clip in clips if clip.path.is_file())
-    num_missing = len(samples) - len(present)
+    num_missing = len(samples) - len(clips)
     notice = f"{num_missing} of {len(samples)} bundled videos have no file beside {manifest}." if num_missing else ""
-    return BundledVideos(clips=present, notice=notice)
+    return BundledVideos(clips=clips, notice=notice)
 
 
 def read_splits(optional: Iterable[Path], required: Iterable[Path], *, videos: Path | None = None) -> dict[str, Split]:
@@ -138,15 +135,9 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
             "cut it, or start the page with a larger --max-minutes"
         )
     num_frames = max(1, math.ceil((duration_s - EPSILON_S) * UPLOAD_FPS))
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()[:8]
+    digest = digest_file(path)[:8]
     return Clip(
-        name=path.name,
-        path=path,
-        fps=UPLOAD_FPS,
-        num_frames=num_frames,
-        duration_s=duration_s,
-        content_digest=digest,
+        name=path.name, path=path, fps=UPLOAD_FPS, num_frames=num_frames, duration_s=duration_s, content_digest=digest
     )
 
 

@@ -1,9 +1,7 @@
 """Align the connector's output with the word embeddings that the text model has learned to look up.
 
 After the lookup stage, the text model expects a frame to be the image token's embedding plus that of the noun in the
-hand. These embeddings are about forty times smaller than the connector's output after the vision stage. Since the
-connector is linear, one ridge regression over cached frames finds the mapping. The old weight is added at matching
-scale, because it encodes more than nouns.
+hand. One ridge regression over cached frames finds the mapping, since the connector is linear.
 """
 
 import torch
@@ -22,11 +20,8 @@ RIDGE = 10.0
 def align_connector(model: StreamingModel, prompt: Prompt, means: Tensor, held: Tensor) -> None:
     """Replace the connector's weight.
 
-    Args:
-        model: Modified in place.
-        prompt: The model's prompt.
-        means: Cached frames ``[N, C]``; see ``assets.pretrain.shuffled_mean``.
-        held: Per frame and hand, 1 + the index of the noun held, 0 for none ``[N, 2]``.
+    ``means`` are cached frames ``[N, C]`` (see ``assets.pretrain.shuffled_mean``), ``held [N, 2]`` has per frame and
+    hand 1 + the index of the noun held, 0 for none.
     """
     words = embed_nouns(model, prompt, torch.arange(len(NOUNS)))
     image = model.embed_tokens(torch.tensor(prompt.image_id))

@@ -1,13 +1,10 @@
 """The reference dialogue of a scene: updates, responses, questions and their answers.
 
-Times are on the 2 fps grid, at the first sampled frame that shows the change (``ceil(2 t) / 2``): a change at 3.1 s is
-labelled at 3.5 s. A label one frame earlier would not be predictable. At equal times, updates come first (completions
-before starts), then the user, then at most one sentence of the assistant. A user turn is fed before the image of its
-frame, so its answer follows from the state before that time.
+Times are on the 2 fps grid, at the first sampled frame that shows the change: a change at 3.1 s is labelled at 3.5 s.
+At equal times, updates come first (completions before starts), then the user, then one sentence of the assistant.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -15,10 +12,10 @@ import numpy as np
 
 from assets import phrases
 from assets.scene import FPS, Scene
-from assets.script import Cause, Event
+from assets.script import Cause
+from engine.dialogue import TRANSITIONS, StepState
 
 Role = Literal["update", "user", "assistant"]
-State = Literal["not_started", "in_progress", "completed"]
 
 USER_GAP_S: Final = 1.5
 """Minimum time between a user turn and all turns except its own answer."""
@@ -43,30 +40,24 @@ def annotate(scene: Scene, *, num_questions: int | None = None) -> tuple[SceneTu
 
     Half of the scenes have one or two user questions, unless ``num_questions`` is given.
     """
-    turns = [_say(0.0, phrases.introduce(_progress(scene, prompt_state(scene, 0.0))), None)]
+    turns = [_say(0.0, phrases.introduce(_progress(scene, 0.0)), None)]
     for time_s in sorted({_grid(event.time_s) for event in scene.events}):
         turns += _turns_at(scene, time_s)
     turns += _ask(scene, [turn.time_s for turn in turns], num_questions)
     return tuple(sorted(turns, key=lambda turn: (turn.time_s, _RANKS[turn.role])))
 
 
-def prompt_state(scene: Scene, time_s: float) -> dict[str, State]:
+def prompt_state(scene: Scene, time_s: float) -> dict[str, StepState]:
     """Return the state of every step, by id in recipe order, after all updates before ``time_s``."""
-    return _state(scene, (event for event in scene.events if _grid(event.time_s) < time_s))
+    state: dict[str, StepState] = {step.id: "not_started" for step in scene.steps}
+    for event in scene.events:
+        if _grid(event.time_s) < time_s and event.kind in TRANSITIONS:
+            _, state[scene.steps[event.part].id] = TRANSITIONS[event.kind]
+    return state
 
 
 def _grid(time_s: float) -> float:
     return math.ceil(time_s * FPS) / FPS
-
-
-def _state(scene: Scene, events: Iterable[Event]) -> dict[str, State]:
-    state: dict[str, State] = {step.id: "not_started" for step in scene.steps}
-    for event in events:
-        if event.kind == "start":
-            state[scene.steps[event.part].id] = "in_progress"
-        elif event.kind == "complete":
-            state[scene.steps[event.part].id] = "completed"
-    return state
 
 
 def _say(time_s: float, text: str, cause: Cause | None) -> SceneTurn:
@@ -76,26 +67,23 @@ def _say(time_s: float, text: str, cause: Cause | None) -> SceneTurn:
 def _turns_at(scene: Scene, time_s: float) -> list[SceneTurn]:
     events = [event for event in scene.events if _grid(event.time_s) == time_s]
     turns = []
-    for kind in ("complete", "start"):
-        for event in events:
-            if event.kind == kind:
-                text = f"{scene.steps[event.part].id}->{kind}"
-                turns.append(SceneTurn(time_s=time_s, role="update", text=text, cause=event.cause))
-    after = _progress(scene, prompt_state(scene, time_s + 1 / FPS))
+    for event in sorted(events, key=lambda event: event.kind):  # completions before starts
+        if event.kind in TRANSITIONS:
+            text = f"{scene.steps[event.part].id}->{event.kind}"
+            turns.append(SceneTurn(time_s=time_s, role="update", text=text, cause=event.cause))
+    after = _progress(scene, time_s + 1 / FPS)
     for event in events:
-        noun = scene.parts[event.part].noun
         if event.kind == "complete":
             turns.append(_say(time_s, phrases.praise(after), event.cause))
-        elif event.kind == "drop":
-            turns.append(_say(time_s, phrases.warn_dropped(noun), "drop"))
-        elif event.kind == "decoy":
-            turns.append(_say(time_s, phrases.warn_unneeded(noun), "decoy"))
+        elif event.kind in phrases.WARNINGS:
+            text = phrases.WARNINGS[event.kind].format(scene.parts[event.part].noun)
+            turns.append(_say(time_s, text, event.cause))
     return turns
 
 
-def _progress(scene: Scene, state: dict[str, State]) -> phrases.Progress:
+def _progress(scene: Scene, time_s: float) -> phrases.Progress:
     nouns = [part.noun for part in scene.parts if part.step is not None]
-    return phrases.Progress(goal=scene.family, steps=scene.steps, nouns=nouns, state=state)
+    return phrases.Progress(goal=scene.family, steps=scene.steps, nouns=nouns, state=prompt_state(scene, time_s))
 
 
 def _ask(scene: Scene, busy: list[float], num_questions: int | None) -> list[SceneTurn]:
@@ -111,5 +99,5 @@ def _ask(scene: Scene, busy: list[float], num_questions: int | None) -> list[Sce
         if free:
             time_s = free[int(rng.integers(len(free)))]
             turns.append(SceneTurn(time_s=time_s, role="user", text=question, cause=None))
-            turns.append(_say(time_s, phrases.answer(question, _progress(scene, prompt_state(scene, time_s))), None))
+            turns.append(_say(time_s, phrases.answer(question, _progress(scene, time_s)), None))
     return turns

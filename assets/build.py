@@ -1,8 +1,7 @@
 """Build the bundled checkpoint in four stages: vision, lookups, features, stream.
 
-Each stage writes a file to the work folder and is skipped if the file exists, so that an interrupted build resumes;
-delete a file to repeat its stage. Training seeds start at ``TRAIN_SEED`` and are disjoint from those of the bundled and
-the scored videos.
+Each stage writes a file to the work folder and is skipped if the file exists; delete a file to repeat its stage.
+Training seeds start at ``TRAIN_SEED`` and are disjoint from those of the bundled and the scored videos.
 """
 
 import json
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from assets.align import align_connector
@@ -38,7 +37,7 @@ from assets.tiny import IMAGE_SIZE, build_tiny, train_tokenizer
 from engine.dialogue import STATES
 from engine.io import atomic_write
 from engine.model.checkpoint import save_model
-from engine.model.heads import write_tensors
+from engine.model.checkpoint_files import write_tensors
 from engine.model.preprocessing import Normalization, normalize_images
 from engine.model.prompt import Prompt, schema_text
 from engine.model.smolvlm import StreamingModel
@@ -59,15 +58,12 @@ class BuildConfig:
     work: Path
     """Folder for the files of the stages."""
     seed: int = 0
-    """Seed of the weights and the data order."""
     vision_scenes: int = 20_000
-    """Scenes of the vision stage, with 16 frames each."""
+    """With 16 frames each."""
     lookup_steps: int = 900
-    """Optimiser steps of the lookups."""
+    """Optimiser steps of the lookups; likewise ``stream_steps``."""
     stream_scenes: int = 2600
-    """Videos of the stream stage."""
     stream_steps: int = 2200
-    """Optimiser steps of the stream stage."""
     permuted_rate: float = 0.7
     """Fraction of stream sequences with permuted step ids."""
     mid_start_rate: float = 0.3
@@ -82,17 +78,14 @@ def build_checkpoint(config: BuildConfig, out: Path) -> None:
     config.work.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer(corpus())
     model, prompt = build_tiny(tokenizer, seed=config.seed), Prompt(tokenizer)
-    if not _load(model, config.work / "vision.safetensors"):
-        _vision(model, config)
-        _keep(model, config.work / "vision.safetensors")
-    if not _load(model, config.work / "lookups.safetensors"):
-        _lookups(model, prompt, config)
-        _keep(model, config.work / "lookups.safetensors")
-    if not _load(model, config.work / "stream.safetensors"):
-        clips = _features(model, config)
-        _align(model, prompt, clips)
-        _stream(model, prompt, clips, config)
-        _keep(model, config.work / "stream.safetensors")
+    for name, run in (("vision", _vision), ("lookups", _lookups), ("stream", _stream)):
+        path = config.work / f"{name}.safetensors"
+        if path.is_file():
+            state = load_file(path)
+            model.load_state_dict(state | {_TIED: state["vlm.model.text_model.embed_tokens.weight"]})
+        else:
+            run(model, prompt, config)
+            write_tensors(path, {key: value for key, value in model.state_dict().items() if key != _TIED}, {})
     save_model(out, model, tokenizer)
 
 
@@ -102,16 +95,11 @@ def corpus() -> Iterator[str]:
     for seed in range(CORPUS_SEED, CORPUS_SEED + 400):
         scene = make_scene(seed, difficulty=Difficulty.hard(), permute_ids=True)
         state = {step.id: str(rng.choice(STATES)) for step in scene.steps}
-        yield "System: " + schema_text(goal=goal(scene), steps=scene.steps, state=state)
+        yield "System: " + schema_text(goal=scene.goal, steps=scene.steps, state=state)
         for turn in annotate(scene):
             yield f"User: {turn.text}" if turn.role == "user" else turn.text
     for recipe in RECIPES:
         yield f"build the {recipe.name}. " + " ".join(f" the {part.noun}. {part.step_name}." for part in recipe.parts)
-
-
-def goal(scene: Scene) -> str:
-    """Return the goal of a scene, such as ``build the toy truck``."""
-    return f"build the {scene.family}"
 
 
 def training_clip(scene: Scene) -> TrainingClip:
@@ -123,49 +111,27 @@ def training_clip(scene: Scene) -> TrainingClip:
         TrainingTurn(frame_index=round(turn.time_s * FPS), role=turn.role, text=turn.text)
         for turn in annotate(scene, num_questions=2)
     )
-    return TrainingClip(goal=goal(scene), steps=scene.steps, turns=turns, num_frames=scene.num_frames)
+    return TrainingClip(goal=scene.goal, steps=scene.steps, turns=turns, num_frames=scene.num_frames)
 
 
-def _keep(model: StreamingModel, path: Path) -> None:
-    state = model.state_dict()
-    state.pop(_TIED)
-    write_tensors(path, state, {})
-
-
-def _load(model: StreamingModel, path: Path) -> bool:
-    """Load the weights of a finished stage; return False if the stage has not been run."""
-    if path.is_file():
-        state = load_file(path)
-        state[_TIED] = state["vlm.model.text_model.embed_tokens.weight"]
-        model.load_state_dict(state)
-    return path.is_file()
-
-
-def _vision(model: StreamingModel, config: BuildConfig) -> None:
-    bar = tqdm(total=config.vision_scenes * FRAMES_PER_SCENE // BATCH_SIZE, desc="vision", unit="step")
-
-    def report(step: int, loss: float, share: float) -> None:
-        bar.update()
-        if step % 10 == 0:
-            bar.set_postfix(loss=f"{loss:.2f}", held=f"{share:.2f}")
-
-    pretrain_vision(model, seed=VISION_SEED, num_scenes=config.vision_scenes, processes=config.processes, report=report)
-    bar.close()
+def _vision(model: StreamingModel, _: Prompt, config: BuildConfig) -> None:
+    steps = pretrain_vision(model, seed=VISION_SEED, num_scenes=config.vision_scenes, processes=config.processes)
+    total = config.vision_scenes * FRAMES_PER_SCENE // BATCH_SIZE
+    with tqdm(steps, total=total, desc="vision", unit="step") as bar:
+        for loss, accuracy in bar:
+            bar.set_postfix(loss=f"{loss:.2f}", held=f"{accuracy:.2f}")
 
 
 def _lookups(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
-    parts = (model.vlm.model.vision_model, model.vlm.model.connector)
-    for part in parts:
-        part.requires_grad_(False)
+    parts = nn.ModuleList([model.vlm.model.vision_model, model.vlm.model.connector]).requires_grad_(False)
     lookups = Lookups(prompt, batch_size=64, seed=config.seed)
     settings = TrainConfig(num_steps=config.lookup_steps, learning_rate=1e-3, weight_decay=0.02, seed=config.seed)
-    with tqdm(total=settings.num_steps, desc="lookups", unit="step") as bar:
-        for losses in train(model, lookups, config=settings, embed=lambda held: embed_nouns(model, prompt, held)):
+    steps = train(model, lookups, config=settings, embed=lambda held: embed_nouns(model, prompt, held))
+    with tqdm(steps, total=settings.num_steps, desc="lookups", unit="step") as bar:
+        for losses in bar:
             lookups.observe(losses)
-            bar.update()
             bar.set_postfix(level=lookups.level, id=f"{lookups.recent_loss:.3f}")
-    for part in parts:
-        part.requires_grad_(True)
+    parts.requires_grad_(True)
 
 
 def _draw_frames(seed: int) -> NDArray[np.uint8]:
@@ -223,9 +189,9 @@ def _align(model: StreamingModel, prompt: Prompt, clips: list[tuple[TrainingClip
     align_connector(model, prompt, means.float(), torch.from_numpy(np.stack(held)))
 
 
-def _stream(
-    model: StreamingModel, prompt: Prompt, clips: list[tuple[TrainingClip, Tensor]], config: BuildConfig
-) -> None:
+def _stream(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
+    clips = _features(model, config)
+    _align(model, prompt, clips)
     model.vlm.model.vision_model.requires_grad_(False)
     settings = TrainConfig(num_steps=config.stream_steps, learning_rate=1e-3, seed=config.seed)
     steps = train(
@@ -270,10 +236,10 @@ def permute_ids(clip: TrainingClip, rng: np.random.Generator) -> TrainingClip:
     """
     ids = [step.id for step in clip.steps]
     new = dict(zip(ids, (ids[index] for index in rng.permutation(len(ids))), strict=True))
-    turns = tuple(
-        replace(turn, text=new[turn.text.split("->")[0]] + "->" + turn.text.split("->")[1])
-        if turn.role == "update"
-        else turn
-        for turn in clip.turns
-    )
-    return replace(clip, steps=tuple(Step(id=new[step.id], name=step.name) for step in clip.steps), turns=turns)
+
+    def rename(turn: TrainingTurn) -> TrainingTurn:
+        step_id, _, transition = turn.text.partition("->")
+        return replace(turn, text=f"{new[step_id]}->{transition}") if turn.role == "update" else turn
+
+    steps = tuple(Step(id=new[step.id], name=step.name) for step in clip.steps)
+    return replace(clip, steps=steps, turns=tuple(map(rename, clip.turns)))

@@ -1,8 +1,7 @@
 """Draw one frame of a scene: workbench, mat, tray, parts, hands, light and noise.
 
-The 4:3 world is mapped to an image of any size and aspect ratio, so a small square frame is a squeezed large one.
-Frames are drawn with OpenCV's anti-aliased polygons at twice the size and downsampled. Their pixels depend
-only on the scene, the time, the size and the version of OpenCV.
+The 4:3 world is mapped to an image of any size and aspect ratio, so a small square frame is a squeezed large one. The
+pixels depend only on the scene, the time, the size and the version of OpenCV.
 """
 
 import math
@@ -13,7 +12,6 @@ import cv2
 import numpy as np
 
 from assets.poses import HandPose, PartPose, hand_at, part_at
-from assets.recipes import Colour
 from assets.scene import Look, Part, Scene
 from assets.script import Place
 from assets.shapes import (
@@ -21,6 +19,7 @@ from assets.shapes import (
     Image,
     Points,
     box,
+    corners,
     darken,
     draw_part,
     draw_silhouette,
@@ -70,7 +69,7 @@ def _draw_bench(look: Look, height: int, width: int) -> Image:
     for row in range(-1, 8):
         y = 0.15 * row
         canvas.fill(box(0.9, 0.074, 0, y, round_by=0.001), darken(look.bench, 0.98 if row % 2 else 1.0))
-        canvas.stroke(_line(-0.9, y + 0.075, 0.9, y + 0.075), darken(look.bench, 0.9), 0.004)
+        canvas.stroke(corners(-0.9, y + 0.075, 0.9, y + 0.075), darken(look.bench, 0.9), 0.004)
     edge = lighten(look.mat, 0.25)
     canvas.fill(box(0.386, 0.336, 0, 0.362, round_by=0.04), darken(look.bench, 0.8))
     canvas.fill(box(0.38, 0.33, 0, 0.355, round_by=0.035), look.mat)
@@ -80,10 +79,6 @@ def _draw_bench(look: Look, height: int, width: int) -> Image:
     canvas.fill(box(0.622, 0.134, 0, 0.852, round_by=0.035), tray)
     canvas.fill(box(0.605, 0.12, 0, 0.855, round_by=0.03), lighten(look.bench, 0.12))
     return image
-
-
-def _line(*points: float) -> Points:
-    return np.array(points, dtype=np.float64).reshape(-1, 2)
 
 
 def _cast_shadow(
@@ -118,15 +113,14 @@ def _side(hand: int) -> float:
 
 def _arm_line(hand: int, at: Place) -> Points:
     side = _side(hand)
-    return _line(at.x + 0.04 * side, at.y + 0.08, side * 0.95, at.y * 0.4 + 0.47)
+    return corners(at.x + 0.04 * side, at.y + 0.08, side * 0.95, at.y * 0.4 + 0.47)
 
 
 def _draw_hand(canvas: Canvas, look: Look, hand: int, pose: HandPose, held: tuple[Part, PartPose] | None) -> None:
     """Draw sleeve, palm and fingers; a held part is drawn between the palm and the finger tips."""
     side, x, y = _side(hand), pose.at.x, pose.at.y
     outline = darken(look.skin, 0.55)
-    arm = _arm_line(hand, pose.at)
-    wrist, elbow = arm[0], arm[1]
+    wrist, elbow = _arm_line(hand, pose.at)
     cuff = wrist + (elbow - wrist) * min(1.0, 0.07 / float(np.hypot(*(elbow - wrist)) + 1e-6))
     canvas.stroke(np.stack((wrist, cuff)), outline, 0.078)
     canvas.stroke(np.stack((wrist, cuff)), look.skin, 0.066)
@@ -141,34 +135,26 @@ def _draw_hand(canvas: Canvas, look: Look, hand: int, pose: HandPose, held: tupl
         if held is not None:
             part, part_pose = held
             draw_part(canvas, part.noun, colour=part.colour, at=part_pose.at, scale=part.scale)
-        _draw_fingers(canvas, fingers, look.skin, outline, 0.026)
-    else:
-        _draw_fingers(canvas, fingers, look.skin, outline, 0.026)
+    for colour, size in ((outline, 0.038), (look.skin, 0.026)):
+        for finger in fingers:
+            canvas.stroke(finger, colour, size)
+    if not pose.is_closed:
         canvas.fill(palm, look.skin)
-
-
-def _draw_fingers(canvas: Canvas, fingers: list[Points], skin: Colour, outline: Colour, size: float) -> None:
-    for finger in fingers:
-        canvas.stroke(finger, outline, size + 0.012)
-    for finger in fingers:
-        canvas.stroke(finger, skin, size)
 
 
 def _spread(side: float, x: float, y: float) -> list[Points]:
     """Return the lines of four open fingers and the thumb."""
     root_y = y + 0.055
-    fingers = []
-    for angle, length in ((-0.75, 0.1), (-0.25, 0.12), (0.2, 0.118), (0.62, 0.1), (-1.45, 0.085)):
-        across, up = math.sin(angle) * side, math.cos(angle)
-        tip_x, tip_y = x + length * across, root_y - length * up
-        fingers.append(_line(x + 0.02 * side, root_y, tip_x, tip_y))
-    return fingers
+    return [
+        corners(x + 0.02 * side, root_y, x + length * (math.sin(angle) * side), root_y - length * math.cos(angle))
+        for angle, length in ((-0.75, 0.1), (-0.25, 0.12), (0.2, 0.118), (0.62, 0.1), (-1.45, 0.085))
+    ]
 
 
 def _curled(side: float, x: float, y: float) -> list[Points]:
     """Return the lines of finger tips over the lower edge of the held part, and of the thumb at its side."""
-    fingers = [_line(x + dx * side, y + 0.07, x + dx * side, y + 0.045) for dx in (0.042, 0.014, -0.014)]
-    return [*fingers, _line(x - 0.035 * side, y + 0.075, x - 0.055 * side, y + 0.04)]
+    fingers = [corners(x + dx * side, y + 0.07, x + dx * side, y + 0.045) for dx in (0.042, 0.014, -0.014)]
+    return [*fingers, corners(x - 0.035 * side, y + 0.075, x - 0.055 * side, y + 0.04)]
 
 
 def _expose(scene: Scene, time_s: float, image: Image) -> Image:

@@ -39,7 +39,6 @@ class FrameLabels:
     is_loose: bool
     """Whether a dropped part is on the bench."""
     num_placed: int
-    """Parts in place."""
     placed: npt.NDArray[np.float32]
     """[len(NOUNS)], 1 for nouns in place."""
     patch_noun: npt.NDArray[np.uint8]
@@ -63,15 +62,15 @@ def frame_labels(scene: Scene, time_s: float, *, grid: int = 8) -> FrameLabels:
         patch = _find_patch(scene, pose.at, grid)
         if patch is not None:
             patch_noun[patch], patch_state[patch] = noun + 1, PART_STATES.index(pose.state)
-    for hand in hands:
-        patch = None if hand is None else _find_patch(scene, hand.at, grid)
-        if hand is not None and patch is not None:
-            patch_hand[patch] = HAND_STATES.index("closed" if hand.is_closed else "open")
+    hand_xy = np.zeros((2, 2), np.float32)
+    for number, hand in enumerate(hands):
+        if hand is not None:
+            hand_xy[number] = _on_picture(scene, hand.at)
+            if (patch := _find_patch(scene, hand.at, grid)) is not None:
+                patch_hand[patch] = HAND_STATES.index("closed" if hand.is_closed else "open")
     return FrameLabels(
         hand_present=np.array([hand is not None for hand in hands], np.float32),
-        hand_xy=np.stack([np.zeros(2) if hand is None else _on_picture(scene, hand.at) for hand in hands]).astype(
-            np.float32
-        ),
+        hand_xy=hand_xy,
         hand_closed=np.array([hand is not None and hand.is_closed for hand in hands], np.float32),
         hand_noun=hand_noun,
         is_loose=any(pose.state == "loose" for _, pose in poses),
@@ -96,5 +95,5 @@ def _find_patch(scene: Scene, at: Place, grid: int) -> tuple[int, int] | None:
 
     With ``grid`` 8, the image point x 0.3, y 0.9 is in row 7, column 2.
     """
-    column, row = (int(value) for value in np.floor(_on_picture(scene, at) * grid))
+    column, row = map(int, np.floor(_on_picture(scene, at) * grid))
     return (row, column) if 0 <= row < grid and 0 <= column < grid else None

@@ -1,10 +1,8 @@
 """Train the text model to look up a part in its prompt: find the id of the step with a given noun.
 
-Training on whole videos teaches counting instead: with step ids in recipe order, the next id is always one higher. A
-lookup needs two circuits at once: the noun token must attend to the id of its line, and the frame must attend to its
-noun. In a prompt of a hundred words neither forms without the other. Therefore this curriculum starts with prompts of
-bare ids and nouns, and adds the remaining words as the task is mastered. A frame is represented by the embedding of
-the noun in the hand.
+Training on whole videos teaches counting instead. A lookup needs two circuits at once: the noun token must attend to
+the id of its line, and the frame to its noun. So the curriculum starts with prompts of bare ids and nouns, and adds
+words.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,10 +32,8 @@ class Lookups:
     """An iterable of lookup batches with a curriculum; pass the losses to ``observe``."""
 
     def __init__(self, prompt: Prompt, *, batch_size: int, seed: int) -> None:
-        self.prompt = prompt
-        self.batch_size = batch_size
-        self.level = 0
-        self.recent_loss = 1.0
+        self.prompt, self.batch_size = prompt, batch_size
+        self.level, self.recent_loss = 0, 1.0
         self._rng = np.random.default_rng([seed, 22])
         self._nouns = {prompt.words(f" {noun}")[0]: number for number, noun in enumerate(NOUNS)}
         self._ids = {prompt.words(f"S{number}")[-1] for number in range(1, 8)}
@@ -52,23 +48,19 @@ class Lookups:
         """Update the running loss; advance to the next level once the current one is mastered."""
         self.recent_loss = 0.9 * self.recent_loss + 0.1 * float(losses.text)
         if self.recent_loss < MASTERED_LOSS and self.level < len(LEVELS) - 1:
-            self.level += 1
-            self.recent_loss = 1.0
+            self.level, self.recent_loss = self.level + 1, 1.0
 
     def draw(self) -> tuple[TrainingSequence, list[int]]:
         """Generate a procedure in which each part is taken once; only the ids are targets."""
         most_steps, kept = LEVELS[self.level]
         steps, nouns = random_steps(self._rng, int(self._rng.integers(max(2, most_steps - 2), most_steps + 1)))
-        order = [int(index) for index in self._rng.permutation(len(steps))]
-        clip = TrainingClip(
-            goal=f"build the {self._rng.choice(FAMILIES)}",
-            steps=steps,
-            turns=tuple(
-                TrainingTurn(frame_index=frame, role="update", text=f"{steps[index].id}->start")
-                for frame, index in enumerate(order)
-            ),
-            num_frames=len(steps),
+        order = self._rng.permutation(len(steps)).tolist()
+        turns = tuple(
+            TrainingTurn(frame_index=frame, role="update", text=f"{steps[index].id}->start")
+            for frame, index in enumerate(order)
         )
+        goal = f"build the {self._rng.choice(FAMILIES)}"
+        clip = TrainingClip(goal=goal, steps=steps, turns=turns, num_frames=len(steps))
         held = [nouns[index] for index in order]
         return self._thinned(build_sequence(clip, self.prompt), held, kept), held
 
@@ -87,13 +79,8 @@ class Lookups:
         for place, frame in enumerate(sequence.frames):
             if frame != IGNORE_INDEX:
                 targets[place] = ids_of[held[frame]]
-        return TrainingSequence(
-            ids=[sequence.ids[place] for place in places],
-            frames=[sequence.frames[place] for place in places],
-            targets=[targets[place] for place in places],
-            speak=[sequence.speak[place] for place in places],
-            update=[sequence.update[place] for place in places],
-        )
+        lists = {name: getattr(sequence, name) for name in ("ids", "frames", "speak", "update")} | {"targets": targets}
+        return TrainingSequence(**{name: [values[place] for place in places] for name, values in lists.items()})
 
     def _places_of_ids(self, prompt: list[int]) -> Mapping[int, int]:
         """Map the position of each step's noun in the prompt to the position of its id.
@@ -111,7 +98,7 @@ class Lookups:
 
 def random_steps(rng: np.random.Generator, num_steps: int) -> tuple[tuple[Step, ...], list[int]]:
     """Return random steps with distinct nouns, and the indices of the nouns; the ids are mostly permuted."""
-    nouns = [int(noun) for noun in rng.choice(len(NOUNS), num_steps, replace=False)]
+    nouns: list[int] = rng.choice(len(NOUNS), num_steps, replace=False).tolist()
     ids = rng.permutation(num_steps) + 1 if rng.random() < 0.85 else np.arange(num_steps) + 1
     steps = tuple(
         Step(id=f"S{number}", name=str(rng.choice(_STEP_NAMES[NOUNS[noun]])))

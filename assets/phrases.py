@@ -11,7 +11,8 @@ from typing import Final
 from engine.records import Step
 
 QUESTIONS: Final = ("What is next?", "Did I do that right?", "How many steps are left?")
-"""Questions of the user."""
+WARNINGS: Final = {"drop": "Careful, pick up the {} again.", "decoy": "Put the {} back, it is not needed."}
+"""Instruction by kind of event, with a place for the noun."""
 _COUNTS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven")
 
 
@@ -20,13 +21,9 @@ class Progress:
     """The progress of a task."""
 
     goal: str
-    """Name of the product, such as ``toy truck``."""
     steps: Sequence[Step]
-    """All steps, in recipe order."""
     nouns: Sequence[str]
-    """The part of each step."""
     state: Mapping[str, str]
-    """The state of each step."""
 
     def indices(self, state: str) -> list[int]:
         """Return the indices of the steps with a state."""
@@ -46,16 +43,6 @@ def praise(progress: Progress) -> str:
     if waiting:
         return f"Good. Now {progress.steps[waiting[0]].name}."
     return f"Well done, the {progress.goal} is finished."
-
-
-def warn_dropped(noun: str) -> str:
-    """Return the instruction for a dropped part."""
-    return f"Careful, pick up the {noun} again."
-
-
-def warn_unneeded(noun: str) -> str:
-    """Return the instruction for a part that no step needs."""
-    return f"Put the {noun} back, it is not needed."
 
 
 def answer(question: str, progress: Progress) -> str:

@@ -1,12 +1,10 @@
 """Stage 1: pre-train the vision tower to recognise the part in the hand, with two auxiliary probes.
 
-The probes are trained together with the tower and the connector, and discarded afterwards. One reads the pooled
-embedding (hands, held parts, loose parts, placed parts); the other reads each patch (part, its state, hand). Every
-frame is generated once, so overfitting is impossible. Without the patch probe the tower learns much more slowly.
-Sizes: ``B`` frames, ``G`` patches per side, ``C`` nouns.
+One probe reads the pooled embedding; the other reads each patch, without which the tower learns much more slowly. Every
+frame is generated once. Sizes: ``B`` frames, ``G`` patches per side, ``C`` nouns.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from multiprocessing import get_context
 from typing import Any
 
@@ -116,11 +114,8 @@ class Probes(nn.Module):
 
     def held_noun(self, pooled: Tensor) -> Tensor:
         """Return the predicted noun in the right hand ``[B]``."""
-        present, place, closed, _ = self.hand_parts
-        start = present + place + closed
-        answers = self.pooled(self.norm(pooled))[:, start : sum(self.hand_parts)]
-        nouns: Tensor = answers.argmax(1)
-        return nouns
+        answers: Tensor = self.pooled(self.norm(pooled))
+        return answers[:, sum(self.hand_parts[:3]) : sum(self.hand_parts)].argmax(1)
 
 
 def shuffled_mean(model: StreamingModel, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,16 +136,11 @@ def project(model: StreamingModel, means: Tensor) -> Tensor:
 
 
 def pretrain_vision(
-    model: StreamingModel, *, seed: int, num_scenes: int, processes: int, report: Callable[[int, float, float], None]
-) -> None:
-    """Train the tower and the connector on ``num_scenes`` generated scenes, each used once.
+    model: StreamingModel, *, seed: int, num_scenes: int, processes: int
+) -> Iterator[tuple[float, float]]:
+    """Train the tower and the connector, in place, on scenes of ``num_scenes`` consecutive seeds from ``seed`` on.
 
-    Args:
-        model: Trained in place.
-        seed: Seed of the first scene; the scenes use ``num_scenes`` consecutive seeds.
-        num_scenes: Number of scenes, with ``FRAMES_PER_SCENE`` frames each.
-        processes: Number of drawing processes.
-        report: Called at each step with its number, the loss, and the accuracy for held nouns.
+    Yields the loss and the accuracy for held nouns of each step.
     """
     torch.manual_seed(seed)
     probes = Probes()
@@ -159,7 +149,7 @@ def pretrain_vision(
     num_steps = num_scenes * FRAMES_PER_SCENE // BATCH_SIZE
     optimizer = torch.optim.AdamW(parameters, weight_decay=0.03, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.5e-3, num_steps + 1, pct_start=0.1)
-    for step, batch in enumerate(_batches(seed, num_scenes, processes)):
+    for batch in _batches(seed, num_scenes, processes):
         images = _jitter(normalize_images(batch.pop("images"), size=IMAGE_SIZE, normalization=Normalization()))
         labels = {name: torch.from_numpy(values) for name, values in batch.items()}
         means, patches = shuffled_mean(model, images)
@@ -172,7 +162,7 @@ def pretrain_vision(
         schedule.step()
         held = labels["hand_noun"][:, 0] > 0
         right = probes.held_noun(pooled)[held] == labels["hand_noun"][:, 0][held]
-        report(step, float(loss.detach()), float(right.float().mean()))
+        yield float(loss.detach()), float(right.float().mean())
 
 
 def _batches(seed: int, num_scenes: int, processes: int) -> Iterator[dict[str, NDArray[Any]]]:

@@ -1,8 +1,7 @@
 """Scenes: the content of a video before rendering, with parts, steps, hand movements and appearance.
 
 ``make_scene`` depends only on its arguments, on any machine. ``Difficulty`` has one probability per named cause, and
-affected events carry the name of their cause. Durations are between 40 and 60 s; pauses are scaled to fit. Coordinates
-are those of ``assets.recipes``. ``assets.poses`` computes positions over time, ``draw`` renders, ``annotate`` labels.
+affected events carry the name of their cause. Durations are between 40 and 60 s; pauses are scaled to fit.
 """
 
 import math
@@ -108,6 +107,11 @@ class Scene:
     look: Look
 
     @property
+    def goal(self) -> str:
+        """Goal of the task, such as ``build the toy truck``."""
+        return f"build the {self.family}"
+
+    @property
     def num_frames(self) -> int:
         """Sampled frames at 2 fps."""
         return round(self.duration_s * FPS)
@@ -133,16 +137,13 @@ def make_scene(
     if has_mixed_parts:
         recipe = mix_parts(recipe, np.random.default_rng([seed, 5]))
     specs = recipe.parts[: int(rng.integers(recipe.num_required, len(recipe.parts) + 1))]
-    has_decoy = bool(rng.random() < difficulty.decoy)
-    has_extra = has_decoy or bool(rng.random() < 0.3)
-    plan = _make_plan(seed, rng, specs, difficulty, has_decoy=has_decoy, has_extra=has_extra)
-    script = _fit(plan, rng)
+    script = _fit(_make_plan(seed, rng, specs, difficulty), rng)
     spells = _cast_spells(rng, script.events, difficulty)
     ids = np.random.default_rng([seed, 3]).permutation(len(specs)) if permute_ids else range(len(specs))
     return Scene(
         seed=seed,
         family=recipe.name,
-        parts=_make_parts(rng, specs, script, has_extra=has_extra),
+        parts=_make_parts(rng, specs, script),
         steps=tuple(Step(id=f"S{i + 1}", name=spec.step_name) for i, spec in zip(ids, specs, strict=True)),
         duration_s=math.ceil((script.clock + 1.6) * FPS) / FPS,
         hands=(tuple(script.keys[0]), tuple(script.keys[1])),
@@ -152,15 +153,9 @@ def make_scene(
     )
 
 
-def _make_plan(
-    seed: int,
-    rng: np.random.Generator,
-    specs: tuple[PartSpec, ...],
-    difficulty: Difficulty,
-    *,
-    has_decoy: bool,
-    has_extra: bool,
-) -> Plan:
+def _make_plan(seed: int, rng: np.random.Generator, specs: tuple[PartSpec, ...], difficulty: Difficulty) -> Plan:
+    has_decoy = bool(rng.random() < difficulty.decoy)
+    has_extra = has_decoy or bool(rng.random() < 0.3)
     num_steps, order = len(specs), list(range(len(specs)))
     slots = rng.permutation(len(_SLOTS))[: num_steps + has_extra]
     jitter = rng.uniform(-1, 1, (len(slots), 2)) * (0.02, 0.008)
@@ -187,7 +182,7 @@ def _choose(rng: np.random.Generator, count: int, knob: float) -> tuple[bool, ..
     chosen = rng.random(count) < 0.4 * knob
     if not chosen.any() and rng.random() < knob:
         chosen[int(rng.integers(count))] = True
-    return tuple(bool(is_chosen) for is_chosen in chosen)
+    return tuple(chosen.tolist())
 
 
 def _fit(plan: Plan, rng: np.random.Generator) -> Script:
@@ -206,23 +201,21 @@ def _fit(plan: Plan, rng: np.random.Generator) -> Script:
     return script
 
 
-def _make_parts(
-    rng: np.random.Generator, specs: tuple[PartSpec, ...], script: Script, *, has_extra: bool
-) -> tuple[Part, ...]:
-    nouns = [spec.noun for spec in specs]
-    if has_extra:
-        nouns.append(str(rng.choice([noun for noun in NOUNS if noun not in nouns])))
-    scales = [spec.scale for spec in specs] + [1.1] * has_extra
+def _make_parts(rng: np.random.Generator, specs: tuple[PartSpec, ...], script: Script) -> tuple[Part, ...]:
+    named = [(spec.noun, spec.scale) for spec in specs]
+    if len(script.spans) > len(specs):
+        used = {spec.noun for spec in specs}
+        named.append((str(rng.choice([noun for noun in NOUNS if noun not in used])), 1.1))
     hues = rng.permutation(len(PALETTE))
     return tuple(
         Part(
             noun=noun,
             colour=NATURAL_COLOURS.get(noun, PALETTE[hues[index % len(PALETTE)]]),
-            scale=scales[index],
+            scale=scale,
             step=index if index < len(specs) else None,
             spans=tuple(script.spans[index]),
         )
-        for index, noun in enumerate(nouns)
+        for index, (noun, scale) in enumerate(named)
     )
 
 

@@ -12,10 +12,9 @@ from typing import Literal
 import numpy as np
 
 from assets.annotate import annotate
-from assets.build import goal
-from assets.demo_videos import SIZE, TEST_VIDEOS, Kind, scene_of
+from assets.demo_videos import SIZE, TEST_VIDEOS, Kind, make_kind
 from assets.draw import draw_frame
-from assets.scene import FPS, Difficulty, Scene, make_scene
+from assets.scene import FPS, Scene
 from engine.config import StreamConfig
 from engine.control.controller import Task
 from engine.dialogue import TRANSITIONS, apply_update, initial_state
@@ -40,9 +39,8 @@ class Tally:
     expected: int = 0
     """Reference frames."""
     matched: int = 0
-    """Matched pairs of the two."""
     exact: int = 0
-    """Pairs with equal texts."""
+    """Matched pairs with equal texts."""
 
     def add(self, predicted: Mapping[int, Sequence[str]], expected: Mapping[int, Sequence[str]]) -> None:
         """Add one video; both arguments map frame indices to texts."""
@@ -70,11 +68,9 @@ class Score:
 
     num_videos: int = 0
     updates: Tally = field(default_factory=Tally)
-    """State updates."""
     responses: Tally = field(default_factory=Tally)
     """Sentences, without answers to the user."""
     answers: Tally = field(default_factory=Tally)
-    """Answers to user turns."""
     right_states: int = 0
     """Frames whose complete state equals the reference."""
     num_frames: int = 0
@@ -110,13 +106,7 @@ def score_kind(
 ) -> Score:
     """Generate, stream and score scenes of one kind, of all trained families or of ``family``."""
     scenes = (make_kind(kind, seed + number, family=family) for number in range(num_videos))
-    return _score(checkpoint, ((scene, drawn_frames(scene)) for scene in scenes))
-
-
-def make_kind(kind: Kind, seed: int, *, family: str | None = None) -> Scene:
-    """Return a random scene of one kind."""
-    difficulty = Difficulty.hard() if kind.startswith("hard") else Difficulty.easy()
-    return make_scene(seed, difficulty=difficulty, family=family, permute_ids=kind.endswith("permuted"))
+    return _score(checkpoint, ((scene, _drawn_frames(scene)) for scene in scenes))
 
 
 def score_baseline(name: Baseline, kind: Kind, *, num_videos: int, seed: int = SCORE_SEED) -> Score:
@@ -125,72 +115,58 @@ def score_baseline(name: Baseline, kind: Kind, *, num_videos: int, seed: int = S
     for number in range(num_videos):
         scene = make_kind(kind, seed + number)
         random = np.random.default_rng([seed + number, 41])
-        add_video(score, scene, _silent(scene) if name == "silent" else _random(scene, random))
+        add_video(score, scene, _act_randomly(scene, random, activity=float(name == "random")))
     return score
 
 
-def _silent(scene: Scene) -> list[FrameOutput]:
-    state = initial_state(scene.steps)
-    return [_output(frame, state) for frame in range(scene.num_frames)]
-
-
-def _random(scene: Scene, random: np.random.Generator) -> list[FrameOutput]:
-    """Return random legal updates and random sentences of the reference, at the rate of the reference."""
+def _act_randomly(scene: Scene, random: np.random.Generator, *, activity: float) -> list[FrameOutput]:
+    """Return random legal updates and random sentences of the reference, at ``activity`` times its rate."""
     turns = annotate(scene)
     sentences = [turn.text for turn in turns if turn.role == "assistant"]
-    update_rate = len({turn.time_s for turn in turns if turn.role == "update"}) / scene.num_frames
+    speak_prob = activity * len(sentences) / scene.num_frames
+    update_prob = activity * len({turn.time_s for turn in turns if turn.role == "update"}) / scene.num_frames
     state, outputs = initial_state(scene.steps), []
     for frame in range(scene.num_frames):
         legal = [f"{step_id}->{_NEXT[now]}" for step_id, now in state.items() if now in _NEXT]
-        updates = (str(random.choice(legal)),) if legal and random.random() < update_rate else ()
+        updates = (str(random.choice(legal)),) if legal and random.random() < update_prob else ()
         for text in updates:
             state = dict(apply_update(state, text).state)
-        speaks = random.random() < len(sentences) / scene.num_frames
-        outputs.append(_output(frame, state, updates, str(random.choice(sentences)) if speaks else None))
+        output = FrameOutput(
+            frame_index=frame,
+            time_s=frame / FPS,
+            speak_prob=speak_prob,
+            update_prob=update_prob,
+            response=str(random.choice(sentences)) if random.random() < speak_prob else None,
+            updates=updates,
+            dst_state=state,
+            cache_tokens=0,
+            refreshed=False,
+            latency_ms=0,
+        )
+        outputs.append(output)
     return outputs
-
-
-def _output(
-    frame: int, state: Mapping[str, str], updates: tuple[str, ...] = (), response: str | None = None
-) -> FrameOutput:
-    return FrameOutput(
-        frame_index=frame,
-        time_s=frame / FPS,
-        speak_prob=float(response is not None),
-        update_prob=float(bool(updates)),
-        response=response,
-        updates=updates,
-        dst_state=state,
-        cache_tokens=0,
-        refreshed=False,
-        latency_ms=0,
-    )
 
 
 def score_bundled(checkpoint: Checkpoint, folder: Path) -> Score:
     """Stream and score the bundled videos, decoded from their files."""
-    videos = ((scene_of(video), read_frames(folder / f"{video.video_id}.mp4", fps=FPS)) for video in TEST_VIDEOS)
-    return _score(checkpoint, videos)
+    scenes = (make_kind(video.kind, video.seed, family=video.family) for video in TEST_VIDEOS)
+    frames = (read_frames(folder / f"{video.video_id}.mp4", fps=FPS) for video in TEST_VIDEOS)
+    return _score(checkpoint, zip(scenes, frames, strict=True))
 
 
 def _score(checkpoint: Checkpoint, videos: Iterable[tuple[Scene, Iterable[Frame]]]) -> Score:
     score, streamer = Score(), Streamer(checkpoint, StreamConfig(fps=FPS, lookahead=16))
     for scene, frames in videos:
-        add_video(score, scene, list(streamer.run(encode(checkpoint, frames), task_of(scene))))
+        turns = tuple(UserTurn(time_s=t.time_s, text=t.text) for t in annotate(scene) if t.role == "user")
+        task = Task(goal=scene.goal, steps=scene.steps, user_turns=turns)
+        add_video(score, scene, list(streamer.run(encode(checkpoint, frames), task)))
     return score
 
 
-def drawn_frames(scene: Scene) -> Iterable[Frame]:
-    """Draw the sampled frames of a scene at the size of the videos."""
+def _drawn_frames(scene: Scene) -> Iterable[Frame]:
     for index in range(scene.num_frames):
         image = draw_frame(scene, index / FPS, height=SIZE[0], width=SIZE[1])
         yield Frame(index=index, time_s=index / FPS, image=image)
-
-
-def task_of(scene: Scene) -> Task:
-    """Return the task of a scene."""
-    turns = tuple(UserTurn(time_s=t.time_s, text=t.text) for t in annotate(scene) if t.role == "user")
-    return Task(goal=goal(scene), steps=scene.steps, user_turns=turns)
 
 
 def add_video(score: Score, scene: Scene, outputs: Sequence[FrameOutput]) -> None:
@@ -204,10 +180,9 @@ def add_video(score: Score, scene: Scene, outputs: Sequence[FrameOutput]) -> Non
     score.updates.add({o.frame_index: o.updates for o in outputs if o.updates}, references["update"])
     score.answers.add({f: said.pop(f) for f in asked if f in said}, asked)
     score.responses.add(said, references["assistant"])
-    state = {step.id: "not_started" for step in scene.steps}
+    state = initial_state(scene.steps)
     for output in outputs:
         for text in references["update"].get(output.frame_index, ()):
-            step_id, transition = text.split("->")
-            state[step_id] = "in_progress" if transition == "start" else "completed"
+            state = dict(apply_update(state, text).state)
         score.right_states += dict(output.dst_state) == state
         score.num_frames += 1

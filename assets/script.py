@@ -1,8 +1,7 @@
 """The timed script of a scene: keyframes of the hands and states of the parts.
 
-``play`` turns a ``Plan`` (the order of steps, and difficulties) into keyframes, spans and events with times in seconds.
-Pauses and movements have separate scales, so that the caller can fit a script to a duration. Every event is between two
-multiples of 0.5 s, with a margin, so that sampling at 2 fps never shows a change in progress.
+``play`` turns a ``Plan`` into keyframes, spans and events with times in seconds. Every event is between two multiples
+of 0.5 s, with a margin, so that sampling at 2 fps never shows a change in progress.
 """
 
 import math
@@ -18,8 +17,6 @@ Cause = Literal["drop", "decoy", "hover", "swap", "light", "noise"]
 FALL_S: Final = 0.3
 """Time in which a dropped part falls to the bench."""
 FLOOR_Y: Final = 0.66
-"""Height at which dropped parts lie."""
-_RESTS: Final = ((0.57, 0.53), (-0.57, 0.53))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +29,9 @@ class Place:
     def toward(self, other: "Place", share: float) -> "Place":
         """Interpolate linearly: ``share`` 0 is this point, 1 is ``other``."""
         return Place(x=self.x + (other.x - self.x) * share, y=self.y + (other.y - self.y) * share)
+
+
+_RESTS: Final = (Place(x=0.57, y=0.53), Place(x=-0.57, y=0.53))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,6 @@ class Plan:
     trays: tuple[Place, ...]
     """Initial positions of all parts."""
     targets: tuple[Place, ...]
-    """Target positions of the parts of the steps."""
     order: tuple[int, ...]
     """Step indices in the order in which they are done."""
     has_drop: tuple[bool, ...]
@@ -104,9 +103,8 @@ class Script:
 
     plan: Plan
     pause: float
-    """Scale of the pauses."""
+    """Scale of the pauses; ``pace`` is that of the durations of movements."""
     pace: float
-    """Scale of the durations of movements."""
     rng: np.random.Generator
     clock: float = 0.0
     paused_s: float = 0.0
@@ -170,7 +168,7 @@ def play(plan: Plan, *, pause: float, pace: float) -> Script:
     script = Script(plan=plan, pause=pause, pace=pace, rng=np.random.default_rng([plan.seed, 2]))
     script.spans = [[Span(start_s=0.0, state="tray", at=tray)] for tray in plan.trays]
     for hand in (0, 1) if plan.has_two_hands else (0,):
-        script.key(hand, Place(x=_RESTS[hand][0], y=_RESTS[hand][1]), is_closed=False)
+        script.key(hand, _RESTS[hand], is_closed=False)
     script.wait(1.2, 2.5)
     hand, is_taken = 0, False
     for turn in range(len(plan.order)):
@@ -202,7 +200,7 @@ def _cause_of_order(plan: Plan, step: int) -> Cause | None:
 
 
 def _go_home(script: Script, hand: int) -> None:
-    script.move(hand, Place(x=_RESTS[hand][0], y=_RESTS[hand][1]), 0.8, 1.0)
+    script.move(hand, _RESTS[hand], 0.8, 1.0)
 
 
 def _hover(script: Script, hand: int) -> None:

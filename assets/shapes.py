@@ -1,12 +1,11 @@
-"""Drawings of all nouns: flat rounded shapes with an outline and a highlight.
+"""Drawings of all nouns: flat rounded shapes that differ in silhouette, not only in colour.
 
-A drawing is a list of polygons in units of half a part (x right, y down, mostly in [-1.5, 1.5]). Nouns differ in
-silhouette, not only in colour, and remain distinguishable at a width of ten pixels. ``Canvas`` maps the world of
-``assets.recipes`` to an image of any size and aspect ratio with sub-pixel precision.
+A drawing is a list of polygons in units of half a part (x right, y down, mostly in [-1.5, 1.5]). ``Canvas`` maps the
+world of ``assets.recipes`` to an image of any size and aspect ratio with sub-pixel precision.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import cv2
@@ -18,7 +17,6 @@ from assets.script import Place
 
 Image = npt.NDArray[np.uint8]
 Points = npt.NDArray[np.float64]
-Fixed = npt.NDArray[np.int32]
 Tone = Literal["body", "dark", "light"]
 
 WORLD_WIDTH: Final = 4 / 3
@@ -57,29 +55,22 @@ class Canvas:
     pixels_per_unit: float
     """Geometric mean over both axes, for line widths."""
 
-    def pixels(self, points: Points, *, unit: float = 1.0, x: float = 0.0, y: float = 0.0) -> Fixed:
-        """Map points [N, 2], scaled by ``unit`` and moved to ``x``, ``y`` in the world, to fixed-point pixels."""
-        scale, origin = self.scale, self.origin
-        fixed: Fixed = (points * (scale * unit) + (origin + scale * (x, y))).astype(np.int32)
-        return fixed
-
     def fill(self, points: Points, colour: Sequence[int]) -> None:
         """Fill a polygon of world points [N, 2]."""
-        self.fill_pixels([self.pixels(points)], colour)
-
-    def fill_pixels(self, polygons: list[Fixed], colour: Sequence[int]) -> None:
-        """Fill polygons in fixed-point pixels."""
-        for polygon in polygons:
-            cv2.fillPoly(self.image, [polygon], colour, cv2.LINE_AA, _SHIFT)
+        cv2.fillPoly(self.image, [self._pixels(points)], colour, cv2.LINE_AA, _SHIFT)
 
     def stroke(self, points: Points, colour: Sequence[int], size: float, *, is_closed: bool = False) -> None:
-        """Draw a line along world points [N, 2], ``size`` world units wide, with round ends."""
-        self.stroke_pixels([self.pixels(points)], colour, size, is_closed=is_closed)
-
-    def stroke_pixels(self, lines: list[Fixed], colour: Sequence[int], size: float, *, is_closed: bool = False) -> None:
-        """Draw lines in fixed-point pixels, at least one pixel wide."""
+        """Draw a line along world points [N, 2], ``size`` world units and at least a pixel wide, with round ends."""
         width = max(1, round(size * self.pixels_per_unit))
-        cv2.polylines(self.image, lines, is_closed, colour, width, cv2.LINE_AA, _SHIFT)
+        cv2.polylines(self.image, [self._pixels(points)], is_closed, colour, width, cv2.LINE_AA, _SHIFT)
+
+    def part(self, at: Place, scale: float) -> "Canvas":
+        """Return the same image with a part's centre as origin and half its size as unit, for the points of a layer."""
+        origin = self.origin + self.scale * (at.x, at.y)
+        return replace(self, scale=self.scale * (UNIT * scale), origin=origin)
+
+    def _pixels(self, points: Points) -> npt.NDArray[np.int32]:
+        return (points * self.scale + self.origin).astype(np.int32)
 
 
 def lay_canvas(image: npt.NDArray[Any], *, zoom: float, shift: Place) -> Canvas:
@@ -104,24 +95,24 @@ def lighten(colour: Sequence[int], share: float = 0.45) -> Colour:
 def draw_part(canvas: Canvas, noun: str, *, colour: Colour, at: Place, scale: float) -> None:
     """Draw a part with its outline."""
     tones = {"body": colour, "dark": darken(colour, 0.72), "light": lighten(colour)}
-    layers, unit = DRAWINGS[noun], UNIT * scale
-    pixels = [canvas.pixels(layer.points, unit=unit, x=at.x, y=at.y) for layer in layers]
-    outline = [polygon for layer, polygon in zip(layers, pixels, strict=True) if layer.is_silhouette]
-    canvas.stroke_pixels(outline, darken(colour, 0.42), 0.016, is_closed=True)
-    for layer, polygon in zip(layers, pixels, strict=True):
-        canvas.fill_pixels([polygon], tones[layer.tone] if isinstance(layer.tone, str) else layer.tone)
+    canvas = canvas.part(at, scale)
+    for layer in DRAWINGS[noun]:
+        if layer.is_silhouette:
+            canvas.stroke(layer.points, darken(colour, 0.42), 0.016, is_closed=True)
+    for layer in DRAWINGS[noun]:
+        canvas.fill(layer.points, tones[layer.tone] if isinstance(layer.tone, str) else layer.tone)
 
 
 def draw_silhouette(canvas: Canvas, noun: str, *, at: Place, scale: float) -> None:
     """Fill the silhouette of a part in a mask with 255."""
-    unit = UNIT * scale
-    outline = [layer.points for layer in DRAWINGS[noun] if layer.is_silhouette]
-    canvas.fill_pixels([canvas.pixels(points, unit=unit, x=at.x, y=at.y) for points in outline], (255,))
+    for layer in DRAWINGS[noun]:
+        if layer.is_silhouette:
+            canvas.part(at, scale).fill(layer.points, (255,))
 
 
-def oval(rx: float, ry: float, x: float = 0.0, y: float = 0.0, *, corners: int = 20) -> Points:
-    """Return an ellipse as a polygon ``[corners, 2]``."""
-    angle = np.arange(corners) * (2 * np.pi / corners) - np.pi / 2
+def oval(rx: float, ry: float, x: float = 0.0, y: float = 0.0, *, count: int = 20) -> Points:
+    """Return an ellipse as a polygon ``[count, 2]``."""
+    angle = np.arange(count) * (2 * np.pi / count) - np.pi / 2
     return np.stack((x + rx * np.cos(angle), y + ry * np.sin(angle)), axis=1)
 
 
@@ -137,7 +128,8 @@ def box(rx: float, ry: float, x: float = 0.0, y: float = 0.0, *, round_by: float
     return np.concatenate(parts)
 
 
-def _corners(*points: float) -> Points:
+def corners(*points: float) -> Points:
+    """Return the points ``x, y, x, y, ..`` of a line or polygon, ``[N, 2]``."""
     return np.array(points, dtype=np.float64).reshape(-1, 2)
 
 
@@ -175,10 +167,10 @@ def _in(points: Points, tone: Tone | Colour) -> Layer:
 
 DRAWINGS: Final[dict[str, tuple[Layer, ...]]] = {
     "arm": (
-        _out(_corners(-1.0, 0.35, -0.8, 0.75, 0.55, 0.15, 0.55, -0.95, 0.15, -0.95, 0.15, -0.15)),
+        _out(corners(-1.0, 0.35, -0.8, 0.75, 0.55, 0.15, 0.55, -0.95, 0.15, -0.95, 0.15, -0.15)),
         _out(oval(0.33, 0.33, -0.85, 0.5), "dark"),
         _out(
-            _corners(-0.1, -0.75, -0.1, -1.3, 0.12, -1.3, 0.2, -1.0, 0.5, -1.0, 0.58, -1.3, 0.8, -1.3, 0.8, -0.75),
+            corners(-0.1, -0.75, -0.1, -1.3, 0.12, -1.3, 0.2, -1.0, 0.5, -1.0, 0.58, -1.3, 0.8, -1.3, 0.8, -0.75),
             _STEEL,
         ),
     ),
@@ -188,7 +180,7 @@ DRAWINGS: Final[dict[str, tuple[Layer, ...]]] = {
         *(_in(oval(0.32, 0.32, x), "body") for x in (-0.95, 0.95)),
     ),
     "base": (
-        _out(_corners(-1.35, 0.5, -1.25, 0.05, -0.5, -0.1, -0.4, -0.5, 0.4, -0.5, 0.5, -0.1, 1.25, 0.05, 1.35, 0.5)),
+        _out(corners(-1.35, 0.5, -1.25, 0.05, -0.5, -0.1, -0.4, -0.5, 0.4, -0.5, 0.5, -0.1, 1.25, 0.05, 1.35, 0.5)),
         _in(box(1.1, 0.09, 0, 0.18, round_by=0.08), "light"),
     ),
     "block": (_out(box(0.92, 0.9)), _in(box(0.62, 0.6), "light"), _in(box(0.48, 0.46), "body")),
@@ -205,69 +197,69 @@ DRAWINGS: Final[dict[str, tuple[Layer, ...]]] = {
     ),
     "bun": (
         _out(_dome(1.3, 1.1, 0.45)),
-        *(_in(oval(0.13, 0.09, x, y, corners=10), _CREAM) for x, y in ((-0.5, -0.1), (0.05, -0.35), (0.55, -0.05))),
+        *(_in(oval(0.13, 0.09, x, y, count=10), _CREAM) for x, y in ((-0.5, -0.1), (0.05, -0.35), (0.55, -0.05))),
     ),
     "cabin": (
-        _out(_corners(-0.75, 0.9, -0.75, -0.85, 0.2, -0.85, 0.55, -0.05, 1.0, 0.05, 1.0, 0.9)),
-        _in(_corners(-0.4, -0.05, -0.4, -0.6, 0.05, -0.6, 0.3, -0.05), _GLASS),
-        _in(oval(0.14, 0.14, 0.8, 0.4, corners=10), _CREAM),
+        _out(corners(-0.75, 0.9, -0.75, -0.85, 0.2, -0.85, 0.55, -0.05, 1.0, 0.05, 1.0, 0.9)),
+        _in(corners(-0.4, -0.05, -0.4, -0.6, 0.05, -0.6, 0.3, -0.05), _GLASS),
+        _in(oval(0.14, 0.14, 0.8, 0.4, count=10), _CREAM),
     ),
     "cheese": (
-        _out(_corners(-1.35, 0.1, -1.3, -0.25, 1.3, -0.25, 1.35, 0.1, 0.85, 0.15, 0.5, 0.75, 0.05, 0.15)),
-        *(_in(oval(0.14, 0.1, x, y, corners=10), "dark") for x, y in ((-0.8, -0.08), (0.5, 0.2), (-0.1, -0.05))),
+        _out(corners(-1.35, 0.1, -1.3, -0.25, 1.3, -0.25, 1.35, 0.1, 0.85, 0.15, 0.5, 0.75, 0.05, 0.15)),
+        *(_in(oval(0.14, 0.1, x, y, count=10), "dark") for x, y in ((-0.8, -0.08), (0.5, 0.2), (-0.1, -0.05))),
     ),
     "door": (
-        _out(np.concatenate((_dome(0.68, 0.7, -0.35), _corners(0.68, 1.0, -0.68, 1.0)))),
+        _out(np.concatenate((_dome(0.68, 0.7, -0.35), corners(0.68, 1.0, -0.68, 1.0)))),
         _in(box(0.4, 0.28, 0, 0.6, round_by=0.08), "dark"),
         _in(box(0.4, 0.28, 0, -0.25, round_by=0.08), _GLASS),
-        _in(oval(0.12, 0.12, 0.48, 0.2, corners=10), _CREAM),
+        _in(oval(0.12, 0.12, 0.48, 0.2, count=10), _CREAM),
     ),
     "flag": (
         _out(box(0.1, 1.1, -0.45, 0, round_by=0.08), _WOOD),
-        _out(_corners(-0.35, -1.05, 0.95, -0.95, 0.6, -0.5, 0.95, -0.05, -0.35, -0.1)),
+        _out(corners(-0.35, -1.05, 0.95, -0.95, 0.6, -0.5, 0.95, -0.05, -0.35, -0.1)),
     ),
     "flower": (
-        *(_out(oval(0.45, 0.45, 0.6 * np.cos(a), 0.6 * np.sin(a), corners=14)) for a in np.arange(5) * 1.2566 - 1.57),
+        *(_out(oval(0.45, 0.45, 0.6 * np.cos(a), 0.6 * np.sin(a), count=14)) for a in np.arange(5) * 1.2566 - 1.57),
         _in(oval(0.36, 0.36), Colour(246, 206, 80)),
     ),
     "head": (
         _out(box(0.16, 0.3, -1.05, 0, round_by=0.1), "dark"),
         _out(box(0.16, 0.3, 1.05, 0, round_by=0.1), "dark"),
         _out(box(0.95, 0.8, round_by=0.3)),
-        *(_in(oval(0.26, 0.26, x, -0.2, corners=14), _CREAM) for x in (-0.4, 0.4)),
-        *(_in(oval(0.12, 0.12, x, -0.2, corners=10), _INK) for x in (-0.36, 0.44)),
+        *(_in(oval(0.26, 0.26, x, -0.2, count=14), _CREAM) for x in (-0.4, 0.4)),
+        *(_in(oval(0.12, 0.12, x, -0.2, count=10), _INK) for x in (-0.36, 0.44)),
         _in(box(0.45, 0.09, 0, 0.4, round_by=0.08), _INK),
     ),
     "hull": (
-        _out(_corners(-1.4, -0.5, 1.4, -0.5, 1.1, 0.25, 0.8, 0.5, -0.8, 0.5, -1.1, 0.25)),
-        _in(_corners(-1.28, -0.3, 1.28, -0.3, 1.2, -0.1, -1.2, -0.1), _CREAM),
+        _out(corners(-1.4, -0.5, 1.4, -0.5, 1.1, 0.25, 0.8, 0.5, -0.8, 0.5, -1.1, 0.25)),
+        _in(corners(-1.28, -0.3, 1.28, -0.3, 1.2, -0.1, -1.2, -0.1), _CREAM),
     ),
     "lettuce": (_out(_leafy()), _in(box(1.0, 0.07, round_by=0.06), "light")),
     "plate": (_out(oval(1.6, 0.42), _CREAM), _in(oval(1.3, 0.29), "body"), _in(oval(1.1, 0.22), _CREAM)),
     "pole": (_out(box(0.26, 1.1, round_by=0.2)), _in(box(0.07, 0.85, -0.08, 0, round_by=0.06), "light")),
     "pot": (
-        _out(_corners(-0.85, -0.5, 0.85, -0.5, 0.6, 0.85, -0.6, 0.85)),
+        _out(corners(-0.85, -0.5, 0.85, -0.5, 0.6, 0.85, -0.6, 0.85)),
         _out(box(1.08, 0.24, 0, -0.62, round_by=0.1), "dark"),
-        _in(_corners(-0.6, -0.25, -0.35, -0.25, -0.3, 0.6, -0.42, 0.6), "light"),
+        _in(corners(-0.6, -0.25, -0.35, -0.25, -0.3, 0.6, -0.42, 0.6), "light"),
     ),
-    "ring": (_out(_hoop(0.88, 0.46)), _in(oval(0.1, 0.1, -0.45, -0.48, corners=10), "light")),
+    "ring": (_out(_hoop(0.88, 0.46)), _in(oval(0.1, 0.1, -0.45, -0.48, count=10), "light")),
     "roof": (
-        _out(_corners(-1.4, 0.7, 0, -0.85, 1.4, 0.7)),
-        _in(_corners(-0.95, 0.5, 0, -0.55, 0.15, -0.4, -0.6, 0.5), "light"),
+        _out(corners(-1.4, 0.7, 0, -0.85, 1.4, 0.7)),
+        _in(corners(-0.95, 0.5, 0, -0.55, 0.15, -0.4, -0.6, 0.5), "light"),
     ),
     "sail": (
-        _out(_corners(-0.7, 1.0, -0.7, -1.15, 0.2, -0.1, 0.85, 1.0)),
-        _in(_corners(-0.7, 0.2, 0.38, 0.2, 0.65, 0.6, -0.7, 0.6), "light"),
+        _out(corners(-0.7, 1.0, -0.7, -1.15, 0.2, -0.1, 0.85, 1.0)),
+        _in(corners(-0.7, 0.2, 0.38, 0.2, 0.65, 0.6, -0.7, 0.6), "light"),
     ),
     "shade": (
-        _out(_corners(-0.5, -0.75, 0.5, -0.75, 1.2, 0.7, -1.2, 0.7)),
-        _in(_corners(-0.35, -0.55, -0.1, -0.55, -0.45, 0.5, -0.85, 0.5), "light"),
+        _out(corners(-0.5, -0.75, 0.5, -0.75, 1.2, 0.7, -1.2, 0.7)),
+        _in(corners(-0.35, -0.55, -0.1, -0.55, -0.45, 0.5, -0.85, 0.5), "light"),
     ),
     "star": (_out(_star(1.15, 0.5, 5, y=0.08)), _in(_star(0.55, 0.25, 5, x=-0.05), "light")),
     "tomato": (
         _out(oval(1.12, 0.55)),
         _in(oval(0.85, 0.38), lighten(Colour(218, 62, 50), 0.3)),
-        *(_in(oval(0.18, 0.12, x, 0, corners=8), _CREAM) for x in (-0.5, 0.0, 0.5)),
+        *(_in(oval(0.18, 0.12, x, 0, count=8), _CREAM) for x in (-0.5, 0.0, 0.5)),
     ),
     "wall": (
         _out(box(1.15, 0.85, round_by=0.05)),

@@ -1,8 +1,7 @@
-"""The small model of the bundled checkpoint: a randomly initialised SmolVLM, and its tokenizer.
+"""The small model of the bundled checkpoint, a randomly initialised SmolVLM of 4.5 M parameters, and its tokenizer.
 
-About 4.5 M parameters: a vision tower for 96 x 96 images (64 patches), a connector to 4 tokens per image, and a
-four-layer Llama. The tokenizer is a byte-level BPE trained on the demo's texts, with separate digits. Every word of the
-demo is one token, and any text can be encoded.
+A vision tower for 96 x 96 images (64 patches), a connector to 4 tokens per image, and a four-layer Llama. The tokenizer
+is a byte-level BPE with separate digits: every word of the demo is one token, and any text can be encoded.
 """
 
 from collections.abc import Iterable
@@ -31,12 +30,8 @@ _CHAT_TEMPLATE = (
 def train_tokenizer(texts: Iterable[str], *, vocab_size: int = 1024) -> PreTrainedTokenizerFast:
     """Return a tokenizer trained on the texts, with at most ``vocab_size`` tokens."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(_WORDS, "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(_WORDS, "isolated"), as_bytes])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,

@@ -17,7 +17,8 @@ import numpy as np
 from app.batch.job_queue import Job, JobQueue
 from engine.video.writer import write_h264
 from eval.data.loading import read_split
-from eval.matching.sentence_encoders import DEFAULT_ENCODER, load_encoder
+from eval.matching.sentence_encoders import load_encoder
+from eval.matching.turns import DEFAULT_ENCODER
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import run_batch
 from eval.runs.progress import Progress

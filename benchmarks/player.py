@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import Page
 
 from engine.video.writer import write_h264
-from eval.metrics.failures import judge_video
+from eval.metrics.score import analyze_video
 from tests.support.browser import inspect, open_browser, serve_player
 from tests.support.long_run import FPS, make_long_run
 from tests.support.played import write_reviewed
@@ -61,7 +61,9 @@ def main() -> None:
         write_h264(folder / "long.mp4", _pictures(), fps=1)
         run = make_long_run(folder / "long.mp4", num_frames=NUM_FRAMES, num_turns=NUM_TURNS)
         assert run.clip.sample is not None
-        judged = judge_video(run.clip.sample, run.outputs, encode=lambda texts: np.eye(len(texts), dtype=np.float32))
+        judged = analyze_video(
+            run.clip.sample, run.outputs, encode=lambda texts: np.eye(len(texts), dtype=np.float32)
+        ).judged
         (folder / "a-empty.json").write_text("", encoding="utf-8")
         write_reviewed(folder / "long.json", run, judged)
         size_mb = (folder / "long.json").stat().st_size / 1e6

@@ -14,7 +14,7 @@ from engine.dialogue import apply_update, initial_state
 from engine.records import FrameOutput, Step
 from eval.data.samples import Sample, Turn
 from eval.metrics.bootstrap import NUM_RESAMPLES
-from eval.metrics.score import ScoredVideo, count_texts, score_video
+from eval.metrics.score import VideoAnalysis, analyze_video, count_texts
 from eval.metrics.text import TextScorer
 from eval.reports.report import make_report
 
@@ -83,7 +83,7 @@ def measure(num_videos: int) -> str:
     """Score ``num_videos`` videos; return one line of figures."""
     videos = [make_video(seed) for seed in range(num_videos)]
     times = [time.perf_counter()]
-    scored: list[ScoredVideo] = [score_video(sample, outputs, encode=encode) for sample, outputs in videos]
+    scored: list[VideoAnalysis] = [analyze_video(sample, outputs, encode=encode) for sample, outputs in videos]
     times.append(time.perf_counter())
     with TextScorer() as scorer:
         scorer.score(["start"], ["METEOR"])  # excludes METEOR's start from the time of the texts

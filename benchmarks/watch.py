@@ -1,4 +1,4 @@
-"""Load of the browser while a video of 3 hours streams: 21,600 frames, a reference of 2,200 turns, 12 steps.
+"""Load of the browser while a video of 3 hours streams: 21,600 frames, a reference of 2,160 turns, 12 steps.
 
 A script replaces the model and yields 80 frames per second; page, server and browser are real. Prints the load of the
 browser's main thread without and with user input, the latency of clicks and keys and, as the last line, JSON.

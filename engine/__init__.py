@@ -13,56 +13,34 @@ light modules need no torch. A minimal run::
         print(output.time_s, output.response)
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from engine.lazy_exports import lazy_exports
+
 if TYPE_CHECKING:
-    from engine.config import StreamConfig
-    from engine.control.controller import Task
-    from engine.dialogue import parse_steps
-    from engine.loading import load_model
-    from engine.model.frame_encoder import encode
-    from engine.records import FrameOutput, Step, UserTurn
-    from engine.replay import Recording
-    from engine.streamer import Streamer
-    from engine.video.reader import read_frames
-
-__all__ = [
-    "FrameOutput",
-    "Recording",
-    "Step",
-    "StreamConfig",
-    "Streamer",
-    "Task",
-    "UserTurn",
-    "encode",
-    "load_model",
-    "parse_steps",
-    "read_frames",
-]
-
-_MODULES = {
-    "FrameOutput": "engine.records",
-    "Recording": "engine.replay",
-    "Step": "engine.records",
-    "StreamConfig": "engine.config",
-    "Streamer": "engine.streamer",
-    "Task": "engine.control.controller",
-    "UserTurn": "engine.records",
-    "encode": "engine.model.frame_encoder",
-    "load_model": "engine.loading",
-    "parse_steps": "engine.dialogue",
-    "read_frames": "engine.video.reader",
-}
-
-if not TYPE_CHECKING:  # a type checker sees the imports above, and reports unknown names
-
-    def __getattr__(name: str) -> object:
-        """Import a public name on first use. Raises ``AttributeError`` for an unknown name."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    from engine.config import StreamConfig as StreamConfig
+    from engine.control.controller import Task as Task
+    from engine.dialogue import parse_steps as parse_steps
+    from engine.loading import load_model as load_model
+    from engine.model.frame_encoder import encode as encode
+    from engine.records import FrameOutput as FrameOutput
+    from engine.records import Step as Step
+    from engine.records import UserTurn as UserTurn
+    from engine.replay import Recording as Recording
+    from engine.streamer import Streamer as Streamer
+    from engine.video.reader import read_frames as read_frames
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        __name__,
+        FrameOutput="engine.records",
+        Recording="engine.replay",
+        Step="engine.records",
+        StreamConfig="engine.config",
+        Streamer="engine.streamer",
+        Task="engine.control.controller",
+        UserTurn="engine.records",
+        encode="engine.model.frame_encoder",
+        load_model="engine.loading",
+        parse_steps="engine.dialogue",
+        read_frames="engine.video.reader",
+    )

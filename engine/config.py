@@ -12,8 +12,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import yaml
 
-DecisionPolicy = Literal["heads", "silent-token", "not-talk"]
+from engine.policies import POLICIES, DecisionPolicy, PolicyName, Signal, TriggerCounter, find_policy
+
 IllegalUpdates = Literal["apply", "refuse"]
+GraphSetting = Literal["auto", "on", "off"]
 _TYPES: Mapping[Any, tuple[tuple[type, ...], str]] = {
     float: ((float, int), "a number"),
     int: ((int,), "a whole number"),
@@ -26,25 +28,25 @@ class StreamConfig:
     """Settings of a stream. Raises ``ValueError`` if a value is out of range."""
 
     fps: float = 2.0
-    """Frames sampled per second of video."""
+    """Frames sampled per second of video; above the video's own rate its pictures repeat."""
     speak_threshold: float = 0.5
-    """The assistant speaks when ``speak_prob`` is greater, in [0, 1]."""
+    """The assistant speaks when the probability is greater, in [0, 1]."""
     update_threshold: float = 0.5
-    """The assistant updates the state when ``update_prob`` is greater, in [0, 1]."""
-    decision_policy: DecisionPolicy = "heads"
-    """Source of the probabilities; see ``engine.control.policies``."""
+    """The assistant updates the state when the probability is greater, in [0, 1]."""
+    decision_policy: PolicyName = "heads"
+    """How probabilities become decisions; engine/policies.toml describes the choices."""
     max_updates_per_frame: int = 4
     """Maximum number of updates at one frame."""
     illegal_updates: IllegalUpdates = "apply"
     """Whether an update that skips, repeats or goes backwards changes the state."""
     max_new_tokens: int = 128
-    """Maximum length of a response."""
+    """Maximum length of a response, in tokens."""
     max_update_tokens: int = 16
-    """Maximum length of an update."""
+    """Maximum length of an update, in tokens."""
     max_seq_len: int = 4096
-    """Maximum length of the context."""
+    """Maximum length of the context, in tokens."""
     reserved_seq_len: int = 512
-    """Tokens reserved for the current turn: the context is refreshed at ``max_seq_len - reserved_seq_len``."""
+    """Tokens reserved for the current turn: the context is refreshed at max_seq_len - reserved_seq_len."""
     prefill_frames: int = 1
     """Frames in the first pass."""
     lookahead: int = 64
@@ -78,19 +80,29 @@ class StreamConfig:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         _require(self.lookahead >= 1, "lookahead", self.lookahead, "at least 1")
         _require(self.draft_tokens >= 0, "draft_tokens", self.draft_tokens, "at least 0")
-        for name, choices in (("decision_policy", DecisionPolicy), ("illegal_updates", IllegalUpdates)):
-            _require(
-                getattr(self, name) in get_args(choices),
-                name,
-                getattr(self, name),
-                f"one of {', '.join(get_args(choices))}",
-            )
+        find_policy(self.decision_policy)
+        choices = get_args(IllegalUpdates)
+        is_known = self.illegal_updates in choices
+        _require(is_known, "illegal_updates", self.illegal_updates, f"one of {', '.join(choices)}")
         _require(
             self.max_turn_tokens <= self.reserved_seq_len < self.max_seq_len,
             "reserved_seq_len",
             self.reserved_seq_len,
             f"at least the longest turn ({self.max_turn_tokens}) and less than max_seq_len ({self.max_seq_len})",
         )
+
+    @property
+    def policy(self) -> DecisionPolicy:
+        """The decision policy."""
+        return POLICIES[self.decision_policy]
+
+    def threshold(self, signal: Signal) -> float:
+        """Return the threshold of a signal."""
+        return self.speak_threshold if signal == "speak" else self.update_threshold
+
+    def count_triggers(self, signal: Signal) -> TriggerCounter:
+        """Return a new counter that decides a signal frame by frame."""
+        return TriggerCounter(policy=self.policy, signal=signal, threshold=self.threshold(signal))
 
     @property
     def max_turn_tokens(self) -> int:
@@ -116,28 +128,6 @@ class StreamConfig:
     def refresh_at(self) -> int:
         """Context length at which the cache is dropped."""
         return self.max_seq_len - self.reserved_seq_len
-
-
-SETTING_HELP: Mapping[str, str] = {
-    "fps": "frames sampled per second of video; above the video's own rate its pictures repeat",
-    "speak_threshold": "the assistant speaks when the probability exceeds this",
-    "update_threshold": "the assistant updates the state when the probability exceeds this",
-    "decision_policy": "source of the probabilities",
-    "max_updates_per_frame": "maximum number of updates at one frame",
-    "illegal_updates": "whether an update that skips, repeats or goes backwards changes the state",
-    "max_new_tokens": "maximum length of a response, in tokens",
-    "max_update_tokens": "maximum length of an update, in tokens",
-    "max_seq_len": "maximum length of the context, in tokens",
-    "reserved_seq_len": "tokens of the context reserved for the current turn",
-    "prefill_frames": "frames in the first pass",
-    "lookahead": "maximum number of frames per pass afterwards; affects only the speed",
-    "draft_tokens": "maximum number of draft tokens verified in one pass; affects only the speed",
-    "do_sample": "sample the next token instead of taking the most likely one",
-    "temperature": "divides the logits when sampling",
-    "top_p": "sample from the smallest set of tokens that holds this probability mass",
-    "seed": "seed of the sampling",
-}
-"""Help text of each setting."""
 
 
 def read_threshold(value: object, name: str) -> float:
@@ -167,6 +157,11 @@ def read_threshold(value: object, name: str) -> float:
 def format_threshold(value: float) -> str:
     """Return a threshold with all its digits, such as ``0.725``; ``read_threshold`` reads the same number."""
     return np.format_float_positional(value, trim="-")
+
+
+def format_thresholds(speak: float, update: float) -> str:
+    """Return both thresholds as text, such as ``speak 0.5, update 0.725``."""
+    return f"speak {format_threshold(speak)}, update {format_threshold(update)}"
 
 
 def _require(is_valid: bool, name: str, value: object, rule: str) -> None:

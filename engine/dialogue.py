@@ -1,24 +1,21 @@
 """The dialogue state: the steps of a task, and the updates that change their states.
 
-A step goes ``not_started -> in_progress -> completed``; ``start`` and ``complete`` are its transitions. An update is
-text such as ``S3->complete``, with or without spaces. An update that cannot be parsed is *malformed* and changes
-nothing. An update of an unknown step, or one that skips, repeats or goes backwards, is *illegal*; a setting decides
-whether it is applied. A state is an immutable value: applying an update returns a new state.
+An update is text such as ``S3->complete``. One that cannot be parsed is *malformed* and changes nothing. One of an
+unknown step, or that skips, repeats or goes backwards, is *illegal*; a setting decides whether it is applied.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.config import IllegalUpdates
-from engine.records import Step, UserTurn
+from engine.records import FrameOutput, Step, UpdateLegality, UserTurn
 
 StepState = Literal["not_started", "in_progress", "completed"]
-UpdateLegality = Literal["legal", "illegal", "malformed"]
 
-STATES: tuple[StepState, ...] = ("not_started", "in_progress", "completed")
+STATES: tuple[StepState, ...] = get_args(StepState)
 TRANSITIONS: Mapping[str, tuple[StepState, StepState]] = {
     "start": ("not_started", "in_progress"),
     "complete": ("in_progress", "completed"),
@@ -36,9 +33,7 @@ class Update:
     """One change of one step."""
 
     step_id: str
-    """The step, such as ``S3``."""
     transition: Literal["start", "complete"]
-    """The transition of the step."""
 
     def __str__(self) -> str:
         """Return the update as text: ``S3->complete``."""
@@ -52,7 +47,6 @@ class UpdateResult:
     state: Mapping[str, str]
     """The new state, a copy."""
     legality: UpdateLegality
-    """Whether the update was legal, illegal or malformed."""
 
 
 def parse_update(text: str) -> Update | None:
@@ -93,19 +87,42 @@ def apply_update(state: Mapping[str, str], text: str, *, illegal: IllegalUpdates
     return UpdateResult(state=changed, legality="legal" if is_legal else "illegal")
 
 
+def fill_legality(
+    outputs: Sequence[FrameOutput], initial: Mapping[str, str], *, illegal: IllegalUpdates = "apply"
+) -> tuple[FrameOutput, ...]:
+    """Return the outputs of a whole video with the legality of every update, which earlier versions did not store.
+
+    Args:
+        outputs: The outputs from the first frame on.
+        initial: The state before them.
+        illegal: The run's setting for illegal updates.
+    """
+    if all(output.legality is not None for output in outputs):
+        return tuple(outputs)
+    filled, state = [], initial
+    for output in outputs:
+        legality = []
+        for text in output.updates:
+            change = apply_update(state, text, illegal=illegal)
+            state = change.state
+            legality.append(change.legality)
+        filled.append(replace(output, legality=tuple(legality)))
+    return tuple(filled)
+
+
 def parse_steps(text: str) -> tuple[Step, ...]:
     """Read steps from text, one per line.
 
     A line is ``S2: attach the wheel``, or the name alone, which is numbered from S1. Empty lines are skipped. Raises
     ``ValueError`` if two steps share an id.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    steps = []
-    for number, line in enumerate(lines, start=1):
-        match = _STEP_LINE.fullmatch(line)
-        steps.append(Step(id=match[1], name=match[2]) if match else Step(id=f"S{number}", name=line))
+    lines = [(line, _STEP_LINE.fullmatch(line)) for line in map(str.strip, text.splitlines()) if line]
+    steps = tuple(
+        Step(id=match[1], name=match[2]) if match else Step(id=f"S{number}", name=line)
+        for number, (line, match) in enumerate(lines, start=1)
+    )
     initial_state(steps)
-    return tuple(steps)
+    return steps
 
 
 def parse_user_turn(text: str) -> UserTurn:

@@ -28,3 +28,8 @@ class CheckpointError(EngineError):
 
 class ContextError(EngineError):
     """A prompt or a turn that is longer than the model's context allows."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an exception's message; the name of its type if the message is empty."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -14,8 +14,7 @@ from torch import Tensor
 from engine.config import StreamConfig
 from engine.control.controller import Task
 from engine.control.draft_buffer import ComputedItem, Trace
-from engine.control.policies import Decision
-from engine.control.requests import Image
+from engine.control.requests import Decision, Image
 from engine.control.speculator import PriorRun
 from engine.errors import EngineError
 from engine.inference.readout import read_decisions
@@ -31,7 +30,7 @@ class InspectedToken:
     """One token of a frame, or its image."""
 
     token_id: int | None
-    """Token id; None for the image."""
+    """None for the image."""
     text: str
     """Text, also of a special token; ``<image>`` for the image."""
     logprob: float | None = None
@@ -39,7 +38,6 @@ class InspectedToken:
     best_text: str = ""
     """Text of the most likely token at this position, suppressed tokens included."""
     best_logprob: float | None = None
-    """Log-probability of that token."""
     is_chosen: bool = False
     """Whether the model sampled it. False for forced tokens: user turns, and the token that opens an update or a
     response after the decision."""
@@ -55,7 +53,6 @@ class FrameInspection:
     prompt: str
     """The system prompt of its context, with special tokens."""
     prompt_tokens: int
-    """Length of the prompt in tokens."""
     first_frame: int
     """The first frame of its context."""
     earlier_tokens: int
@@ -92,17 +89,9 @@ def trace_frames(
 def inspect_frame(
     checkpoint: Checkpoint, features: Sequence[FrameFeatures], trace: Trace, *, frame_index: int, config: StreamConfig
 ) -> FrameInspection:
-    """Return the context, decision and tokens of a frame.
+    """Return the context, decision and tokens of a frame; ``features`` and ``trace`` must reach up to it.
 
-    Args:
-        checkpoint: A checkpoint from ``load_model``.
-        features: The embedded frames of the video, at least up to the frame.
-        trace: Trace of the run, at least up to the frame.
-        frame_index: The frame.
-        config: Settings of the run.
-
-    Raises:
-        ValueError: A frame that the trace does not have.
+    Raises ``ValueError`` for a frame that the trace does not have.
     """
     if frame_index not in trace.frame_starts:
         raise ValueError(f"frame {frame_index} does not exist; the run has {len(trace.frame_starts)} frames")
@@ -152,8 +141,7 @@ def _read_decision(
     """Return the decision at the last token of the frame's image."""
     number = next(n for n, computed in enumerate(items) if computed.item.piece == Image(frame_index=frame_index))
     last = hidden[starts[number + 1] - 1][None]
-    policy, silent_id = config.decision_policy, checkpoint.silent_id
-    return read_decisions(checkpoint.model, last, policy=policy, silent_id=silent_id)[0]
+    return read_decisions(checkpoint.model, last, silent_id=config.policy.token_to_read(checkpoint.silent_id))[0]
 
 
 def _inspect_tokens(

@@ -1,23 +1,27 @@
 """Reading and writing of files and text: atomic writes, JSON and CSV.
 
-External text may contain a lone surrogate (half a pair), which Python and JSON can represent and UTF-8 cannot. Run
-records keep it, and JSON files escape it, so that it loads unchanged. Where only UTF-8 is possible (models, tables,
-XML, replies to a browser), and in the text of splits and reviewers, each lone surrogate becomes ``?``.
+External text may contain a lone surrogate (half a pair). JSON files escape it, so that it loads unchanged. Where only
+UTF-8 is possible (models, tables, XML, replies to a browser), and in texts of splits and reviewers, it becomes ``?``.
 """
 
 import csv
+import hashlib
 import json
 import math
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
+Cell = str | float | Sequence[str] | None
+"""A value of a CSV file; a list of texts is written as JSON."""
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and full-width
+_ESCAPED_STARTS = (*_FORMULA_STARTS, "'")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -28,13 +32,7 @@ def replace_surrogates(text: str) -> str:
 
 def replace_surrogates_in(content: Any) -> Any:
     """Return a JSON value with ``replace_surrogates`` applied to every key and string in it."""
-    if isinstance(content, str):
-        return replace_surrogates(content)
-    if isinstance(content, Mapping):
-        return {replace_surrogates_in(key): replace_surrogates_in(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [replace_surrogates_in(value) for value in content]
-    return content
+    return _map_values(content, lambda value: replace_surrogates(value) if isinstance(value, str) else value)
 
 
 def to_json(content: object, *, indent: int | None = None) -> str:
@@ -75,14 +73,23 @@ def atomic_write(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
         raise
 
 
+def digest_file(path: Path) -> str:
+    """Return the SHA-256 digest of a file's content in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def escape_formula(text: str) -> str:
-    """Return the text, prefixed with ``'`` if a spreadsheet would evaluate it as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    """Return the text, prefixed with ``'`` if it begins like a formula of a spreadsheet, or with ``'``."""
+    return f"'{text}" if text.startswith(_ESCAPED_STARTS) else text
 
 
-def write_csv(
-    path: Path, rows: Iterable[Mapping[str, str | float | None]], *, columns: Sequence[str] | None = None
-) -> None:
+def unescape_formula(cell: str) -> str:
+    """Return the text of a cell of ``escape_formula``."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_ESCAPED_STARTS) else cell
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, Cell]], *, columns: Sequence[str] | None = None) -> None:
     """Write rows to a CSV file atomically, one at a time; ``columns`` are by default those of the first row."""
     remaining = iter(rows)
     first = next(remaining, None)
@@ -94,25 +101,33 @@ def write_csv(
 def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
     """Write rows of cells to a CSV file atomically. The cells must already be escaped; see ``to_cell``."""
     with atomic_write(path) as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+        # The writer quotes a text for the characters of its own line ends alone, and readers end lines at \r too.
+        lines = SimpleNamespace(write=lambda line: file.write(line.removesuffix("\r\n") + "\n"))
+        csv.writer(lines, lineterminator="\r\n").writerows(rows)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON atomically; nan becomes null."""
     with atomic_write(path) as file:
-        file.write(to_json(_without_nan(content), indent=1) + "\n")
+        file.write(to_json(replace_nan(content), indent=1) + "\n")
 
 
-def to_cell(value: str | float | None) -> str:
+def to_cell(value: Cell) -> str:
     """Return a value as a CSV cell: text with formulas escaped, and an empty cell for None and nan."""
     if isinstance(value, str):
         return escape_formula(replace_surrogates(value))
+    if isinstance(value, Sequence):
+        return to_json(value)
     return "" if value is None or math.isnan(value) else repr(value)
 
 
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    if isinstance(value, Mapping):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return [_without_nan(item) for item in value] if isinstance(value, list | tuple) else value
+def replace_nan(content: Any) -> Any:
+    """Return a JSON value with None for each nan."""
+    return _map_values(content, lambda value: None if isinstance(value, float) and math.isnan(value) else value)
+
+
+def _map_values(content: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a JSON value with a function applied to every key, string, number and constant in it."""
+    if isinstance(content, Mapping):
+        return {change(key): _map_values(value, change) for key, value in content.items()}
+    return [_map_values(value, change) for value in content] if isinstance(content, list | tuple) else change(content)

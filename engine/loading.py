@@ -3,7 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from engine.inference.cuda_graphs import GraphSetting, create_graph_pool
+from engine.config import GraphSetting
+from engine.inference.cuda_graphs import create_graph_pool
 from engine.model.checkpoint import Checkpoint, load_checkpoint
 
 

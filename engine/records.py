@@ -8,10 +8,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from engine.errors import EngineError
 from engine.io import atomic_write, to_json
 from engine.json_records import Amount, AmountOrNan, Count, ProbOrNan, check_regular, parse_record
+
+UpdateLegality = Literal["legal", "illegal", "malformed"]
 
 _EPSILON = 1e-6  # of a frame: 1.16 s * 25 fps is 28.999...
 _MAY_BE_UNKNOWN = ("speak_prob", "update_prob", "latency_ms")
@@ -88,6 +91,14 @@ class FrameOutput:
     """Time of this frame's model passes, in milliseconds, with shared passes divided equally; nan as above."""
     first_token_ms: Amount | None = None
     """Milliseconds from the decision to write to the first token of this frame; None when nothing was written."""
+    legality: tuple[UpdateLegality, ...] | None = None
+    """Whether each update was legal, illegal or malformed in the state that it met. None in files of earlier versions;
+    ``engine.dialogue.fill_legality`` fills it in."""
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` if the legality of some updates is missing."""
+        if self.legality is not None and len(self.legality) != len(self.updates):
+            raise ValueError(f"legality must have {len(self.updates)} entries, one for each update")
 
     def to_json(self) -> str:
         """Return the record as one line of JSON, in which nan is null."""

@@ -1,19 +1,14 @@
 """Runs a finished stream again with other thresholds and reuses the common part. The outputs are those of a new run.
 
-Two runs that differ only in thresholds feed and read the same items up to the first decision that differs. A
-``Recording`` keeps the trace of a run, so nothing runs again up to there. Then the KV cache is cropped. If a refresh
-lies between, the context is fed again in one pass. After that point the earlier outputs still serve as drafts, and
-passes verify them many frames at a time.
-
-Worked example: run A has the speaking threshold 0.9 and speaks at frame 50. Run B has 0.8 and also speaks at frame 30.
-Frames 0 to 30 cost nothing. B crops the cache after the image of frame 30 and generates its response. From frame 31 on,
-it verifies the outputs of A.
+Nothing runs again up to the first decision that differs; then the KV cache is cropped, or fed again after a refresh.
+Later outputs serve as drafts. Example: run A speaks at frame 50 only, run B, with a lower threshold, at frame 30 too. B
+crops the cache after the image of frame 30, generates its response, and verifies the outputs of A from frame 31 on.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from engine.config import StreamConfig
+from engine.config import StreamConfig, format_thresholds
 from engine.control.controller import Task
 from engine.control.requests import PassCounts
 from engine.control.speculator import PriorRun
@@ -27,22 +22,20 @@ from engine.streamer import Streamer, StreamRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """A pair of thresholds."""
+    """A pair of thresholds, in [0, 1]; see ``StreamConfig``."""
 
     speak: float
-    """The assistant speaks when ``speak_prob`` is greater, in [0, 1]."""
     update: float
-    """The assistant updates the state when ``update_prob`` is greater, in [0, 1]."""
+
+    def __str__(self) -> str:
+        """Return both as text."""
+        return format_thresholds(self.speak, self.update)
 
 
 class Recording:
     """One run of one video that can run again with other thresholds.
 
-    Args:
-        checkpoint: A checkpoint from ``load_model``.
-        features: The embedded frames, in order; they are kept in memory.
-        task: The task of the stream.
-        config: Stream settings.
+    The features are the embedded frames, in order; they are kept in memory.
     """
 
     def __init__(
@@ -70,12 +63,7 @@ class Recording:
         if isinstance(self._source, Sequence):
             self._features = list(self._source)
         video = StreamRequest(
-            video_id="",
-            features=features,
-            task=self.task,
-            prior_run=self._prior_run,
-            cache=self._cache,
-            is_traced=True,
+            video_id="", features=features, task=self.task, prior_run=self._prior_run, cache=self._cache, is_traced=True
         )
         self._source = self._prior_run = self._cache = None
         for event in self._streamer.run_many([video], max_batch_size=1):
@@ -92,10 +80,8 @@ class Recording:
         """Return a recording of the same frames at other thresholds, which has yet to run.
 
         It takes over the KV cache of this one, so a second call must feed the context again. If this run was stopped,
-        the new one has the same number of frames. Sampled texts are drawn again, without reuse.
-
-        Raises:
-            ValueError: A threshold out of its range.
+        the new one has the same number of frames. Sampled texts are drawn again, without reuse. Raises ``ValueError``
+        for a threshold out of its range.
         """
         config = replace(self.config, speak_threshold=speak_threshold, update_threshold=update_threshold)
         features = tuple(self._features[: len(self.outputs)])
@@ -122,9 +108,8 @@ class Recording:
         return self._streamer.config
 
     def inspect(self, frame_index: int) -> FrameInspection:
-        """Return the context and the token probabilities at a frame of the run.
+        """Return the context and the token probabilities at a frame of the run, which is streamed again if untraced.
 
-        The trace of the finished run is used. Without a trace the stream runs again up to the frame.
         Raises ``ValueError`` for a frame that the run does not have.
         """
         checkpoint, config = self._streamer.checkpoint, self.config

@@ -64,7 +64,8 @@ class Streamer:
         config: Stream settings; ``max_seq_len`` must fit the model's positions.
 
     Raises:
-        ValueError: A ``max_seq_len`` above the model's positions.
+        ValueError: A ``max_seq_len`` above the model's positions, or a policy that reads a token which the checkpoint
+            does not name.
     """
 
     def __init__(self, checkpoint: Checkpoint, config: StreamConfig | None = None) -> None:
@@ -77,6 +78,7 @@ class Streamer:
                 f"max_seq_len is {self.config.max_seq_len}, but the model has positions for "
                 f"{checkpoint.model.max_context} tokens; lower it"
             )
+        self.config.policy.token_to_read(checkpoint.silent_id)
 
     def run(self, features: Iterable[FrameFeatures], task: Task | None = None) -> Generator[FrameOutput]:
         """Stream the frames of one video in order; yield each output as soon as it is decided.

@@ -1,15 +1,16 @@
 """The documents are true: commands parse, links and names resolve, and the examples of the README run."""
 
-import argparse
 import ast
 import importlib
 import importlib.util
+import io
 import re
 import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -18,12 +19,26 @@ from typing import Any
 
 import pytest
 
+import app.__main__
+import app.cli
+import app.exports.__main__
+import assets.__main__
+import engine.__main__
+import eval.__main__
+from engine.cli import Command, Group, _load, parse
 from tests.support.paths import ROOT
 
 README = ROOT / "README.md"
 DOCUMENTS = (README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "assets/checkpoint/README.md")
 MOST_README_LINES = 120
-PROGRAMS = ("app", "app.exports", "assets", "engine", "eval")
+PROGRAMS: dict[str, Command | Group] = {
+    "app": app.__main__.DEMO,
+    "app.exports": app.exports.__main__.EXPORTS,
+    "assets": Group("", assets.__main__.COMMANDS),
+    "engine": Group("", engine.__main__.COMMANDS),
+    "eval": Group("", eval.__main__.COMMANDS),
+    "stepscope": app.cli.STEPSCOPE,
+}
 OTHER_OPTIONS = {"--form", "--live", "--rows", "--without"}  # old names, in the changelog alone
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -37,19 +52,25 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class Line:
     """A command line of a document."""
 
     document: Path
     words: tuple[str, ...]
 
+    @property
+    def program(self) -> str:
+        """The module or the command that it runs."""
+        return self.words[2] if self.words[:2] == (".venv/bin/python", "-m") else Path(self.words[0]).name
 
-class ParsedError(Exception):
-    """A program has parsed its command line, and stops before it does anything."""
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The words after the program."""
+        return self.words[3:] if self.words[:2] == (".venv/bin/python", "-m") else self.words[1:]
 
 
 def _name(value: object) -> str:
-    if isinstance(value, Command):
+    if isinstance(value, Line):
         return f"{value.document.name}: {' '.join(value.words)}"
     return str(value.relative_to(ROOT)) if isinstance(value, Path) else str(value)
 
@@ -58,12 +79,12 @@ def _blocks(document: Path, language: str) -> list[str]:
     return [text for found, text in _FENCE.findall(document.read_text(encoding="utf-8")) if found == language]
 
 
-def _commands(document: Path) -> Iterator[Command]:
+def _commands(document: Path) -> Iterator[Line]:
     """Yield the command lines of the shell blocks; a backslash joins lines, ``#`` begins a comment."""
     for block in _blocks(document, "sh"):
         for line in block.replace("\\\n", " ").splitlines():
             if words := shlex.split(line, comments=True):
-                yield Command(document=document, words=tuple(words))
+                yield Line(document=document, words=tuple(words))
 
 
 def _prose(document: Path) -> str:
@@ -81,33 +102,22 @@ def _anchors(document: Path) -> set[str]:
     return {slug if (number := slugs[:i].count(slug)) == 0 else f"{slug}-{number}" for i, slug in enumerate(slugs)}
 
 
-def _parse(module: str, arguments: tuple[str, ...], patch: pytest.MonkeyPatch) -> argparse.ArgumentParser:
-    """Parse arguments as ``python -m module`` would, and return the parser. Exits as argparse does for wrong ones."""
-    parsers: list[argparse.ArgumentParser] = []
-    parse_args = argparse.ArgumentParser.parse_args
-
-    def stop(parser: argparse.ArgumentParser, args: Any = None, namespace: Any = None) -> None:
-        parsers.append(parser)
-        parse_args(parser, args, namespace)
-        raise ParsedError
-
-    patch.setattr(sys, "argv", [module, *arguments])
-    patch.setattr(argparse.ArgumentParser, "parse_args", stop)
-    main = importlib.import_module(f"{module}.__main__").main
-    with pytest.raises(ParsedError):
-        main()
-    return parsers[0]
+def _parse(program: Command | Group, arguments: Sequence[str], prog: str) -> None:
+    """Parse arguments as a program would. Raises ``ValueError`` for wrong ones."""
+    words = list(arguments)
+    while isinstance(program, Group):
+        program = program.commands[words.pop(0)]
+    parse(_load(program.options), words, prog=prog)
 
 
-def _options(parser: argparse.ArgumentParser) -> set[str]:
-    """Return the long options of a parser and of its sub-commands."""
-    options: set[str] = set()
-    for action in parser._actions:
-        options.update(option for option in action.option_strings if option.startswith("--"))
-        if isinstance(action, argparse._SubParsersAction):
-            for command in action.choices.values():
-                options |= _options(command)
-    return options
+def _options(program: Command | Group) -> set[str]:
+    """Return the long options in the help of a program and of its sub-commands."""
+    if isinstance(program, Group):
+        return set().union(*map(_options, program.commands.values()))
+    text = io.StringIO()
+    with pytest.raises(SystemExit), redirect_stdout(text):
+        parse(_load(program.options), ["--help"], prog="program")
+    return set(_OPTION.findall(text.getvalue()))
 
 
 def _resolve(name: str) -> None:
@@ -131,16 +141,16 @@ def _find(module: str) -> bool:
         return False
 
 
-def _inline_commands(document: Path) -> Iterator[Command]:
+def _inline_commands(document: Path) -> Iterator[Line]:
     """Yield the command lines that stand in the text whole."""
     for text in _code(document):
-        if text.startswith(".venv/bin/python -m "):
-            yield Command(document=document, words=tuple(shlex.split(text)))
+        if text.startswith((".venv/bin/python -m ", ".venv/bin/stepscope ", "stepscope ")):
+            yield Line(document=document, words=tuple(shlex.split(text)))
 
 
 COMMANDS = [command for document in DOCUMENTS for command in (*_commands(document), *_inline_commands(document))]
-RUNS = [command for command in COMMANDS if command.words[:2] == (".venv/bin/python", "-m")]
-PROGRAM_RUNS = [command for command in RUNS if command.words[2] in PROGRAMS]
+MODULES = [command for command in COMMANDS if command.words[:2] == (".venv/bin/python", "-m")]
+PROGRAM_RUNS = [command for command in COMMANDS if command.program in PROGRAMS]
 EXAMPLES = [
     pytest.param(document, text, id=f"{document.name}-{number}")
     for document in DOCUMENTS
@@ -154,17 +164,17 @@ def test_the_readme_fits_on_two_screens() -> None:
 
 def test_every_command_is_of_a_kind_that_is_checked() -> None:
     assert len(COMMANDS) > 20
-    assert [c.words for c in COMMANDS if c.words[0] != "make" and c not in RUNS] == []
+    assert [c.words for c in COMMANDS if c.words[0] != "make" and c not in (*MODULES, *PROGRAM_RUNS)] == []
 
 
 @pytest.mark.parametrize("command", PROGRAM_RUNS, ids=_name)
-def test_a_command_parses(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    _parse(command.words[2], command.words[3:], monkeypatch)
+def test_a_command_parses(command: Line) -> None:
+    _parse(PROGRAMS[command.program], command.arguments, command.program)
 
 
-@pytest.mark.parametrize("command", [c for c in RUNS if c not in PROGRAM_RUNS], ids=_name)
-def test_another_program_exists_with_its_options(command: Command, pytestconfig: pytest.Config) -> None:
-    module, arguments = command.words[2], command.words[3:]
+@pytest.mark.parametrize("command", [c for c in MODULES if c not in PROGRAM_RUNS], ids=_name)
+def test_another_program_exists_with_its_options(command: Line, pytestconfig: pytest.Config) -> None:
+    module, arguments = command.program, command.arguments
     assert _find(module)
     if module == "pytest":
         markers = {line.partition(":")[0] for line in pytestconfig.getini("markers")}
@@ -176,13 +186,13 @@ def test_another_program_exists_with_its_options(command: Command, pytestconfig:
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.words[0] == "make"], ids=_name)
-def test_a_target_of_make_exists(command: Command) -> None:
+def test_a_target_of_make_exists(command: Line) -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
     assert all(any(rule.startswith(f"{target}:") for rule in rules) for target in command.words[1:])
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=_name)
-def test_a_command_reads_files_that_exist(command: Command) -> None:
+def test_a_command_reads_files_that_exist(command: Line) -> None:
     assert [word for word in command.words if _PATH.fullmatch(word) and not (ROOT / word).exists()] == []
 
 
@@ -215,12 +225,8 @@ def test_names_of_the_packages_in_the_text_resolve(document: Path) -> None:
         _resolve(name)
 
 
-def test_options_in_the_text_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = set()
-    for program in PROGRAMS:
-        with monkeypatch.context() as patch:
-            patch.setattr(argparse.ArgumentParser, "error", lambda *_: None)
-            known |= _options(_parse(program, (), patch))
+def test_options_in_the_text_exist() -> None:
+    known = set().union(*map(_options, PROGRAMS.values()))
     for document in DOCUMENTS:
         named = {option for text in _code(document) for option in _OPTION.findall(text)}
         allowed = known | (OTHER_OPTIONS if document.name == "CHANGELOG.md" else set())

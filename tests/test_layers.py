@@ -16,7 +16,7 @@ import pytest
         "eval.data.samples",
         "eval.reports.report",
         "eval.runs.folder",
-        "app.exports.__main__",
+        "app.exports.commands",
     ],
 )
 def test_rooms_of_records_and_control_load_without_torch(room: str) -> None:

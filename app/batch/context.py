@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ from engine.io import replace_surrogates
 from engine.records import FrameOutput
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
-from eval.metrics.failures import JudgedVideo, judge_video
+from eval.metrics.failures import JudgedVideo
+from eval.metrics.score import analyze_video
 from eval.reports.compare_runs import Comparison, compare_runs
 from eval.reports.scoring import ScoreSettings, read_score_settings
 from eval.runs.folder import RunFolder
@@ -87,7 +87,13 @@ class BatchContext:
     def make_judge(self, name: str | None) -> Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]:
         """Return a function that analyses the outputs of a run with the settings of its scoring."""
         scoring = self.scoring_of(self.settings_of(name))
-        return partial(judge_video, encode=self.jobs.encode, dataset=scoring.dataset, zero_cost=scoring.zero_cost)
+
+        def judge(sample: Sample, outputs: Sequence[FrameOutput]) -> JudgedVideo:
+            return analyze_video(
+                sample, outputs, encode=self.jobs.encode, dataset=scoring.dataset, zero_cost=scoring.zero_cost
+            ).judged
+
+        return judge
 
     def scoring_of(self, settings: Mapping[str, Any]) -> ScoreSettings:
         """Return the scoring settings of a run, with the text encoder of the page. Raises ``ValueError`` if invalid."""

@@ -17,12 +17,13 @@ from typing import Literal
 from engine.errors import EngineError
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
-from eval.metrics.score import score_video
+from eval.metrics.score import VideoAnalysis
 from eval.metrics.text import TextScorer, undefined_texts
 from eval.reports.report import compute_video_scores
-from eval.reports.scoring import ScoreSettings, score_run, write_tables
+from eval.reports.scoring import ScoreSettings, make_analyzer, score_run, write_tables
 from eval.runs.batch import FinishedVideo, run_batch
-from eval.runs.folder import FolderRefusedError, RunFolder
+from eval.runs.folder import RunFolder
+from eval.runs.output_folder import FolderRefusedError
 from eval.runs.progress import Progress
 from eval.runs.worker import WorkerConfig
 
@@ -48,6 +49,8 @@ class Job:
     """Progress in frames; None until the first worker process has started."""
     rows: dict[str, Row] = field(default_factory=dict)
     """Scores of the finished videos, by video. Text scores follow at the end, since they need all videos."""
+    analyses: dict[str, VideoAnalysis] = field(default_factory=dict)
+    """Analyses of the finished videos, by video, until all videos are scored."""
     problem: str = ""
     """Error of a failed job, or missing text scores of a finished one; empty without problems."""
     cancelled: bool = False
@@ -164,6 +167,7 @@ class JobQueue:
                 warnings.warn(f"the batch run {job.name} ended: {error!r}", stacklevel=1)
                 job.problem = f"{type(error).__name__}: {error}"
                 job.state = "failed"
+            job.analyses.clear()
             job.ended_s = time.monotonic()
 
     def _run(self, job: Job) -> None:
@@ -182,7 +186,9 @@ class JobQueue:
                     return
         job.state = "scoring"
         with self._make_scorer() as scorer:
-            scored = score_run(job.folder, job.split, job.scoring, encode=self.encode, scorer=scorer)
+            scored = score_run(
+                job.folder, job.split, job.scoring, encode=self.encode, scorer=scorer, analyses=job.analyses
+            )
         write_tables(job.folder, scored, {**(RunFolder(job.folder).settings() or {}), **self._encoder})
         job.rows = {str(row["video_id"]): dict(row) for row in scored.rows}
         job.problem = f"text scores are missing: {scored.text_problem}" if scored.text_problem else ""
@@ -195,18 +201,9 @@ class JobQueue:
         error = record.error
         if not error:
             try:
-                outputs = RunFolder(job.folder).outputs(sample)
-                counts = score_video(
-                    sample,
-                    outputs,
-                    encode=self.encode,
-                    dataset=job.scoring.dataset,
-                    zero_cost=job.scoring.zero_cost,
-                    illegal=job.work.config.illegal_updates,
-                    live=record.live,
-                    wall_s=record.wall_s,
-                ).counts
-                scores = compute_video_scores([counts], score_texts=undefined_texts)
+                analysis = make_analyzer(RunFolder(job.folder), job.scoring, encode=self.encode)(sample)
+                job.analyses[sample.video_id] = analysis
+                scores = compute_video_scores([analysis.counts], score_texts=undefined_texts)
             except ValueError as problem:
                 error = str(problem)
         job.rows[sample.video_id] = {"video_id": sample.video_id, "error": error, "warning": record.warning, **scores}

@@ -1,270 +1,36 @@
-"""Command line of exports and reviews: ``write``, ``traces``, ``split``, ``import`` of .eaf files, ``agreement``.
+"""``python -m app.exports``: exports and reviews, which are ``stepscope export`` too."""
 
-Exit codes: 0 success; 1 finished with problems (conflicting or unusable corrections, unreadable outputs), one line
-each; 2 wrong arguments, or an unusable file or store, with one line on stderr.
-"""
+import sys
+from functools import partial
 
-import argparse
+from engine.interrupts import exit_on_interrupt
 
-from engine.interrupts import exit_code, exit_on_interrupt, handle_interrupts
-
-if __name__ == "__main__":  # before the imports, which take seconds
+if __name__ == "__main__":  # before the libraries, whose import takes seconds
     exit_on_interrupt()
 
-import re
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from engine.cli import Command, Group, run_program
 
-from app.exports.corrected_split import PATH_BASES, SplitSource, write_corrected_split
-from app.exports.elan_edits import MissingTierError
-from app.exports.folder import correct_samples, gather_videos, import_eaf
-from app.exports.formats import EXPORT_FORMATS, write_export
-from app.formatting import format_wishes
-from app.reviews.history import read_review
-from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
-from app.reviews.store import check_store_location, open_store
-from engine.errors import EngineError
-from engine.io import write_json
-from eval.annotations.corrected_samples import CorrectedSample
-from eval.annotations.corrections import TurnName
-from eval.data.loading import digest_split, read_samples
-from eval.data.samples import Sample
-from eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, UnsupportedFieldError
-from eval.runs.folder import RunFolder
-from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
-
-STORE = Path("runs") / "reviews.sqlite"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run one command; return the exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        with handle_interrupts():
-            return int(options.work(options))
-    except UnsupportedFieldError as error:
-        print(f"error: {error.problem}; give --omit {error.field}, or --format manifest", file=sys.stderr)
-        return 2
-    except (EngineError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt as interrupt:
-        print("stopped", file=sys.stderr)
-        return exit_code(interrupt)
-
-
-def write(options: argparse.Namespace) -> int:
-    """Write predictions, references, states, verdicts and corrections of a run."""
-    run = RunFolder(options.run)
-    split = options.split or _split_of(run)
-    review = _read_review(options.reviews, prefer=options.prefer)
-    videos = gather_videos(read_samples(split), review=review, run=run, prefer=options.prefer)
-    name = options.split_name or re.sub(r"\W", "_", split.stem)
-    write_export(options.out, videos, file_format=options.format, split=name)
-    print(f"{len(videos)} videos: {options.out}")
-    problems = [f"failed: {video.video_id}: {video.problem}" for video in videos if video.problem]
-    return _report([video.corrected for video in videos if video.corrected], problems)
-
-
-def traces(options: argparse.Namespace) -> int:
-    """Write one CSV row per frame of a run, and the run's provenance as JSON."""
-    run = RunFolder(options.run)
-    samples = read_samples(options.split or _split_of(run))
-    absent = set(options.video) - {sample.video_id for sample in samples}
-    if absent:
-        raise ValueError(f"the split has no video {', '.join(sorted(absent))}; check --video")
-    source = read_provenance(run)
-    chosen = [sample for sample in samples if not options.video or sample.video_id in options.video]
-    path = options.out / f"{source.run}-traces.csv"
-    write_traces(path, iter_traced_videos(run, chosen))
-    write_json(options.out / f"{source.run}-provenance.json", asdict(source))
-    print(f"{len(chosen)} videos: {path}")
-    return 0
-
-
-def split(options: argparse.Namespace) -> int:
-    """Write a split with corrected references."""
-    review = _read_review(options.reviews, prefer=options.prefer)
-    corrected = correct_samples(read_samples(options.split), review=review, prefer=options.prefer)
-    write_corrected_split(
-        options.out,
-        corrected,
-        file_format=options.format,
-        source=SplitSource(name=options.split.name, path=options.split, digest=digest_split(options.split)),
-        review=review,
-        prefer=options.prefer,
-        omit=options.omit,
-        relative_to=options.relative_to,
-    )
-    print(f"{len(corrected)} videos: {options.out}")
-    return _report(corrected)
-
-
-def read_eaf(options: argparse.Namespace) -> int:
-    """Store the changes of edited ELAN documents as corrections."""
-    samples: Sequence[Sample] = read_samples(options.split)
-    with open_store(check_store_location(options.reviews) if options.reviews else STORE) as store:
-        for path in options.files:
-            try:
-                actions = import_eaf(
-                    path,
-                    samples=samples,
-                    store=store,
-                    reviewer=options.reviewer,
-                    allow_deletions=options.allow_deletions,
-                )
-            except MissingTierError as error:
-                raise ValueError(f"{error}, or give --allow-deletions") from error
-            print(f"{len(actions)} corrections: {path}")
-    return 0
-
-
-def agreement(options: argparse.Namespace) -> int:
-    """Print the agreement of the reviewers, then the events with differing verdicts."""
-    review = _read_review(options.reviews)
-    print(f"{'verdict':16} {'events':>6} {'raw':>7} {'kappa':>7} {'alpha':>7}")
-    for found in review_agreement(review):
-        print(f"{found.verdict or 'all':16} {found.num_items:6} {found.raw:7.3f} {found.kappa:7.3f} {found.alpha:7.3f}")
-    for event, differing in review_disagreements(review):
-        verdicts = ", ".join(f"{reviewer}: {verdict}" for reviewer, verdict in differing.verdicts.items())
-        print(f"{event.video_id} {event.time_s:g} s, {event.kind} {event.text!r}: {verdicts}")
-    return 0
-
-
-def _split_of(run: RunFolder) -> Path:
-    settings = run.settings()
-    if settings is None or not isinstance(settings.get("split"), str):
-        raise ValueError(f"{run.path} is not the run folder of a split; give a folder of `python -m eval run`")
-    return Path(settings["split"])
-
-
-def _read_review(where: str | None, *, prefer: Sequence[str] = ()) -> Review:
-    """Return the state of the store at a path or URL; by default of ``STORE``, which may be missing.
-
-    Raises ``ValueError`` if a reviewer in ``prefer`` has no correction.
-    """
-    review = fold_actions([]) if where is None and not STORE.exists() else _read_store(where)
-    known = sorted({correction.reviewer for found in review.corrections.values() for correction in found})
-    for name in prefer:
-        if name not in known:
-            raise ValueError(
-                f"--prefer {name}: this reviewer has no corrections; reviewers with corrections: "
-                f"{', '.join(known) or 'none'}"
-            )
-    return review
-
-
-def _read_store(where: str | None) -> Review:
-    if where is not None and "://" not in where and not Path(where).exists():
-        raise ValueError(f"the review store {where} does not exist; check --reviews")
-    with open_store(check_store_location(where) if where else STORE) as store:
-        review = read_review(store)
-    for line in review.unreadable:
-        print(f"warning: {line}", file=sys.stderr)
-    return review
-
-
-def _report(corrected: Sequence[CorrectedSample], problems: Sequence[str] = ()) -> int:
-    """Print the problems, then the conflicting and unusable corrections; return the exit code."""
-    lines = list(problems)
-    for found in corrected:
-        video_id = found.sample.video_id
-        for conflict in found.conflicts:
-            wishes = format_wishes(conflict.proposals)
-            lines.append(f"conflict: {video_id}, {_turn(conflict.turn)}, {conflict.aspect}: {wishes}")
-        for unusable in found.unusable:
-            reviewer, turn = unusable.correction.reviewer, unusable.correction.turn
-            lines.append(f"unusable: {video_id}, {_turn(turn)}, by {reviewer}: {unusable.reason}")
-    for line in lines:
-        print(line, file=sys.stderr)
-    return 1 if lines else 0
-
-
-def _turn(name: TurnName) -> str:
-    return f"{name.role} at {name.time_s:g} s {name.text!r}"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m app.exports", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--reviews", help=f"store: a file, or an SQLAlchemy URL (default: {STORE})")
-    prefer = argparse.ArgumentParser(add_help=False)
-    prefer.add_argument(
-        "--prefer",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="reviewer whose corrections win conflicts; may be repeated, best first",
-    )
-
-    _add_exports(commands, common, prefer)
-    imported = commands.add_parser("import", parents=[common], help=read_eaf.__doc__)
-    imported.add_argument("files", type=Path, nargs="+", metavar="FILE.eaf")
-    imported.add_argument("--split", type=Path, required=True, help="file of the references")
-    imported.add_argument("--reviewer", required=True, metavar="NAME", help="reviewer of the corrections")
-    imported.add_argument(
-        "--allow-deletions",
-        action="store_true",
-        help="delete the turns of missing tiers; by default such a document is refused",
-    )
-    imported.set_defaults(work=read_eaf)
-
-    measured = commands.add_parser("agreement", parents=[common], help=agreement.__doc__)
-    measured.set_defaults(work=agreement)
-    return parser
-
-
-def _add_exports(commands: Any, common: argparse.ArgumentParser, prefer: argparse.ArgumentParser) -> None:
-    """Add the commands that write files."""
-    export = commands.add_parser("write", parents=[common, prefer], help=write.__doc__)
-    export.add_argument("run", type=Path, help="run folder of `python -m eval run`")
-    _add_format(export, choices=tuple(EXPORT_FORMATS))
-    export.add_argument("--out", type=Path, required=True, help="folder to write into")
-    export.add_argument("--split", type=Path, help="file of the references (default: the split of the run)")
-    export.add_argument("--split-name", help="name of the split in a dataset folder (default: that of the file)")
-    export.set_defaults(work=write)
-
-    traced = commands.add_parser("traces", help=traces.__doc__)
-    traced.add_argument("run", type=Path, help="run folder of `python -m eval run`")
-    traced.add_argument("--out", type=Path, required=True, help="folder to write into")
-    traced.add_argument("--split", type=Path, help="file of the references (default: the split of the run)")
-    traced.add_argument("--video", action="append", default=[], metavar="ID", help="only this video; may be repeated")
-    traced.set_defaults(work=traces)
-
-    corrected = commands.add_parser("split", parents=[common, prefer], help=split.__doc__)
-    corrected.add_argument("split", type=Path, help="file of the references")
-    _add_format(corrected, choices=FILE_FORMATS, default="manifest")
-    corrected.add_argument("--out", type=Path, required=True, help="file to write")
-    corrected.add_argument(
-        "--omit", action="append", default=[], choices=OPTIONAL_FIELDS, help="detail to omit; may be repeated"
-    )
-    corrected.add_argument(  # the spelling of earlier versions
-        "--without",
-        action="append",
-        dest="omit",
-        default=argparse.SUPPRESS,
-        choices=OPTIONAL_FIELDS,
-        help=argparse.SUPPRESS,
-    )
-    corrected.add_argument(
-        "--relative-to",
-        choices=PATH_BASES,
-        default="out",
-        help="base of a manifest's video paths: the written file, or the source split, as in the page's export",
-    )
-    corrected.set_defaults(work=split)
-
-
-def _add_format(parser: argparse.ArgumentParser, *, choices: Sequence[str], default: str | None = None) -> None:
-    """Add ``--format``, required without a default, and ``--form``, the spelling of earlier versions."""
-    group = parser.add_mutually_exclusive_group(required=default is None)
-    group.add_argument("--format", choices=choices, default=default, help="format to write")
-    group.add_argument("--form", dest="format", choices=choices, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-
+EXPORTS = Group(
+    "export and import reviews",
+    {
+        "write": Command("write a reviewed run", "app.exports.options:WriteOptions", "app.exports.commands:write"),
+        "traces": Command(
+            "write one row per frame of a run", "app.exports.options:TracesOptions", "app.exports.commands:traces"
+        ),
+        "split": Command(
+            "write a split with corrected references", "app.exports.options:SplitOptions", "app.exports.commands:split"
+        ),
+        "import": Command(
+            "store the changes of ELAN documents", "app.exports.options:ImportOptions", "app.exports.commands:read_eaf"
+        ),
+        "agreement": Command(
+            "print the agreement of reviewers",
+            "app.exports.options:AgreementOptions",
+            "app.exports.commands:agreement",
+        ),
+    },
+)
+main = partial(run_program, EXPORTS, prog="python -m app.exports")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,7 +6,7 @@ Command line, page, documents and tests read the table, so a new format needs on
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from app.exports.dataset import write_dataset
 from app.exports.elan import write_eaf
@@ -53,6 +53,11 @@ EXPORT_FORMATS: Final[Mapping[str, ExportFormat]] = {
     ),
 }
 """The formats by the names that the command line and the page offer."""
+
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(EXPORT_FORMATS)]  # the choices of the command line
 
 
 def write_export(folder: Path, videos: Sequence[ReviewedVideo], *, file_format: str, split: str = "test") -> None:

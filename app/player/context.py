@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.player.increments import ActiveStreams
+from app.player.display.increments import ActiveStreams
 from app.player.session.places import RecentSessions
 from app.player.session.recordings import RecordingCache
 from app.transcode import DisplayCopies

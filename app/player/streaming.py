@@ -1,7 +1,7 @@
 """Event handlers that stream a run, from the click on Run to its end, or score it against a different reference.
 
 They yield ``RunView`` frame by frame, so that a run can be watched and stopped. The player fetches the frames itself
-(``app.player.increments``), at most every 0.4 s.
+(``app.player.display.increments``), at most every 0.4 s.
 """
 
 import math
@@ -15,8 +15,8 @@ import gradio as gr
 from app.formatting import as_sentence, format_clock
 from app.identity import signed_in, typed_name
 from app.player.context import AppContext
+from app.player.display.increments import StreamIncrements
 from app.player.handlers import read_task
-from app.player.increments import StreamIncrements
 from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
 from app.player.session.references import digest_reference

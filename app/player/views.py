@@ -1,6 +1,6 @@
 """Views: named tuples of component updates, wired field by field in ``app.page`` (see ``app.widgets``).
 
-Texts are only passed to text boxes and the player; HTML is built from numbers alone.
+Texts are only passed to text boxes and the player; templates of HTML receive numbers and definitions of metrics.
 """
 
 from dataclasses import asdict, replace
@@ -10,11 +10,12 @@ from typing import Any, Literal, NamedTuple
 import gradio as gr
 
 from app.formatting import format_clock
-from app.player.increments import StreamIncrements
-from app.player.payload import pack_nothing, pack_run
-from app.player.score_tiles import render_scores
-from app.player.session.run import Run, score_outputs, write_task
+from app.player.display.increments import StreamIncrements
+from app.player.display.payload import pack_nothing, pack_run
+from app.player.display.score_tiles import render_scores
+from app.player.session.run import Run, analyze_run, write_task
 from app.reviews.events import name_events
+from app.templates import render
 from app.videos import Clip
 from engine.control.controller import Task
 from engine.io import replace_surrogates
@@ -22,7 +23,7 @@ from eval.annotations.corrected_samples import CorrectedSample
 from eval.annotations.corrections import name_turns
 from eval.data.samples import Sample
 from eval.matching.turns import Encode
-from eval.metrics.failures import JudgedVideo, worst_frame
+from eval.metrics.failures import worst_frame
 from eval.runs.worker import build_task
 
 
@@ -142,11 +143,11 @@ def show_run(
         run = replace(run, clip=replace(run.clip, sample=corrected.sample))
         names = tuple(turn.name for turn in corrected.turns)
         other = other and replace(other, clip=replace(other.clip, sample=corrected.sample))
-    scored = score_outputs(run, encode)
-    judged = None if scored is None else scored.judged
-    beside = (other, _judge(replace(other, scoring=run.scoring), encode)) if other is not None else None
+    analysis = analyze_run(run, encode)
+    below = analyze_run(replace(other, scoring=run.scoring), encode) if other is not None else None
+    judged, beside = (found.judged if found is not None else None for found in (analysis, below))
     if open_at == "worst":
-        worst = worst_frame([of_run for of_run in (judged, beside and beside[1]) if of_run], fps=run.config.fps)
+        worst = worst_frame([of_run for of_run in (judged, beside) if of_run], fps=run.config.fps)
         status += (
             " It has no failures." if worst is None else " This is its worst moment; press N for the next failure."
         )
@@ -162,16 +163,11 @@ def show_run(
             is_corrected=corrected is not None,
             open_at_s=open_at,
             open_event=open_event,
-            other=beside,
+            other=(other, beside) if other is not None else None,
             answers=answers,
         ),
-        scores=render_scores(scored),
+        scores=render_scores(analysis),
     )
-
-
-def _judge(run: Run, encode: Encode) -> JudgedVideo | None:
-    scored = score_outputs(run, encode)
-    return None if scored is None else scored.judged
 
 
 def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None) -> RunView:
@@ -202,4 +198,4 @@ def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = Fa
 
 
 def _bar(done: int, total: int) -> str:
-    return f'<progress value="{min(done, total)}" max="{total}" aria-label="frames done"></progress>'
+    return render("progress", done=done, total=total)

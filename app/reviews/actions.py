@@ -1,11 +1,7 @@
 """The actions of reviewers, an append-only log: verdicts, tags, notes, corrections, undo and redo.
 
-An *event* is the subject of a verdict: a text of the model, a reference turn, or a time with a wrong state.
-Its key is derived from its content (video, kind, role, time, text), not from a position. So verdicts find their
-events again after a re-run.
-
-Texts are stored as typed, except for unpaired surrogates, which become ``?``. Escaping is left to the code that
-displays or exports them. Each record validates its fields, so every stored action can be read, shown and exported.
+The key of an *event*, the subject of a verdict, is derived from its content, so that verdicts find it after a re-run.
+Each record validates its fields, so every stored action can be read. Texts are stored as typed, and escaped when shown.
 """
 
 import hashlib
@@ -32,6 +28,7 @@ MAX_VIDEO_ID_CHARS = 1000
 MAX_DIGEST_CHARS = 200
 MAX_TAGS = 100
 _CONTENT = {"verdict": "event", "tags": "event", "note": "event", "correction": "correction"}
+_BODY_FIELDS = ("event", "paired", "verdict", "tags", "note", "correction", "target")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +69,10 @@ class Moment:
     run_digest: str = ""
     """Digest of the run in the player; empty if the player showed only the reference."""
     model_digest: str = ""
-    """Digest of the run's checkpoint."""
     speak_threshold: float | None = None
-    """Speak threshold in [0, 1]; None without a run."""
+    """In [0, 1], as the update threshold; None without a run."""
     update_threshold: float | None = None
-    """Update threshold in [0, 1]; None without a run."""
     playhead_s: float | None = None
-    """Position of the playhead in seconds."""
 
     def __post_init__(self) -> None:
         for name in ("run_digest", "model_digest"):
@@ -95,10 +89,8 @@ class Action:
 
     kind: ActionKind
     reviewer: str
-    """Name of the reviewer, printable."""
     video_id: str
     event: Event | None = None
-    """Subject of a verdict, of tags or of a note."""
     paired: Event | None = None
     """The matched reference turn, if the action applies to both sides of a pair; None for ``event`` alone."""
     verdict: Verdict | None = None
@@ -106,16 +98,13 @@ class Action:
     tags: tuple[str, ...] = ()
     """The new tags of the event; they replace the earlier ones."""
     note: str = ""
-    """The new note of the event; it replaces the earlier one."""
     correction: Correction | None = None
     target: str | None = None
     """``action_id`` of the action to undo or redo."""
     moment: Moment = field(default_factory=Moment)
-    """The state of the reviewer's page."""
     action_id: str = field(default_factory=lambda: uuid4().hex)
     """Unique id; an action that is sent twice is stored once."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    """Time of the action, in UTC."""
     number: int | None = field(default=None, compare=False)
     """Primary key in the store; None before the action is stored."""
 
@@ -150,10 +139,8 @@ class Action:
             check_text("a tag", tag, max_chars=MAX_TEXT_CHARS)
         for name in filter(None, (self.action_id, self.target)):
             if len(name) > MAX_ACTION_ID_CHARS or not name.isprintable():
-                start = name[:MAX_ACTION_ID_CHARS]
-                raise ValueError(
-                    f"an action id has at maximum {MAX_ACTION_ID_CHARS} printable characters; got {start!r}"
-                )
+                limit, start = MAX_ACTION_ID_CHARS, name[:MAX_ACTION_ID_CHARS]
+                raise ValueError(f"an action id has at maximum {limit} printable characters; got {start!r}")
         object.__setattr__(self, "note", replace_surrogates(self.note))
         object.__setattr__(self, "tags", tuple(map(replace_surrogates, self.tags)))
 
@@ -180,15 +167,7 @@ def check_reviewer(name: str) -> str:
 
 def to_body(action: Action) -> dict[str, Any]:
     """Return the fields of an action that the store keeps as JSON, in the column ``body``."""
-    return {
-        "event": action.event and asdict(action.event),
-        "paired": action.paired and asdict(action.paired),
-        "verdict": action.verdict,
-        "tags": list(action.tags),
-        "note": action.note,
-        "correction": action.correction and asdict(action.correction),
-        "target": action.target,
-    }
+    return {name: value for name, value in asdict(action).items() if name in _BODY_FIELDS}
 
 
 def from_body(body: Mapping[str, Any]) -> dict[str, Any]:

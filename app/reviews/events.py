@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from app.reviews.actions import Event
 from engine.records import FrameOutput
@@ -37,32 +38,21 @@ def name_events(
     references: Iterable[TurnName] = (),
     judged: JudgedVideo | None = None,
 ) -> VideoEvents:
-    """Return the events of one video.
+    """Return the events of one video, without ``outputs`` of a run those of its reference alone.
 
-    Args:
-        video_id: Id of the video.
-        outputs: Outputs of the run; empty if only the reference is reviewed.
-        references: Names of the turns of the source reference (``eval.annotations.corrections.name_turns``).
-        judged: The analysed run; its failures give the times with a wrong state. None lists no states.
+    ``references`` are named by ``eval.annotations.corrections.name_turns``. The failures of the analysed run ``judged``
+    give the times with a wrong state; None lists no states.
     """
+    event = partial(Event, video_id=video_id)
     times = {output.frame_index: output.time_s for output in outputs}
     written = []
     for output in outputs:
-        time_s = output.time_s
-        written += [
-            Event(video_id=video_id, kind="update", role="update", time_s=time_s, text=text) for text in output.updates
-        ]
+        at = output.time_s
+        written += [event(kind="update", role="update", time_s=at, text=text) for text in output.updates]
         if output.response:
-            text = output.response
-            written.append(Event(video_id=video_id, kind="generated", role="assistant", time_s=time_s, text=text))
+            written.append(event(kind="generated", role="assistant", time_s=at, text=output.response))
     states = [
-        Event(
-            video_id=video_id,
-            kind="state",
-            role="update",
-            time_s=times[failure.frame_index],
-            text=", ".join(failure.step_ids),
-        )
+        event(kind="state", role="update", time_s=times[failure.frame_index], text=", ".join(failure.step_ids))
         for failure in (judged.failures if judged else ())
         if failure.kind == "wrong state"
     ]
@@ -84,14 +74,7 @@ def match_events(events: VideoEvents, judged: JudgedVideo) -> Mapping[str, str]:
 
 def reference_event(video_id: str, name: TurnName) -> Event:
     """Return the event of a reference turn, or of a turn that a correction added."""
-    return Event(
-        video_id=video_id,
-        kind="reference",
-        role=name.role,
-        time_s=name.time_s,
-        text=name.text,
-        number=name.number,
-    )
+    return Event(video_id=video_id, kind="reference", **asdict(name))
 
 
 def _number(events: Iterable[Event]) -> tuple[Event, ...]:

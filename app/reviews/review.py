@@ -1,16 +1,14 @@
-"""The current state of a review: a fold over its actions, in the order of the store.
+"""The current state of a review: a fold over its actions. Reviewers never overwrite each other.
 
-Each reviewer's last verdict, tags and note on an event are in effect; reviewers never overwrite each other.
 An action on a matched pair applies to both events, until the reviewer judges one of them alone or in a different pair.
-
-Undo and redo have one stack per reviewer and video, as in an editor. Example: A, B, undo leaves A; redo gives A, B;
-A, B, undo, C gives A, C, and B can no longer be redone.
+Undo and redo have one stack per reviewer and video: A, B, undo leaves A; redo gives A, B; A, B, undo, C gives A, C.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Literal
 
 from app.reviews.actions import VERDICTS, Action, Event, Verdict
 from eval.annotations.agreement import Agreement, Disagreement, Rating, list_disagreements, measure_agreement
@@ -46,7 +44,6 @@ class LoggedCorrection:
 
     correction: Correction
     at: datetime
-    """Time of the correction, in UTC."""
     is_undone: bool
 
 
@@ -103,14 +100,12 @@ def fold_actions(actions: Iterable[Action], *, only: str | None = None) -> Revie
     )
 
 
-def find_undo(actions: Iterable[Action], *, reviewer: str, video_id: str, target: str | None = None) -> Action | None:
-    """Return the action that an undo would revert, only ``target`` if it is given; None if nothing can be undone."""
-    return _last(_histories(actions)[reviewer, video_id].done, target)
-
-
-def find_redo(actions: Iterable[Action], *, reviewer: str, video_id: str, target: str | None = None) -> Action | None:
-    """Return the action that a redo would restore, only ``target`` if it is given; None if nothing can be redone."""
-    return _last(_histories(actions)[reviewer, video_id].undone, target)
+def find_movable(
+    kind: Literal["undo", "redo"], actions: Iterable[Action], *, reviewer: str, video_id: str, target: str | None = None
+) -> Action | None:
+    """Return the action that an undo or redo would move, only ``target`` if it is given; None if there is none."""
+    history = _histories(actions)[reviewer, video_id]
+    return _last(history.done if kind == "undo" else history.undone, target)
 
 
 def review_agreement(review: Review) -> tuple[Agreement, ...]:
@@ -151,8 +146,7 @@ def _last(actions: Sequence[Action], target: str | None) -> Action | None:
 
 def _move(target: str | None, source: list[Action], sink: list[Action]) -> None:
     """Move an action between stacks. Without effect if a second window of the reviewer has already moved it."""
-    found = next((action for action in reversed(source) if action.action_id == target), None)
-    if found is not None:
+    if (found := _last(source, target)) is not None:
         source.remove(found)
         sink.append(found)
 
@@ -178,17 +172,16 @@ def count_once(review: Review) -> tuple[EventReview, ...]:
     Example: one verdict on the pair (response R, reference turn T) is listed at R and not at T.
     """
     by_event = {(found.event.key, opinion.reviewer): opinion for found in review.events for opinion in found.opinions}
-    counted = []
-    for found in review.events:
-        kept = tuple(opinion for opinion in found.opinions if not _is_counted_with_pair(found.event, opinion, by_event))
-        counted.append(replace(found, opinions=kept))
-    return tuple(counted)
 
+    def is_listed(event: Event, opinion: Opinion) -> bool:
+        """Return False for a verdict on the reference of a pair whose model event still has the same verdict."""
+        partner = by_event.get((opinion.paired_with.get("verdict", ""), opinion.reviewer))
+        return event.kind != "reference" or partner is None or partner.paired_with.get("verdict") != event.key
 
-def _is_counted_with_pair(event: Event, opinion: Opinion, by_event: Mapping[tuple[str, str], Opinion]) -> bool:
-    """Return whether this verdict is on the reference of a pair whose model event still has the same verdict."""
-    partner = by_event.get((opinion.paired_with.get("verdict", ""), opinion.reviewer))
-    return event.kind == "reference" and partner is not None and partner.paired_with.get("verdict") == event.key
+    return tuple(
+        replace(found, opinions=tuple(opinion for opinion in found.opinions if is_listed(found.event, opinion)))
+        for found in review.events
+    )
 
 
 def _ratings(review: Review) -> list[Rating]:
@@ -196,11 +189,7 @@ def _ratings(review: Review) -> list[Rating]:
 
     The reference of a pair is an item of its own if some reviewers judged it alone or in a different pair.
     """
-    counted = {
-        found.event.key
-        for found in count_once(review)
-        if any(opinion.verdict is not None for opinion in found.opinions)
-    }
+    counted = {found.event.key for found in count_once(review) if any(opinion.verdict for opinion in found.opinions)}
     return [
         Rating(item=found.event.key, reviewer=opinion.reviewer, verdict=opinion.verdict)
         for found in review.events

@@ -1,8 +1,7 @@
-"""The schema of the store, and its migrations.
+"""The schema of the store, and its migrations; the version of a store is its alembic revision.
 
-The version of a store is its alembic revision. A store with an unknown revision comes from a newer version and is
-refused. An older store is migrated; an SQLite file is backed up beside it first. Opening a store takes the write lock
-only if there is something to migrate.
+A store with an unknown revision comes from a newer version and is refused. An older store is migrated; an SQLite file
+is backed up beside it first. Opening a store takes the write lock only if there is something to migrate.
 """
 
 import sqlite3
@@ -82,24 +81,24 @@ def prepare_schema(engine: Engine) -> Path | None:
                 f"the store {engine.url.render_as_string()} has the schema {revision}; this version of StepScope "
                 f"supports schemas up to {head}: update StepScope, or use another store"
             )
-        copy = _copy(engine.url.database, revision) if revision not in (None, head) else None
-        if revision != head:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-        return copy
+        if revision == head:
+            return None
+        backup = None if revision is None else _back_up(engine.url.database, revision)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        return backup
 
 
 def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
 
 
-def _copy(database: str | None, revision: str | None) -> Path | None:
-    """Back up an SQLite file including its write-ahead log; return None for other databases."""
-    source = Path(database) if database else None
-    if source is None or not source.is_file():
+def _back_up(database: str | None, revision: str) -> Path | None:
+    """Copy an SQLite file including its write-ahead log; return None for other databases."""
+    source = Path(database or "")
+    if not source.is_file():
         return None
-    made = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
-    path = source.with_name(f"{source.name}.schema-{revision}.{made}.bak")
+    path = source.with_name(f"{source.name}.schema-{revision}.{datetime.now(UTC):%Y%m%dT%H%M%S}.bak")
     with closing(sqlite3.connect(source)) as reader, atomic_write(path, binary=True) as file:
         file.write(reader.serialize())
     return path

@@ -1,15 +1,14 @@
-"""The store of actions: SQLite by default, or any SQLAlchemy URL; PostgreSQL is tested.
+"""The append-only store of actions: SQLite by default, or any SQLAlchemy URL; PostgreSQL is tested.
 
-The store is append-only. When ``append`` returns, the action is on disk (SQLite: write-ahead log, synced at every
-commit). Its number is larger than all earlier numbers, so polling for numbers above the last one misses nothing.
-Any number of threads and processes may write concurrently; writes are serialised.
+When ``append`` returns, the action is on disk. Its number is larger than all earlier numbers, so polling for numbers
+above the last one misses nothing. Any number of threads and processes may write concurrently; writes are serialised.
 """
 
 import glob
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
@@ -19,6 +18,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from app.reviews.actions import Action, Moment, from_body, to_body
 from app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
+from engine.errors import first_line
 from engine.io import replace_surrogates
 
 LOCK_TIMEOUT_S = 60.0
@@ -35,7 +35,6 @@ class StoredActions:
     actions: tuple[Action, ...]
     """In the order of their numbers."""
     unreadable: tuple[str, ...]
-    """One line per skipped row, with its number and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,9 @@ class ReviewStore:
     @property
     def files(self) -> tuple[Path, ...]:
         """Files with review data: an SQLite file, its log files, and backups of older schemas."""
-        if self.engine.dialect.name != "sqlite" or not self.engine.url.database:
+        if (path := _sqlite_file(self.engine.url)) is None:
             return ()
-        path = Path(self.engine.url.database).resolve()
+        path = path.resolve()
         beside = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal")]
         return (*beside, *path.parent.glob(f"{glob.escape(path.name)}.*.bak"))
 
@@ -62,7 +61,7 @@ class ReviewStore:
             return f"The store of reviews was migrated; the backup is {self.backup}."
         with _translate(self.engine.url), self.engine.connect() as connection:
             is_empty = connection.execute(select(ACTIONS.c.number).limit(1)).first() is None
-        place = self.engine.url.database if self.engine.dialect.name == "sqlite" else self.engine.url.render_as_string()
+        place = _sqlite_file(self.engine.url) or self.engine.url.render_as_string()
         return f"The store of reviews {place} is empty." if is_empty else ""
 
     def append(self, action: Action) -> Action:
@@ -74,9 +73,10 @@ class ReviewStore:
             try:
                 return _insert(connection, [action])[0]
             except IntegrityError:
-                kept = _find(connection, action.action_id)
-                if kept is None:
+                query = select(*_COLUMNS).where(ACTIONS.c.action_id == action.action_id)
+                if (row := connection.execute(query).mappings().first()) is None:
                     raise
+                kept = _from_row(row)
                 if replace(kept, at=action.at) != action:  # a browser sends no time, so a retry has a later one
                     raise ValueError(f"another action has the action_id {action.action_id!r}; use a new id") from None
                 return kept
@@ -134,14 +134,12 @@ def _insert(connection: Connection, actions: Iterable[Action]) -> tuple[Action, 
 def open_store(where: str | Path) -> ReviewStore:
     """Open a store; create it if it does not exist, and migrate an older one.
 
-    Args:
-        where: Path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://user@host/reviews``.
-
-    Raises ``StoreError`` for a store with a newer schema, and if the database cannot be reached.
+    It is the path of an SQLite file, or an SQLAlchemy URL such as ``postgresql+psycopg://user@host/reviews``. Raises
+    ``StoreError`` for a store with a newer schema, and if the database cannot be reached.
     """
     url = _to_url(where)
-    if url.get_backend_name() == "sqlite" and url.database:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    if path := _sqlite_file(url):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with _translate(url):
         engine = _create(url)
         try:
@@ -156,10 +154,14 @@ def check_store_location(where: str) -> str:
 
     ``open_store`` would create the folder and an empty store, and a typing error would look like lost reviews.
     """
-    url = _to_url(where)
-    if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).parent.is_dir():
-        raise ValueError(f"the folder {Path(url.database).parent} of the review store does not exist; check --reviews")
+    path = _sqlite_file(_to_url(where))
+    if path is not None and not path.parent.is_dir():
+        raise ValueError(f"the folder {path.parent} of the review store does not exist; check --reviews")
     return where
+
+
+def _sqlite_file(url: URL) -> Path | None:
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
 
 
 def _to_url(where: str | Path) -> URL:
@@ -178,10 +180,8 @@ def _create(url: URL) -> Engine:
             return create_engine(url, pool_pre_ping=True)
         engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
     except ImportError as error:
-        raise StoreError(
-            f"the store {url.render_as_string()} needs the package {error.name}; for PostgreSQL: "
-            "pip install '.[postgres]'"
-        ) from error
+        cure = "for PostgreSQL: pip install '.[postgres]'"
+        raise StoreError(f"the store {url.render_as_string()} needs the package {error.name}; {cure}") from error
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
@@ -201,17 +201,11 @@ def _translate(url: URL) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        reason = first_line(getattr(error, "orig", None) or error)
         raise StoreError(f"the store {url.render_as_string()} cannot be used: {reason}") from error
 
 
-def _find(connection: Connection, action_id: str) -> Action | None:
-    row = connection.execute(select(*_COLUMNS).where(ACTIONS.c.action_id == action_id)).mappings().first()
-    return None if row is None else _from_row(row)
-
-
 def _to_row(action: Action) -> dict[str, Any]:
-    moment = action.moment
     return {
         "action_id": action.action_id,
         "at": action.at.isoformat(),
@@ -219,38 +213,19 @@ def _to_row(action: Action) -> dict[str, Any]:
         "video_id": action.video_id,
         "kind": action.kind,
         "event_key": action.event and action.event.key,
-        "run_digest": moment.run_digest,
-        "model_digest": moment.model_digest,
-        "speak_threshold": moment.speak_threshold,
-        "update_threshold": moment.update_threshold,
-        "playhead_s": moment.playhead_s,
         "body": to_body(action),
+        **asdict(action.moment),
     }
 
 
 def _from_row(row: Any) -> Action:
     """Return the action of a row. Raises ``ValueError`` if the row is not a valid action."""
     try:
-        return _to_action(row)
+        return Action(
+            **{name: row[name] for name in ("action_id", "reviewer", "video_id", "kind", "number")},
+            at=datetime.fromisoformat(row["at"]),
+            moment=Moment(**{field.name: row[field.name] for field in fields(Moment)}),
+            **from_body(json.loads(row["body"])),
+        )
     except (TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"it is not a valid action ({error})") from error
-
-
-def _to_action(row: Any) -> Action:
-    moment = Moment(
-        run_digest=row["run_digest"],
-        model_digest=row["model_digest"],
-        speak_threshold=row["speak_threshold"],
-        update_threshold=row["update_threshold"],
-        playhead_s=row["playhead_s"],
-    )
-    return Action(
-        action_id=row["action_id"],
-        at=datetime.fromisoformat(row["at"]),
-        reviewer=row["reviewer"],
-        video_id=row["video_id"],
-        kind=row["kind"],
-        moment=moment,
-        number=row["number"],
-        **from_body(json.loads(row["body"])),
-    )

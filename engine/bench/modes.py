@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ import numpy as np
 
 from engine.config import StreamConfig
 from engine.control.controller import Task
-from engine.control.policies import triggers
 from engine.io import load_json
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import encode
+from engine.policies import Signal
 from engine.records import FrameOutput, Step, UserTurn
 from engine.streamer import Streamer, StreamRequest
 from engine.video.reader import read_frames
@@ -232,15 +233,18 @@ def _stream(checkpoint: Checkpoint, videos: Sequence[StreamRequest], mode: Mode)
 
 def _margins_of_differences(results: Results, reference: Results, config: StreamConfig) -> list[float]:
     """Return, for each decision that differs, the distance of the reference probability from the threshold."""
-    limits = {"speak_prob": config.speak_threshold, "update_prob": config.update_threshold}
-    return [
-        abs(getattr(before, name) - limit)
-        for video_id, outputs in results.items()
-        for now, before in zip(outputs, reference[video_id], strict=True)
-        for name, limit in limits.items()
-        if triggers(getattr(now, name), limit, policy=config.decision_policy)
-        != triggers(getattr(before, name), limit, policy=config.decision_policy)
-    ]
+    signals: tuple[Signal, ...] = ("speak", "update")
+    distances = []
+    for video_id, outputs in results.items():
+        for signal in signals:
+            now, before = (
+                np.array([getattr(output, f"{signal}_prob") for output in of_mode])
+                for of_mode in (outputs, reference[video_id])
+            )
+            threshold = config.threshold(signal)
+            find = partial(config.policy.find_triggers, thresholds=threshold, signal=signal)
+            distances += np.abs(before - threshold)[find(now) != find(before)].tolist()
+    return distances
 
 
 def _decisions(results: Results) -> list[tuple[object, ...]]:

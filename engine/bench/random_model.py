@@ -4,7 +4,6 @@ The speak threshold is chosen so that a given fraction of the frames triggers a 
 suppressed, so that every response has the maximum length. Sizes come from the published ``config.json``.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -50,14 +49,11 @@ _TASK = Task(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RandomWorkload:
-    """A random model with random videos and the settings that force speech."""
+    """A random model, videos of random features, and settings whose speak threshold forces speech."""
 
     checkpoint: Checkpoint
-    """The random model."""
     videos: tuple[StreamRequest, ...]
-    """Videos of random frame features."""
     config: StreamConfig
-    """Settings with the speak threshold that forces speech."""
 
 
 class _EndlessPrompt(Prompt):
@@ -103,13 +99,8 @@ def build_random_workload(
     outputs = list(Streamer(checkpoint, silent).run(videos[0].features, _TASK))
     probs = sorted(output.speak_prob for output in outputs)
     rank = min(round(len(probs) * (1 - trigger_ratio)), len(probs) - 1)
-    return RandomWorkload(
-        checkpoint=checkpoint, videos=videos, config=replace(silent, speak_threshold=_midpoint(probs, rank))
-    )
-
-
-def _midpoint(ordered: Sequence[float], rank: int) -> float:
-    return (ordered[max(rank - 1, 0)] + ordered[rank]) / 2
+    config = replace(silent, speak_threshold=(probs[max(rank - 1, 0)] + probs[rank]) / 2)
+    return RandomWorkload(checkpoint=checkpoint, videos=videos, config=config)
 
 
 def _random_video(checkpoint: Checkpoint, number: int, num_frames: int) -> StreamRequest:

@@ -16,9 +16,8 @@ from typing import cast
 from engine.config import StreamConfig
 from engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem
 from engine.control.drafter import ResponseMemory
-from engine.control.policies import Decision, triggers, triggers_update
 from engine.control.prompt_codec import PromptCodec
-from engine.control.requests import Answer, ControlLoop, FrameTimesRequest, Image, PassCounts, Request
+from engine.control.requests import Answer, ControlLoop, Decision, FrameTimesRequest, Image, PassCounts, Request
 from engine.control.speculator import AssistantTurn, PriorRun, Speculator
 from engine.dialogue import apply_update, initial_state
 from engine.errors import ContextError
@@ -92,6 +91,7 @@ class StreamController:
         self.lookahead = config.prefill_frames
         self.has_prior_run = prior_run is not None
         self.num_silent_frames = 0
+        self.speaking, self.updating = config.count_triggers("speak"), config.count_triggers("update")
         self.user_ids: dict[int, tuple[int, ...]] = {}
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
             frame = frame_at(turn.time_s, config.fps)
@@ -134,6 +134,7 @@ class StreamController:
                 cache_tokens=self.context_tokens,
                 refreshed=self.refreshed,
                 latency_ms=0.0,
+                legality=turn.legality,
             )
             self.refreshed = self.context_tokens >= self.config.refresh_at
             if self.refreshed:
@@ -203,17 +204,19 @@ class StreamController:
     ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
         """Generate the updates and the response that a decision triggers."""
         config = self.config
-        should_speak = triggers(decision.speak_prob, config.speak_threshold, policy=config.decision_policy)
+        should_speak = self.speaking.add(decision.speak_prob)
+        should_update = self.updating.add(decision.update_prob)
         turn = AssistantTurn(frame=frame, should_speak=should_speak, state=self.state)
-        should_update = self.should_update(decision)
         if should_update or should_speak:
             self.num_silent_frames, self.lookahead = 0, min(config.lookahead, _MIN_LOOKAHEAD)
             if self.speculator.is_drafting and (self.lookahead > 1 or self.has_prior_run):
                 yield from self.fetch_frame_times(frame + 1)  # frames to draft after the end of the turn
         while should_update:
             text = yield from self.generate_text(turn, self.codec.update_id, config.max_update_tokens)
-            self.state = dict(apply_update(self.state, text, illegal=config.illegal_updates).state)
-            turn = replace(turn, updates=(*turn.updates, text), state=self.state)
+            change = apply_update(self.state, text, illegal=config.illegal_updates)
+            self.state = dict(change.state)
+            legality = (*turn.legality, change.legality)
+            turn = replace(turn, updates=(*turn.updates, text), legality=legality, state=self.state)
             has_room = len(turn.updates) < config.max_updates_per_frame
             should_update = has_room and (yield from self.should_update_again(turn))
             self.speculator.record_update(text, is_followed=should_update)
@@ -239,22 +242,18 @@ class StreamController:
         return self.codec.text(ids)
 
     def should_update_again(self, turn: AssistantTurn) -> Generator[Request | FrameOutput, Answer, bool]:
-        """Return whether the update head triggers again at the ``<eos>`` of the last update."""
+        """Return whether a further update follows: the probability at the ``<eos>`` of the last one decides alone."""
         drafts = self.speculator.draft_after_update(turn)
         computed = yield from self.forward(self.pending_items(needs_decision=True), drafts, frame=turn.frame)
         assert computed.decision is not None
-        return self.should_update(computed.decision)
+        config, prob = self.config, computed.decision.update_prob
+        return config.policy.exceeds(prob, config.update_threshold, signal="update")
 
     def pending_items(self, *, needs_decision: bool = False, needs_token: bool = False) -> list[FeedItem]:
         """Return the pending tokens as items; the values are read at the last one."""
         *front, last = self.pending_ids
         last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token)
         return [*(FeedItem(piece=token) for token in front), last_item]
-
-    def should_update(self, decision: Decision) -> bool:
-        """Return whether a decision triggers an update."""
-        config = self.config
-        return triggers_update(decision.update_prob, config.update_threshold, policy=config.decision_policy)
 
     @property
     def context_tokens(self) -> int:

@@ -22,8 +22,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from engine.control.policies import Decision
-from engine.control.requests import Answer, ForwardRequest, ForwardResult, Image, PassCounts, Piece, Request
+from engine.control.requests import Answer, Decision, ForwardRequest, ForwardResult, Image, PassCounts, Piece, Request
 from engine.records import FrameOutput
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from engine.control.policies import Decision
 from engine.records import FrameOutput
 
 
@@ -24,6 +23,16 @@ class Image:
 
 Piece = int | Image
 """One input of a forward pass: a token id, or an image that expands to ``tokens_per_frame`` tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The two probabilities at one position."""
+
+    speak_prob: float
+    """Probability of speaking, in [0, 1]."""
+    update_prob: float
+    """Probability of a state update, in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,11 +19,10 @@ from itertools import islice
 from engine.config import StreamConfig
 from engine.control.draft_buffer import DraftBuffer, FeedItem, Trace
 from engine.control.drafter import Drafter, ResponseMemory, classify_update
-from engine.control.policies import triggers, triggers_update
 from engine.control.prompt_codec import PromptCodec
 from engine.control.requests import Image
 from engine.dialogue import apply_update
-from engine.records import FrameOutput, Step
+from engine.records import FrameOutput, Step, UpdateLegality
 
 _MAX_ITEMS_AFTER_RESPONSE = 8
 """Items that are drafted after a drafted response; a frame with turns of an earlier run takes several."""
@@ -40,6 +39,8 @@ class AssistantTurn:
     """Whether a response follows the updates."""
     updates: tuple[str, ...] = ()
     """Texts of the updates so far."""
+    legality: tuple[UpdateLegality, ...] = ()
+    """Whether each of them is legal, illegal or malformed; not known of drafts."""
     state: Mapping[str, str]
     """The dialogue state after them."""
 
@@ -58,7 +59,10 @@ class PriorRun:
 class _PriorFrame:
     """The turns of an earlier run at one frame, as token ids without the end of turn."""
 
-    output: FrameOutput
+    should_update: bool
+    """Whether its probability of an update triggers at the thresholds of this run."""
+    should_speak: bool
+    """Whether its probability of speaking triggers at the thresholds of this run."""
     updates: tuple[tuple[int, ...], ...]
     response: tuple[int, ...] | None
 
@@ -94,7 +98,7 @@ class Speculator:
         self.is_drafting = config.draft_tokens > 0 and not config.do_sample
         """Whether turns are drafted; silent frames are drafted in any case."""
         self._config, self._codec, self._user_ids, self._draft_buffer = config, codec, user_ids, draft_buffer
-        self._prior_frames = _index_prior_run(prior_run, codec) if prior_run else {}
+        self._prior_frames = _index_prior_run(prior_run, codec, config) if prior_run else {}
         self._drafter = Drafter(
             codec.words, eos_id=codec.eos_id, goal=goal, steps=steps, max_tokens=config.draft_tokens, memory=memory
         )
@@ -123,15 +127,13 @@ class Speculator:
 
     def _replay_frame(self, prior: _PriorFrame) -> Generator[FeedItem, None, bool]:
         """Yield the turns of an earlier run at a frame, if they trigger now; return whether the frame is predicted."""
-        codec, config, output = self._codec, self._config, prior.output
-        should_update = triggers_update(output.update_prob, config.update_threshold, policy=config.decision_policy)
-        should_speak = triggers(output.speak_prob, config.speak_threshold, policy=config.decision_policy)
-        if (should_update or should_speak) and not self.is_drafting:
+        codec = self._codec
+        if (prior.should_update or prior.should_speak) and not self.is_drafting:
             return False
-        if (should_update and not prior.updates) or (should_speak and prior.response is None):
+        if (prior.should_update and not prior.updates) or (prior.should_speak and prior.response is None):
             return False  # it triggers now and did not then: the text is unknown
-        turns = [(codec.update_id, ids) for ids in prior.updates if should_update]
-        turns += [(codec.response_id, prior.response)] if should_speak and prior.response is not None else []
+        turns = [(codec.update_id, ids) for ids in prior.updates if prior.should_update]
+        turns += [(codec.response_id, prior.response)] if prior.should_speak and prior.response is not None else []
         if not self._is_within_limits(turns):
             return False
         for opening, ids in turns:
@@ -209,10 +211,15 @@ class Speculator:
         return "user" if turn.frame in self._user_ids else "frame"
 
 
-def _index_prior_run(prior_run: PriorRun, codec: PromptCodec) -> dict[int, _PriorFrame]:
-    """Return the turns of an earlier run by frame: the ids of its trace, or else its texts tokenized again."""
+def _index_prior_run(prior_run: PriorRun, codec: PromptCodec, config: StreamConfig) -> dict[int, _PriorFrame]:
+    """Return the turns of an earlier run by frame: the ids of its trace, or else its texts tokenized again.
+
+    Its probabilities predict the triggers of this run. The prediction may fail after the first different decision, when
+    the contexts differ or, with several frames in a row, the counts.
+    """
     frames = {}
     turns = _split_turns(prior_run.trace, codec) if prior_run.trace else {}
+    speaking, updating = config.count_triggers("speak"), config.count_triggers("update")
     for output in prior_run.outputs:
         frame = output.frame_index
         updates = tuple(ids for opening, ids in turns.get(frame, ()) if opening == codec.update_id)
@@ -220,7 +227,12 @@ def _index_prior_run(prior_run: PriorRun, codec: PromptCodec) -> dict[int, _Prio
         if prior_run.trace is None:
             updates = tuple(codec.words(text) for text in output.updates)
             responses = [codec.words(output.response)] if output.response is not None else []
-        frames[frame] = _PriorFrame(output=output, updates=updates, response=responses[0] if responses else None)
+        frames[frame] = _PriorFrame(
+            should_update=updating.add(output.update_prob),
+            should_speak=speaking.add(output.speak_prob),
+            updates=updates,
+            response=responses[0] if responses else None,
+        )
     return frames
 
 

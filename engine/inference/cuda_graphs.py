@@ -12,20 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isnan
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
-from engine.config import StreamConfig
-from engine.control.policies import Decision
-from engine.control.requests import ForwardRequest, ForwardResult
+from engine.config import GraphSetting, StreamConfig
+from engine.control.requests import Decision, ForwardRequest, ForwardResult
 from engine.inference.kv_pool import KVCachePool, SlotKVCache
 from engine.inference.static import BucketShape, Inputs, ReadoutSpec, StaticStep, is_supported, pick_bucket
 from engine.model.kv_cache import KVCache
 from engine.model.smolvlm import StreamingModel
 
-GraphSetting = Literal["auto", "on", "off"]
 Step = Callable[[], Tensor]
 Capture = Callable[[StaticStep], Step]
 _MAX_TOKENS = 4096
@@ -102,8 +100,7 @@ class CudaGraphRunner:
         Returns None, and changes nothing, if the pass must run eagerly.
         """
         slots = [cache for cache in caches if isinstance(cache, SlotKVCache)]
-        is_readable = readout_spec.policy == "heads" or readout_spec.silent_id is not None
-        if len(slots) < len(caches) or not is_readable or not self._graph_pool.is_enabled:
+        if len(slots) < len(caches) or not self._graph_pool.is_enabled:
             return None
         lengths = [sum(1 if isinstance(piece, int) else len(piece) for piece in pieces) for pieces in inputs]
         needs_tokens = any(request.sample_positions for request in requests)

@@ -1,16 +1,16 @@
 """One forward pass for many streams of different lengths: sequences packed end to end, without padding.
 
 All layers except attention act on single tokens, so they process the tokens of all streams as one sequence ``[N, D]``.
-Attention runs per stream: its queries see the keys and values of its own cache, at its own positions. The layers are
-the text model's own (Llama). In the last layer only the positions that are read continue past the keys and values.
+Attention runs per stream: its queries see the keys and values of its own cache, at its own positions.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from engine.inference.attention import apply_rotary, attend, split_heads
+from engine.model.attention import attend, forward_layers
 from engine.model.kv_cache import KVCache
 from engine.model.smolvlm import StreamingModel
 
@@ -29,37 +29,40 @@ def forward_packed(
     ``[0, 2, 5]``. The rotary positions are ``[5, 6, 0, 1, 2]``. The reads ``[(1,), (0, 2)]`` select the packed rows
     ``[1, 2, 4]``.
     """
-    text = model.vlm.model.text_model
     lengths = [len(embeddings) for embeddings in inputs]
     starts = [cache.length for cache in caches]
     hidden = torch.cat(list(inputs))
-    masks = [_causal_mask(start, length, hidden) for start, length in zip(starts, lengths, strict=True)]
     positions = torch.cat([torch.arange(s, s + n, device=hidden.device) for s, n in zip(starts, lengths, strict=True)])
-    cos, sin = (table[0] for table in text.rotary_emb(hidden, position_ids=positions[None]))
+    text = model.vlm.model.text_model
+    groups = text.config.num_attention_heads // text.config.num_key_value_heads
+    masks = (_causal_mask(start, length, hidden) for start, length in zip(starts, lengths, strict=True))
+    biases = [mask.repeat(groups, 1)[None, None] for mask in masks]
+    attention = _PackedAttention(caches=caches, lengths=lengths, biases=biases)
     offsets = torch.tensor([0, *lengths]).cumsum(0).tolist()
     read_rows = torch.tensor(
         [offset + at for offset, reads in zip(offsets, read_positions, strict=False) for at in reads],
         device=hidden.device,
     )
-    for number, layer in enumerate(text.layers):
-        attention, normed = layer.self_attn, layer.input_layernorm(hidden)
-        keys = apply_rotary(split_heads(attention.k_proj(normed), attention.head_dim), cos, sin)
-        values = split_heads(attention.v_proj(normed), attention.head_dim)
-        if number == len(text.layers) - 1:  # nothing after it needs the rows that are not read
-            hidden, normed, cos, sin = hidden[read_rows], normed[read_rows], cos[read_rows], sin[read_rows]
-            masks = [mask[list(reads)] for mask, reads in zip(masks, read_positions, strict=True)]
-        query = apply_rotary(split_heads(attention.q_proj(normed), attention.head_dim), cos, sin)
-        new = zip(keys.split(lengths, dim=1), values.split(lengths, dim=1), strict=True)
-        cached = [cache.layers[number].update(k[None], v[None]) for cache, (k, v) in zip(caches, new, strict=True)]
-        queries = query.split([len(mask) for mask in masks], dim=1)
-        attended = [
-            attend(q[None], k, v, bias=mask.repeat(len(q) // k.shape[1], 1)[None, None], scale=attention.scaling)[0]
-            for q, (k, v), mask in zip(queries, cached, masks, strict=True)
-        ]
-        hidden = hidden + attention.o_proj(torch.cat(attended))
-        hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
-    normed_hidden: Tensor = text.norm(hidden)
-    return normed_hidden
+    return forward_layers(text, hidden, positions, attention, read_rows=read_rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _PackedAttention:
+    """Attention of each stream over its own cache, as a ``LayerAttention``."""
+
+    caches: Sequence[KVCache]
+    lengths: list[int]
+    """New tokens of each stream."""
+    biases: Sequence[Tensor]
+    """The causal mask ``[1, 1, groups * L_i, C_i]`` of each stream, as ``attend`` takes it."""
+
+    def attend(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, *, scale: float) -> Tensor:
+        parts = (states.split(self.lengths, dim=1) for states in (queries, keys, values))
+        attended = []
+        for cache, bias, query, key, value in zip(self.caches, self.biases, *parts, strict=True):
+            cached = cache.layers[layer].update(key[None], value[None])
+            attended.append(attend(query[None], *cached, bias=bias, scale=scale)[0])
+        return torch.cat(attended)
 
 
 def _causal_mask(start: int, length: int, like: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from engine.config import StreamConfig
-from engine.control.policies import Decision
 from engine.control.requests import ForwardRequest, ForwardResult, FrameTimesRequest, Image, Piece
 from engine.errors import FeatureError
 from engine.inference.cuda_graphs import CudaGraphRunner, has_nan
@@ -33,7 +32,7 @@ class Runner:
         config: Decision policy and generation settings.
         features: Features of the frames in order, from index 0. From a sequence all of them are kept.
         suppress_tokens: Token ids that are never generated.
-        silent_id: The token that means silence, for the token policies.
+        silent_id: The token that means silence, for policies that read it.
         cache: The KV cache of an earlier run, to continue from.
     """
 
@@ -47,10 +46,9 @@ class Runner:
         silent_id: int | None = None,
         cache: KVCache | None = None,
     ) -> None:
-        self.model, self.config, self.silent_id = model, config, silent_id
-        self.readout_spec = ReadoutSpec(
-            policy=config.decision_policy, silent_id=silent_id, suppress_tokens=suppress_tokens
-        )
+        self.model, self.config = model, config
+        silent_id = config.policy.token_to_read(silent_id)
+        self.readout_spec = ReadoutSpec(silent_id=silent_id, suppress_tokens=suppress_tokens)
         self.sampler = Sampler(config, suppress_tokens=suppress_tokens)
         self.cache = cache or KVCache(model.num_layers)
         self._keeps_all = isinstance(features, Sequence)
@@ -158,7 +156,8 @@ def _forward_eager(
     row_of = {key: row for row, key in enumerate(keys)}  # (stream, position) -> row of ``hidden``
     decision_rows = [row_of[stream, at] for stream, request in enumerate(requests) for at in request.decision_positions]
     sample_rows = [row_of[stream, at] for stream, request in enumerate(requests) for at in request.sample_positions]
-    decisions = iter(_read_decisions(runners[0], hidden[decision_rows]) if decision_rows else ())
+    silent_id = runners[0].readout_spec.silent_id
+    decisions = iter(read_decisions(model, hidden[decision_rows], silent_id=silent_id) if decision_rows else ())
     tokens = iter(_sample(runners, requests, model.token_logits(hidden[sample_rows])) if sample_rows else ())
     return [
         ForwardResult(
@@ -167,11 +166,6 @@ def _forward_eager(
         )
         for request in requests
     ]
-
-
-def _read_decisions(runner: Runner, hidden: Tensor) -> list[Decision]:
-    policy = runner.config.decision_policy
-    return read_decisions(runner.model, hidden, policy=policy, silent_id=runner.silent_id)
 
 
 def _sample(runners: Sequence[Runner], requests: Sequence[ForwardRequest], logits: Tensor) -> list[int]:

@@ -24,9 +24,8 @@ import torch
 from torch import Tensor
 from transformers import LlamaModel
 
-from engine.config import DecisionPolicy
-from engine.inference.attention import apply_rotary, attend, split_heads
 from engine.inference.kv_pool import KVCachePool, SlotKVCache
+from engine.model.attention import attend, forward_layers
 from engine.model.smolvlm import StreamingModel
 
 Inputs = Sequence[int | Tensor]
@@ -55,10 +54,8 @@ class BucketShape:
 class ReadoutSpec:
     """How decisions and tokens are read from hidden states."""
 
-    policy: DecisionPolicy
-    """Source of the probabilities."""
     silent_id: int | None
-    """The token that means silence, for the token policies."""
+    """The token that means silence; None to read the heads."""
     suppress_tokens: tuple[int, ...]
     """Token ids that are never generated."""
 
@@ -101,6 +98,26 @@ def _double_until(size: int, wanted: int) -> int:
     while size < wanted:
         size *= 2
     return size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _SlotAttention:
+    """Attention over the slots of a pool, as a ``LayerAttention``; the module docstring has the index tensors."""
+
+    pool: KVCachePool
+    shape: BucketShape
+    slot_mapping: Tensor
+    unpack_index: Tensor
+    pack_index: Tensor
+    bias: Tensor
+    """The causal mask ``[B, 1, groups * L, C]``."""
+
+    def attend(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, *, scale: float) -> Tensor:
+        shape = self.shape
+        self.pool.write(layer, self.slot_mapping, keys.transpose(0, 1), values.transpose(0, 1))
+        by_slot = queries[:, self.unpack_index].unflatten(1, (shape.num_slots, shape.query_len)).transpose(0, 1)
+        cached = self.pool.read(layer, num_slots=shape.num_slots, context_len=shape.context_len)
+        return attend(by_slot, *cached, bias=self.bias, scale=scale).flatten(0, 1)[self.pack_index]
 
 
 class StaticStep:
@@ -154,26 +171,20 @@ class StaticStep:
 
     def __call__(self) -> Tensor:
         """Run the pass and write its keys and values. A second call with the same buffers changes nothing."""
-        shape, text = self.shape, self.model.vlm.model.text_model
-        n = shape.num_tokens
+        n = self.shape.num_tokens
         ids, is_image, image_at, positions, slot_mapping, pack_index = self._indexes[: 6 * n].view(6, n)
         unpack_index = self._indexes[6 * n :]
         images = self.model.embed_frames(self._features)[image_at]
         hidden = torch.where(is_image.bool()[:, None], images, self.model.embed_tokens(ids))
-        cos, sin = (table[0] for table in text.rotary_emb(hidden, position_ids=positions[None]))
-        bias = self._bias(positions[unpack_index], hidden)
-        for number, layer in enumerate(text.layers):
-            attention, normed = layer.self_attn, layer.input_layernorm(hidden)
-            keys = apply_rotary(split_heads(attention.k_proj(normed), attention.head_dim), cos, sin)
-            values = split_heads(attention.v_proj(normed), attention.head_dim)
-            self.pool.write(number, slot_mapping, keys.transpose(0, 1), values.transpose(0, 1))
-            query = apply_rotary(split_heads(attention.q_proj(normed), attention.head_dim), cos, sin)
-            queries = query[:, unpack_index].unflatten(1, (shape.num_slots, shape.query_len)).transpose(0, 1)
-            cached = self.pool.read(number, num_slots=shape.num_slots, context_len=shape.context_len)
-            attended = attend(queries, *cached, bias=bias, scale=attention.scaling)
-            hidden = hidden + attention.o_proj(attended.flatten(0, 1)[pack_index])
-            hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
-        return self._read_out(text.norm(hidden))
+        attention = _SlotAttention(
+            pool=self.pool,
+            shape=self.shape,
+            slot_mapping=slot_mapping,
+            unpack_index=unpack_index,
+            pack_index=pack_index,
+            bias=self._bias(positions[unpack_index], hidden),
+        )
+        return self._read_out(forward_layers(self.model.vlm.model.text_model, hidden, positions, attention))
 
     def _bias(self, positions: Tensor, like: Tensor) -> Tensor:
         """Return the causal mask ``[B, 1, groups * L, C]``: a query at position ``p`` sees the keys ``0 ... p``."""
@@ -186,14 +197,14 @@ class StaticStep:
 
     def _read_out(self, hidden: Tensor) -> Tensor:
         """Return probabilities and most likely next tokens at all positions."""
-        is_token_policy = self.readout_spec.policy != "heads"
-        logits = self.model.token_logits(hidden) if is_token_policy or self.shape.needs_tokens else hidden
-        if is_token_policy:
-            assert self.readout_spec.silent_id is not None
-            speak = 1 - logits.softmax(-1)[:, self.readout_spec.silent_id].double()
-            rows = [speak, torch.zeros_like(speak)]
-        else:
+        silent_id = self.readout_spec.silent_id
+        reads_heads = silent_id is None
+        logits = self.model.token_logits(hidden) if self.shape.needs_tokens or not reads_heads else hidden
+        if reads_heads:
             rows = [logit.sigmoid().double() for logit in self.model.decision_logits(hidden)]
+        else:
+            speak = 1 - logits.softmax(-1)[:, silent_id].double()
+            rows = [speak, torch.zeros_like(speak)]
         if self.shape.needs_tokens:
             rows.append(logits.index_fill(1, self._suppress_tokens, -torch.inf).argmax(-1).double())
         return torch.stack(rows)

@@ -1,8 +1,7 @@
 """Saves and loads checkpoints from a local folder or a hub id, in safetensors only.
 
 A checkpoint is a transformers SmolVLM folder (``config.json``, ``*.safetensors``, tokenizer,
-``preprocessor_config.json``) with a heads file; see ``engine.model.heads``. The heads file is by default in the same
-folder. Files that do not fit raise an error of one line; pickles are never opened.
+``preprocessor_config.json``) with a heads file; see ``engine.model.heads``. Pickles are never opened.
 """
 
 import copy
@@ -16,26 +15,19 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from torch import Tensor
-from transformers import (
-    AutoTokenizer,
-    PreTrainedTokenizerBase,
-    SmolVLMConfig,
-    SmolVLMForConditionalGeneration,
-)
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, SmolVLMConfig, SmolVLMForConditionalGeneration
 
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, first_line
 from engine.io import atomic_write
-from engine.model.checkpoint_files import read_normalization, read_object, read_tensor, stored_tensors
-from engine.model.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads, write_tensors
+from engine.model.checkpoint_files import read_normalization, read_object, read_tensor, stored_tensors, write_tensors
+from engine.model.heads import HEADS_FILE, add_heads, add_tokens, find_heads, read_heads, save_heads
 from engine.model.identity import ModelIdentity, digest_encoder, identify_folder
 from engine.model.preprocessing import Normalization
-from engine.model.prompt import Prompt
+from engine.model.prompt import Prompt, find_token
 from engine.model.smolvlm import StreamingModel
 
 if TYPE_CHECKING:
     from engine.inference.cuda_graphs import CudaGraphPool
-
-    pass
 
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
@@ -49,11 +41,9 @@ class Checkpoint:
     folder: Path
     """The local folder of its files."""
     model: StreamingModel
-    """The model, in evaluation mode."""
+    """In evaluation mode."""
     prompt: Prompt
-    """The tokenizer and chat template."""
     normalization: Normalization
-    """Image normalisation."""
     heads: Path | None = None
     """The loaded heads file; None for random heads."""
     silent_id: int | None = None
@@ -85,17 +75,17 @@ def resolve_device(device: str = "auto") -> torch.device:
         target = torch.device(device)
         torch.empty(0, device=target)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {device!r} is not available: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"device {device!r} is not available: {first_line(error)}") from error
     return target
 
 
 def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
     """Resolve ``auto`` for a device: bfloat16 on a GPU that supports it, else float16; float32 on a CPU."""
     names = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-    if dtype != "auto":
-        if dtype not in names:
-            raise ValueError(f"dtype must be auto, {', '.join(names)}; got {dtype!r}")
+    if dtype in names:
         return names[dtype]
+    if dtype != "auto":
+        raise ValueError(f"dtype must be auto, {', '.join(names)}; got {dtype!r}")
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     return torch.float16 if device.type == "mps" else torch.float32
@@ -109,19 +99,7 @@ def load_checkpoint(
     heads: str | Path | None = None,
     allow_untrained_heads: bool = False,
 ) -> Checkpoint:
-    """Load a checkpoint from a folder or from the hub, without CUDA graphs.
-
-    Args:
-        path_or_id: Folder of the checkpoint, or a hub id such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``.
-        device: ``auto`` (cuda, mps, cpu) or a torch device.
-        dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
-        heads: Heads file, if not ``heads.safetensors`` in the folder.
-        allow_untrained_heads: Use random heads if there is no heads file.
-
-    Raises:
-        CheckpointError: A file is missing, damaged, unsafe or of the wrong shape.
-        ValueError: The device or dtype is not available.
-    """
+    """Load a checkpoint without CUDA graphs. Arguments and errors are those of ``engine.loading.load_model``."""
     target = resolve_device(device)
     folder = _find_folder(path_or_id)
     vlm = _load_vlm(folder, resolve_dtype(dtype, target))
@@ -163,18 +141,11 @@ def save_model(
     dtype: torch.dtype = torch.float16,
     base: Path | None = None,
 ) -> None:
-    """Write a checkpoint folder that ``load_model`` reads: model and heads file.
+    """Write a checkpoint folder that ``load_model`` reads: model, tokenizer with chat template, and heads file.
 
-    Args:
-        folder: The folder to write; created if missing.
-        model: The model.
-        tokenizer: The tokenizer, with its chat template.
-        normalization: Image normalisation; the default values if None.
-        silent_id: The token that means silence.
-        dtype: Dtype of the tensors that ``base`` does not contain.
-        base: Folder of the checkpoint that the model was trained from. Tensors that require no gradient are copied
-            from it byte for byte, so that features of its frozen encoder stay valid. All other tensors are written in
-            the dtype that they have there.
+    ``base`` is the folder of the checkpoint that the model was trained from. Tensors that require no gradient are
+    copied from it byte for byte, so that features of its frozen encoder stay valid. Other tensors are written in the
+    dtype that they have there, or in ``dtype`` if it lacks them. ``silent_id`` is the token that means silence.
     """
     folder.mkdir(parents=True, exist_ok=True)
     is_tied = model.vlm.lm_head.weight is model.vlm.get_input_embeddings().weight
@@ -222,9 +193,8 @@ def _find_folder(path_or_id: str | Path) -> Path:
         try:
             folder = Path(snapshot_download(str(path_or_id), allow_patterns=_HUB_FILES))
         except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-            reason = str(error).strip().splitlines()[0]
             raise CheckpointError(
-                f"{path_or_id} is neither a folder nor an available checkpoint of the hub: {reason}"
+                f"{path_or_id} is neither a folder nor an available checkpoint of the hub: {first_line(error)}"
             ) from error
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder} has no config.json; give the folder of a SmolVLM checkpoint")
@@ -245,7 +215,7 @@ def _load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGenerati
             folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True
         )
     except Exception as error:  # transformers raises many types of exception for an invalid config
-        raise CheckpointError(f"{folder} cannot be loaded as SmolVLM: {_first_line(error)}") from error
+        raise CheckpointError(f"{folder} cannot be loaded as SmolVLM: {first_line(error)}") from error
     missing = sorted(report["missing_keys"])  # tied output embeddings are not listed
     if missing == ["lm_head.weight"]:
         raise CheckpointError(
@@ -259,16 +229,12 @@ def _load_vlm(folder: Path, dtype: torch.dtype) -> SmolVLMForConditionalGenerati
     return model
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
 def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     read_object(folder / "tokenizer_config.json")  # for an error that names this file
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
     except Exception as error:  # tokenizers raises no more specific type
-        raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {_first_line(error)}") from error
+        raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {first_line(error)}") from error
     tokenizer.chat_template = tokenizer.chat_template or _processor_template(folder)
     if not tokenizer.chat_template:
         raise CheckpointError(f"{folder}: the tokenizer has no chat template; add chat_template.jinja")
@@ -287,10 +253,8 @@ def _processor_template(folder: Path) -> str | None:
 
 
 def _silent_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | None:
-    if token is None:
-        return None
-    token_id = tokenizer.convert_tokens_to_ids(token)
-    if not isinstance(token_id, int) or token_id == tokenizer.unk_token_id:
+    token_id = None if token is None else find_token(tokenizer, token)
+    if token is not None and token_id is None:
         raise CheckpointError(
             f"the heads file names {token!r} as the token that means silence, which the tokenizer lacks; "
             "the heads belong to a different model"

@@ -3,14 +3,17 @@
 Every function raises ``CheckpointError`` with one line for a file that cannot be read.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
-from engine.errors import CheckpointError
-from engine.io import load_json
+from engine.errors import CheckpointError, EngineError
+from engine.io import atomic_write, load_json
 from engine.model.preprocessing import Normalization
 
 
@@ -35,42 +38,36 @@ def read_text(path: Path) -> str | None:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """Return the files with the model's weights, sorted by name."""
-    return sorted(folder.glob("model*.safetensors"))
-
-
 def stored_tensors(folder: Path) -> dict[str, Path]:
     """Return the file of each tensor by the tensor's name; if several hold it, the one that transformers reads."""
-    return {name: path for path in weight_files(folder) for name in tensor_names(path)}
+    stored: dict[str, Path] = {}
+    for path in sorted(folder.glob("model*.safetensors")):
+        with open_tensors(path) as file:
+            stored |= dict.fromkeys(file.keys(), path)
+    return stored
 
 
-def tensor_names(path: Path) -> list[str]:
-    """Return the tensor names in a safetensors file, sorted."""
+@contextmanager
+def open_tensors(path: Path, error_type: type[EngineError] = CheckpointError) -> Iterator[Any]:
+    """Open a safetensors file. Raises ``error_type`` if the block cannot read it."""
     try:
         with safe_open(path, framework="pt") as file:
-            return sorted(file.keys())
-    except (SafetensorError, OSError) as error:
-        raise _damaged(path, error) from error
+            yield file
+    except (SafetensorError, OSError, ValueError) as error:
+        raise error_type(f"{path} cannot be read as safetensors: {error}; download or write it again") from error
 
 
 def read_tensor(path: Path, name: str) -> Tensor:
     """Read one tensor of a safetensors file."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensor: Tensor = file.get_tensor(name)
-    except (SafetensorError, OSError) as error:
-        raise _damaged(path, error) from error
+    with open_tensors(path) as file:
+        tensor: Tensor = file.get_tensor(name)
     return tensor
 
 
-def read_metadata(path: Path) -> dict[str, str]:
-    """Read the metadata of a safetensors file."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return dict(file.metadata() or {})
-    except (SafetensorError, OSError) as error:
-        raise _damaged(path, error) from error
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write a safetensors file atomically."""
+    with atomic_write(path, binary=True) as file:
+        file.write(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, metadata=metadata))
 
 
 def read_normalization(folder: Path) -> Normalization:
@@ -92,7 +89,3 @@ def read_normalization(folder: Path) -> Normalization:
 def _three(values: Any) -> tuple[float, float, float]:
     red, green, blue = (float(value) for value in values)
     return red, green, blue
-
-
-def _damaged(path: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{path} cannot be read as safetensors: {error}; download it again")

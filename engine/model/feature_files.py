@@ -1,9 +1,7 @@
-"""Files of frame features, so that a video is encoded once.
+"""Files of frame features, so that a video is encoded once: ``.safetensors`` of one encoder, or ``.npy``.
 
-A ``.safetensors`` file holds ``features [T, I, F]`` (float16) and ``times_s [T]`` (float64). Its metadata records the
-encoder, normalisation, pooling and frame rate; features of a different encoder are refused. It also keeps a remark on
-the video, for example that it is damaged. A ``.npy`` file ``[T, F]`` or ``[T, I, F]`` has no metadata: only its shape
-is checked, and the frame rate is taken from the settings. Pickles are refused.
+The first holds ``features [T, I, F]`` (float16), ``times_s [T]`` (float64), its encoder and a remark on the video, for
+example on damage. Of a ``.npy`` file, ``[T, F]`` or ``[T, I, F]``, only the shape is checked. Pickles are refused.
 """
 
 import hashlib
@@ -16,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from engine.errors import FeatureError
-from engine.io import atomic_write, load_json
+from engine.io import digest_file, load_json
 from engine.model.checkpoint import Checkpoint
+from engine.model.checkpoint_files import open_tensors, write_tensors
 from engine.model.frame_encoder import FrameFeatures
 from engine.model.identity import digest_stored_encoder
 from engine.records import Excerpt
@@ -39,11 +36,10 @@ class FeatureInfo:
     encoder_digest: str
     """Digest of their weights and settings; see ``engine.model.identity``."""
     normalization: str
-    """Image normalisation as text; see ``Normalization.describe``."""
+    """Text of ``Normalization.describe``."""
     pooling: str
     """``mean``, ``first`` or ``none``."""
     fps: float
-    """Frames sampled per second of video."""
 
 
 def feature_info(checkpoint: Checkpoint, *, fps: float) -> FeatureInfo:
@@ -59,13 +55,10 @@ def feature_info(checkpoint: Checkpoint, *, fps: float) -> FeatureInfo:
 
 def feature_path(folder: Path, video: Path, info: FeatureInfo, *, excerpt: Excerpt | None = None) -> Path:
     """Return the cache path of the features of a video or an excerpt; its key digests the content and ``info``."""
-    with video.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
-    origin = f"{content} {info.encoder_digest} {info.normalization} {info.pooling} {info.fps!r}"
+    origin = f"{digest_file(video)} {info.encoder_digest} {info.normalization} {info.pooling} {info.fps!r}"
     if excerpt is not None:
         origin += f" {excerpt.start_s!r} {excerpt.num_frames}"
-    key = hashlib.sha256(origin.encode())
-    return folder / f"{video.stem}.{key.hexdigest()[:16]}.safetensors"
+    return folder / f"{video.stem}.{hashlib.sha256(origin.encode()).hexdigest()[:16]}.safetensors"
 
 
 def write_features(path: Path, frames: Iterable[FrameFeatures], info: FeatureInfo, *, remark: str = "") -> int:
@@ -77,8 +70,7 @@ def write_features(path: Path, frames: Iterable[FrameFeatures], info: FeatureInf
         "features": torch.stack([features for _, features in kept]),
         "times_s": torch.tensor([time_s for time_s, _ in kept], dtype=torch.float64),
     }
-    with atomic_write(path, binary=True) as file:
-        file.write(save(tensors, metadata={_METADATA: json.dumps(asdict(info)), "remark": remark}))
+    write_tensors(path, tensors, {_METADATA: json.dumps(asdict(info)), "remark": remark})
     return len(kept)
 
 
@@ -108,20 +100,14 @@ def read_features(path: Path, checkpoint: Checkpoint, *, fps: float) -> Iterator
 
 def read_remark(path: Path) -> str:
     """Return the remark on the video in a ``.safetensors`` feature file; raises as ``read_features`` does."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return str((file.metadata() or {}).get("remark", ""))
-    except (SafetensorError, OSError) as error:
-        raise FeatureError(f"{path} cannot be read as a feature file: {error}") from error
+    with open_tensors(path, FeatureError) as file:
+        return str((file.metadata() or {}).get("remark", ""))
 
 
 def _read_safetensors(path: Path, checkpoint: Checkpoint, fps: float) -> tuple[Tensor, Tensor]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = load_json((file.metadata() or {}).get(_METADATA, "null"))
-            features, times_s = file.get_tensor("features"), file.get_tensor("times_s")
-    except (SafetensorError, OSError, ValueError) as error:
-        raise FeatureError(f"{path} cannot be read as a feature file: {error}") from error
+    with open_tensors(path, FeatureError) as file:
+        metadata = load_json((file.metadata() or {}).get(_METADATA, "null"))
+        features, times_s = file.get_tensor("features"), file.get_tensor("times_s")
     if not isinstance(metadata, dict):
         raise FeatureError(f"{path} does not record its encoder; encode the video again")
     _check_origin(path, metadata, checkpoint, fps)

@@ -27,9 +27,7 @@ class FrameFeatures:
     """One encoded frame."""
 
     index: int
-    """Index of the sampled frame, from 0."""
     time_s: float
-    """True time in the video, in seconds."""
     features: Tensor
     """Embedding ``[I, F]``: ``I`` tokens of width ``F``."""
 

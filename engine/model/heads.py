@@ -1,21 +1,18 @@
 """The heads file: StepScope's additions to a SmolVLM checkpoint, in one ``.safetensors`` file.
 
 It holds both heads, the projector if there is one, and embeddings of ``[DST]`` and ``[ASST]`` (``token_embeddings``) if
-the tokenizer lacks them. Its metadata records the pooling of frames (``pooling``) and, for the token policies, the
-token that means silence (``silent_token``).
+the tokenizer lacks them. Its metadata has ``pooling`` and, for the token policies, ``silent_token``.
 """
 
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, SmolVLMForConditionalGeneration
 
 from engine.errors import CheckpointError
-from engine.io import atomic_write
+from engine.model.checkpoint_files import open_tensors, write_tensors
 from engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
 from engine.model.smolvlm import StreamingModel
 
@@ -28,12 +25,6 @@ def save_heads(path: Path, model: StreamingModel, *, silent_token: str | None = 
     state = {k: v for k, v in model.state_dict().items() if not k.startswith("vlm.")}
     settings = {"pooling": model.pooling} | ({} if silent_token is None else {"silent_token": silent_token})
     write_tensors(path, state, settings)
-
-
-def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write a safetensors file atomically."""
-    with atomic_write(path, binary=True) as file:
-        file.write(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, metadata=metadata))
 
 
 def find_heads(folder: Path, heads: str | Path | None, *, allow_untrained: bool) -> Path | None:
@@ -55,11 +46,8 @@ def read_heads(path: Path | None) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read the tensors and settings of a heads file; both are empty if ``path`` is None."""
     if path is None:
         return {}, {}
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} cannot be read as safetensors: {error}") from error
+    with open_tensors(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
 
 
 def add_tokens(

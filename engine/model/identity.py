@@ -6,7 +6,7 @@ separate digest over values instead of bytes: it does not change when a checkpoi
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,15 +16,8 @@ import torch
 from torch import Tensor
 from transformers import SmolVLMConfig
 
-from engine.model.checkpoint_files import (
-    read_metadata,
-    read_normalization,
-    read_object,
-    read_tensor,
-    read_text,
-    stored_tensors,
-    tensor_names,
-)
+from engine.model.checkpoint_files import read_normalization, read_object, read_tensor, read_text, stored_tensors
+from engine.model.heads import read_heads
 
 _TOKENIZER_FILES: Final = (
     "tokenizer.json",
@@ -37,6 +30,7 @@ _TOKENIZER_FILES: Final = (
 _WITHOUT_EFFECT: Final = frozenset(
     {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"}
 )
+_ENCODER_PARTS: Final = ("vision_model", "connector")
 _VISION_FIELDS: Final = (
     "hidden_size",
     "intermediate_size",
@@ -61,11 +55,9 @@ class ModelIdentity:
     config: str
     """``config.json`` without the keys that change no output."""
     tokenizer: str
-    """Vocabulary and settings of the tokenizer."""
     chat_template: str
     """Chat template, from any of the files that may store it."""
     preprocessor: str
-    """Image normalisation."""
 
     @property
     def digest(self) -> str:
@@ -82,9 +74,10 @@ def identify_folder(folder: Path, *, heads: Path | None) -> ModelIdentity:
     templates = [tokenizer_config.pop("chat_template", None)]
     templates += [read_text(folder / name) for name in ("chat_template.jinja", "chat_template.json")]
     tokenizer = [read_text(folder / name) for name in _TOKENIZER_FILES]
+    tensors, settings = read_heads(heads)
     return ModelIdentity(
-        weights=_digest(_tensor_parts(stored_tensors(folder))),
-        heads="" if heads is None else _digest_heads(heads),
+        weights=_digest(_tensor_parts(_stored(folder))),
+        heads=_digest(chain([_canonical(settings)], _tensor_parts(sorted(tensors.items())))) if heads else "",
         config=_digest([_canonical(_effective(read_object(folder / "config.json")))]),
         tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
         chat_template=_digest([_canonical(templates)]),
@@ -100,7 +93,7 @@ def digest_encoder(folder: Path, config: SmolVLMConfig) -> str:
     vision = {name: getattr(config.vision_config, name) for name in _VISION_FIELDS}
     values = (
         part
-        for name, tensor in _encoder_tensors(folder)
+        for name, tensor in _stored(folder, *_ENCODER_PARTS)
         for part in (name, str(list(tensor.shape)), _bytes(tensor.float() if tensor.is_floating_point() else tensor))
     )
     return _digest(chain([_canonical({**vision, "scale_factor": config.scale_factor})], values))
@@ -109,26 +102,21 @@ def digest_encoder(folder: Path, config: SmolVLMConfig) -> str:
 def digest_stored_encoder(folder: Path) -> str:
     """Return the encoder's digest over the stored bytes, as in feature files that record no normalisation."""
     digest = hashlib.sha256()
-    for name, tensor in _encoder_tensors(folder):
+    for name, tensor in _stored(folder, *_ENCODER_PARTS):
         digest.update(name.encode())
         digest.update(_bytes(tensor))
     return digest.hexdigest()[:16]
 
 
-def _digest_heads(path: Path) -> str:
-    tensors = dict.fromkeys(tensor_names(path), path)
-    return _digest(chain([_canonical(read_metadata(path))], _tensor_parts(tensors)))
-
-
-def _tensor_parts(files: Mapping[str, Path]) -> Iterator[str | memoryview]:
-    for name, path in sorted(files.items()):  # independent of the split into files
-        tensor = read_tensor(path, name)
+def _tensor_parts(tensors: Iterable[tuple[str, Tensor]]) -> Iterator[str | memoryview]:
+    for name, tensor in tensors:
         yield from (name, str(tensor.dtype), str(list(tensor.shape)), _bytes(tensor))
 
 
-def _encoder_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+def _stored(folder: Path, *parts: str) -> Iterator[tuple[str, Tensor]]:
+    """Read the tensors with one of ``parts`` in their name, or all, sorted by name: the split into files is no part."""
     for name, path in sorted(stored_tensors(folder).items()):
-        if "vision_model" in name or "connector" in name:
+        if not parts or any(part in name for part in parts):
             yield name, read_tensor(path, name)
 
 

@@ -11,12 +11,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 
 class KVCacheLayer(DynamicLayer):
-    """One layer's keys and values: the filled part of two buffers.
-
-    Args:
-        buffers: Preallocated keys and values, each ``[1, heads, capacity, width]``, which cannot grow. By default the
-            layer allocates buffers and grows them.
-    """
+    """One layer's keys and values: the filled part of two buffers, which grow unless they are passed to the layer."""
 
     def __init__(self, buffers: tuple[Tensor, Tensor] | None = None) -> None:
         super().__init__()

@@ -19,11 +19,8 @@ class Normalization:
     """Image normalisation ``(pixel * scale - mean) / std`` per RGB channel, for pixels in 0..255."""
 
     scale: float = 1 / 255
-    """Factor that maps 0..255 to 0..1."""
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Mean of each channel."""
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    """Standard deviation of each channel."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if a value is not finite or a standard deviation is 0."""

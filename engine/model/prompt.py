@@ -1,8 +1,7 @@
-"""Conversion of text to token ids and back.
+"""Conversion of text to token ids and back, for training and streaming.
 
 The context is ``[system prompt][user turn?][image 0][turns of frame 0][user turn?][image 1]...``; a turn of the
-assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Training and streaming build it with the
-same functions. Texts are untrusted: a step named ``<image>`` becomes ordinary characters, never a special token.
+assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Texts never become special tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,7 @@ from engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
 RESPONSE_TOKEN = "[ASST]"
-_SYSTEM, _USER = (
-    "\ue000",
-    "\ue001",
-)  # private-use characters as placeholders for the texts while the template is rendered
+_SYSTEM, _USER = ("\ue000", "\ue001")  # private-use characters as placeholders while the template is rendered
 
 
 def schema_text(*, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> str:
@@ -37,6 +33,12 @@ def schema_text(*, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -
         states = ", ".join(f"Step {_one_line(s.id)}: {state[s.id]}" for s in steps)
         lines += ["", "Dialogue Context:", f"Current step states - {states}"]
     return "\n".join(lines)
+
+
+def find_token(tokenizer: PreTrainedTokenizerBase, token: str) -> int | None:
+    """Return the id of a token; None if the tokenizer lacks it."""
+    token_id = tokenizer.convert_tokens_to_ids(token)
+    return token_id if isinstance(token_id, int) and token_id != tokenizer.unk_token_id else None
 
 
 def _one_line(text: str) -> str:
@@ -99,8 +101,8 @@ class Prompt:
         return (self.update_id, self.response_id, self.image_id)
 
     def _special(self, token: str) -> int:
-        token_id = self.tokenizer.convert_tokens_to_ids(token)
-        if not isinstance(token_id, int) or token_id == self.tokenizer.unk_token_id:
+        token_id = find_token(self.tokenizer, token)
+        if token_id is None:
             raise CheckpointError(f"the tokenizer has no {token} token; add it and its embedding to the checkpoint")
         return token_id
 
@@ -118,8 +120,6 @@ class Prompt:
         return self._ids(before) + self.words(text) + self._ids(after)
 
     def _ids(self, text: str, **options: bool) -> tuple[int, ...]:
-        return (
-            tuple(self.tokenizer(replace_surrogates(text), add_special_tokens=False, **options)["input_ids"])
-            if text
-            else ()
-        )
+        if not text:
+            return ()
+        return tuple(self.tokenizer(replace_surrogates(text), add_special_tokens=False, **options)["input_ids"])

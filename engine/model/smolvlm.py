@@ -1,8 +1,7 @@
 """SmolVLM2 with two binary heads: tensors in, tensors out.
 
-The vision tower, the connector and the text model are transformers' modules. This module adds ``vision_projector``
-(the identity if features are already in text space), ``speaking_decision_head`` and ``dst_update_head``. Sizes:
-``B`` images or rows, ``I`` tokens per frame, ``F`` feature width, ``D`` text width, ``L`` tokens, ``V`` vocabulary.
+``vision_projector`` is the identity if features are already in text space. Sizes: ``B`` images or rows, ``I`` tokens
+per frame, ``F`` feature width, ``D`` text width, ``L`` tokens, ``V`` vocabulary.
 """
 
 from typing import Literal, get_args
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import SmolVLMForConditionalGeneration
 
+from engine.model.attention import use_layer_attention
 from engine.model.kv_cache import KVCache
 
 Pooling = Literal["mean", "first", "none"]
@@ -37,6 +37,7 @@ class StreamingModel(nn.Module):
         if pooling not in get_args(Pooling):
             raise ValueError(f"pooling must be one of {', '.join(get_args(Pooling))}; got {pooling!r}")
         self.vlm = vlm
+        use_layer_attention(vlm.model.text_model)
         self.pooling: Pooling = pooling
         width = self.hidden_size
         self.feature_dim = feature_dim or width

@@ -1,8 +1,7 @@
-"""Reads annotated clips for training from JSON lines, one clip per line, with their feature files.
+"""Reads annotated clips for training from JSON lines, one clip per line; an invalid line is an error.
 
 A line has ``features`` (a feature file, relative to the JSON lines file), ``goal``, ``steps`` (``[{id, name}]``),
-``turns`` (``[{frame_index, role, text}]``) and, optionally, ``initial_state``. No line is skipped: an invalid one
-raises an error that names the file, the line and the reason.
+``turns`` (``[{frame_index, role, text}]``) and, optionally, ``initial_state``.
 """
 
 import random
@@ -29,7 +28,6 @@ class EncodedClip:
     """A clip with its frame features."""
 
     clip: TrainingClip
-    """The annotation."""
     features: Tensor
     """Features ``[T, I, F]``, or any ``[T, ...]`` that the trainer's ``embed`` takes."""
 
@@ -87,27 +85,13 @@ def _check_text(value: object, name: str) -> None:
 
 
 def batches(
-    clips: Sequence[EncodedClip],
-    checkpoint: Checkpoint,
-    *,
-    batch_size: int,
-    seed: int,
-    mid_start_rate: float = 0.3,
+    clips: Sequence[EncodedClip], checkpoint: Checkpoint, *, batch_size: int, seed: int, mid_start_rate: float = 0.3
 ) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
-    """Yield batches endlessly: clips in random order, some of them from a random frame on, as after a refresh.
+    """Yield batches endlessly: ``B`` sequences, and the features ``[N, F]`` of all their image tokens.
 
-    An epoch drops the last incomplete batch, unless it is the only one: with 10 clips and ``batch_size`` 4 it has two
-    batches, with 3 clips one batch of 3.
-
-    Args:
-        clips: The clips.
-        checkpoint: The checkpoint whose prompt and tokens per frame are used.
-        batch_size: Clips per batch, at least 1; otherwise ``ValueError``.
-        seed: Seed of order and first frames.
-        mid_start_rate: Probability that a clip starts at a random frame, in [0, 1].
-
-    Yields:
-        ``B`` sequences, and the features ``[N, F]`` of all their image tokens.
+    Clips come in random order, and with probability ``mid_start_rate`` from a random frame on, as after a refresh. An
+    epoch drops the last incomplete batch, unless it is the only one: with 10 clips and ``batch_size`` 4 it has two
+    batches, with 3 clips one batch of 3. Raises ``ValueError`` for a ``batch_size`` below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")

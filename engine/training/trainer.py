@@ -1,10 +1,8 @@
 """Fine-tunes a streaming model on annotated clips: LM loss on the turns, BCE on both heads.
 
-A clip becomes one sequence with the same layout as a stream's context: system prompt, then per frame user turns,
-image, ``[DST] update <eos>`` for each update, ``[ASST] text <eos>``. The LM labels are the tokens after an opening.
-The heads' labels are at the last image token (does an update follow, does a response follow) and at an update's
-``<eos>`` (does one more update follow). Most frames have no turn, so the BCE can sub-sample them; the context keeps
-all frames. The labels of a frame with one update and one response::
+A clip becomes one sequence like a stream's context. The LM labels are the tokens after an opening. The heads' labels
+are at the last image token (does an update, a response follow) and at an update's ``<eos>`` (does one more update
+follow). The labels of a frame with one update and one response::
 
     tokens   <image>  [DST]  S3          ->complete  <eos>  [ASST]  Good   <eos>
     targets  -        S3     ->complete  <eos>       -      Good    <eos>  -
@@ -35,7 +33,6 @@ class TrainingTurn:
     """One reference turn of a clip."""
 
     frame_index: int
-    """Frame of the turn, from 0."""
     role: Literal["update", "user", "assistant"]
     """An update or a response, which follows the image of its frame, or a user turn, which precedes it."""
     text: str
@@ -44,18 +41,15 @@ class TrainingTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingClip:
-    """The annotation of one clip of ``num_frames`` frames."""
+    """The annotation of one clip."""
 
     goal: str
-    """Goal of the task."""
     steps: tuple[Step, ...]
-    """All steps."""
     turns: tuple[TrainingTurn, ...]
     """Reference turns in order; within a frame updates, user, assistant."""
     num_frames: int
-    """Frames of the clip."""
     initial_state: Mapping[str, str] = field(default_factory=dict)
-    """States at the start."""
+    """States of steps at the start; ``not_started`` for the rest."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,9 +63,8 @@ class TrainingSequence:
     targets: list[int] = field(default_factory=list)
     """Next token to predict; -100 for no target."""
     speak: list[int] = field(default_factory=list)
-    """Label of the speaking head, 1 or 0; -100 for no label."""
+    """Label of the speaking head, 1 or 0; -100 for no label. Likewise ``update``."""
     update: list[int] = field(default_factory=list)
-    """Label of the update head, 1 or 0; -100 for no label."""
     ends: list[int] = field(default_factory=list)
     """Per frame, the number of tokens up to its end, including its turns."""
 
@@ -95,11 +88,9 @@ class TrainConfig:
     """Training settings."""
 
     num_steps: int = 1000
-    """Number of optimiser steps."""
     learning_rate: float = 1e-3
     """Peak of the one-cycle schedule."""
     weight_decay: float = 0.05
-    """Weight decay of AdamW."""
     decision_weight: float = 2.0
     """Weight of the two BCE losses relative to the LM loss."""
     positive_weight: float = 1.5
@@ -107,9 +98,7 @@ class TrainConfig:
     negative_rate: float = 1.0
     """Fraction of the frames without a turn that the BCE counts, in (0, 1]."""
     clip_norm: float = 1.0
-    """Maximum gradient norm."""
     seed: int = 0
-    """Seed of the sub-sampling."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if a value is out of range."""
@@ -123,14 +112,12 @@ class TrainConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Losses:
-    """The three losses of one batch, each a mean over its labels; nan without labels."""
+    """The loss of the turns' tokens and of both heads in one batch, each a mean over its labels; nan without labels."""
 
     text: Tensor
-    """Cross-entropy of the turns' tokens, in nats."""
+    """Cross-entropy, in nats."""
     speak: Tensor
-    """BCE of the speaking head."""
     update: Tensor
-    """BCE of the update head."""
 
 
 def build_sequence(
@@ -187,16 +174,11 @@ def stream_losses(
     images: Tensor,
     *,
     config: TrainConfig,
-    keep_negative: Callable[[Tensor], Tensor] | None = None,
+    random: torch.Generator,
 ) -> Losses:
-    """Compute the losses of a batch.
+    """Compute the losses of ``B`` sequences with the embeddings ``[N, D]`` of their image tokens, in order.
 
-    Args:
-        model: The model.
-        sequences: ``B`` sequences.
-        images: Embeddings ``[N, D]`` of all image tokens, in the order of the sequences.
-        config: Weights.
-        keep_negative: Function from labels ``[B, L]`` to a mask ``[B, L]`` of those to count; all by default.
+    ``random`` draws the negative labels ``[B, L]`` that the heads' losses count.
     """
     ids = collate(sequences, "ids").to(model.device)
     inputs = model.embed_tokens(ids).clone()
@@ -209,9 +191,8 @@ def stream_losses(
     losses = []
     for name, head in (("speak", model.speaking_decision_head), ("update", model.dst_update_head)):
         labels = collate(sequences, name).to(model.device)
-        counted = labels != IGNORE_INDEX
-        if keep_negative is not None:
-            counted &= keep_negative(labels)
+        drawn = torch.rand(labels.shape, generator=random).to(labels.device)
+        counted = (labels == 1) | ((labels == 0) & (drawn < config.negative_rate))
         logits = head(hidden[counted].float())[:, 0]
         losses.append(binary_cross_entropy_with_logits(logits, labels[counted].float(), pos_weight=weight))
     return Losses(text=text, speak=losses[0], update=losses[1])
@@ -227,25 +208,17 @@ def train(
 ) -> Iterator[Losses]:
     """Train on batches, one optimiser step each, and yield the losses of each step.
 
-    Args:
-        model: Trained in place; parameters that do not require a gradient are not changed.
-        batches: Sequences and the features ``[N, ...]`` of their image tokens; at least ``num_steps`` batches.
-        config: Training settings.
-        embed: Function from features to embeddings ``[N, D]``; the model's projector by default.
-        rates: Factors of the learning rate by parameter-name prefix.
+    A batch has sequences and the features ``[N, ...]`` of their image tokens; ``embed`` turns them into embeddings
+    ``[N, D]``, by default with the model's projector. ``rates`` are factors of the learning rate by prefix of a
+    parameter's name; parameters that do not require a gradient are not changed.
     """
     optimizer, schedule = _optimizer(model, config, rates or {})
     random = torch.Generator().manual_seed(config.seed)
     model.train()
-
-    def keep_negative(labels: Tensor) -> Tensor:
-        drawn = torch.rand(labels.shape, generator=random).to(labels.device)
-        return (labels == 1) | (drawn < config.negative_rate)
-
     for sequences, features in islice(batches, config.num_steps):
         with torch.autocast(model.device.type, torch.bfloat16):
             images = (embed or model.embed_frames)(features)
-            losses = stream_losses(model, sequences, images, config=config, keep_negative=keep_negative)
+            losses = stream_losses(model, sequences, images, config=config, random=random)
         loss = losses.text + config.decision_weight * (losses.speak + losses.update)
         optimizer.zero_grad()
         loss.backward()

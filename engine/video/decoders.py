@@ -1,10 +1,7 @@
 """The decoders behind ``engine.video.reader``: decord, PyAV and OpenCV, each a generator of pictures.
 
-All three follow one contract. They yield the pictures of the same ``Track`` in display order, upright, each with its
-true time on the browser's clock; ``fetch`` makes the image on demand. A decoder that cannot continue raises one
-``DecodeError`` after its last readable picture. No type or exception of decord, PyAV or OpenCV leaves this module.
-Rates, sampling and the choice of the decoder belong to ``engine.video.reader``. Pixels are taken as stored: a picture
-with non-square pixels is not stretched.
+All yield the pictures of a ``Track`` in display order, upright, with true times, and raise one ``DecodeError`` after
+the last readable picture. No other exception leaves this module. Non-square pixels are not stretched.
 """
 
 import os
@@ -18,7 +15,6 @@ import av.logging
 import cv2
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.stream import VideoStream
 
 from engine.errors import VideoError
 from engine.video.track import Track, open_container, reason_of, seconds_of
@@ -84,8 +80,7 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
     is_clean = True  # pictures after a broken one depend on it, up to the next key picture
     end_s = 0.0
     with open_container(track.path) as container:
-        stream = container.streams[track.stream_index]
-        assert isinstance(stream, VideoStream)
+        stream = container.streams.video[track.stream_index]
         stream.thread_type = "AUTO"
         if track.width * track.height > MAX_DECORD_PIXELS:  # every thread holds a picture
             max_threads = max(1, _THREAD_BYTES // (3 * track.width * track.height))
@@ -107,11 +102,10 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
             for frame in frames:
                 assert isinstance(frame, VideoFrame)
                 is_clean = is_clean or frame.key_frame
-                if not is_clean:
-                    continue
-                time_s = end_s if frame.pts is None else seconds_of(frame.pts, stream) - track.zero_s
-                end_s = time_s + (seconds_of(frame.duration, stream) or track.step_s)
-                yield Picture(time_s=time_s, end_s=end_s, is_decoded=True, fetch=partial(_upright, frame))
+                if is_clean:
+                    time_s = end_s if frame.pts is None else seconds_of(frame.pts, stream) - track.zero_s
+                    end_s = time_s + (seconds_of(frame.duration, stream) or track.step_s)
+                    yield Picture(time_s=time_s, end_s=end_s, is_decoded=True, fetch=partial(_upright, frame))
     if failure is not None:
         raise DecodeError(failure)
 
@@ -143,8 +137,7 @@ def _find_seek(track: Track) -> int | None:
     if track.begin_s <= SEEK_MARGIN_S:
         return None
     with open_container(track.path) as container:
-        stream = container.streams[track.stream_index]
-        assert isinstance(stream, VideoStream)
+        stream = container.streams.video[track.stream_index]
         if stream.time_base is None:
             return None
         ticks = int((track.begin_s - SEEK_MARGIN_S + track.zero_s) / stream.time_base)

@@ -1,9 +1,7 @@
-"""Reads a video file as frames at a constant rate, each with its true time in the video.
+"""Reads a video file as a stream of upright frames at a constant rate, each with its true time in the video.
 
-``engine.video.decoders`` decodes with decord, PyAV or OpenCV. They are tried in this order; when one fails in the
-middle, the next continues at the frame where it failed. Frames are upright regardless of the rotation in the file.
-They are streamed: memory does not grow with the length of the video. A damaged file yields its readable frames and
-then one ``VideoWarning``; a file without a readable frame raises ``VideoError``. Audio is ignored.
+decord, PyAV and OpenCV are tried in this order; when one fails in the middle, the next continues at that frame. A
+damaged file yields its readable frames and then a ``VideoWarning``, one without any a ``VideoError``. Audio is ignored.
 """
 
 import math
@@ -18,16 +16,13 @@ import numpy as np
 from engine.errors import VideoError
 from engine.records import Excerpt
 from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
-from engine.video.packets import measure_packets
-from engine.video.track import Track, find_track
+from engine.video.track import Track, find_track, measure_packets
 
 EPSILON_S = 6e-4
 """Tolerance for rounded times: a picture may start this much after an instant. Matroska rounds to 1 ms."""
 
-
 Decoders = tuple[Callable[[Track], Iterator[Picture]], ...]
 DECODERS: Decoders = (decode_with_decord, decode_with_pyav, decode_with_opencv)
-"""Decoders in the order in which they are tried."""
 
 
 class VideoWarning(UserWarning):
@@ -51,28 +46,24 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DisplayedPicture:
-    """One picture of the video and its display interval."""
+    """One picture of the video and its display interval; ``time_s`` and ``image`` as in ``Frame``."""
 
     time_s: float
-    """True presentation time, in seconds on the clock of a browser that plays the file."""
     until_s: float
     """Start of the next picture, or end of the video, in seconds."""
     image: np.ndarray
-    """uint8 [H, W, 3] RGB, upright."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoInfo:
-    """Properties of a video according to its container."""
+    """Properties of a video according to its container; its size is as displayed, after rotation, in pixels."""
 
     duration_s: float
     """End of the last picture, in seconds."""
     native_fps: float
     """Average pictures per second; nan if unknown."""
     width: int
-    """Width as displayed, after rotation, in pixels."""
     height: int
-    """Height as displayed, after rotation, in pixels."""
     codec: str
     """FFmpeg's name of the codec, such as ``h264``."""
     is_browser_playable: bool
@@ -98,18 +89,13 @@ def read_frames(
 ) -> Iterator[Frame]:
     """Sample a video at ``fps`` frames per second: frame ``i`` is the picture on display at ``i / fps`` seconds.
 
-    Instants before the first picture take the first picture. A source slower than ``fps`` repeats pictures.
-
-    Args:
-        path: The video file.
-        fps: Frames per second, positive.
-        size: (height, width) in pixels to resize to, with ``INTER_AREA``; by default the video's own.
-        excerpt: Part of the file to read. Frame ``i`` is then the picture at ``start_s + i / fps`` seconds, and at
-            most ``num_frames`` are read: fewer if the file ends earlier.
-        on_damage: Called once, after the last readable frame of a damaged file.
+    Instants before the first picture take the first picture. A source slower than ``fps`` repeats pictures. Of an
+    ``excerpt``, frame ``i`` is the picture at ``start_s + i / fps`` seconds, and at most ``num_frames`` are read.
+    Images are resized to ``size``, (height, width) in pixels, with ``INTER_AREA``. ``on_damage`` is called once, after
+    the last readable frame of a damaged file.
 
     Raises:
-        ValueError: ``fps`` or ``size`` is out of range.
+        ValueError: ``fps`` or ``size`` is not positive.
         VideoError: No picture can be read, or the file ends before the excerpt starts.
     """
     if not (math.isfinite(fps) and fps > 0):
@@ -127,16 +113,16 @@ def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
     track = find_track(Path(path), max_pixels=max_pixels)
     duration_s, fps = track.duration_s, track.fps
     if duration_s is None or fps is None:
-        span = measure_packets(track)
-        duration_s = span.duration_s if duration_s is None else duration_s
-        fps = fps or (span.num_packets / span.duration_s if span.duration_s > 0 else math.nan)
+        num_packets, end_s = measure_packets(track)
+        duration_s = end_s if duration_s is None else duration_s
+        fps = fps or (num_packets / end_s if end_s > 0 else math.nan)
     return VideoInfo(
         duration_s=duration_s,
         native_fps=fps,
         width=track.width,
         height=track.height,
         codec=track.codec,
-        is_browser_playable=_is_browser_playable(track),
+        is_browser_playable=track.is_browser_playable,
     )
 
 
@@ -247,12 +233,3 @@ def _with_end_times(pictures: Iterator[Picture]) -> Iterator[tuple[Picture, floa
         yield held, held.end_s
     if failure is not None:
         raise failure
-
-
-def _is_browser_playable(track: Track) -> bool:
-    is_webm = track.path.suffix.lower() == ".webm"
-    if not track.is_first or not (is_webm or track.container.startswith("mov,")):
-        return False
-    if track.codec == "h264":
-        return not is_webm and track.pixel_format in ("yuv420p", "yuvj420p")
-    return track.codec in ("vp8", "vp9", "av1")

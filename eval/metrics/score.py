@@ -1,21 +1,22 @@
 """All scores of a video and of a split, from one set of counts.
 
-``score_video`` counts one video; ``summarize`` adds the counts of many and divides once (micro average), so a video's
-row and the corpus use the same functions. ``eval.metrics.definitions`` defines every score; an undefined score is nan.
+``analyze_video`` matches and counts a video once; tables, charts, comparisons and the player read its analysis.
+``summarize`` adds the counts of many videos and divides once (micro average), so a video's row and the corpus use the
+same functions. ``eval.metrics.definitions`` defines every score; an undefined score is nan.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.config import IllegalUpdates
 from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, ZeroCost, find_match
+from eval.matching.updates import pair_updates
 from eval.metrics.counts import Counts, Pool, Values, mean, ratio
 from eval.metrics.decisions import DecisionCounts, count_decisions, summarize_decisions
-from eval.metrics.dialogue_state import DstCounts, count_dst, summarize_dst
-from eval.metrics.failures import FailureCounts, JudgedVideo, count_failures, judge_matched, summarize_failures
+from eval.metrics.dialogue_state import DstCounts, StepStates, count_dst, count_step_states, summarize_dst
+from eval.metrics.failures import FailureCounts, JudgedVideo, count_failures, judge, summarize_failures
 from eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
 from eval.metrics.turn_taking import (
     TurnCounts,
@@ -74,30 +75,31 @@ class VideoCounts(Counts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredVideo:
-    """The counts of one video, and its texts, which are scored together with the whole split."""
+class VideoAnalysis:
+    """The analysis of one video: its counts, matched turns and failures."""
 
     counts: VideoCounts
     """All counts except those of texts."""
     pairs: TextPairs
-    """Texts of the matched pairs."""
+    """Texts of the matched pairs, which are scored together with the whole split."""
     judged: JudgedVideo
     """Every turn with its outcome, and all failures."""
+    steps: tuple[StepStates, ...]
+    """Frames by the state of each step of the task, in order."""
 
 
-def score_video(
+def analyze_video(
     sample: Sample,
     outputs: Sequence[FrameOutput],
     *,
     encode: Encode,
     dataset: str = "",
     zero_cost: ZeroCost = "keep",
-    illegal: IllegalUpdates = "apply",
     live: LiveCounts | None = None,
     wall_s: float | None = None,
     has_states: bool = True,
-) -> ScoredVideo:
-    """Count one video.
+) -> VideoAnalysis:
+    """Match the turns of one video, and count them and its states.
 
     A reference turn after the last output counts as missed in turn-taking. It has no frame, so the decision scores
     leave it out.
@@ -108,14 +110,13 @@ def score_video(
         encode: Function from ``N`` texts to embeddings ``[N, D]``.
         dataset: Name that selects the match window; see ``eval.metrics.turn_taking.MATCH_WINDOWS_S``.
         zero_cost: ``keep`` or ``drop`` edges of cost 0; see ``eval.matching.turns.find_match``.
-        illegal: The run's setting for illegal updates.
         live: Counts of the teacher-forced pass, if it was run.
         wall_s: Wall time of the whole run of the video in seconds, if known.
         has_states: Whether the system has a dialogue state; if not, the scores of updates and states are undefined.
     """
     match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
-    pairs = matched_pairs(match)
-    judged = judge_matched(sample, outputs, match)
+    pairs, updates = matched_pairs(match), pair_updates(outputs, sample)
+    judged = judge(sample, outputs, match, updates)
     counts = VideoCounts(
         num_videos=1,
         turns=count_turns(match, fps=sample.fps),
@@ -125,23 +126,24 @@ def score_video(
         updating=_count_decisions(sample, "update", [(output.update_prob, bool(output.updates)) for output in outputs])
         if has_states
         else DecisionCounts(),
-        dst=count_dst(outputs, sample, illegal=illegal) if has_states else DstCounts(),
+        dst=count_dst(outputs, sample, match=updates) if has_states else DstCounts(),
         failures=count_failures(judged),
         live=live or LiveCounts(),
         system=_count_times(sample, outputs, wall_s),
     )
     responses, texts = spoken_texts(outputs), reference_texts(sample)
-    return ScoredVideo(
+    return VideoAnalysis(
         counts=counts,
         pairs=TextPairs(
             references=[texts[pair.ref_frame] for pair in pairs],
             hypotheses=[responses[pair.gen_frame] for pair in pairs],
         ),
         judged=judged,
+        steps=count_step_states(sample, outputs),
     )
 
 
-def count_texts(videos: Sequence[ScoredVideo], scorer: TextScorer) -> list[VideoCounts]:
+def count_texts(videos: Sequence[VideoAnalysis], scorer: TextScorer) -> list[VideoCounts]:
     """Return the counts of a split's videos, including those of their texts."""
     texts = scorer.count([video.pairs for video in videos])
     return [replace(video.counts, texts=counts) for video, counts in zip(videos, texts, strict=True)]

@@ -1,65 +1,30 @@
 """Data of a split's charts: curves and histograms, as plain numbers ready for JSON.
 
-Curves come from the pooled counts of ``eval.metrics.score``. Failures and wrong states are counted from the outputs,
-video by video, so that only one video's outputs are in memory at a time.
+All of it comes from the analyses of the videos (``eval.metrics.score``), so the outputs are not read again.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, get_args
+from dataclasses import asdict
+from itertools import zip_longest
+from typing import Any, Final
 
 import numpy as np
 
-from engine.dialogue import STATES
-from engine.records import FrameOutput
-from eval.data.samples import Sample
-from eval.metrics.counts import Values, ratio
+from eval.metrics.counts import Pool, Values, ratio
 from eval.metrics.decisions import DecisionCounts, reliability_bins
-from eval.metrics.dialogue_state import reference_states
-from eval.metrics.failures import FailureKind, JudgedVideo
-from eval.metrics.score import VideoCounts
+from eval.metrics.dialogue_state import StepStates
+from eval.metrics.failures import FAILURE_KINDS
+from eval.metrics.score import VideoAnalysis, VideoCounts
 
 NUM_POINTS: Final = 101
 """Thresholds of a precision-recall curve: 0, 0.01, ... 1."""
 _HEADS: Final = {"speak": "speaking", "update": "updating"}
 
 
-class FailureCounter:
-    """Running counts of failures and of right and wrong states over many videos."""
-
-    def __init__(self) -> None:
-        self._failures: Counter[FailureKind] = Counter()
-        self._states: dict[int, Counter[str]] = {}
-
-    def add(self, sample: Sample, outputs: Sequence[FrameOutput], judged: JudgedVideo) -> None:
-        """Add a video: its failures, and per step the frames in which its state is right, ahead or behind."""
-        self._failures.update(failure.kind for failure in judged.failures)
-        ranks: dict[str, int] = {state: rank for rank, state in enumerate(STATES)}
-        for wanted, output in zip(reference_states(sample), outputs, strict=False):
-            for index, step in enumerate(sample.steps):
-                ahead = ranks[output.dst_state[step.id]] - ranks[wanted[step.id]]
-                relation = "right" if ahead == 0 else "ahead" if ahead > 0 else "behind"
-                self._states.setdefault(index, Counter())[relation] += 1
-
-    def failures(self) -> dict[str, int]:
-        """Return the number of failures of each kind."""
-        return {kind: self._failures[kind] for kind in get_args(FailureKind)}
-
-    def states(self) -> list[dict[str, float]]:
-        """Return per step of the task, in order, the shares of frames in which it is right, ahead and behind."""
-        return [
-            {name: ratio(counts[name], counts.total()) for name in ("right", "ahead", "behind")}
-            for _, counts in sorted(self._states.items())
-        ]
-
-
-def build_chart_data(total: VideoCounts, failures: FailureCounter) -> dict[str, Any]:
-    """Return the content of ``charts.json``.
-
-    Args:
-        total: The pooled counts.
-        failures: Failures and states of the same videos.
-    """
+def build_chart_data(videos: Sequence[VideoAnalysis]) -> dict[str, Any]:
+    """Return the content of ``charts.json``."""
+    total = Pool([video.counts for video in videos], VideoCounts).total()
     heads = {head: getattr(total, name) for head, name in _HEADS.items()}
     return {
         "precision_recall": {head: precision_recall(counts) for head, counts in heads.items()},
@@ -72,14 +37,21 @@ def build_chart_data(total: VideoCounts, failures: FailureCounter) -> dict[str, 
             for head, counts in heads.items()
         },
         "leads_s": {head: _histogram(counts.leads_s) for head, counts in heads.items()},
-        "failures": failures.failures(),
-        "states": failures.states(),
+        "failures": dict(zip(FAILURE_KINDS, map(int, total.failures.by_kind), strict=True)),
+        "states": _state_shares(videos),
         "latency_ms": [
             {"share": level, "latency_ms": total.system.latencies_ms.quantile(level)}
             for level in np.linspace(0.01, 1, 100).round(2).tolist()
             if total.system.latencies_ms.total
         ],
     }
+
+
+def _state_shares(videos: Sequence[VideoAnalysis]) -> list[dict[str, float]]:
+    """Return per step of the task, in order, the shares of frames in which it is right, ahead and behind."""
+    by_step = zip_longest(*(video.steps for video in videos), fillvalue=StepStates())
+    totals = [asdict(Pool(states, StepStates).total()) for states in by_step]
+    return [{name: ratio(number, sum(total.values())) for name, number in total.items()} for total in totals]
 
 
 def precision_recall(counts: DecisionCounts) -> list[dict[str, float]]:

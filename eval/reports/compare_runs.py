@@ -7,25 +7,27 @@ compared.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from engine.records import FrameOutput, frame_at
+from engine.records import frame_at
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.bootstrap import NO_INTERVAL
 from eval.metrics.definitions import GROUPS, METRICS, NUM_FAILURES
 from eval.metrics.failures import FAILURE_KINDS, failure_score
-from eval.metrics.score import ScoredVideo, VideoCounts, score_counts, score_video
-from eval.reports.scoring import ScoreSettings
+from eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
+from eval.reports.scoring import ScoreSettings, make_analyzer
 from eval.reports.statistics import ComparedTurn, Difference, WrongIn, compare_scores, compare_turns
 from eval.runs.folder import RunFolder, explain_missing
 
+FEW_VIDEOS: Final = 20
+"""With fewer videos, bootstrap intervals are too narrow; see ``eval.metrics.definitions``."""
 FAILURE_SCORES: Final = (NUM_FAILURES, *map(failure_score, FAILURE_KINDS))
 """The number of failures, in total and of each kind; no further counts are compared."""
-_SKIPPED: Final = ("num_frames", "frames_per_s")
-_TIMES: Final = frozenset(metric.name for group in GROUPS if group.name == "System" for metric in group.metrics)
+_BY_GROUP: Final = {group.name: frozenset(metric.name for metric in group.metrics) for group in GROUPS}
+_TIMES: Final = _BY_GROUP["System"]
+_SKIPPED: Final = {"frames_per_s"} | _BY_GROUP["Teacher-forced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ def compare_runs(
     Raises ``ValueError`` if they have no finished video in common.
     """
     folders = (RunFolder(a), RunFolder(b))
-    score = partial(_score_both, settings=settings, encode=encode)
+    analyzers = [make_analyzer(folder, settings, encode=encode) for folder in folders]
     counts: tuple[list[VideoCounts], list[VideoCounts]] = ([], [])
     videos: list[ComparedVideo] = []
     left_out: dict[str, str] = {}
@@ -75,15 +77,13 @@ def compare_runs(
             left_out[sample.video_id] = f"not finished in {' and '.join(unfinished)}"
             continue
         try:
-            outputs = [folder.outputs(sample) for folder in folders]
+            analyses = [analyze(sample) for analyze in analyzers]
         except ValueError as error:
             left_out[sample.video_id] = str(error)
             continue
-        scored = score(sample, folders, outputs)
-        for run_counts, video in zip(counts, scored, strict=True):
-            run_counts.append(video.counts)
-        num_frames = min(map(len, outputs))
-        videos.append(_compare_video(sample, scored, num_frames=num_frames))
+        for run_counts, analysis in zip(counts, analyses, strict=True):
+            run_counts.append(analysis.counts)
+        videos.append(_compare_video(sample, *analyses))
     if not videos:
         raise ValueError(f"{a.name} and {b.name} have no finished video in common; compare runs of one split")
     shown = [
@@ -107,30 +107,8 @@ def compare_runs(
     )
 
 
-def _score_both(
-    sample: Sample,
-    folders: Sequence[RunFolder],
-    outputs: Sequence[Sequence[FrameOutput]],
-    *,
-    settings: ScoreSettings,
-    encode: Encode,
-) -> list[ScoredVideo]:
-    return [
-        score_video(
-            sample,
-            outputs_of_run,
-            encode=encode,
-            dataset=settings.dataset,
-            zero_cost=settings.zero_cost,
-            illegal=folder.illegal_updates(),
-            has_states=folder.has_states(),
-        )
-        for folder, outputs_of_run in zip(folders, outputs, strict=True)
-    ]
-
-
-def _compare_video(sample: Sample, scored: Sequence[ScoredVideo], *, num_frames: int) -> ComparedVideo:
-    a, b = scored
+def _compare_video(sample: Sample, a: VideoAnalysis, b: VideoAnalysis) -> ComparedVideo:
+    num_frames = min(a.counts.system.num_frames, b.counts.system.num_frames)
     return ComparedVideo(
         video_id=sample.video_id,
         scores=(score_counts(a.counts), score_counts(b.counts)),

@@ -5,18 +5,17 @@ the order of the split; a failed video, an invalid record and a video without a 
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from engine.io import write_csv, write_json
-from eval.data.samples import Split
+from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode, ZeroCost
-from eval.metrics.counts import Pool
-from eval.metrics.score import ScoredVideo, VideoCounts, count_texts, score_video
+from eval.metrics.score import VideoAnalysis, analyze_video, count_texts
 from eval.metrics.text import TextScorer
-from eval.reports.charts import FailureCounter, build_chart_data
+from eval.reports.charts import build_chart_data
 from eval.reports.report import Report, compute_video_scores, make_report
 from eval.reports.tables import write_columns
 from eval.runs.folder import RunFolder, VideoRecord, explain_missing
@@ -65,7 +64,41 @@ class ScoredRun:
     """Why text scores are missing; None if they are present."""
 
 
-def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: Encode, scorer: TextScorer) -> ScoredRun:
+def make_analyzer(run: RunFolder, settings: ScoreSettings, *, encode: Encode) -> Callable[[Sample], VideoAnalysis]:
+    """Return a function that analyses a finished video of a run folder.
+
+    Raises ``ValueError`` for an invalid ``run.json``. The function raises it with the reason if a video has no outputs,
+    or invalid ones.
+    """
+    has_states = run.has_states()
+
+    def analyze(sample: Sample) -> VideoAnalysis:
+        record = run.record(sample.video_id)
+        if record is None or record.error:
+            raise ValueError(explain_missing(sample, record))
+        return analyze_video(
+            sample,
+            run.outputs(sample),
+            encode=encode,
+            dataset=settings.dataset,
+            zero_cost=settings.zero_cost,
+            live=record.live,
+            wall_s=record.wall_s,
+            has_states=has_states,
+        )
+
+    return analyze
+
+
+def score_run(
+    folder: Path,
+    split: Split,
+    settings: ScoreSettings,
+    *,
+    encode: Encode,
+    scorer: TextScorer,
+    analyses: Mapping[str, VideoAnalysis] | None = None,
+) -> ScoredRun:
     """Score the videos of a split in a run folder.
 
     Args:
@@ -74,33 +107,21 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
         settings: Match window and treatment of zero-cost matches.
         encode: Texts to embeddings ``[N, D]``, of ``settings.text_encoder``.
         scorer: An open ``TextScorer``.
+        analyses: Analyses of videos that were already made with the same settings, by id.
     """
     run = RunFolder(folder)
-    illegal, has_states = run.illegal_updates(), run.has_states()
+    analyze = make_analyzer(run, settings, encode=encode)
     records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
     errors = dict(_errors(split, records))
-    scored: dict[str, ScoredVideo] = {}
-    failures = FailureCounter()
+    analyzed: dict[str, VideoAnalysis] = {}
     for sample in split.samples:
-        record = records[sample.video_id]
-        if record is not None and sample.video_id not in errors:
+        if sample.video_id not in errors:
             try:
-                outputs = run.outputs(sample)
-                scored[sample.video_id] = score_video(
-                    sample,
-                    outputs,
-                    encode=encode,
-                    dataset=settings.dataset,
-                    zero_cost=settings.zero_cost,
-                    illegal=illegal,
-                    live=record.live,
-                    wall_s=record.wall_s,
-                    has_states=has_states,
-                )
-                failures.add(sample, outputs, scored[sample.video_id].judged)
+                known = (analyses or {}).get(sample.video_id)
+                analyzed[sample.video_id] = known or analyze(sample)
             except ValueError as error:
                 errors[sample.video_id] = str(error)
-    counts = dict(zip(scored, count_texts(list(scored.values()), scorer), strict=True))
+    counts = dict(zip(analyzed, count_texts(list(analyzed.values()), scorer), strict=True))
     report = make_report(list(counts.values()), score_texts=scorer.summarize)
     peaks = [record.peak_memory_mb for record in records.values() if record is not None]
     peak = max((peak for peak in peaks if peak is not None), default=math.nan)
@@ -122,7 +143,7 @@ def score_run(folder: Path, split: Split, settings: ScoreSettings, *, encode: En
         rows=tuple(rows),
         errors=errors,
         warnings=warnings,
-        charts=build_chart_data(Pool(list(counts.values()), VideoCounts).total(), failures),
+        charts=build_chart_data(list(analyzed.values())),
         text_problem=scorer.problem,
     )
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from engine.io import write_csv
 from eval.metrics.bootstrap import NO_INTERVAL, Interval
-from eval.metrics.definitions import GROUPS, METRICS, Metric
+from eval.metrics.definitions import GROUPS, METRICS, Metric, find_metric
+from eval.reports.statistics import Difference
 
 _BETTER = {
     "higher": "higher is better",
@@ -54,6 +55,37 @@ def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]
             text = f"undefined: {', '.join(undefined)}"
             lines += textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(lines).strip("\n")
+
+
+def tabulate_differences(differences: Mapping[str, Difference]) -> list[dict[str, str | float]]:
+    """Return a row per score of two compared runs, for CSV and JSON."""
+    return [
+        {
+            "score": name,
+            "a": found.a,
+            "b": found.b,
+            "difference": found.difference,
+            "low": found.interval.low,
+            "high": found.interval.high,
+            "p_value": found.p_value,
+        }
+        for name, found in differences.items()
+    ]
+
+
+def format_differences(differences: Mapping[str, Difference]) -> str:
+    """Return the scores of two compared runs and their differences, one line each."""
+    width = max(map(len, differences), default=0)
+    lines = [f"{'':{width}} {'A':>9} {'B':>9} {'B - A':>9}  {'95 % interval':21} p"]
+    for name, found in differences.items():
+        metric = find_metric(name)
+        values = [_format_value(value, metric) for value in (found.a, found.b)]
+        change = "" if math.isnan(found.difference) else f"{found.difference:+.{0 if metric.is_count else 3}f}"
+        low, high = found.interval.low, found.interval.high
+        interval = "" if math.isnan(low) else f"[{low:+.3f}, {high:+.3f}]"
+        p_value = "" if math.isnan(found.p_value) else f"{found.p_value:.3f}"
+        lines.append(f"{name:{width}} {values[0]:>9} {values[1]:>9} {change:>9}  {interval:21} {p_value}".rstrip())
+    return "\n".join(lines)
 
 
 def _format_value(value: float, metric: Metric) -> str:

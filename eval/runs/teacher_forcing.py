@@ -130,8 +130,8 @@ def _read_segment(
     hidden = model(inputs[None], cache)[0]
 
     def read_silences(states: Tensor) -> tuple[Silence, ...]:
-        policy, silent_id = config.decision_policy, checkpoint.silent_id
-        return tuple(read_silence(model, states, policy=policy, silent_id=silent_id)) if len(states) else ()
+        silent_id = config.policy.token_to_read(checkpoint.silent_id)
+        return tuple(read_silence(model, states, silent_id=silent_id)) if len(states) else ()
 
     decision_positions = [position for position in range(length) if sequence.speak[position] != IGNORE_INDEX]
     spans = list(_response_spans(sequence, checkpoint.prompt.response_id, length))

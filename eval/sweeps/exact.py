@@ -22,7 +22,7 @@ from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.counts import Pool, Values
 from eval.metrics.decisions import DecisionCounts
-from eval.metrics.score import SystemCounts, VideoCounts, score_counts, score_video
+from eval.metrics.score import SystemCounts, VideoCounts, analyze_video, score_counts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import digest_sample, explain_missing
@@ -203,15 +203,13 @@ def _sweep_video(
 
 def _count(sample: Sample, recording: Recording, scoring: ScoreSettings, encode: Encode) -> VideoCounts:
     """Count one run, without probabilities and times, which a sweep does not score."""
-    scored = score_video(
+    counts = analyze_video(
         sample,
         recording.outputs,
         encode=encode,
         dataset=scoring.dataset,
         zero_cost=scoring.zero_cost,
-        illegal=recording.config.illegal_updates,
-    )
-    counts = scored.counts
+    ).counts
     return replace(
         counts,
         speaking=_without_probs(counts.speaking),

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.config import DecisionPolicy
+from engine.policies import POLICIES, DecisionPolicy, Signal, find_policy
 from eval.data.samples import InvalidSample, Sample, Split
 from eval.metrics.decisions import TOLERANCES_S, DecisionCounts
 from eval.metrics.score import VideoCounts, decision_f1, reference_frames, score_counts
@@ -49,7 +49,7 @@ class Traces:
     split: str
     """File of the split."""
     policy: DecisionPolicy
-    """Which probabilities trigger at equality; see ``engine.control.policies``."""
+    """The decision policy of the run."""
     speaking: tuple[HeadTrace, ...]
     """Per video."""
     updating: tuple[HeadTrace, ...]
@@ -81,7 +81,7 @@ def read_traces(folder: Path, split: Split) -> Traces:
         raise ValueError(f"{folder} has no probabilities of a video of {split.path}: {reason}")
     return Traces(
         split=str(split.path),
-        policy=settings.get("config", {}).get("decision_policy", "heads"),
+        policy=find_policy(settings.get("config", {}).get("decision_policy", "heads")),
         speaking=tuple(speaking),
         updating=tuple(updating),
         errors=errors,
@@ -96,7 +96,7 @@ def preview(traces: Traces, grid: Grid) -> GridScores:
     ]
     updating = [
         _scores(VideoCounts(updating=counts), "dst_update_")
-        for counts in count_thresholds(traces.updating, grid.update, policy=traces.policy)
+        for counts in count_thresholds(traces.updating, grid.update, policy=traces.policy, signal="update")
     ]
     points = tuple(
         GridPoint(speak_threshold=speak, update_threshold=update, scores=_both({**speak_scores, **update_scores}))
@@ -114,15 +114,18 @@ def preview(traces: Traces, grid: Grid) -> GridScores:
 
 
 def count_thresholds(
-    traces: Sequence[HeadTrace], thresholds: Sequence[float], *, policy: DecisionPolicy = "heads"
+    traces: Sequence[HeadTrace],
+    thresholds: Sequence[float],
+    *,
+    policy: DecisionPolicy = POLICIES["heads"],
+    signal: Signal = "speak",
 ) -> list[DecisionCounts]:
     """Count one head's decisions in many videos at each of K thresholds, without leads and probabilities."""
     levels = np.array(thresholds)[:, None]
-    exceeds = np.greater_equal if policy == "not-talk" else np.greater  # as ``engine.control.policies.triggers``
     hits, decided = np.zeros(len(levels)), np.zeros(len(levels))
     pairs = np.zeros((len(levels), len(TOLERANCES_S)))
     for trace in traces:
-        fires = exceeds(trace.probs, levels)
+        fires = policy.find_triggers(trace.probs, levels, signal=signal)
         hits += fires[:, trace.expected_frames].sum(axis=1)
         decided += fires.sum(axis=1)
         pairs += _count_pairs(fires, trace)

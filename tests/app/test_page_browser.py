@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.score_tiles import HEADLINES
+from app.player.display.score_tiles import HEADLINES
 from tests.conftest import Uploads
 from tests.support.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, upload, wait_for_status
 from tests.support.paths import REAL_VIDEOS

@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.formatting import format_clock
+from engine.config import IllegalUpdates
 from engine.dialogue import (
     Update,
     apply_update,
+    fill_legality,
     format_user_turn,
     initial_state,
     parse_steps,
@@ -14,6 +18,7 @@ from engine.dialogue import (
     parse_user_turn,
 )
 from engine.records import Step, UserTurn
+from tests.engine.control.test_controller import Turns, stream
 from tests.support.fakes import STEPS
 
 STATE = {"S1": "in_progress", "S2": "not_started"}
@@ -48,6 +53,18 @@ def test_an_illegal_update_is_applied_or_refused_as_set(text: str) -> None:
 def test_an_unknown_step_is_illegal_and_never_enters_the_state() -> None:
     change = apply_update(STATE, "S9->start")
     assert (change.state, change.legality) == (STATE, "illegal")
+
+
+@pytest.mark.parametrize("illegal", ["apply", "refuse"])
+def test_the_legality_that_a_stream_stores_is_that_of_its_updates_again(illegal: IllegalUpdates) -> None:
+    turns: Turns = {1: (("S1->complete", "S1->start"), "Go."), 3: (("S1->complete", "S9->start", "S1"), None)}
+    outputs, _ = stream(turns, num_frames=5, illegal_updates=illegal)
+    stored = {output.frame_index: output.legality for output in outputs}
+    # the skip to complete counts or not, so the start goes back or is legal; complete then follows the start
+    first = ("illegal", "legal" if illegal == "refuse" else "illegal")
+    assert stored == {0: (), 1: first, 2: (), 3: ("legal", "illegal", "malformed"), 4: ()}
+    earlier = [replace(output, legality=None) for output in outputs]
+    assert fill_legality(earlier, initial_state(STEPS), illegal=illegal) == tuple(outputs)
 
 
 @given(st.text())

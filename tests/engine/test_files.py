@@ -48,6 +48,18 @@ def test_a_run_file_comes_back_equal(tmp_path: Path) -> None:
     assert read_outputs(tmp_path / "run.jsonl") == (OUTPUT, silent)
 
 
+def test_a_file_of_an_earlier_version_lacks_the_legality_and_a_wrong_number_is_refused() -> None:
+    judged = replace(OUTPUT, legality=("illegal",))
+    line = judged.to_json()
+    field = '"legality": ["illegal"]'
+    assert field in line
+    assert FrameOutput.from_json(line) == judged
+    assert FrameOutput.from_json(line.replace(f", {field}", "")) == OUTPUT
+    for wrong in ("[]", '["legal", "legal"]', '["fine"]'):
+        with pytest.raises(ValueError, match="legality"):
+            FrameOutput.from_json(line.replace('["illegal"]', wrong))
+
+
 @given(response=st.none() | st.text(st.characters()), prob=st.floats(0, 1))
 def test_every_text_and_probability_survives_a_line(response: str | None, prob: float) -> None:
     changed = replace(OUTPUT, response=response, speak_prob=prob)

@@ -11,8 +11,15 @@ import torch
 from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 
 from assets.tiny import train_tokenizer
-from engine.control.policies import Decision
-from engine.control.requests import Answer, ControlLoop, ForwardRequest, ForwardResult, FrameTimesRequest, Image
+from engine.control.requests import (
+    Answer,
+    ControlLoop,
+    Decision,
+    ForwardRequest,
+    ForwardResult,
+    FrameTimesRequest,
+    Image,
+)
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint, save_model
 from engine.model.frame_encoder import FrameFeatures

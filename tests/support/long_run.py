@@ -10,7 +10,7 @@ from app.player.session.run import Run
 from app.videos import Clip
 from engine.config import StreamConfig
 from engine.control.controller import Task
-from engine.dialogue import apply_update, initial_state
+from engine.dialogue import apply_update, fill_legality, initial_state
 from engine.records import FrameOutput, Step
 from eval.data.samples import Sample, Turn
 
@@ -54,7 +54,9 @@ def make_long_run(video: Path, *, num_frames: int, num_turns: int, num_steps: in
         is_bundled=True,
     )
     run = Run(clip=clip, task=Task(goal="build", steps=steps), config=StreamConfig(), is_finished=True)
-    return replace(run, outputs=tuple(_outputs(num_frames, steps, said, updates, rng)))
+    return replace(
+        run, outputs=fill_legality(tuple(_outputs(num_frames, steps, said, updates, rng)), initial_state(steps))
+    )
 
 
 def _outputs(

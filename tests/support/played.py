@@ -5,17 +5,19 @@ from pathlib import Path
 
 import numpy as np
 
-from app.player.payload import pack_run
+from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from app.reviews.events import name_events
 from app.videos import Clip
 from engine.config import StreamConfig
 from engine.control.controller import Task
+from engine.dialogue import fill_legality, initial_state
 from engine.records import FrameOutput, Step, UserTurn
 from eval.annotations.corrections import name_turns
 from eval.data.samples import Sample, Turn
 from eval.data.writers import write_samples
-from eval.metrics.failures import JudgedVideo, judge_video
+from eval.metrics.failures import JudgedVideo
+from eval.metrics.score import analyze_video
 from tests.support.fakes import count_letters
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{window.hacked=1}} ${window.hacked=1} </script> مرحبا 🙂 " + "x" * 5000
@@ -76,14 +78,14 @@ def make_run(folder: Path, *, text: str = "", seed: int = 0) -> Run:
         clip=clip,
         task=Task(goal="build", steps=sample.steps, user_turns=(UserTurn(time_s=3.0, text=f"What is next? {text}"),)),
         config=StreamConfig(),
-        outputs=tuple(outputs),
+        outputs=fill_legality(outputs, initial_state(STEPS)),
         is_finished=True,
     )
 
 
 def judge(run: Run) -> JudgedVideo:
     assert run.clip.sample is not None
-    return judge_video(run.clip.sample, run.outputs, encode=count_letters)
+    return analyze_video(run.clip.sample, run.outputs, encode=count_letters).judged
 
 
 def write_reviewed(path: Path, run: Run, judged: JudgedVideo) -> None:

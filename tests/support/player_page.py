@@ -11,9 +11,9 @@ from typing import Any
 
 import gradio as gr
 
-from app.player.component import CSS as PLAYER_CSS
-from app.player.component import make_player
-from app.player.increments import ActiveStreams
+from app.player.display.component import CSS as PLAYER_CSS
+from app.player.display.component import make_player
+from app.player.display.increments import ActiveStreams
 from app.player.review_context import ReviewContext
 from app.review_tab.api import answer
 from app.reviews.store import open_store

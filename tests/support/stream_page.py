@@ -10,10 +10,10 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.player.component import CSS as PLAYER_CSS
-from app.player.component import make_player
-from app.player.increments import ActiveStreams
-from app.player.payload import pack_run
+from app.player.display.component import CSS as PLAYER_CSS
+from app.player.display.component import make_player
+from app.player.display.increments import ActiveStreams
+from app.player.display.payload import pack_run
 from app.theme import CSS, make_theme
 from tests.support.long_run import make_long_run
 

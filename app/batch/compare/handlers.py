@@ -1,7 +1,7 @@
 """Handlers that compare the shown run, A, with a second run, B."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -13,12 +13,9 @@ from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from app.player.views import PlayerView
 from eval.metrics.definitions import NUM_FAILURES
-from eval.reports.compare_runs import FAILURE_SCORES, ComparedVideo
+from eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
 from eval.runs.folder import RunFolder
 from eval.runs.traces import read_provenance
-
-FEW_VIDEOS: Final = 20
-"""With fewer videos, bootstrap intervals are too narrow; see ``eval.metrics.definitions``."""
 
 
 class ComparedRuns(NamedTuple):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from app.batch.runs.results import format_score
 from app.batch.sweeps.folders import FoundSweep
 from app.templates import render
-from engine.config import format_threshold
+from engine.config import format_thresholds
 from eval.metrics.definitions import NUM_FAILURES, find_metric
 from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, BestPoint, GridScores, compute_losses, has_direction
 
@@ -62,7 +62,7 @@ def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
                 "cells": [
                     {
                         "percent": f"{share:.1f}",
-                        "title": f"{format_point(speak, update)}: {text(value)}",
+                        "title": f"{format_thresholds(speak, update)}: {text(value)}",
                         "is_best": (speak, update) == best_thresholds(best),
                     }
                     for speak, value, share in zip(scores.grid.speak, row, shares, strict=True)
@@ -106,7 +106,7 @@ def describe_best(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -
     name = Path(found.scores.split).name
     warning = f" Caution: {found.scores.warning.replace(found.scores.split, name)}." if found.scores.warning else ""
     return (
-        f"Best: {format_point(*best_thresholds(best))}; "
+        f"Best: {format_thresholds(*best_thresholds(best))}; "
         f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{_edge(found.scores, best)} "
         f"{describe_points(found)}{warning}{reason}"
     )
@@ -144,8 +144,3 @@ def describe_points(found: FoundSweep) -> str:
 def best_thresholds(best: BestPoint) -> tuple[float, float]:
     """Return the speak and the update threshold of a point."""
     return best.speak_threshold, best.update_threshold
-
-
-def format_point(speak: float, update: float) -> str:
-    """Return a point as text."""
-    return f"speak {format_threshold(speak)}, update {format_threshold(update)}"

@@ -8,7 +8,7 @@ from app.player.session.run import Run
 from engine import replay
 
 if TYPE_CHECKING:
-    from app.player.increments import StreamIncrements
+    from app.player.display.increments import StreamIncrements
 
 MAX_FRAME_S = 60.0
 """Maximum wait for a cancelled run to end, in seconds: one forward pass of a slow model."""

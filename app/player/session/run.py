@@ -9,18 +9,24 @@ from typing import Any, Final
 from app.videos import Clip
 from engine.config import StreamConfig
 from engine.control.controller import Task
-from engine.dialogue import UpdateLegality, apply_update, format_user_turn, initial_state
+from engine.dialogue import format_user_turn
 from engine.records import FrameOutput
 from engine.replay import Thresholds
-from eval.matching.sentence_encoders import DEFAULT_ENCODER
-from eval.matching.turns import Encode
-from eval.metrics.score import ScoredVideo, score_video
+from eval.matching.turns import DEFAULT_ENCODER, Encode
+from eval.metrics.score import VideoAnalysis, analyze_video
 from eval.metrics.videollm_online import LiveCounts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.provenance import Provenance
 
 PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
 """Score settings of runs that are started on the page."""
+
+_FIRST_SETTINGS: Final = (
+    "fps speak_threshold update_threshold decision_policy max_updates_per_frame illegal_updates max_new_tokens "
+    "max_update_tokens max_seq_len reserved_seq_len prefill_frames lookahead draft_tokens do_sample temperature top_p "
+    "seed"
+)
+"""The settings that are part of every digest of a run, also with their defaults; do not add to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,47 +95,27 @@ class Run:
     def digest(self) -> str:
         """12 hex digits of everything that determines the outputs: checkpoint, video, task and settings.
 
-        The number of frames per forward pass is excluded, because it does not change the outputs.
+        The number of frames per forward pass is excluded, because it does not change the outputs. A setting that is
+        not in ``_FIRST_SETTINGS`` is excluded while it has its default, so that a link stays valid in later versions.
         """
-        source = [self.model_digest, self.clip.video_id, asdict(self.task), asdict(self.config.frame_by_frame())]
+        config, defaults = asdict(self.config.frame_by_frame()), asdict(type(self.config)())
+        settings = {
+            name: config[name] for name in config if name in _FIRST_SETTINGS.split() or config[name] != defaults[name]
+        }
+        source = [self.model_digest, self.clip.video_id, asdict(self.task), settings]
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def score_outputs(run: Run, encode: Encode) -> ScoredVideo | None:
-    """Return the scored run under its own settings; None without a reference or before the first frame."""
+def analyze_run(run: Run, encode: Encode) -> VideoAnalysis | None:
+    """Return the analysis of a run under its own settings; None without a reference or before the first frame."""
     if run.clip.sample is None or not run.outputs:
         return None
-    return score_video(
+    return analyze_video(
         run.clip.sample,
         run.outputs,
         encode=encode,
         dataset=run.scoring.dataset,
         zero_cost=run.scoring.zero_cost,
-        illegal=run.config.illegal_updates,
         live=run.live,
         has_states="imported" not in run.settings,
     )
-
-
-class UpdateJudge:
-    """Checks the updates of a run, output by output, against the state so far."""
-
-    def __init__(self, run: Run) -> None:
-        """Start at the initial state of the run's task."""
-        self._state: Mapping[str, str] = initial_state(run.task.steps, run.task.initial_state)
-        self._illegal = run.config.illegal_updates
-
-    def judge(self, output: FrameOutput) -> tuple[UpdateLegality, ...]:
-        """Return whether each update of the next output is legal, illegal or malformed."""
-        verdicts = []
-        for text in output.updates:
-            change = apply_update(self._state, text, illegal=self._illegal)
-            self._state = change.state
-            verdicts.append(change.legality)
-        return tuple(verdicts)
-
-
-def judge_updates(run: Run) -> dict[int, tuple[UpdateLegality, ...]]:
-    """Return the verdicts (legal, illegal or malformed) of all updates, by frame."""
-    judge = UpdateJudge(run)
-    return {output.frame_index: judge.judge(output) for output in run.outputs if output.updates}

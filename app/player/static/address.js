@@ -1,11 +1,11 @@
 // The page's address: a reload, Back and a restart of the server restore the video, run, time and tabs.
 
-import { reveal } from "./chart.js";
-import { parseTime } from "./data.js";
-import { seek } from "./playhead.js";
-import { listeners, review, state, ui } from "./state.js";
-import { setStatus } from "./status.js";
-import { openTab, tabNames } from "./tabs.js";
+import { reveal } from "./timeline/chart.js";
+import { parseTime } from "./state/data.js";
+import { seek } from "./playback/playhead.js";
+import { listeners, review, state, ui } from "./state/state.js";
+import { setStatus } from "./dom/status.js";
+import { openTab, tabNames } from "./panels/tabs.js";
 
 const ADDRESS_KEYS = ["video", "upload", "run", "saved", "other", "speak", "update", "t", "event", "tab", "beside"];
 const TABS_OF_PAGE = { Batch: "batch", Reviews: "reviews" };

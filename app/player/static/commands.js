@@ -1,19 +1,20 @@
 // The commands of buttons and keys.
 
-import { undoOrRedo } from "./actions.js";
+import { undoOrRedo } from "./review/actions.js";
 import { copyLink } from "./address.js";
-import { requestPaint, reveal, setView, zoom } from "./chart.js";
-import { addTurn, deleteTurn, editText, nudge } from "./corrections.js";
-import { CAUSES, clockText, frameAt, SIGNS } from "./data.js";
-import { createNode, find, returnFocus } from "./dom.js";
-import { stepFailure } from "./failure_stops.js";
-import { openInspection } from "./inspection.js";
-import { redrawPlayhead, seek } from "./playhead.js";
-import { giveVerdict } from "./review.js";
-import { goToUnreviewed, splitPair, stepEvent } from "./selection.js";
-import { host, listeners, shown, state, ui } from "./state.js";
-import { setStatus } from "./status.js";
-import { nextTab, openTab } from "./tabs.js";
+import { requestPaint, reveal, setView, zoom } from "./timeline/chart.js";
+import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
+import { CAUSES, clockText, frameAt, SIGNS } from "./state/data.js";
+import { createNode, find, returnFocus } from "./dom/dom.js";
+import { stepFailure, toggleOnlyKind } from "./playback/failure_stops.js";
+import { LANES } from "./lanes/table.js";
+import { openInspection } from "./panels/inspection.js";
+import { redrawPlayhead, seek } from "./playback/playhead.js";
+import { giveVerdict } from "./review/review.js";
+import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
+import { host, listeners, shown, state, ui } from "./state/state.js";
+import { setStatus } from "./dom/status.js";
+import { nextTab, openTab } from "./panels/tabs.js";
 
 const KEYS = [
   ["Space K", "play", "play or pause"],
@@ -22,7 +23,7 @@ const KEYS = [
   ["J L", "back forward", "5 s back, forward"],
   ["Home End", "toStart toEnd", "start, end"],
   ["< >", "slower faster", "slower, faster"],
-  ["P N", "previousFailure nextFailure", "previous, next failure of the chosen kinds"],
+  ["P N 8", "previousFailure nextFailure onlyThisKind", "previous, next failure of the chosen kinds; choose only the kind of this one, or the others again"],
   ["I O", "regionStart regionEnd", "begin, end the region here (or drag with Shift)"],
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
   ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],
@@ -82,6 +83,7 @@ const commands = {
   faster: () => changeRate(1),
   previousFailure: () => stepFailure(-1),
   nextFailure: () => stepFailure(1),
+  onlyThisKind: toggleOnlyKind,
   regionStart: () => setRegion(ui.video.time, shown.region?.[1] ?? state.data.duration_s),
   regionEnd: () => setRegion(shown.region?.[0] ?? 0, ui.video.time),
   loop: () => setLoop(!shown.isLooping),
@@ -129,7 +131,7 @@ export function setRegion(from, to) {
 }
 
 function setLoop(isOn) {
-  if (isOn && !shown.region) setRegion(ui.lanes.view.start, ui.lanes.view.end);
+  if (isOn && !shown.region) setRegion(ui.timeline.view.start, ui.timeline.view.end);
   shown.isLooping = isOn;
   find("bar").querySelector("[data-do=loop]").setAttribute("aria-pressed", isOn);
   setStatus(isOn ? `Loop ${clockText(shown.region[0])} to ${clockText(shown.region[1])}` : "No loop. R loops the region again, F clears it.");
@@ -163,7 +165,8 @@ function showHelp() {
   const close = createNode("button", "", "close (Esc)");
   close.addEventListener("click", () => dialog.close());
   const signs = createNode("table");
-  for (const sign in SIGNS) signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", SIGNS[sign]));
+  const meanings = [...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)];
+  for (const [sign, meaning] of meanings) signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", meaning));
   const causes = createNode("table");
   for (const cause in CAUSES) causes.insertRow().append(createNode("td", "ss-sign", cause), createNode("td", "", CAUSES[cause]));
   const bands = "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, below the model.";

@@ -1,35 +1,35 @@
 // Starts the player: creates its parts, adds their listeners, and shows the server's first value.
 
 import { mountAddress, openTabsOfAddress, receive } from "./address.js";
-import { layout, paint, updateCounts } from "./chart.js";
+import { layout, paint, updateCounts } from "./timeline/chart.js";
 import { mountCommands } from "./commands.js";
-import { mountCorrections } from "./corrections.js";
-import { DECISIONS } from "./data.js";
-import { find } from "./dom.js";
-import { mountFailureStops } from "./failure_stops.js";
-import { Receiver, withTimeout } from "./increments.js";
-import { mountInspection } from "./inspection.js";
-import { currentEvent } from "./opinions.js";
-import { outbox } from "./outbox.js";
-import { tick } from "./playback.js";
-import { requestTick } from "./playhead.js";
-import { mountPointer } from "./pointer.js";
-import { mountProvenance } from "./provenance.js";
-import { drawReview, mountReview } from "./review.js";
-import { ReviewLanes } from "./review_lanes.js";
+import { mountCorrections } from "./review/corrections.js";
+import { DECISIONS } from "./state/data.js";
+import { find } from "./dom/dom.js";
+import { mountFailureStops } from "./playback/failure_stops.js";
+import { Receiver, withTimeout } from "./state/increments.js";
+import { mountInspection } from "./panels/inspection.js";
+import { currentEvent } from "./review/opinions.js";
+import { outbox } from "./review/outbox.js";
+import { tick } from "./playback/playback.js";
+import { requestTick } from "./playback/playhead.js";
+import { mountPointer } from "./timeline/pointer.js";
+import { Timeline } from "./timeline/timeline.js";
+import { mountProvenance } from "./panels/provenance.js";
+import { drawReview, mountReview } from "./review/review.js";
 import { showIncrement, showRun } from "./run.js";
-import { goToRow } from "./selection.js";
-import { host, listeners, review, shown, state, ui } from "./state.js";
-import { sendWaiting } from "./sync.js";
-import { mountThresholds, moveThresholds } from "./thresholds.js";
-import { Transcript } from "./transcript.js";
-import { VideoPlayer } from "./video.js";
+import { goToRow } from "./playback/selection.js";
+import { host, listeners, review, shown, state, ui } from "./state/state.js";
+import { sendWaiting } from "./review/sync.js";
+import { mountThresholds, moveThresholds } from "./playback/thresholds.js";
+import { Transcript } from "./panels/transcript.js";
+import { VideoPlayer } from "./playback/video.js";
 
 export function mount(given) {
   Object.assign(host, given);
   ui.root = host.element.querySelector(".ss");
   for (const name of ["canvas", "map", "head", "tip"]) ui[name] = find(name);
-  ui.lanes = new ReviewLanes(ui.canvas);
+  ui.timeline = new Timeline(ui.canvas);
   ui.video = new VideoPlayer(`#${host.props.video_id} video`, requestTick);
   ui.transcript = new Transcript(find("rows"), (row) => goToRow(row));
   ui.receiver = new Receiver({
@@ -58,7 +58,7 @@ function watchPage() {
     if (ui.canvas.parentElement.clientWidth !== width) { width = ui.canvas.parentElement.clientWidth; layout(); }
   });
   sizes.observe(ui.canvas.parentElement);
-  const themes = new MutationObserver(() => { if (host.element.isConnected) { ui.lanes.readColours(); if (state.data) paint(); } });
+  const themes = new MutationObserver(() => { if (host.element.isConnected) { ui.timeline.readColours(); if (state.data) paint(); } });
   themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
   listeners.signal.addEventListener("abort", () => {
     sizes.disconnect();
@@ -72,12 +72,12 @@ function exposeForTests() {
   // The visible state, for tests and the console.
   ui.root.inspect = () => ({
     video: state.data?.name ?? null, time: ui.video.time, frame: state.lastFrame, isPaused: ui.video.isPaused, rate: ui.video.rate, captions: ui.video.captions, tab: state.tab,
-    view: { ...ui.lanes.view }, region: shown.region, isLooping: shown.isLooping, isPreview: shown.isPreview, cursor: state.stopIndex,
+    view: { ...ui.timeline.view }, region: shown.region, isLooping: shown.isLooping, isPreview: shown.isPreview, cursor: state.stopIndex,
     thresholds: { ...shown.thresholds }, runThresholds: state.data?.thresholds ?? null, isAtRest: !state.movedThresholds && !state.requestedThresholds,
     counts: Object.fromEntries(DECISIONS.map((name) => [name, {
       hits: shown.counts[name]?.hits.length, misses: shown.counts[name]?.misses.length, alarms: shown.counts[name]?.alarms.length,
     }])),
-    said: find("said").textContent, rows: ui.lanes.rows,
+    said: find("said").textContent, rows: ui.timeline.rows.map(({ kind, label, name, top, height }) => ({ kind, label, name, top, height })),
     event: state.data ? currentEvent() : null, opinions: review.state?.opinions ?? {}, layer: state.data?.layer ?? [], waiting: outbox.all().length, saved: review.saved, isAsking: review.isAsking,
   });
 }

@@ -1,21 +1,21 @@
 // Shows a run, the increments of a streaming run, or no run.
 
 import { openLinkedMoment, takeLinkedEvent } from "./address.js";
-import { layout, requestPaint, reveal, updateCounts } from "./chart.js";
-import { clockText } from "./data.js";
-import { find, focusedInput } from "./dom.js";
-import { drawKinds, drawSimilarityInput } from "./failure_stops.js";
-import { closeInspection } from "./inspection.js";
-import { requestScoring } from "./layer.js";
-import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./opinions.js";
-import { drawProvenance } from "./provenance.js";
-import { goToEvent, stopIndexOf } from "./selection.js";
-import { layer, review, shown, state, ui } from "./state.js";
-import { setStatus } from "./status.js";
-import { canFail, collectStops } from "./stops.js";
-import { sendWaiting } from "./sync.js";
-import { openTab } from "./tabs.js";
-import { settleThresholds } from "./thresholds.js";
+import { layout, requestPaint, reveal, updateCounts } from "./timeline/chart.js";
+import { clockText } from "./state/data.js";
+import { find, focusedInput } from "./dom/dom.js";
+import { drawKinds, drawOnlyKind, drawSimilarityInput } from "./playback/failure_stops.js";
+import { closeInspection } from "./panels/inspection.js";
+import { requestScoring } from "./review/layer.js";
+import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
+import { drawProvenance } from "./panels/provenance.js";
+import { goToEvent, stopIndexOf } from "./playback/selection.js";
+import { layer, review, shown, state, ui } from "./state/state.js";
+import { setStatus } from "./dom/status.js";
+import { canFail, collectStops } from "./playback/stops.js";
+import { sendWaiting } from "./review/sync.js";
+import { openTab } from "./panels/tabs.js";
+import { settleThresholds } from "./playback/thresholds.js";
 
 // Shows another run, or the first part of a streaming run; null for none.
 export function showRun(next) {
@@ -32,7 +32,7 @@ export function showRun(next) {
   state.data.stops = collectStops(state.data);
   for (const name of ["previousFailure", "nextFailure"]) find("bar").querySelector(`[data-do=${name}]`).disabled = !canFail(state.data);
   if (!isSame) {
-    ui.lanes.view = { start: 0, end: state.data.duration_s };
+    ui.timeline.view = { start: 0, end: state.data.duration_s };
     shown.region = null;
     shown.isLooping = false;
     state.stopIndex = null;
@@ -74,6 +74,7 @@ function clearRun() {
   ui.head.style.visibility = "hidden";
   for (const name of ["now", "rows", "curves", "kinds", "counts", "origins"]) find(name).replaceChildren();
   drawSimilarityInput();
-  ui.lanes.context?.clearRect(0, 0, ui.lanes.width, ui.lanes.height);
+  drawOnlyKind(null);
+  ui.timeline.clear();
   ui.map.getContext("2d").clearRect(0, 0, ui.map.width, ui.map.height);
 }

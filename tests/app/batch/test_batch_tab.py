@@ -37,7 +37,8 @@ from app.player.views import show_run, status_line
 from app.videos import read_splits
 from eval.data.samples import Split
 from eval.metrics.definitions import NUM_FAILURES, find_metric
-from eval.runs.folder import RunFolder, lock_folder
+from eval.runs.folder import RunFolder
+from eval.runs.output_folder import lock_folder
 from eval.runs.progress import Progress
 from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
 from tests.support.benches import make_context, views
@@ -316,11 +317,6 @@ def test_the_table_of_videos_is_sorted_and_filtered(order: str, names: str) -> N
     assert all(cell is None or not (isinstance(cell, float) and math.isnan(cell)) for row in table for cell in row)
 
 
-def test_the_table_of_videos_shows_the_warning_of_a_video() -> None:
-    table = video_table([{**ROWS[0], "warning": "damaged"}], "as in the split")
-    assert (HEADERS[-1], table[0][-1]) == ("Remark", "damaged")
-
-
 def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_text("[", encoding="utf-8")
     (tmp_path / "charts.json").write_text("[]", encoding="utf-8")
@@ -557,7 +553,9 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     assert run_view.status.value.endswith("This is its worst moment; press N for the next failure.")
     assert buttons.live.run.outputs == outputs
     assert page.tabs.selected == "player"
-    still = replace(outputs[0], response=None, updates=(), dst_state=dict.fromkeys(outputs[0].dst_state, "not_started"))
+    still = replace(
+        outputs[0], response=None, updates=(), legality=(), dst_state=dict.fromkeys(outputs[0].dst_state, "not_started")
+    )
     bare = replace(clip_view.clip, sample=replace(buttons.live.run.clip.sample, turns=()))
     silent = replace(buttons.live.run, outputs=[still], clip=bare)
     without = show_run(silent, "v1.", encode=context.encode, open_at="worst")

@@ -1,6 +1,8 @@
 """A run is judged on the page as it was scored: its own match window, kind of matching and teacher-forced pass."""
 
 import json
+import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,15 +13,19 @@ import pytest
 from app.batch import saved_runs as saved
 from app.batch.compare import handlers as comparing
 from app.batch.context import BatchContext
-from app.batch.job_queue import JobQueue
+from app.batch.job_queue import Job, JobQueue
+from app.batch.runs.results import video_table
 from app.player.context import AppContext
 from app.player.views import RunView
 from app.videos import read_splits
 from engine.dialogue import initial_state
 from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
-from eval.metrics.failures import judge_video
+from eval.matching import updates
+from eval.metrics import turn_taking
+from eval.metrics.score import analyze_video
 from eval.metrics.videollm_online import LiveTurn, count_live
+from eval.reports.scoring import score_run
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
 from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
 from tests.support.benches import make_context
@@ -95,7 +101,7 @@ def test_the_player_and_the_scores_below_it_judge_as_the_run_was_scored(
     assert "missed" in failures(published)  # perfect responses on the very frame, which zero_cost=drop loses
     sample = batches.splits["split"].samples[0]
     outputs = RunFolder(batches.runs / "late").outputs(sample)
-    of_page = [failure.kind for failure in judge_video(sample, outputs, encode=count_letters).failures]
+    of_page = [failure.kind for failure in analyze_video(sample, outputs, encode=count_letters).judged.failures]
     assert failures(late).count("missed") < of_page.count("missed")  # 3 s late, within ego4d's 8.5 s, not the usual 2.5
     assert "Response F1: 1.00." in usual.scores
     assert "Response F1: 1.00." not in published.scores
@@ -128,3 +134,74 @@ def test_another_text_encoder_than_the_page_has_is_named(context: AppContext, ba
     path.write_text(json.dumps({**json.loads(path.read_text()), "text_encoder": "words"}), encoding="utf-8")
     said = open_run(context, batches, "usual").status.value
     assert "The run was scored by the text encoder words; here it is letters." in said
+
+
+def test_the_warning_of_a_video_is_its_remark() -> None:
+    rows: list[dict[str, str | float]] = [
+        {"video_id": "v0", "error": "", "warning": "2 frames are damaged"},
+        {"video_id": "v1", "error": "lost", "warning": ""},
+    ]
+    assert [row[-1] for row in video_table(rows, "as in the split")] == ["2 frames are damaged", "failed: lost"]
+
+
+@pytest.fixture
+def matchings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the calls of both matchers."""
+    calls = Counter[str]()
+
+    def count(module: Any, name: str) -> None:
+        matcher = getattr(module, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            calls[name] += 1
+            return matcher(*args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(turn_taking, "find_match")
+    count(updates, "match_updates")
+    return calls
+
+
+def test_an_opened_run_is_matched_once(context: AppContext, batches: BatchContext, matchings: Counter[str]) -> None:
+    open_run(context, batches, "usual")
+    assert matchings == {"find_match": 1, "match_updates": 1}
+
+
+def test_two_opened_runs_are_matched_once_each(
+    context: AppContext, batches: BatchContext, matchings: Counter[str]
+) -> None:
+    saved.open_moment(context, batches, None, "v0", names=("usual", "late"), open_at="worst")
+    assert matchings == {"find_match": 2, "match_updates": 2}
+
+
+def test_compared_runs_are_matched_once_each(batches: BatchContext, matchings: Counter[str]) -> None:
+    batches.compare("usual", "late", encode=count_letters)
+    assert matchings == {"find_match": 2, "match_updates": 2}
+
+
+def test_a_scored_run_is_matched_once(batches: BatchContext, matchings: Counter[str]) -> None:
+    with no_java() as scorer:
+        score_run(batches.runs / "usual", batches.splits["split"], SCORING, encode=count_letters, scorer=scorer)
+    assert matchings == {"find_match": 1, "match_updates": 1}
+
+
+def test_a_job_matches_its_video_once_for_the_rows_and_the_tables(
+    batches: BatchContext, matchings: Counter[str]
+) -> None:
+    job = Job(
+        folder=batches.runs / "new",
+        split=batches.splits["split"],
+        work=batches.work,
+        devices="cpu:1",
+        scoring=SCORING,
+    )
+    batches.jobs.submit(job)
+    until = time.monotonic() + 300
+    while not job.is_over:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert job.state == "done"
+    assert float(job.rows["v0"]["num_failures"]) >= 0
+    assert matchings == {"find_match": 1, "match_updates": 1}
+    assert not job.analyses

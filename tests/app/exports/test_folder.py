@@ -12,7 +12,6 @@ from lxml import etree
 from app.exports.__main__ import main
 from app.exports.folder import correct_samples, gather_videos, import_eaf
 from app.exports.formats import EXPORT_FORMATS, write_export
-from app.exports.tables import read_json_tables
 from app.exports.tabulate import build_tables
 from app.reviews.actions import Action, Event
 from app.reviews.review import fold_actions
@@ -22,6 +21,7 @@ from eval.data.loading import read_samples
 from eval.data.samples import Sample, Turn
 from eval.data.writers import write_samples
 from eval.runs.folder import RunFolder, VideoRecord, write_settings
+from tests.support.exported import read_json_tables
 from tests.support.paths import ASSETS, ROOT
 from tests.support.reviewed import NAMES, SAMPLE, output
 

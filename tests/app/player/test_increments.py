@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.player.increments import ActiveStreams, StreamIncrements
-from app.player.payload import pack_run
+from app.player.display.increments import ActiveStreams, StreamIncrements
+from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from engine.video.writer import write_h264
 from tests.conftest import moving_square

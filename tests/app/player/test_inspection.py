@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from app.player.context import AppContext
+from app.player.display.payload import pack_run
 from app.player.inspection import inspect_run
-from app.player.payload import pack_run
 from app.player.session.live_run import LiveRun
 from assets.script import Cause
 from engine.video.writer import write_h264
@@ -70,7 +70,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert run.clip.sample is not None
     turns = tuple(replace(turn, cause=causes.get(turn.time_s)) for turn in run.clip.sample.turns)
     hard = replace(run, clip=replace(run.clip, sample=replace(run.clip.sample, turns=turns)))
-    silent = tuple(replace(output, response=None, updates=()) for output in run.outputs)
+    silent = tuple(replace(output, response=None, updates=(), legality=()) for output in run.outputs)
     hard = replace(hard, outputs=silent)
     (folder / "b.json").write_text(pack_run(hard, judge(hard)), encoding="utf-8")
     with serve_player(folder) as url:

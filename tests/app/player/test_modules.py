@@ -1,12 +1,15 @@
 """The player's ES modules: each import resolves without cycles, and the joiner refuses other forms."""
 
+import tomllib
+from glob import glob
 from graphlib import CycleError
 from pathlib import Path
 
 import pytest
 
-from app.player.component import STATIC
-from app.player.modules import exports_of, imports_of, join_modules, load_modules
+from app.player.display.component import STATIC
+from app.player.display.modules import exports_of, imports_of, join_modules, load_modules
+from tests.support.paths import ROOT
 
 
 def test_the_imports_of_the_player_resolve_and_have_no_cycle() -> None:
@@ -15,17 +18,31 @@ def test_the_imports_of_the_player_resolve_and_have_no_cycle() -> None:
     assert "mount" in exports_of(modules["main"])
     before: set[str] = set()
     for name, source in modules.items():
-        assert before.issuperset(imports_of(source)), name
+        assert before.issuperset(imports_of(name, source)), name
         before.add(name)
 
 
 def test_the_shared_state_imports_constants_alone() -> None:
-    assert set(imports_of((STATIC / "state.js").read_text(encoding="utf-8"))) <= {"data"}
+    source = (STATIC / "state" / "state.js").read_text(encoding="utf-8")
+    assert set(imports_of("state/state", source)) <= {"state/data"}
 
 
 def test_each_module_has_at_most_300_lines() -> None:
-    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in STATIC.iterdir()}
+    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in STATIC.rglob("*.*")}
     assert max(lines.values()) <= 300, lines
+
+
+def test_each_folder_has_about_ten_files() -> None:
+    folders = [STATIC, *(path for path in STATIC.rglob("*") if path.is_dir())]
+    files = {folder.name: sum(path.is_file() for path in folder.iterdir()) for folder in folders}
+    assert max(files.values()) <= 10, files
+
+
+def test_a_wheel_has_all_files() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["app.player"]
+    packed = {path for pattern in patterns for path in glob(pattern, root_dir=STATIC.parent, recursive=True)}
+    assert {path.relative_to(STATIC.parent).as_posix() for path in STATIC.rglob("*.*")} <= packed
 
 
 def test_modules_are_joined_in_the_order_of_their_imports(tmp_path: Path) -> None:
@@ -67,6 +84,18 @@ def test_an_import_that_cannot_be_joined_is_refused(tmp_path: Path, source: str,
     with pytest.raises(ValueError, match=r"\.js") as refused:
         join_modules(tmp_path)
     assert problem in str(refused.value)
+
+
+def test_imports_between_folders_are_resolved(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "one" / "a.js").write_text('import { two } from "../two/a.js";\n')
+    (tmp_path / "two" / "a.js").write_text("export const two = 2;\n")
+    assert list(load_modules(tmp_path)) == ["two/a", "one/a"]
+    assert "const { two } = $two$a;\n" in join_modules(tmp_path)
+    (tmp_path / "one" / "a.js").write_text('import { two } from "./b.js";\n')
+    with pytest.raises(ValueError, match=r"one/a\.js imports two, which one/b\.js does not export"):
+        load_modules(tmp_path)
 
 
 def test_a_cycle_of_imports_is_refused(tmp_path: Path) -> None:

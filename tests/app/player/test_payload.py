@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.payload import pack_run
+from app.player.display.payload import pack_run
 from engine.video.writer import write_h264
 from eval.metrics.decisions import count_decisions
 from eval.metrics.score import reference_frames

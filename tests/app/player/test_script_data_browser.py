@@ -3,14 +3,17 @@
 import json
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from struct import pack
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from app.player.component import STATIC
+from app.player.display.component import STATIC
+from engine.policies import POLICIES
 from tests.support.browser import NEEDS_CHROMIUM
+from tests.support.paths import ROOT
 
 pytestmark = NEEDS_CHROMIUM
 ORIGIN = "http://player.test"
@@ -37,8 +40,14 @@ def page(browser: Browser) -> Iterator[Page]:
 def run(page: Page, module: str, names: str, body: str, argument: Any = None) -> Any:
     """Run the body of a function of ``arg`` with names that a module exports; return its result as JSON allows it."""
     return page.evaluate(
-        f"async (arg) => {{ const {{ {names} }} = await import('{ORIGIN}/{module}.js'); {body} }}", argument
+        f"async (arg) => {{ const {{ {names} }} = await import('{address(module)}'); {body} }}", argument
     )
+
+
+def address(module: str) -> str:
+    """Return the address of a module by its name."""
+    (path,) = STATIC.rglob(f"{module}.js")
+    return f"{ORIGIN}/{path.relative_to(STATIC).as_posix()}"
 
 
 def floats(*values: float) -> str:
@@ -54,7 +63,7 @@ def packed_run(num_frames: int, **parts: Any) -> dict[str, Any]:
         "times": floats(*(frame / 2 for frame in range(num_frames))),
         **{name: floats(*values) for name in ("speak", "update", "cache", "latency")},
         "duration_s": num_frames / 2,
-        "policy": "talk",
+        "policy": asdict(POLICIES["heads"]),
         "tolerance_frames": 1,
         "thresholds": {"speak": 0.35, "update": 0.9},
         "decided": {"speak": [1, 4], "update": []},
@@ -139,12 +148,44 @@ def test_a_threshold_decides_again_from_the_trace(page: Page) -> None:
 
 def test_not_talk_decides_at_its_threshold(page: Page) -> None:
     body = "const [, counts] = [0, new EventCounts(unpack(arg), 'speak', 0.2, true).extend()]; return counts.hits;"
-    assert run(page, "data", "unpack, EventCounts", body, packed_run(6, policy="not-talk", expected=None)) == [
-        2,
-        3,
-        4,
-        5,
-    ]
+    packed = packed_run(6, policy=asdict(POLICIES["not-talk"]), expected=None)
+    assert run(page, "data", "unpack, EventCounts", body, packed) == [2, 3, 4, 5]
+
+
+def test_the_script_triggers_at_the_frames_of_the_table(page: Page) -> None:
+    cases = json.loads((ROOT / "tests" / "data" / "policies.json").read_text(encoding="utf-8"))
+    for case in cases:
+        case["policy"] = asdict(replace(POLICIES[case["policy"]], frames_in_a_row=case.get("frames_in_a_row", 1)))
+    body = """return arg.map(({ policy, threshold, probs }) => ["speak", "update"].map((signal) => {
+            const counter = new TriggerCounter(policy, signal, threshold);
+            return probs.flatMap((prob, frame) => (counter.add(prob ?? NaN) ? [frame] : []));
+        }));"""
+    found = run(page, "policy", "TriggerCounter", body, cases)
+    assert found == [[case["speak"], case["update"]] for case in cases]
+
+
+def test_a_condition_is_written_as_the_policy_compares(page: Page) -> None:
+    body = "return [conditionText(arg, '0.50'), signOf(arg, exceeds(arg, 'speak', 0.5, 0.5))];"
+    for name, frames, texts in (
+        ("heads", 1, ["> 0.50", "≤"]),
+        ("not-talk", 1, ["≥ 0.50", "≥"]),
+        ("heads", 3, ["> 0.50, 3 in a row", "≤"]),
+    ):
+        policy = asdict(replace(POLICIES[name], frames_in_a_row=frames))
+        assert run(page, "policy", "conditionText, exceeds, signOf", body, policy) == texts
+
+
+def test_a_preview_counts_frames_in_a_row_while_the_run_grows(page: Page) -> None:
+    policy = asdict(replace(POLICIES["heads"], frames_in_a_row=2))
+    body = """const data = unpack(arg), grown = new EventCounts(data, "speak", 0.05, true), times = data.times;
+        data.times = times.slice(0, 2); // probabilities 0, 0.1, then 0.2 to 0.5
+        const probs = data.speak;
+        data.speak = probs.slice(0, 2);
+        const first = [...grown.extend().hits];
+        [data.times, data.speak] = [times, probs];
+        return [first, grown.extend().hits];"""
+    found = run(page, "data", "unpack, EventCounts", body, packed_run(6, policy=policy, expected=None))
+    assert found == [[], [2, 4]]
 
 
 def test_increments_make_the_same_run_as_the_whole(page: Page) -> None:
@@ -172,15 +213,15 @@ def test_increments_make_the_same_run_as_the_whole(page: Page) -> None:
     whole = packed_run(6, turns=[turn])
     whole["bands"] = whole["bands"] | {"model": [[[-1, 0], [3, 1]]]}
     body = """
-        const { unpack } = await import(new URL("data.js", location.href));
-        const [head, cuts, whole] = arg, grown = new GrowingRun({ stream: "s", head }), first = [];
+        const [head, cuts, whole, data] = arg, { unpack } = await import(data);
+        const grown = new GrowingRun({ stream: "s", head }), first = [];
         for (const cut of cuts) first.push(...grown.append(cut).map(({ place }) => place));
         const names = ["times", "speak", "reached", "decided", "expected", "differences", "bands", "rows"];
         const list = (_, value) => (ArrayBuffer.isView(value) ? [...value] : value);
         const plain = (data) => names.map((name) => JSON.stringify(data[name], list));
         return [first, plain(grown.data), plain(unpack(whole))];"""
     cuts = [cut(0, 2), cut(2, 3), cut(3, 6)]
-    places, grown, unpacked = run(page, "increments", "GrowingRun", body, [empty, cuts, whole])
+    places, grown, unpacked = run(page, "increments", "GrowingRun", body, [empty, cuts, whole, address("data")])
     assert places == [0]
     assert [json.loads(value) for value in grown] == [json.loads(value) for value in unpacked]
 

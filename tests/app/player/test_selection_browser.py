@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.payload import pack_run
+from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from app.reviews.events import name_events
 from app.reviews.store import ReviewStore, open_store
@@ -23,7 +23,7 @@ from eval.annotations.corrections import name_turns
 from eval.data.loading import read_samples
 from eval.data.writers import write_samples
 from eval.matching.sentence_encoders import load_encoder
-from eval.metrics.failures import judge_video
+from eval.metrics.score import analyze_video
 from eval.runs.worker import build_task
 from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
 from tests.support.paths import ASSETS
@@ -72,7 +72,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         outputs = tuple(Streamer(checkpoint, StreamConfig(lookahead=16)).run(frames, build_task(sample)))
         clip = sample_clip(sample, sample.video_path, is_bundled=True)
         run = Run(clip=clip, task=build_task(sample), config=StreamConfig(), outputs=outputs, is_finished=True)
-        judged = judge_video(sample, outputs, encode=encoder.encode)
+        judged = analyze_video(sample, outputs, encode=encoder.encode).judged
         events = name_events(name, outputs=outputs, references=name_turns(sample.turns), judged=judged)
         (folder / f"{name}.json").write_text(pack_run(run, judged, events=events), encoding="utf-8")
     (folder / "reviews").mkdir()
@@ -250,6 +250,7 @@ def test_deleting_names_what_it_deleted(page: Page) -> None:
     assert inspect(page)["said"] == "Deleted the reference turn “Careful! ” at 0:06.0. Z brings it back."
     page.keyboard.press("z")
     wait_for(page, "seen.said.startsWith('Taken back')")
+    assert inspect(page)["said"] == "Taken back: your last action on reference turn “Careful! ” at 0:06.0."
     assert [turn for turn in inspect(page)["layer"] if turn["look"] == "deleted"] == []
 
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.payload import pack_run
+from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from app.reviews.events import name_events
 from engine.control.controller import Task
 from engine.video.writer import write_h264
 from eval.annotations.corrections import name_turns
-from eval.metrics.failures import JudgedVideo, judge_video
+from eval.metrics.failures import JudgedVideo
+from eval.metrics.score import analyze_video
 from tests.conftest import moving_square
 from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
 from tests.support.played import judge, make_run, write_reviewed
@@ -58,10 +59,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
     run = make_low_run(folder)
     assert run.clip.sample is not None
-    write_reviewed(folder / "low.json", run, judge_video(run.clip.sample, run.outputs, encode=encode_oddly))
+    write_reviewed(folder / "low.json", run, analyze_video(run.clip.sample, run.outputs, encode=encode_oddly).judged)
     write(folder / "other_judgement.json", run, judge(run))
     write(folder / "reference.json", replace(run, outputs=()), None)
-    silent = [replace(output, response=None, updates=(), dst_state={}) for output in run.outputs]
+    silent = [replace(output, response=None, updates=(), legality=(), dst_state={}) for output in run.outputs]
     alone = replace(run.clip, name="plain", sample=None)
     plain = replace(run, clip=alone, task=Task(goal="", steps=()), outputs=tuple(silent))
     (folder / "plain.json").write_text(pack_run(plain), encoding="utf-8")
@@ -143,6 +144,35 @@ def test_n_stops_at_matched_texts_of_low_similarity_once_that_is_switched_on(pag
     page.click(LOW_CHIP)
     page.wait_for_selector(".ss-failure", state="detached")
     assert visit_all(page) == failures
+
+
+def test_only_the_kind_of_the_failure_that_is_shown(page: Page) -> None:
+    every = visit_all(page)
+    button = page.locator(".ss-only")
+    page.keyboard.press("Home")
+    page.wait_for_function("document.querySelector('.ss-only').hidden")
+    page.keyboard.press("8")
+    assert inspect(page)["said"] == "No failure is selected: N goes to the next one."
+    page.keyboard.press("n")
+    kind = every[0][0]
+    alike = [stop for stop in every if stop[0] == kind]
+    assert 0 < len(alike) < len(every)
+    page.locator(".ss-only", has_text="only this kind").click()
+    assert inspect(page)["said"] == f"N and P stop only at “{kind}”. 8 chooses the other kinds again."
+    pressed = page.locator(".ss-kind[aria-pressed=true]").evaluate_all(
+        "(chips) => chips.map((chip) => chip.dataset.kind)"
+    )
+    assert pressed == [kind]
+    assert visit_all(page) == alike
+    assert button.inner_text() == "all kinds"
+    page.keyboard.press("8")
+    assert visit_all(page) == every
+    page.click(LOW_CHIP)
+    for _ in range(2):
+        page.keyboard.press("8")
+    assert page.locator(LOW_CHIP).get_attribute("aria-pressed") == "true", "the kinds chosen before are chosen again"
+    show(page, "reference")
+    page.wait_for_function("document.querySelector('.ss-only').hidden")
 
 
 @pytest.mark.slow

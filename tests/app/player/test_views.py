@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from app.formatting import as_sentence, format_clock, shorten_ids
-from app.player.payload import pack_run
-from app.player.session.run import Run, judge_updates
+from app.player.display.payload import pack_run
+from app.player.session.run import Run
 from app.videos import Clip
 from engine.config import StreamConfig
 from engine.control.controller import Task
+from engine.dialogue import fill_legality, initial_state
 from engine.records import FrameOutput, Step, UserTurn
 from eval.data.samples import Sample, Turn
-from eval.metrics.failures import judge_video
+from eval.metrics.score import analyze_video
 from tests.support.fakes import count_letters
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on <b>the roof</b>"))
@@ -67,7 +68,7 @@ def run() -> Run:
         clip=Clip(name="truck", path=Path("truck.mp4"), fps=2.0, num_frames=20, duration_s=10.0, sample=sample),
         task=Task(goal="build", steps=STEPS, user_turns=(UserTurn(time_s=1.0, text="What is next?"),)),
         config=StreamConfig(speak_threshold=0.2, update_threshold=0.63),
-        outputs=outputs,
+        outputs=fill_legality(outputs, initial_state(STEPS)),
     )
 
 
@@ -82,14 +83,20 @@ def test_sentences_name_the_file_not_its_place() -> None:
 
 
 def test_updates_are_judged_against_the_state_they_met(run: Run) -> None:
-    assert judge_updates(run) == {2: ("legal",), 3: ("malformed", "illegal")}
+    judged = {output.frame_index: output.legality for output in run.outputs if output.updates}
+    assert judged == {
+        2: ("legal",),
+        3: ("malformed", "illegal"),
+    }
 
 
 @pytest.fixture
 def packed(run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(Clip, "video_fps", 10.0)
     assert run.clip.sample is not None
-    pack: dict[str, Any] = json.loads(pack_run(run, judge_video(run.clip.sample, run.outputs, encode=count_letters)))
+    pack: dict[str, Any] = json.loads(
+        pack_run(run, analyze_video(run.clip.sample, run.outputs, encode=count_letters).judged)
+    )
     return pack
 
 
@@ -132,6 +139,28 @@ def test_a_run_without_reference_has_no_verdicts(run: Run, monkeypatch: pytest.M
     assert {turn["verdict"] for turn in pack["turns"]} == {None}
     assert (pack["has_reference"], pack["expected"], pack["failures"]) == (False, None, [])
     assert [turn["text"] for turn in pack["references"]] == ["What is next?"], "the user's turn is shown all the same"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["What is next?"], [("What is next?", 1.0, True)]),
+        ([], [("What is next?", 1.0, False)]),
+        (["And now?"], [("What is next?", 1.0, False), ("And now?", 1.0, True)]),
+    ],
+    ids=["kept", "deleted", "changed"],
+)
+def test_user_turns_are_marked_as_given_to_the_run_or_not(
+    run: Run, given: list[str], expected: list[tuple[str, float, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Clip, "video_fps", 10.0)
+    assert run.clip.sample is not None
+    asked = Turn(time_s=1.0, role="user", text="What is next?")
+    sample = replace(run.clip.sample, turns=(asked, *(turn for turn in run.clip.sample.turns if turn.role != "user")))
+    task = replace(run.task, user_turns=tuple(UserTurn(time_s=1.0, text=text) for text in given))
+    pack = json.loads(pack_run(replace(run, clip=replace(run.clip, sample=sample), task=task)))
+    users = [turn for turn in pack["references"] if turn["role"] == "user"]
+    assert [(turn["text"], turn["time"], turn["is_given"]) for turn in users] == expected
 
 
 def test_a_runs_digest_tells_its_settings_apart_and_nothing_else(run: Run) -> None:

@@ -32,7 +32,7 @@ from app.videos import read_splits, sample_clip
 from app.widgets import list_components
 from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.loading import read_samples
-from eval.metrics.failures import judge_video
+from eval.metrics.score import analyze_video
 from eval.runs.folder import RunFolder, write_settings
 from tests.support.batches import SCORING, make_worker_config, no_java
 from tests.support.benches import make_context, views
@@ -127,7 +127,7 @@ def test_a_matched_pair_is_one_event_that_one_verdict_judges(
     wanted = reference_event("v0", name)
     pairs = match_events(
         name_events("v0", outputs=outputs, references=name_turns(sample.turns)),
-        judge_video(sample, outputs, encode=count_letters),
+        analyze_video(sample, outputs, encode=count_letters).judged,
     )
     assert pairs == {said.key: wanted.key}
     view = handlers.show(batches, reviews, make_query(run="a"))

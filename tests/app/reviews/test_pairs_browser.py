@@ -1,17 +1,16 @@
 """A matched pair is judged as one event, unless it is split or its sides were judged differently."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from app.reviews.actions import Action, Event, Verdict
 from app.reviews.history import read_review
-from app.reviews.store import ReviewStore, open_store
-from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
+from app.reviews.store import ReviewStore
+from tests.support.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviewed import opinion
-from tests.support.reviewing import go_to, make_folder, name_reviewer, press, watched_player
+from tests.support.reviewing import go_to, make_folder, name_reviewer, press
 
 pytestmark = NEEDS_CHROMIUM
 SAID = Event(video_id="a", kind="generated", role="assistant", time_s=5.5, text="Now the roof. ")
@@ -23,24 +22,6 @@ ASKED = Event(video_id="a", kind="reference", role="update", time_s=1.0, text="S
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder(tmp_path_factory.mktemp("pairs"))
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with serve_player(folder) as address:
-        yield address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with watched_player(browser, address) as page:
-        yield page
-
-
-@pytest.fixture
-def store(folder: Path) -> Iterator[ReviewStore]:
-    with open_store(folder / "reviews" / "reviews.sqlite") as opened:
-        yield opened
 
 
 def chips(page: Page, text: str) -> list[str]:

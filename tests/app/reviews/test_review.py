@@ -1,5 +1,6 @@
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,15 +9,7 @@ from hypothesis import strategies as st
 
 from app.reviews.actions import MAX_REVIEWER_CHARS, VERDICTS, Action, Event, Verdict, check_reviewer, from_body, to_body
 from app.reviews.events import VideoEvents, name_events, reference_event
-from app.reviews.review import (
-    Review,
-    count_once,
-    find_redo,
-    find_undo,
-    fold_actions,
-    review_agreement,
-    review_disagreements,
-)
+from app.reviews.review import Review, count_once, find_movable, fold_actions, review_agreement, review_disagreements
 from engine.records import FrameOutput
 from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.samples import Turn
@@ -28,6 +21,7 @@ HULL, SAIL, FLAG = (
     Event(video_id="boat", kind="generated", role="assistant", time_s=time_s, text=text)
     for time_s, text in ((1.0, "Hull."), (2.0, "Sail."), (3.0, "Flag."))
 )
+find_undo, find_redo = partial(find_movable, "undo"), partial(find_movable, "redo")
 NAME = TurnName(role="assistant", time_s=1.0, text="Go.")
 
 

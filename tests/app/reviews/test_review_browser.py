@@ -1,6 +1,6 @@
 import json
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from app.reviews.actions import Action, Event, Verdict
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore, open_store
 from eval.annotations.corrected_samples import apply_corrections
-from tests.support.browser import NEEDS_CHROMIUM, free_port, inspect, serve_player, start_player
+from tests.support.browser import NEEDS_CHROMIUM, free_port, inspect, start_player
 from tests.support.played import HOSTILE, make_run
 from tests.support.reviewing import (
     go_to,
@@ -19,7 +19,6 @@ from tests.support.reviewing import (
     open_player,
     press,
     wait_until_saved,
-    watched_player,
 )
 
 pytestmark = NEEDS_CHROMIUM
@@ -28,24 +27,6 @@ pytestmark = NEEDS_CHROMIUM
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder(tmp_path_factory.mktemp("review"))
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with serve_player(folder) as address:
-        yield address
-
-
-@pytest.fixture
-def store(folder: Path) -> Iterator[ReviewStore]:
-    with open_store(folder / "reviews" / "reviews.sqlite") as opened:
-        yield opened
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with watched_player(browser, address) as page:
-        yield page
 
 
 def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> None:

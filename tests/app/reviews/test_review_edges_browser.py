@@ -1,25 +1,24 @@
 """Reviewing at its edges: what is typed while things change, names that are refused, videos without a run."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from app.player.payload import pack_run
+from app.player.display.payload import pack_run
 from app.reviews.events import name_events
 from app.reviews.history import read_review
-from app.reviews.store import ReviewStore, open_store
+from app.reviews.store import ReviewStore
 from engine.video.writer import write_h264
 from eval.annotations.corrections import name_turns
 from eval.data.samples import Turn
 from tests.conftest import moving_square
-from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
+from tests.support.browser import NEEDS_CHROMIUM, inspect
 from tests.support.played import judge, make_run, write_reviewed
-from tests.support.reviewing import go_to, name_reviewer, press, wait_until_saved, watched_player
+from tests.support.reviewing import go_to, name_reviewer, press, wait_until_saved
 
 pytestmark = NEEDS_CHROMIUM
 OFF_GRID = Turn(time_s=7.3, role="assistant", text="Slowly.")
@@ -41,24 +40,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "alone.json").write_text(alone, encoding="utf-8")
     (folder / "none.json").write_text("", encoding="utf-8")
     return folder
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with serve_player(folder) as address:
-        yield address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with watched_player(browser, address) as page:
-        yield page
-
-
-@pytest.fixture
-def store(folder: Path) -> Iterator[ReviewStore]:
-    with open_store(folder / "reviews" / "reviews.sqlite") as opened:
-        yield opened
 
 
 def notes(store: ReviewStore, reviewer: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ SMALL: dict[str, Any] = {"max_new_tokens": 20, "max_update_tokens": 14}
 
 
 def stream(
-    turns: Turns, *, num_frames: int, task: Task | None = None, tokens_per_frame: int = 1, **settings: int
+    turns: Turns, *, num_frames: int, task: Task | None = None, tokens_per_frame: int = 1, **settings: Any
 ) -> tuple[list[FrameOutput], ScriptedRunner]:
     config = StreamConfig(**{**SMALL, **settings})
     runner = ScriptedRunner(turns=turns, num_frames=num_frames, tokens_per_frame=tokens_per_frame)

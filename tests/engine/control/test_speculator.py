@@ -49,7 +49,7 @@ def test_no_pass_leaves_its_slot() -> None:
 def test_the_token_policies_write_no_updates_at_any_threshold(policy: str) -> None:
     """Their probability of an update is 0.0, and "not-talk" triggers at equality."""
     turns: Turns = {1: (("S1->start",), "Go.")}
-    config = StreamConfig(decision_policy=policy, update_threshold=0)  # type: ignore[arg-type]
+    config = StreamConfig(decision_policy=policy, update_threshold=0)
     runner = ScriptedRunner(turns=turns, num_frames=3)
     outputs = runner.drive(StreamController(TASK, config=config, codec=CharacterCodec(), tokens_per_frame=1).run())
     assert [output.updates for output in outputs] == [()] * 3

@@ -1,7 +1,6 @@
 """Model identity: what outputs follow from changes the digest, what they do not follow from leaves it."""
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,11 +15,6 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint, identify_model
 from engine.model.heads import save_heads
 from tests.support.fakes import tiny_model
-
-
-@pytest.fixture
-def folder(tiny_folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(tiny_folder, tmp_path / "checkpoint"))
 
 
 def edit_json(path: Path, edit: Callable[[Any], object]) -> None:

@@ -2,7 +2,6 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
@@ -19,34 +18,14 @@ from engine.video.decoders import DecodeError, Picture, decode_with_decord, deco
 from engine.video.reader import VideoWarning, probe, read_frames, sample_track
 from engine.video.track import Track, find_track
 from engine.video.writer import write_h264
+from tests.support.videos import level_of
 
-NTSC = Fraction(30000, 1001)
 DECODERS = [
     pytest.param(decode_with_decord, marks=pytest.mark.skipif(find_spec("decord") is None, reason="no decord here")),
     decode_with_pyav,
     decode_with_opencv,
 ]
 Decode = Callable[[Track], Iterator[Picture]]
-
-
-def grey(level: int, *, height: int = 64, width: int = 96) -> np.ndarray:
-    """An image whose mean tells which one it is; the corner at the top left is red."""
-    image = np.full((height, width, 3), level, dtype=np.uint8)
-    image[:8, :8] = (255, 0, 0)
-    return image
-
-
-def level_of(image: np.ndarray) -> float:
-    """The level of a grey image, away from its corner, whichever way it is turned."""
-    return float(image[20:28, 20:28].mean())
-
-
-@pytest.fixture(scope="module")
-def ntsc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """300 pictures at 29.97 a second, 10.01 s, grey from 0 to 199."""
-    path = tmp_path_factory.mktemp("ntsc") / "ntsc.mp4"
-    write_h264(path, (grey(i * 2 // 3) for i in range(300)), fps=NTSC)
-    return path
 
 
 def write_turned(path: Path, source: Path, *, degrees: int) -> Path:
@@ -122,7 +101,6 @@ def fake_track() -> Track:
         path=Path("fake.mp4"),
         container="fake",
         stream_index=0,
-        is_first=True,
         start_s=0,
         zero_s=0,
         duration_s=3,

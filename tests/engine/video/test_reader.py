@@ -1,7 +1,6 @@
 import warnings
 import wave
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -14,44 +13,9 @@ from engine.errors import VideoError
 from engine.video.reader import Frame, VideoWarning, probe, read_frames
 from engine.video.writer import write_h264
 from tests.support.paths import REAL_VIDEOS
+from tests.support.videos import level_of, write_at
 
-NTSC = Fraction(30000, 1001)
 REAL = REAL_VIDEOS
-
-
-def grey(level: int, *, height: int = 64, width: int = 96) -> np.ndarray:
-    """An image whose mean tells which one it is."""
-    image = np.full((height, width, 3), level, dtype=np.uint8)
-    return image
-
-
-def level_of(image: np.ndarray) -> float:
-    """The level of a grey image."""
-    return float(image[20:28, 20:28].mean())
-
-
-@pytest.fixture(scope="module")
-def ntsc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """300 pictures at 29.97 a second, 10.01 s, grey from 0 to 199."""
-    path = tmp_path_factory.mktemp("ntsc") / "ntsc.mp4"
-    write_h264(path, (grey(i * 2 // 3) for i in range(300)), fps=NTSC)
-    return path
-
-
-def write_at(path: Path, times_s: list[float], *, codec: str = "libx264") -> Path:
-    """Write one picture, of level 20 times its number, at each of the times."""
-    clock = Fraction(1, 1000)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=25)
-        assert isinstance(stream, VideoStream)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
-        stream.codec_context.time_base = clock
-        for number, time_s in enumerate(times_s):
-            frame = VideoFrame.from_ndarray(grey(number * 20 % 240), format="rgb24")
-            frame.pts, frame.time_base = round(time_s / clock), clock
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    return path
 
 
 def expected_times(path: Path, *, fps: float) -> list[float]:

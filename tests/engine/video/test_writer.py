@@ -2,39 +2,24 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
-from av.video.frame import VideoFrame
-from av.video.stream import VideoStream
 
 from engine.errors import VideoError
 from engine.video.reader import VideoWarning, probe, read_frames
 from engine.video.writer import convert_for_browser, write_h264
+from tests.support import videos
 from tests.support.paths import REAL_VIDEOS
 
 REAL = REAL_VIDEOS
 
 
-def grey(level: int, *, height: int = 48, width: int = 64) -> np.ndarray:
-    return np.full((height, width, 3), level, dtype=np.uint8)
-
-
-def write_mpeg4(path: Path, times_s: list[float], *, height: int = 48, width: int = 64) -> Path:
-    clock = Fraction(1, 1000)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", rate=25)
-        assert isinstance(stream, VideoStream)
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        stream.codec_context.time_base = clock
-        for number, time_s in enumerate(times_s):
-            frame = VideoFrame.from_ndarray(grey(number * 20, height=height, width=width), format="rgb24")
-            frame.pts, frame.time_base = round(time_s / clock), clock
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    return path
+grey = partial(videos.grey, height=48, width=64)
+write_mpeg4 = partial(videos.write_at, codec="mpeg4", height=48, width=64)
 
 
 def picture_times(path: Path, *, only_keys: bool = False) -> list[float]:

@@ -18,6 +18,7 @@ from eval.data.loading import read_samples
 from eval.matching.sentence_encoders import load_encoder
 from eval.matching.turns import Match, ZeroCost, find_match
 from eval.metrics.turn_taking import TurnCounts, count_turns, match_window, reference_texts, turn_metrics
+from tests.support.paths import GOLDEN
 from tests.support.shared_data import shared
 
 VECTORS = {
@@ -155,7 +156,7 @@ def test_more_pairs_than_are_compared_at_once_are_all_compared() -> None:
 
 @pytest.mark.parametrize("number", range(42))
 def test_the_match_is_the_one_of_the_published_program(number: int) -> None:
-    golden = json.loads(shared("golden/match_cases.json").read_text(encoding="utf-8"))
+    golden = json.loads((GOLDEN / "match_cases.json").read_text(encoding="utf-8"))
     assert len(golden["cases"]) == 42
     case = golden["cases"][number]
     expected = case["expected"]

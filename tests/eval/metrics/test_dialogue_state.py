@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.dialogue import apply_update, initial_state
-from engine.records import FrameOutput, Step
+from engine.records import FrameOutput, Step, UpdateLegality
 from eval.data.samples import Sample, Turn
-from eval.matching.updates import TimedUpdate, match_updates
+from eval.matching.updates import TimedUpdate, match_updates, pair_updates
 from eval.metrics.definitions import find_metric
 from eval.metrics.dialogue_state import DstCounts, StepBoundary, count_dst, step_boundaries, summarize_dst
 from tests.support.shared_data import shared
@@ -41,8 +41,11 @@ def run_of(updates: Timed, sample: Sample, *, illegal: str = "apply") -> list[Fr
     outputs, timed = [], list(updates)
     for frame in range(sample.num_frames):
         texts = tuple(text for at, text in timed if at == frame)
+        legality = list[UpdateLegality]()
         for text in texts:
-            state = apply_update(state, text, illegal="refuse" if illegal == "refuse" else "apply").state
+            change = apply_update(state, text, illegal="refuse" if illegal == "refuse" else "apply")
+            state = change.state
+            legality.append(change.legality)
         outputs.append(
             FrameOutput(
                 frame_index=frame,
@@ -55,6 +58,7 @@ def run_of(updates: Timed, sample: Sample, *, illegal: str = "apply") -> list[Fr
                 cache_tokens=0,
                 refreshed=False,
                 latency_ms=0.0,
+                legality=tuple(legality),
             )
         )
     return outputs
@@ -106,11 +110,15 @@ def test_an_update_outside_the_window_is_both_missed_and_spurious() -> None:
     assert score([(4, "S1->start")], [(10, "S1->start")])["dst_f1"] == 0
     sample = sample_of([(10, "S1->start")])
     outputs = run_of([(9, "S1->start")], sample)
-    assert count_dst(outputs, sample, match_window=(0, 0)).num_exact == 0
-    assert count_dst(outputs, sample, match_window=(0, 1)).num_exact == 1  # the reference comes 1 frame later
-    assert count_dst(outputs, sample, match_window=(-1, 0)).num_exact == 0
+
+    def num_exact(run: list[FrameOutput], window: tuple[int, int]) -> float:
+        return count_dst(run, sample, match=pair_updates(run, sample, match_window=window)).num_exact
+
+    assert num_exact(outputs, (0, 0)) == 0
+    assert num_exact(outputs, (0, 1)) == 1  # the reference comes 1 frame later
+    assert num_exact(outputs, (-1, 0)) == 0
     late = run_of([(11, "S1->start")], sample)
-    assert count_dst(late, sample, match_window=(-1, 0)).num_exact == 1
+    assert num_exact(late, (-1, 0)) == 1
 
 
 def pairs(gen: Timed, ref: Timed, *, reach: int = 5) -> list[tuple[int, int]]:
@@ -146,7 +154,7 @@ def test_malformed_and_illegal_updates_are_counted_by_replay() -> None:
     applied = count_dst(run_of(gen, sample), sample)
     # complete skips, start then goes backwards, S9 is unknown
     assert (applied.num_illegal, applied.num_malformed) == (3, 1)
-    refused = count_dst(run_of(gen, sample, illegal="refuse"), sample, illegal="refuse")
+    refused = count_dst(run_of(gen, sample, illegal="refuse"), sample)
     # the skip was refused, so the start is legal
     assert (refused.num_illegal, refused.num_malformed) == (2, 1)
     scores = summarize_dst(applied + refused)

@@ -5,8 +5,8 @@ import numpy as np
 from engine.records import FrameOutput, Step
 from eval.data.samples import Sample, Turn
 from eval.matching.turns import find_match
-from eval.metrics.failures import FAILURE_KINDS, Failure, JudgedVideo, judge_video, worst_frame
-from eval.metrics.score import score_video, summarize
+from eval.metrics.failures import FAILURE_KINDS, Failure, JudgedVideo, worst_frame
+from eval.metrics.score import analyze_video, summarize
 from eval.metrics.turn_taking import match_window
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))
@@ -63,9 +63,9 @@ def kinds(failures: tuple[Failure, ...]) -> list[tuple[str, int]]:
 
 def test_a_perfect_run_has_no_failure() -> None:
     truth = sample((1.0, "update", "S1->start"), (3.0, "update", "S1->complete"), (3.0, "assistant", "Now the roof."))
-    judged = judge_video(
+    judged = analyze_video(
         truth, outputs({2: (("S1->start",), None), 6: (("S1->complete",), "Now the roof.")}), encode=one_hot
-    )
+    ).judged
     assert judged.failures == ()
     assert [turn.outcome for turn in judged.turns] == ["matched"] * 3
     assert [turn.delay_s for turn in judged.turns] == [0.0] * 3
@@ -76,9 +76,9 @@ def test_sentences_fail_in_three_ways() -> None:
         (1.0, "assistant", "Now the wheel."), (4.0, "assistant", "Now the roof."), (9.0, "assistant", "Careful!")
     )
     # frame 2 is right; 11 is 3 frames (1.5 s) after frame 8; 13 says nothing that is wanted; 18 was missed
-    judged = judge_video(
+    judged = analyze_video(
         truth, outputs({2: ((), "Now the wheel."), 11: ((), "Now the roof."), 13: ((), "What?")}), encode=one_hot
-    )
+    ).judged
     assert kinds(judged.failures) == [("early or late", 11), ("redundant", 13), ("missed", 18)]
     late = judged.turns[1]
     assert (late.delay_s, late.reference, late.semantic_score) == (1.5, 1, 1.0)
@@ -92,13 +92,15 @@ def test_a_pair_that_says_something_else_is_a_wrong_text() -> None:
         return one_hot(texts) + 0.2  # (2*.2*1.2 + 3*.04) / (1.44 + 4*.04) = 0.375
 
     truth, said = sample((1.0, "assistant", "Now the wheel.")), outputs({2: ((), "What?")})
-    assert judge_video(truth, said, encode=alike).failures == ()
-    assert kinds(judge_video(truth, said, encode=barely).failures) == [("wrong text", 2)]
+    assert analyze_video(truth, said, encode=alike).judged.failures == ()
+    assert kinds(analyze_video(truth, said, encode=barely).judged.failures) == [("wrong text", 2)]
 
 
 def test_updates_fail_in_three_ways_and_the_state_with_them() -> None:
     truth = sample((1.0, "update", "S1->start"), (4.0, "update", "S1->complete"), (8.0, "update", "S2->start"))
-    judged = judge_video(truth, outputs({2: (("S2->start",), None), 11: (("S1->complete",), None)}), encode=one_hot)
+    judged = analyze_video(
+        truth, outputs({2: (("S2->start",), None), 11: (("S1->complete",), None)}), encode=one_hot
+    ).judged
     assert kinds(judged.failures) == [
         ("wrong update", 2),  # S2->start stands for S1->start
         ("wrong state", 2),
@@ -115,8 +117,8 @@ def test_updates_fail_in_three_ways_and_the_state_with_them() -> None:
 
 def test_what_lies_past_the_last_output_is_not_judged() -> None:
     truth = sample((1.0, "assistant", "Now the wheel."), (9.0, "assistant", "Careful!"), (9.0, "update", "S1->start"))
-    assert kinds(judge_video(truth, outputs({}, num_frames=4), encode=one_hot).failures) == [("missed", 2)]
-    assert judge_video(truth, [], encode=one_hot).failures == ()
+    assert kinds(analyze_video(truth, outputs({}, num_frames=4), encode=one_hot).judged.failures) == [("missed", 2)]
+    assert analyze_video(truth, [], encode=one_hot).judged.failures == ()
 
 
 def test_failures_are_those_that_the_scores_count() -> None:
@@ -125,8 +127,8 @@ def test_failures_are_those_that_the_scores_count() -> None:
         turns = [(frame / 2, "assistant", str(rng.choice(WORDS))) for frame in range(20) if rng.random() < 0.3]
         truth = sample(*turns)
         said = outputs({frame: ((), str(rng.choice(WORDS))) for frame in range(20) if rng.random() < 0.3})
-        judged = judge_video(truth, said, encode=one_hot)
-        counts = score_video(truth, said, encode=one_hot).counts.turns
+        judged = analyze_video(truth, said, encode=one_hot).judged
+        counts = analyze_video(truth, said, encode=one_hot).counts.turns
         found = [kind for kind, _ in kinds(judged.failures)]
         assert found.count("missed") == counts.num_missed
         assert found.count("redundant") == counts.num_redundant
@@ -164,7 +166,7 @@ def test_the_failures_that_one_steps_through_are_counted_by_kind() -> None:
     # the first response is right, the second says something else, the third is missed; S1 starts 1.5 s late, so its
     # state is wrong until then; its end is missed, so its state is wrong again from there to the end
     said = outputs({2: ((), "Now the wheel."), 5: (("S1->start",), None), 8: ((), "What?")})
-    scored = score_video(truth, said, encode=one_hot)
+    scored = analyze_video(truth, said, encode=one_hot)
     scores = summarize([scored.counts, scored.counts])
     wanted = {"missed": 1, "wrong text": 1, "early or late": 1, "missed update": 1, "wrong state": 2}
     for kind in FAILURE_KINDS:
@@ -175,7 +177,7 @@ def test_the_failures_that_one_steps_through_are_counted_by_kind() -> None:
 
 def test_both_heads_count_alike_in_one_score_and_one_without_references_is_left_out() -> None:
     truth = sample((1.0, "assistant", "Now the wheel."), (4.0, "assistant", "Now the roof."))
-    half = summarize([score_video(truth, outputs({2: ((), "Now the wheel.")}), encode=one_hot).counts])
+    half = summarize([analyze_video(truth, outputs({2: ((), "Now the wheel.")}), encode=one_hot).counts])
     assert half["decision_f1_1s"] == half["speaking_event_f1_1s"] == 2 / 3  # of updates there is nothing to score
-    both = summarize([score_video(truth, outputs({2: (("S1->start",), "Now the wheel.")}), encode=one_hot).counts])
+    both = summarize([analyze_video(truth, outputs({2: (("S1->start",), "Now the wheel.")}), encode=one_hot).counts])
     assert both["decision_f1_1s"] == 1 / 3  # (2/3 + 0) / 2: an update that nobody wanted

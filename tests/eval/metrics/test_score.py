@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.io import escape_formula, write_csv, write_json
+from engine.io import escape_formula, unescape_formula, write_csv, write_json
 from engine.records import FrameOutput, Step, frame_at, read_outputs
 from eval.__main__ import main
 from eval.data.samples import Sample, Turn
 from eval.metrics.definitions import METRICS
-from eval.metrics.score import VideoCounts, reference_frames, score_video, summarize
+from eval.metrics.score import VideoCounts, analyze_video, reference_frames, summarize
 from tests.support.fakes import count_letters
 
 SAMPLE = Sample(
@@ -55,7 +55,7 @@ def outputs(says: dict[int, str], updates: dict[int, str]) -> list[FrameOutput]:
 
 
 def test_the_reference_against_itself_is_perfect() -> None:
-    row = score_video(
+    row = analyze_video(
         SAMPLE, outputs({0: "Go.", 4: "Good."}, {2: "S1->start", 4: "S1->complete"}), encode=count_letters
     )
     scores = summarize([row.counts])
@@ -65,8 +65,8 @@ def test_the_reference_against_itself_is_perfect() -> None:
 
 
 def test_a_split_pools_counts_instead_of_averaging_scores() -> None:
-    good = score_video(SAMPLE, outputs({0: "Go.", 4: "Good."}, {}), encode=count_letters)
-    silent = score_video(SAMPLE, outputs({}, {}), encode=count_letters)
+    good = analyze_video(SAMPLE, outputs({0: "Go.", 4: "Good."}, {}), encode=count_letters)
+    silent = analyze_video(SAMPLE, outputs({}, {}), encode=count_letters)
     # 2 of 2 references matched, then 0 of 2: recall 2 / 4; precision 2 / 2; F1 = 2 * 2 / (2 + 4)
     scores = summarize([good.counts, silent.counts])
     assert [scores[name] for name in ("recall", "precision", "F1")] == pytest.approx([0.5, 1.0, 2 / 3])
@@ -97,6 +97,15 @@ def test_undefined_is_an_empty_cell_and_null(tmp_path: Path) -> None:
 def test_formula_cells_are_made_harmless(text: str) -> None:
     assert escape_formula(text) == f"'{text}"
     assert escape_formula("S1->start") == "S1->start"
+
+
+@pytest.mark.parametrize("text", ["", "a\rb", "a\r\nb", "a\nb", 'a"b', "a,b", "=1", "'=1", "''", "'", "-", "x'"])
+def test_a_text_comes_back_from_csv(tmp_path: Path, text: str) -> None:
+    write_csv(tmp_path / "t.csv", [{"text": text, "next": "b"}, {"text": "c", "next": "d"}])
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert unescape_formula(first["text"]) == text
+    assert (first["next"], second) == ("b", {"text": "c", "next": "d"})
 
 
 def test_a_split_is_run_scored_and_a_missing_video_has_its_row(

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from eval.matching.turns import Match, Pair, ZeroCost, find_match
 from eval.metrics.turn_taking import TurnCounts, count_turns, match_window, matched_pairs, turn_metrics
+from tests.support.paths import GOLDEN
 from tests.support.shared_data import shared
 
 
@@ -106,7 +107,7 @@ def test_a_rate_that_is_no_rate_is_refused(fps: float) -> None:
 
 @pytest.mark.parametrize("zero_cost", ["keep", "drop"])
 def test_the_corpus_scores_are_those_of_the_published_program(zero_cost: ZeroCost) -> None:
-    golden = json.loads(shared("golden/corpus_metrics.json").read_text(encoding="utf-8"))
+    golden = json.loads((GOLDEN / "corpus_metrics.json").read_text(encoding="utf-8"))
     counts = TurnCounts()
     for video in golden["videos"]:
         texts = [[dict(video[name]).get(frame, "") for frame in range(video["num_frames"])] for name in ("gen", "ref")]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eval.metrics.videollm_online import LiveTurn, count_live, live_metrics, summarize_live
-from tests.support.shared_data import shared
+from tests.support.paths import GOLDEN
 
 NAMES = {"lm_ppl", "frame_diff", "fluency", "lm_correctness"}
 
@@ -24,7 +24,7 @@ def live_turn(*silent: float, correct: str = "", late: tuple[float, ...] = ()) -
 
 
 def test_the_golden_conversations_score_as_published() -> None:
-    cases: list[dict[str, Any]] = json.loads(shared("golden/live_metrics.json").read_text())["cases"]
+    cases: list[dict[str, Any]] = json.loads((GOLDEN / "live_metrics.json").read_text())["cases"]
     assert len(cases) == 60
     for case in cases:
         turns = [

@@ -9,7 +9,7 @@ import pytest
 
 from eval.metrics.bootstrap import Interval
 from eval.metrics.definitions import METRICS
-from eval.metrics.score import VideoCounts, score_video
+from eval.metrics.score import VideoCounts, analyze_video
 from eval.metrics.text import undefined_texts
 from eval.reports.report import compute_video_scores, make_report
 from eval.reports.tables import format_scores, write_columns
@@ -21,7 +21,7 @@ from tests.support.fakes import count_letters
 def rows() -> list[VideoCounts]:
     right = outputs({0: "Go.", 4: "Good."}, {2: "S1->start", 4: "S1->complete"})
     silent = outputs({}, {})
-    return [score_video(SAMPLE, run, encode=count_letters).counts for run in (right, silent)]
+    return [analyze_video(SAMPLE, run, encode=count_letters).counts for run in (right, silent)]
 
 
 def test_a_report_has_the_pooled_scores_with_intervals(rows: list[VideoCounts]) -> None:

@@ -78,6 +78,7 @@ def outputs() -> list[FrameOutput]:
             refreshed=False,
             latency_ms=1.0,
             first_token_ms=2.0 if index == 2 else None,
+            legality=("legal",) if index == 1 else (),
         )
         for index in range(4)
     ]

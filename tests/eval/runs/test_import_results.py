@@ -14,7 +14,7 @@ from eval.data.loading import read_split
 from eval.data.samples import Sample
 from eval.metrics.decisions import count_decisions, summarize_decisions
 from eval.metrics.definitions import METRICS
-from eval.metrics.score import score_video, summarize
+from eval.metrics.score import analyze_video, summarize
 from eval.reports.scoring import score_run
 from eval.runs.folder import RunFolder, write_settings
 from eval.runs.import_results import NO_RESULT_FILE, import_results
@@ -174,7 +174,7 @@ def test_files_of_which_none_fits_are_refused(tmp_path: Path, content: object, r
 def test_an_imported_run_scores_what_it_tells_and_no_probabilities(tmp_path: Path) -> None:
     run, _ = imported(tmp_path, proassist({2: "Now the sail."}))
     (sample,) = read_split(tmp_path / "split.json").samples
-    scores = summarize([score_video(sample, run.outputs(BOAT), encode=count_letters).counts])
+    scores = summarize([analyze_video(sample, run.outputs(BOAT), encode=count_letters).counts])
     assert (scores["F1"], scores["speaking_f1"]) == (1.0, 1.0)
     for name in ("speaking_auroc", "speaking_brier", "speaking_ece", "latency_p50_ms", "in_time_share", "frames_per_s"):
         assert math.isnan(scores[name]), name
@@ -214,14 +214,14 @@ def test_real_references_said_by_a_proassist_file_are_all_matched(tmp_path: Path
     (tmp_path / "0.json").write_text(json.dumps(content))
     run = RunFolder(tmp_path / "run")
     assert import_results([tmp_path / "0.json"], split, folder=run) == {}
-    scored = score_video(replace(sample), run.outputs(sample), encode=count_letters)
+    scored = analyze_video(replace(sample), run.outputs(sample), encode=count_letters)
     assert summarize([scored.counts])["F1"] == 1.0
 
 
 def test_the_command_line_imports_scores_and_names_what_is_missing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eval.__main__.TextScorer", no_java)
+    monkeypatch.setattr("eval.commands.TextScorer", no_java)
     split = write_split(tmp_path, video("boat"), video("car"))
     for name, content in (("a", videollm()), ("b", videollm()), ("c", 7)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
@@ -242,7 +242,7 @@ def test_an_import_that_is_stopped_is_begun_again(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eval.__main__.import_results", stop)
+    monkeypatch.setattr("eval.commands.import_results", stop)
     split, out = write_split(tmp_path, video("boat")), tmp_path / "run"
     assert main(["import", "a.json", "--split", str(split), "--out", str(out)]) == 130
     assert capfd.readouterr().err == f"stopped; {out} is not complete; remove it and import again\n"

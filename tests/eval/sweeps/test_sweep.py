@@ -3,12 +3,12 @@
 import csv
 import json
 import math
+import shutil
 import time
 from contextlib import closing
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,20 +17,21 @@ from hypothesis import strategies as st
 
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
+from engine.policies import POLICIES, DecisionPolicy
 from engine.streamer import Streamer
-from eval import __main__ as command_line
+from eval import commands as command_line
 from eval.__main__ import main
 from eval.data.loading import read_split
 from eval.matching.sentence_encoders import TextEncoder
 from eval.metrics.counts import Pool
 from eval.metrics.decisions import count_decisions
-from eval.metrics.score import VideoCounts, score_counts, score_video
+from eval.metrics.score import VideoCounts, analyze_video, score_counts
 from eval.runs.folder import RunFolder, open_run_folder
 from eval.runs.worker import WorkerConfig, build_task, embed_sample, run_sample
 from eval.sweeps.exact import score_sweep
 from eval.sweeps.folder import SweepFolder, read_sweep
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores, find_best, parse_axis
-from eval.sweeps.preview import PREVIEW_METRICS, HeadTrace, count_thresholds, preview, read_traces
+from eval.sweeps.preview import PREVIEW_METRICS, HeadTrace, Traces, count_thresholds, preview, read_traces
 from tests.engine.test_streamer import between
 from tests.support.batches import begin_sweep, copies, make_worker_config, sweep, write_split
 from tests.support.fakes import count_letters
@@ -125,7 +126,7 @@ def test_every_exact_point_scores_as_a_run_of_its_own(
         rows = []
         for sample in read_split(split).samples:
             result = run_sample(checkpoint, replace(work, config=config), sample, device="cpu", on_frame=ignore_frame)
-            rows.append(score_video(sample, result.outputs, encode=count_letters).counts)
+            rows.append(analyze_video(sample, result.outputs, encode=count_letters).counts)
         wanted = score_counts(Pool(rows, VideoCounts).total())
         assert point.scores == pytest.approx({name: wanted[name] for name in SWEEP_METRICS}, nan_ok=True)
     files = [SweepFolder(swept).video(f"v{index}", num_points=len(grid)) for index in range(NUM_VIDEOS)]
@@ -219,6 +220,19 @@ def test_a_sweep_that_is_killed_goes_on_and_gives_the_same(
     assert not list(out.glob(".*.part"))
 
 
+def test_a_video_of_an_older_sweep_that_lacks_a_count_is_run_again(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
+) -> None:
+    out = shutil.copytree(swept, tmp_path / "sweep")
+    path = out / "v0.sweep.json"
+    content = json.loads(path.read_text())
+    for run in content["runs"]:
+        del run["dst"]["num_gens"]
+    path.write_text(json.dumps(content))
+    assert sweep(split, work, grid, out, resume=True)[0].num_finished == 1
+    assert same(out, swept)
+
+
 def same(out: Path, other: Path) -> bool:
     """Whether two folders hold the same scores."""
     return (out / "sweep.csv").read_text(encoding="utf-8") == (other / "sweep.csv").read_text(encoding="utf-8")
@@ -229,19 +243,29 @@ def same(out: Path, other: Path) -> bool:
     probs=st.lists(st.integers(0, 10), min_size=1, max_size=40),
     expected=st.sets(st.integers(0, 39), max_size=12),
     fps=st.sampled_from([0.5, 1.0, 2.0, 3.0]),
-    policy=st.sampled_from(["heads", "not-talk"]),
+    policy=st.sampled_from([POLICIES["heads"], POLICIES["not-talk"]]),
 )
 def test_the_preview_counts_what_the_decisions_count(
-    probs: list[int], expected: set[int], fps: float, policy: Any
+    probs: list[int], expected: set[int], fps: float, policy: DecisionPolicy
 ) -> None:
     frames = sorted(frame for frame in expected if frame < len(probs))
     trace = HeadTrace(probs=np.array(probs) / 10, expected_frames=np.array(frames, dtype=np.intp), fps=fps)
     thresholds = [number / 10 for number in range(11)]
     for threshold, counts in zip(thresholds, count_thresholds([trace], thresholds, policy=policy), strict=True):
-        does = [prob / 10 >= threshold if policy == "not-talk" else prob / 10 > threshold for prob in probs]
+        does = [prob / 10 >= threshold if policy.name == "not-talk" else prob / 10 > threshold for prob in probs]
         wanted = count_decisions([prob / 10 for prob in probs], does, expected_frames=frames, fps=fps)
         for name in ("num_hits", "num_false_alarms", "num_misses", "num_rejections", "num_pairs"):
             assert getattr(counts, name) == getattr(wanted, name)
+
+
+def test_the_preview_of_a_policy_without_updates_has_none_at_threshold_0() -> None:
+    trace = HeadTrace(probs=np.zeros(4), expected_frames=np.array([1], dtype=np.intp), fps=2.0)
+    traces = Traces(split="s", policy=POLICIES["not-talk"], speaking=(trace,), updating=(trace,), errors={})
+    scores = preview(traces, Grid(speak=(0,), update=(0,))).points[0].scores
+    found = {
+        name: (scores[f"{name}_num_hits"], scores[f"{name}_num_false_alarms"]) for name in ("speaking", "dst_update")
+    }
+    assert found == {"speaking": (1, 3), "dst_update": (0, 0)}, "at 0 every frame speaks: equality triggers"
 
 
 def test_at_the_thresholds_of_the_run_the_preview_scores_as_the_run(split: Path, run: Path) -> None:
@@ -249,7 +273,7 @@ def test_at_the_thresholds_of_the_run_the_preview_scores_as_the_run(split: Path,
     point = preview(read_traces(run, read_split(split)), grid).points[1]
     assert (point.speak_threshold, point.update_threshold) == (0.5, 0.5)
     samples = read_split(split).samples
-    rows = [score_video(s, RunFolder(run).outputs(s), encode=count_letters).counts for s in samples]
+    rows = [analyze_video(s, RunFolder(run).outputs(s), encode=count_letters).counts for s in samples]
     wanted = score_counts(Pool(rows, VideoCounts).total())
     assert point.scores == pytest.approx({name: wanted[name] for name in PREVIEW_METRICS}, nan_ok=True)
 

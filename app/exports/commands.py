@@ -1,0 +1,152 @@
+"""The commands of exports and reviews: ``write``, ``traces``, ``split``, ``import`` of .eaf files, ``agreement``."""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from app.exports.corrected_split import SplitSource, write_corrected_split
+from app.exports.elan_edits import MissingTierError
+from app.exports.folder import correct_samples, gather_videos, import_eaf
+from app.exports.formats import write_export
+from app.exports.options import STORE, AgreementOptions, ImportOptions, SplitOptions, TracesOptions, WriteOptions
+from app.formatting import format_wishes
+from app.reviews.history import read_review
+from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
+from app.reviews.store import check_store_location, open_store
+from engine.io import write_json
+from eval.annotations.corrected_samples import CorrectedSample
+from eval.annotations.corrections import TurnName
+from eval.data.loading import digest_split, read_samples
+from eval.data.samples import Sample
+from eval.data.writers import UnsupportedFieldError
+from eval.runs.folder import RunFolder
+from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
+
+
+def write(options: WriteOptions) -> int:
+    """Write predictions, references, states, verdicts and corrections of a run."""
+    run = RunFolder(options.run)
+    split = options.split or run.split_path()
+    review = _read_review(options.reviews, prefer=options.prefer)
+    videos = gather_videos(read_samples(split), review=review, run=run, prefer=options.prefer)
+    name = options.split_name or re.sub(r"\W", "_", split.stem)
+    write_export(options.out, videos, file_format=options.format, split=name)
+    print(f"{len(videos)} videos: {options.out}")
+    problems = [f"failed: {video.video_id}: {video.problem}" for video in videos if video.problem]
+    return _report([video.corrected for video in videos if video.corrected], problems)
+
+
+def traces(options: TracesOptions) -> int:
+    """Write one CSV row per frame of a run, and the run's provenance as JSON."""
+    run = RunFolder(options.run)
+    samples = read_samples(options.split or run.split_path())
+    absent = set(options.video) - {sample.video_id for sample in samples}
+    if absent:
+        raise ValueError(f"the split has no video {', '.join(sorted(absent))}; check --video")
+    source = read_provenance(run)
+    chosen = [sample for sample in samples if not options.video or sample.video_id in options.video]
+    path = options.out / f"{source.run}-traces.csv"
+    write_traces(path, iter_traced_videos(run, chosen))
+    write_json(options.out / f"{source.run}-provenance.json", asdict(source))
+    print(f"{len(chosen)} videos: {path}")
+    return 0
+
+
+def split(options: SplitOptions) -> int:
+    """Write a split with corrected references."""
+    review = _read_review(options.reviews, prefer=options.prefer)
+    corrected = correct_samples(read_samples(options.split), review=review, prefer=options.prefer)
+    try:
+        write_corrected_split(
+            options.out,
+            corrected,
+            file_format=options.format,
+            source=SplitSource(name=options.split.name, path=options.split, digest=digest_split(options.split)),
+            review=review,
+            prefer=options.prefer,
+            omit=options.omit,
+            relative_to=options.relative_to,
+        )
+    except UnsupportedFieldError as error:
+        raise ValueError(f"{error.problem}; give --omit {error.field}, or --format manifest") from error
+    print(f"{len(corrected)} videos: {options.out}")
+    return _report(corrected)
+
+
+def read_eaf(options: ImportOptions) -> int:
+    """Store the changes of edited ELAN documents as corrections."""
+    samples: Sequence[Sample] = read_samples(options.split)
+    with open_store(check_store_location(options.reviews) if options.reviews else STORE) as store:
+        for path in options.files:
+            try:
+                actions = import_eaf(
+                    path,
+                    samples=samples,
+                    store=store,
+                    reviewer=options.reviewer,
+                    allow_deletions=options.allow_deletions,
+                )
+            except MissingTierError as error:
+                raise ValueError(f"{error}, or give --allow-deletions") from error
+            print(f"{len(actions)} corrections: {path}")
+    return 0
+
+
+def agreement(options: AgreementOptions) -> int:
+    """Print the agreement of the reviewers, then the events with differing verdicts."""
+    review = _read_review(options.reviews)
+    print(f"{'verdict':16} {'events':>6} {'raw':>7} {'kappa':>7} {'alpha':>7}")
+    for found in review_agreement(review):
+        print(f"{found.verdict or 'all':16} {found.num_items:6} {found.raw:7.3f} {found.kappa:7.3f} {found.alpha:7.3f}")
+    for event, differing in review_disagreements(review):
+        verdicts = ", ".join(f"{reviewer}: {verdict}" for reviewer, verdict in differing.verdicts.items())
+        print(f"{event.video_id} {event.time_s:g} s, {event.kind} {event.text!r}: {verdicts}")
+    return 0
+
+
+def _read_review(where: str | None, *, prefer: Sequence[str] = ()) -> Review:
+    """Return the state of the store at a path or URL; by default of ``STORE``, which may be missing.
+
+    Raises ``ValueError`` if a reviewer in ``prefer`` has no correction.
+    """
+    review = fold_actions([]) if where is None and not STORE.exists() else _read_store(where)
+    known = sorted({correction.reviewer for found in review.corrections.values() for correction in found})
+    for name in prefer:
+        if name not in known:
+            raise ValueError(
+                f"--prefer {name}: this reviewer has no corrections; reviewers with corrections: "
+                f"{', '.join(known) or 'none'}"
+            )
+    return review
+
+
+def _read_store(where: str | None) -> Review:
+    if where is not None and "://" not in where and not Path(where).exists():
+        raise ValueError(f"the review store {where} does not exist; check --reviews")
+    with open_store(check_store_location(where) if where else STORE) as store:
+        review = read_review(store)
+    for line in review.unreadable:
+        print(f"warning: {line}", file=sys.stderr)
+    return review
+
+
+def _report(corrected: Sequence[CorrectedSample], problems: Sequence[str] = ()) -> int:
+    """Print the problems, then the conflicting and unusable corrections; return the exit code."""
+    lines = list(problems)
+    for found in corrected:
+        video_id = found.sample.video_id
+        for conflict in found.conflicts:
+            wishes = format_wishes(conflict.proposals)
+            lines.append(f"conflict: {video_id}, {_turn(conflict.turn)}, {conflict.aspect}: {wishes}")
+        for unusable in found.unusable:
+            reviewer, turn = unusable.correction.reviewer, unusable.correction.turn
+            lines.append(f"unusable: {video_id}, {_turn(turn)}, by {reviewer}: {unusable.reason}")
+    for line in lines:
+        print(line, file=sys.stderr)
+    return 1 if lines else 0
+
+
+def _turn(name: TurnName) -> str:
+    return f"{name.role} at {name.time_s:g} s {name.text!r}"

@@ -1,0 +1,100 @@
+"""The options of the exports' commands."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tyro.conf import Positional, UseAppendAction
+
+from app.exports.corrected_split import PathBase
+from app.exports.formats import FormatName
+from engine.cli import Options
+from eval.data.writers import FileFormat, OptionalField
+
+STORE: Final = Path("runs") / "reviews.sqlite"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions(Options):
+    """The review store."""
+
+    reviews: str | None = None
+    """Review store: a file or an SQLAlchemy URL (default: runs/reviews.sqlite)."""
+
+    @property
+    def stop_message(self) -> str:
+        """The line that Ctrl-C and SIGTERM print."""
+        return "stopped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreferOptions(StoreOptions):
+    """The review store, and the reviewers who win conflicts."""
+
+    prefer: UseAppendAction[tuple[str, ...]] = ()
+    """Reviewer whose corrections win conflicts; the best first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions(PreferOptions):
+    """Write predictions, references, states, verdicts and corrections of a run."""
+
+    run: Positional[Path]
+    """Run folder of a split."""
+    format: FormatName
+    """Format to write."""
+    out: Path
+    """Folder to write into."""
+    split: Path | None = None
+    """File of the references (default: the split of the run)."""
+    split_name: str | None = None
+    """Name of the split in a dataset folder (default: that of the file)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracesOptions(Options):
+    """Write one CSV row per frame of a run, and the run's provenance as JSON."""
+
+    run: Positional[Path]
+    """Run folder of a split."""
+    out: Path
+    """Folder to write into."""
+    split: Path | None = None
+    """File of the references (default: the split of the run)."""
+    video: UseAppendAction[tuple[str, ...]] = ()
+    """Only the video with this id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitOptions(PreferOptions):
+    """Write a split with corrected references."""
+
+    split: Positional[Path]
+    """File of the references."""
+    out: Path
+    """File to write."""
+    format: FileFormat = "manifest"
+    """Format to write."""
+    omit: UseAppendAction[tuple[OptionalField, ...]] = ()
+    """Detail to omit."""
+    relative_to: PathBase = "out"
+    """Base of a manifest's video paths: the written file, or the source split, as in the page's export."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(StoreOptions):
+    """Store the changes of edited ELAN documents as corrections."""
+
+    files: Positional[tuple[Path, ...]]
+    """ELAN documents, .eaf."""
+    split: Path
+    """File of the references."""
+    reviewer: str
+    """Reviewer of the corrections."""
+    allow_deletions: bool = False
+    """Delete the turns of missing tiers; by default such a document is refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementOptions(StoreOptions):
+    """Print the agreement of the reviewers, then the events with differing verdicts."""

@@ -1,0 +1,67 @@
+"""Joins the ES modules of the player into one script.
+
+Gradio runs ``js_on_load`` as the body of a function, where ``import`` is not allowed. The joined script needs no
+further request and starts with fresh state each time that the component is mounted.
+"""
+
+import posixpath
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+_IMPORT: Final = re.compile(r'^import \{ ([\w, $]+) \} from "(\.\.?/[\w./]+)\.js";\n', re.MULTILINE)
+_EXPORT: Final = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
+_LEFT: Final = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
+
+def imports_of(name: str, source: str) -> dict[str, list[str]]:
+    """Return the names that a module imports, by the name of the module that exports them.
+
+    The name of a module is its path in the folder: ``lanes/table`` imports ``state/data`` as ``../state/data.js``.
+    """
+    return {_resolve(name, path): names.split(", ") for names, path in _IMPORT.findall(source)}
+
+
+def exports_of(source: str) -> list[str]:
+    """Return the names that a module exports."""
+    return _EXPORT.findall(source)
+
+
+def load_modules(folder: Path) -> dict[str, str]:
+    """Return the sources of all modules of a folder by their names, each after the modules that it imports.
+
+    Raises:
+        ValueError: An import or export has another form, or its name does not exist; the imports form a cycle
+            (``graphlib.CycleError``).
+    """
+    paths = sorted(folder.rglob("*.js"))
+    sources = {path.relative_to(folder).with_suffix("").as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    for name, source in sources.items():
+        if left := _LEFT.search(_EXPORT.sub("", _IMPORT.sub("", source))):
+            raise ValueError(f"{name}.js: not an import or export of the supported form: {left.group()}")
+        for module, imported in imports_of(name, source).items():
+            if missing := set(imported) - set(exports_of(sources.get(module, ""))):
+                raise ValueError(f"{name}.js imports {', '.join(sorted(missing))}, which {module}.js does not export")
+    order = TopologicalSorter({name: imports_of(name, source) for name, source in sources.items()}).static_order()
+    return {name: sources[name] for name in order}
+
+
+def join_modules(folder: Path) -> str:
+    """Return one script in which each module is a constant: ``$state$data`` holds the exports of ``state/data.js``."""
+    return "".join(_wrap(name, source) for name, source in load_modules(folder).items())
+
+
+def _wrap(name: str, source: str) -> str:
+    """Return a module as a function that is called once: its scope is its own, as that of an ES module is."""
+    imports = _IMPORT.sub(lambda found: f"const {{ {found[1]} }} = {_constant(_resolve(name, found[2]))};\n", source)
+    body, exports = _EXPORT.sub("", imports), ", ".join(exports_of(source))
+    return f'const {_constant(name)} = (() => {{\n"use strict";\n{body}\nreturn {{ {exports} }};\n}})();\n'
+
+
+def _resolve(name: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+
+
+def _constant(name: str) -> str:
+    return "$" + name.replace("/", "$")

@@ -1,0 +1,286 @@
+"""Serialise a run as JSON for the player's script.
+
+Series are base64-encoded little-endian float64, one value per frame, so that threshold comparisons in the browser agree
+exactly with the engine. Dialogue states are bands: per step, the frames at which the state changes, with an index into
+``STATES``. All metrics come from ``eval``.
+"""
+
+import base64
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+import numpy as np
+
+from app.formatting import STATE_WORDS
+from app.player.session.places import has_own_task, run_url_params, url_params
+from app.player.session.references import digest_reference
+from app.player.session.run import Run, write_task
+from app.reviews.events import VideoEvents
+from app.videos import Clip
+from engine.dialogue import STATES, initial_state
+from engine.io import to_json
+from engine.records import FrameOutput, UpdateLegality, UserTurn, frame_at
+from eval.data.samples import Sample, Turn
+from eval.metrics.dialogue_state import reference_states
+from eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
+
+Packed = dict[str, Any]
+TurnRole = Literal["assistant", "update"]
+
+
+def pack_run(
+    run: Run,
+    judged: JudgedVideo | None = None,
+    *,
+    events: VideoEvents | None = None,
+    is_corrected: bool = False,
+    open_at_s: float | None = None,
+    open_event: str | None = None,
+    other: tuple[Run, JudgedVideo | None] | None = None,
+    answers: int | None = None,
+) -> str:
+    """Return a run as JSON for the player.
+
+    Args:
+        run: A run with any number of outputs.
+        judged: Verdicts and failures; None for a run that still streams or has no reference.
+        events: Events to review; None for a run that still streams.
+        is_corrected: Whether the reference contains corrections.
+        open_at_s: Time in seconds to which the player seeks; None to stay.
+        open_event: Key of the event to select there; None for the event at the playhead.
+        other: A second run of the video with its verdicts, whose lanes are shown below.
+        answers: Number of the threshold request that this run answers; None without one.
+    """
+    packed = _pack(run, judged, other=other[0].name if other is not None else "") | {
+        "events": _events(events) if events else [],
+        "is_corrected": is_corrected,
+        "open_at": open_at_s,
+        "open_event": open_event,
+        "answers": answers,
+        "other": _pack(*other) if other is not None else None,
+    }
+    return to_json(packed)
+
+
+def pack_nothing(clip: Clip | None) -> str:
+    """Return a video without a run as JSON for the player; an empty string without a video."""
+    return to_json({"nothing": True, "place": url_params(clip)}) if clip is not None else ""
+
+
+def _events(events: VideoEvents) -> list[Packed]:
+    """Return the events in order, each with its index among the generated or the reference turns."""
+    turns = {event.key: number for number, event in enumerate(events.written)}
+    references = {event.key: number for number, event in enumerate(events.references)}
+    return [
+        {
+            "key": event.key,
+            "kind": event.kind,
+            "role": event.role,
+            "time": event.time_s,
+            "text": event.text,
+            "number": event.number,
+            "turn": turns.get(event.key),
+            "reference": references.get(event.key),
+        }
+        for event in events.ordered
+    ]
+
+
+def _pack(run: Run, judged: JudgedVideo | None, *, other: str = "") -> Packed:
+    sample, outputs = run.clip.sample, run.outputs
+    failures = judged.failures if judged else ()
+    missed = {failure.reference for failure in failures if failure.turn is None}
+    return {
+        "name": run.clip.name,
+        "video_id": run.clip.video_id,
+        "run": run.digest,
+        "model": run.model_digest,
+        "run_name": run.name,
+        "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
+        "link": url_params(run.clip) if has_own_task(run) or run.clip.content_digest else None,
+        "place": {**run_url_params(run), **({"other": other} if other else {})},
+        "is_finished": run.is_finished,
+        "duration_s": max(run.clip.duration_s, run.reached_s),
+        "fps": run.config.fps,
+        "video_fps": run.clip.video_fps,
+        "policy": asdict(run.config.policy),
+        "refresh_at": run.config.refresh_at,
+        "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
+        "task": asdict(run.typed_task or write_task(run.task)),
+        "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
+        "state_words": list(STATE_WORDS.values()),
+        **pack_outputs(outputs),
+        "latency_most": max((output.latency_ms for output in outputs), default=1.0) or 1.0,
+        "has_reference": sample is not None,
+        "reference_digest": digest_reference(run.clip) if run.clip.content_digest else None,
+        "is_judged": judged is not None,
+        "expected_frames": run.clip.num_frames,
+        "expected": _expected(sample, len(outputs)) if sample else None,
+        "tolerance_s": LATE_S,
+        "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),
+        "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}),
+        "references": _references(run, missed),
+        "bands": {"model": _model_bands(run), "reference": _reference_bands(sample) if sample else []},
+        "failures": [_failure(failure, judged, sample) for failure in failures] if judged and sample else [],
+    }
+
+
+def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
+    """Return the series of successive outputs, and the frames of decisions and cache refreshes."""
+    return {
+        "times": _series(outputs, lambda output: output.time_s),
+        "speak": _series(outputs, lambda output: output.speak_prob),
+        "update": _series(outputs, lambda output: output.update_prob),
+        "cache": _series(outputs, lambda output: output.cache_tokens),
+        "latency": _series(outputs, lambda output: output.latency_ms),
+        "refreshed": [output.frame_index for output in outputs if output.refreshed],
+        "decided": {
+            "speak": [output.frame_index for output in outputs if output.response is not None],
+            "update": [output.frame_index for output in outputs if output.updates],
+        },
+    }
+
+
+def _series(outputs: Sequence[FrameOutput], read: Callable[[FrameOutput], float]) -> str:
+    values = np.fromiter((read(output) for output in outputs), "<f8", len(outputs))
+    return base64.b64encode(values.tobytes()).decode()
+
+
+def expected_frames(sample: Sample) -> dict[str, list[int]]:
+    """Return the sorted frames at which the reference speaks and updates."""
+    return {
+        name: sorted({frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
+        for name, role in (("speak", "assistant"), ("update", "update"))
+    }
+
+
+def _expected(sample: Sample, num_frames: int) -> Packed:
+    return {name: frames[: bisect_left(frames, num_frames)] for name, frames in expected_frames(sample).items()}
+
+
+def _turns(run: Run, judged: JudgedVideo | None, failures: Mapping[int, str]) -> list[Packed]:
+    if judged is None:
+        return pack_turns(run.outputs)
+    unused = {output.frame_index: iter(output.legality or ()) for output in run.outputs if output.updates}
+    return [
+        _turn(
+            turn,
+            legality=next(unused[turn.frame_index]) if turn.role == "update" else "legal",
+            verdict=turn.outcome,
+            failure=failures.get(number),
+        )
+        for number, turn in enumerate(judged.turns)
+    ]
+
+
+def pack_turns(outputs: Iterable[FrameOutput]) -> list[Packed]:
+    """Return the unscored turns of outputs."""
+    return [
+        _turn(
+            JudgedTurn(role=role, frame_index=output.frame_index, text=text, outcome="matched"),
+            legality=legality,
+            verdict=None,
+        )
+        for output in outputs
+        for role, text, legality in _output_turns(output)
+    ]
+
+
+def _output_turns(output: FrameOutput) -> Iterator[tuple[TurnRole, str, UpdateLegality]]:
+    for text, legality in zip(output.updates, output.legality or (), strict=True):
+        yield "update", text, legality
+    if output.response:
+        yield "assistant", output.response, "legal"
+
+
+def _turn(turn: JudgedTurn, *, legality: UpdateLegality, verdict: str | None, failure: str | None = None) -> Packed:
+    return {
+        "role": turn.role,
+        "frame": turn.frame_index,
+        "text": turn.text,
+        "verdict": verdict,
+        "failure": failure,
+        "legality": legality,
+        "link": turn.reference,
+        "delay": turn.delay_s,
+        "score": turn.semantic_score,
+        "cost": turn.cost,
+    }
+
+
+def _references(run: Run, missed: set[int | None]) -> list[Packed]:
+    """Return the reference turns in the order of the sample, followed by user turns that were added on the page.
+
+    ``is_given`` is whether the run had the user turn: on the page, one of the reference can be deleted or changed.
+    """
+    sample, given = run.clip.sample, run.task.user_turns
+    turns, known = ((), ()) if sample is None else (sample.turns, sample.user_turns)
+    of_reference = [
+        {
+            **_reference(turn.role, turn, fps=run.config.fps),
+            "is_missed": number in missed,
+            "is_given": turn.role == "user" and UserTurn(time_s=turn.time_s, text=turn.text) in given,
+        }
+        for number, turn in enumerate(turns)
+    ]
+    added = [turn for turn in given if turn not in known]
+    return of_reference + [{**_reference("user", turn, fps=run.config.fps), "is_given": True} for turn in added]
+
+
+def _reference(role: str, turn: Turn | UserTurn, *, fps: float) -> Packed:
+    return {"role": role, "time": turn.time_s, "frame": frame_at(turn.time_s, fps), "text": turn.text}
+
+
+def _model_bands(run: Run) -> list[list[tuple[int, int]]]:
+    start = initial_state(run.task.steps, run.task.initial_state)
+    states = [(-1, start), *((output.frame_index, output.dst_state) for output in run.outputs)]
+    return [_band(states, step.id) for step in run.task.steps]
+
+
+def _reference_bands(sample: Sample) -> list[list[tuple[int, int]]]:
+    start = initial_state(sample.steps, sample.initial_state)
+    states = [(-1, start), *enumerate(reference_states(sample))]
+    return [_band(states, step.id) for step in sample.steps]
+
+
+def _band(states: Sequence[tuple[int, Mapping[str, str]]], step_id: str) -> list[tuple[int, int]]:
+    """Return (frame, index of the new state) for each change of a step's state; frame -1 is the initial state.
+
+    A step that starts at frame 2 and is completed at frame 7 gives ``[(-1, 0), (2, 1), (7, 2)]``.
+    """
+    band: list[tuple[int, int]] = []
+    for frame, state in states:
+        number = STATES.index(state[step_id])
+        if not band or band[-1][1] != number:
+            band.append((frame, number))
+    return band
+
+
+def _failure(failure: Failure, judged: JudgedVideo, sample: Sample) -> Packed:
+    turn = None if failure.turn is None else judged.turns[failure.turn]
+    reference = None if failure.reference is None else sample.turns[failure.reference]
+    return {
+        "kind": failure.kind,
+        "turn": failure.turn,
+        "reference": failure.reference,
+        "frame": failure.frame_index,
+        "end": failure.end_frame,
+        "words": _describe_failure(failure, turn, None if reference is None else reference.text),
+        "cause": None if reference is None else reference.cause,
+    }
+
+
+def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
+    """Return a short description of the expected and the actual turn."""
+    if failure.kind == "wrong state":
+        return f"of {', '.join(failure.step_ids)}"
+    if turn is None:
+        return f"no {reference}" if failure.kind == "missed update" else "silent where the reference speaks"
+    if failure.kind == "early or late":
+        delay_s = turn.delay_s or 0.0
+        return f"{turn.text} {abs(delay_s):g} s {'early' if delay_s < 0 else 'late'}"
+    if failure.kind == "wrong update":
+        return f"{turn.text} for {reference}" if reference else f"{turn.text}, with no reference near"
+    return "" if reference else "spoke with no reference near"

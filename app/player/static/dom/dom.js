@@ -1,0 +1,31 @@
+// Elements of the player: finding them, making them. Texts enter as textContent only.
+
+import { host, ui } from "../state/state.js";
+
+export function find(name) { return host.element.querySelector(`.ss-${name}`); }
+
+export function createNode(tag, className = "", text = "") {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== "") made.textContent = text;
+  return made;
+}
+
+export function createQuote(who, text) {
+  const box = createNode("p", "ss-text ss-quoted");
+  box.append(createNode("span", "ss-tag", who), text);
+  return box;
+}
+
+export const EVENT_INPUTS = ".ss-tags, .ss-note, .ss-edited";
+
+// The focused input of the current event; null for none.
+export function focusedInput() {
+  const box = document.activeElement;
+  return box?.matches(EVENT_INPUTS) && host.element.contains(box) ? box : null;
+}
+
+// Returns the focus to the player after a click on a control; a control that was reached with Tab keeps it.
+export function returnFocus(control) {
+  if (control === document.activeElement && ui.canvas.offsetParent) ui.canvas.focus({ preventScroll: true });
+}

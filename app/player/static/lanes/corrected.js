@@ -1,0 +1,73 @@
+// The lane of the corrected reference. Its turns can be dragged to another time.
+
+import { CLICK_SLOP_PX, pointerOffset, trackDrag } from "../dom/drag.js";
+import { goToEvent } from "../playback/selection.js";
+import { moveTurn } from "../review/corrections.js";
+import { eventByKey } from "../review/opinions.js";
+import { clockText } from "../state/data.js";
+import { GUTTER } from "../timeline/axis.js";
+import { cross, diamond, dot, line, triangle } from "../timeline/canvas.js";
+import { requestPaint } from "../timeline/chart.js";
+import { defineLane } from "./lane.js";
+
+const HIT_PX = 8;
+const SHAPES = { assistant: dot, user: triangle, update: diamond };
+
+export const corrected = defineLane({
+  kind: "corrected",
+  height: 26,
+  appliesTo: (run, isSecond) => !isSecond && run.has_reference && run.hasLayer,
+  rows: () => [{ label: "corrected" }],
+  // Texts above, updates below; a line leads from the time in the source.
+  paint: (timeline, row) => {
+    const { pen, colours } = timeline;
+    const byLook = { same: colours.reference, changed: colours.active, deleted: colours.missed };
+    let before = "";
+    for (const turn of row.run.layer) {
+      const [from, x, y] = [timeline.x(turn.name.time_s), timeline.x(turn.time), yOf(row, turn)];
+      if (Math.max(x, from) < GUTTER - 8 || Math.min(x, from) > timeline.width) continue;
+      const place = `${Math.round(x)} ${y}${turn.look}`;
+      if (place === before) continue; // the difference is below one pixel
+      before = place;
+      pen.fillStyle = pen.strokeStyle = byLook[turn.look];
+      pen.lineWidth = 1.8;
+      if (turn.look === "deleted") cross(pen, x, y); else SHAPES[turn.role](pen, x, y);
+      if (turn.isTorn) { pen.strokeStyle = colours.missed; pen.strokeRect(x - 7, y - 7, 14, 14); }
+      if (Math.abs(from - x) > 4) line(pen, from, y, x, y);
+      pen.lineWidth = 1;
+    }
+  },
+  describe: (timeline, row, x, y) => {
+    const turn = turnAt(timeline, row, x, y);
+    return turn && `${clockText(turn.time)}  ${turn.look === "deleted" ? "deleted: " : ""}${turn.text}`;
+  },
+  markAt: (timeline, row, x, y) => {
+    const turn = turnAt(timeline, row, x, y);
+    return turn && { keys: [turn.key], time: turn.time };
+  },
+  gripAt: (timeline, row, x, y) => {
+    const turn = turnAt(timeline, row, x, y);
+    return turn && turn.look !== "deleted" ? { cursor: "ew-resize", drag: (event) => dragTurn(timeline, turn, event) } : null;
+  },
+});
+
+function yOf(row, turn) { return row.top + (turn.role === "update" ? 19 : 7); }
+
+// The turn at a point; null for none.
+function turnAt(timeline, row, x, y) {
+  const apart = (turn) => Math.abs(timeline.x(turn.time) - x);
+  const near = row.run.layer.filter((turn) => apart(turn) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX);
+  return near.sort((a, b) => apart(a) - apart(b))[0] ?? null;
+}
+
+function dragTurn(timeline, dragged, event) {
+  const { canvas } = timeline, began = pointerOffset(canvas, event)[0], turn = { ...dragged };
+  goToEvent(eventByKey(turn.key), turn.time);
+  const isMoved = (later) => Math.abs(pointerOffset(canvas, later)[0] - began) >= CLICK_SLOP_PX;
+  const timeAt = (later) => turn.time + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
+  trackDrag(canvas, event, (later) => { dragged.time = timeAt(later); requestPaint(); }, (last) => {
+    dragged.time = turn.time;
+    if (isMoved(last)) moveTurn(turn, timeAt(last));
+    requestPaint();
+  });
+}

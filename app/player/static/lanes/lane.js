@@ -1,0 +1,24 @@
+// A lane: one kind of rows on the timeline. `table.js` lists the lanes; each other module of this folder defines some.
+
+import { GUTTER } from "../timeline/axis.js";
+import { fitText } from "../timeline/canvas.js";
+
+// What a lane is, and what it is without a definition of its own. Functions get the `timeline` with its scale, pen and
+// colours, and a `row` with `run`, `top` and `height`. Where two runs are compared, lanes apply to the second one too.
+const DEFAULTS = {
+  kind: "", // its name
+  height: 20, above: 0, below: 0, // of each row, and free space around its rows, in pixels
+  legend: [], // its signs: pairs of a sign and the meaning
+  appliesTo: (run, isSecond) => !isSecond,
+  rows: () => [{}], // the rows for (run, isSecond), each with its `label`, its own `height` or more
+  paintLabel: (timeline, row) => {
+    if (row.label) timeline.pen.fillText(fitText(timeline.pen, row.label, GUTTER - 14), 4, row.top + row.height / 2);
+  },
+  paint: () => {}, // (timeline, row, settings): with the thresholds and counts that are shown
+  describeLabel: () => null, // (row): the tooltip over the label
+  describe: () => null, // (timeline, row, x, y): the tooltip at a point
+  markAt: () => null, // (timeline, row, x, y): the keys of the events whose mark is at a point, and their time
+  gripAt: () => null, // (timeline, row, x, y): what can be dragged there, as a cursor and a function of the first event
+};
+
+export function defineLane(fields) { return { ...DEFAULTS, ...fields }; }

@@ -1,0 +1,81 @@
+// The lanes of the steps: a row per step with the reference's state above the model's, hatched where they differ.
+
+import { bandsOf, countUpTo, frameAt, gridFrame, stateAt, timeOf } from "../state/data.js";
+import { GUTTER } from "../timeline/axis.js";
+import { createHatching, fitText } from "../timeline/canvas.js";
+import { defineLane } from "./lane.js";
+import { keysAtFrame, nearestOf } from "./marks.js";
+
+// By the index of a state. Colour and thickness are redundant: a thin line, half a bar, a whole bar.
+const LOOKS = [["faint", 0.16], ["active", 0.5], ["done", 0.9]];
+
+export const steps = defineLane({
+  kind: "step",
+  above: 6,
+  below: 6,
+  appliesTo: () => true,
+  rows: ({ steps: listed }) => listed.map(({ id, name }, step) => ({ label: `${id} ${name}`, step, height: listed.length > 8 ? 14 : 23 })),
+  paintLabel: ({ pen }, row) => {
+    const isPaired = bandsOf(row.run).length > 1 && row.height > 22;
+    pen.fillText(fitText(pen, row.label, GUTTER - (isPaired ? 50 : 14)), 4, row.top + row.height / 2);
+    if (!isPaired) return;
+    const { font } = pen;
+    pen.font = font.replace("12px", "11px");
+    pen.textAlign = "right";
+    pen.fillText("ref", GUTTER - 9, row.top + 5.5);
+    pen.fillText("model", GUTTER - 9, row.top + 15.5);
+    pen.font = font;
+  },
+  paint: (timeline, row) => {
+    const bands = bandsOf(row.run), height = (row.height - 3) / bands.length;
+    bands.forEach((name, place) => paintBand(timeline, row, name, row.top + place * height, height));
+    paintDifferences(timeline, row, height);
+  },
+  describeLabel: (row) => row.label,
+  describe: (timeline, row, x) => {
+    const { run } = row, time = timeline.time(x);
+    if (!run.isReferenceAlone && !run.times.length) return null;
+    const frame = run.isReferenceAlone ? gridFrame(run, time) : frameAt(run, time);
+    const words = (name) => run.state_words[stateAt(bandOf(row, name), frame)] ?? "";
+    return `${row.label}: ${bandsOf(run).toReversed().map((name) => (name === "model" ? words(name) : `reference ${words(name)}`)).join("; ")}`;
+  },
+  markAt: (timeline, row, x, y) => {
+    const { run } = row, { id } = run.steps[row.step];
+    const isModel = !run.has_reference || !run.isReferenceAlone && y > row.top + (row.height - 3) / 2;
+    const changes = bandOf(row, isModel ? "model" : "reference").map(([frame]) => frame).filter((frame) => frame >= 0);
+    const change = nearestOf(timeline, changes, (frame) => timeOf(run, frame), x);
+    const found = change !== null && keysAtFrame(run, isModel ? run.turns : run.references, "update", change, (turn) => turn.text.split("->")[0].trim() === id);
+    if (found && found.keys.length) return found;
+    if (!isModel) return null;
+    const time = timeline.time(x), frame = frameAt(run, time), isHatched = run.differences[row.step].some(([first, end]) => frame >= first && frame < end);
+    const wrong = isHatched && run.failures.find((failure) => failure.kind === "wrong state" && frame >= failure.frame && frame < failure.end);
+    return wrong ? { keys: [wrong.key].filter(Boolean), time } : null;
+  },
+});
+
+function bandOf(row, name) { return row.run.bands[name][row.step] ?? []; }
+
+function paintBand(timeline, row, name, top, height) {
+  const { run } = row, { pen, view, colours } = timeline, band = bandOf(row, name);
+  for (let number = Math.max(0, countUpTo(band, frameAt(run, view.start), (piece) => piece[0]) - 1); number < band.length; number += 1) {
+    const [frame, state] = band[number], start = frame < 0 ? 0 : timeOf(run, frame);
+    if (start > view.end) break;
+    const after = number + 1 < band.length ? timeOf(run, band[number + 1][0]) : name === "model" ? run.reached : run.duration_s;
+    const [colour, share] = LOOKS[state], left = timeline.x(start);
+    pen.fillStyle = colours[colour];
+    pen.fillRect(left, top + height * (1 - share) / 2, Math.max(1, timeline.x(after) - left), height * share);
+  }
+}
+
+function paintDifferences(timeline, row, height) {
+  const { run } = row, { pen } = timeline, differences = run.differences[row.step];
+  pen.fillStyle = timeline.hatch ??= createHatching(pen, timeline.colours.ink);
+  let painted = 0; // painted up to this x; a span within two pixels of it is skipped
+  for (let number = countUpTo(differences, frameAt(run, timeline.view.start), (span) => span[1]); number < differences.length; number += 1) {
+    const [first, end] = differences[number], left = timeline.x(timeOf(run, first));
+    if (left > timeline.width) break;
+    const right = Math.max(left + 2, timeline.x(end < run.times.length ? run.times[end] : run.reached));
+    if (right > painted + 1) pen.fillRect(Math.max(left, painted), row.top + height, right - Math.max(left, painted), height);
+    painted = Math.max(painted, right);
+  }
+}

@@ -1,0 +1,21 @@
+// All lanes, from the top. Where two runs are compared, those of the second run follow below.
+
+import { fitText } from "../timeline/canvas.js";
+import { cache } from "./cache.js";
+import { corrected } from "./corrected.js";
+import { judged } from "./judged.js";
+import { defineLane } from "./lane.js";
+import { links } from "./links.js";
+import { steps } from "./steps.js";
+import { traces } from "./traces.js";
+import { assistant, reference, user } from "./turns.js";
+
+const heading = defineLane({
+  kind: "heading",
+  height: 18,
+  appliesTo: (run, isSecond) => isSecond,
+  rows: (run) => [{ label: `B: ${run.run_name}` }],
+  paintLabel: ({ pen, width }, row) => pen.fillText(fitText(pen, row.label, width - 20), 4, row.top + row.height / 2),
+});
+
+export const LANES = [heading, user, reference, corrected, links, assistant, judged, steps, ...traces, cache];

@@ -1,0 +1,38 @@
+// The stops of N and P: failures and, if switched on, matched texts of low similarity. The latter is a setting of
+// the player: those texts are no failures, and are in no count or score.
+
+import { KINDS } from "../state/data.js";
+import { kinds, state } from "../state/state.js";
+
+export const LOW_SIMILARITY = "low similarity", LOW_SIMILARITY_SIGN = "≈";
+
+// Parses a similarity such as 0.8 or 0,8 to hundredths; null for other text.
+export function parseSimilarity(text) {
+  const value = text.trim() ? Number(text.trim().replace(",", ".")) : NaN;
+  return value >= 0 && value <= 1 ? Number(value.toFixed(2)) : null;
+}
+
+// Whether outputs exist that can fail: a reference alone has none.
+export function canFail(data) { return data.has_reference && data.is_judged && !data.isReferenceAlone; }
+
+export function whyNoFailures() {
+  if (!state.data.has_reference) return "There is no reference to fail against.";
+  return state.data.isReferenceAlone ? "There is no run here that can fail: this is the reference alone." : "The run still streams: its failures are known once it ends.";
+}
+
+export function signOfKind(kind) { return KINDS[kind] ?? LOW_SIMILARITY_SIGN; }
+
+// Matched texts with a low similarity (as rounded for display), as objects like failures.
+export function lowSimilarityStops(data) {
+  return data.turns.map((turn, number) => ({ turn, number }))
+    .filter(({ turn }) => turn.role === "assistant" && turn.verdict === "matched" && turn.score !== null && Number(turn.score.toFixed(2)) < state.lowSimilarity)
+    .map(({ turn, number }) => ({
+      kind: LOW_SIMILARITY, turn: number, reference: turn.link, frame: turn.frame, time: turn.time, key: turn.key, cause: null,
+      words: `${turn.score.toFixed(2)}, below ${state.lowSimilarity.toFixed(2)}: matched, no failure`,
+    }));
+}
+
+// Failures and, if switched on, texts of low similarity, sorted by time.
+export function collectStops(data) {
+  return kinds.has(LOW_SIMILARITY) ? [...data.failures, ...lowSimilarityStops(data)].sort((a, b) => a.time - b.time) : data.failures;
+}

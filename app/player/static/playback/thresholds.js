@@ -1,0 +1,137 @@
+// Thresholds: every move is a preview in the browser; a release requests the exact run. The latest move wins.
+// At rest nothing is moved or requested, and the run that is shown sets the lines and the sliders.
+
+import { refreshCounts } from "../timeline/chart.js";
+import { DECISIONS } from "../state/data.js";
+import { createNode } from "../dom/dom.js";
+import { pointerOffset, trackDrag } from "../dom/drag.js";
+import { host, listeners, shown, state, ui } from "../state/state.js";
+
+const IDLE_MS = 700, TYPING_MS = 300;
+let ticket = 0, idle = 0;
+
+const isThreshold = (value) => Number.isFinite(value) && value >= 0 && value <= 1;
+const areEqual = (one, other) => DECISIONS.every((name) => one[name] === other[name]);
+
+// Sets one threshold or both, from a slider or a line. An empty input moves nothing.
+export function moveThresholds(values) {
+  const latest = { ...shown.thresholds, ...values };
+  const isMove = DECISIONS.every((name) => isThreshold(latest[name]));
+  if (isMove && state.data && areEqual(latest, shown.thresholds)) return;
+  clearTimeout(idle);
+  state.movedThresholds = isMove ? latest : null;
+  showThresholds();
+  if (state.data) refreshCounts();
+  if (state.movedThresholds && !state.isPointerDown) idle = setTimeout(requestExactRun, IDLE_MS);
+}
+
+// Requests the exact run. A page without a run requests it too: a run may be waiting for the model.
+export function requestExactRun() {
+  clearTimeout(idle);
+  if (!state.movedThresholds) return;
+  [state.requestedThresholds, state.movedThresholds] = [state.movedThresholds, null];
+  ticket += 1;
+  const hasRun = Boolean(state.data?.times.length);
+  host.trigger("thresholds", { ...state.requestedThresholds, ticket, has_run: hasRun });
+  if (!hasRun && state.data) state.data.thresholds = state.requestedThresholds;
+  if (!hasRun || areEqual(state.requestedThresholds, state.data.thresholds)) state.requestedThresholds = null; // nothing to wait for
+  showThresholds();
+  if (state.data) refreshCounts();
+}
+
+// Shows the moved or requested thresholds, or those of the run.
+function showThresholds() {
+  shown.thresholds = { ...(state.movedThresholds ?? state.requestedThresholds ?? state.data?.thresholds ?? shown.thresholds) };
+  shown.isPreview = Boolean(state.data) && !areEqual(shown.thresholds, state.data.thresholds);
+}
+
+// Settles a request after a run arrived or was cleared; the sliders follow the run.
+export function settleThresholds() {
+  const before = shown.thresholds;
+  if (!state.data || state.data.run_name || state.data.answers === ticket || state.requestedThresholds && areEqual(state.requestedThresholds, state.data.thresholds)) state.requestedThresholds = null;
+  showThresholds();
+  if (!areEqual(before, shown.thresholds)) host.trigger("shown");
+}
+
+const hundredths = (value) => Math.round(value * 100) / 100; // the precision of a drag; a threshold itself may have more digits
+
+// Drags a threshold's line; `valueAt(y)` is the threshold at a height of the timeline.
+export function dragThreshold(name, valueAt, event) {
+  state.isPointerDown = true;
+  const began = pointerOffset(ui.canvas, event)[1];
+  let isMoved = false;
+  const move = (later) => {
+    const y = pointerOffset(ui.canvas, later)[1];
+    isMoved ||= Math.abs(y - began) >= 2; // a click without a drag keeps all digits
+    if (!isMoved) return;
+    moveThresholds({ [name]: hundredths(valueAt(y)) });
+    host.trigger("shown");
+  };
+  trackDrag(ui.canvas, event, move, () => {});
+}
+
+// The number inputs of all thresholds of the page: an invalid value is refused with a message and reset.
+const THRESHOLD_INPUTS = ".threshold input[type=number]";
+const valueBeforeTyping = new WeakMap(); // input -> its last valid value, until the typed one is checked
+let isRefused = false, typing = 0;
+
+const isValid = (box) => box.value !== "" && isThreshold(Number(box.value));
+
+function onThresholdInput(name, handle) {
+  document.addEventListener(name, (event) => {
+    if (event.target.matches?.(THRESHOLD_INPUTS)) handle(event.target, event);
+  }, { signal: listeners.signal, capture: true }); // before Gradio's own listener, which reads "" as 0
+}
+
+const dispatchInput = (box) => box.dispatchEvent(new InputEvent("input", { bubbles: true }));
+
+function validateInput(box) {
+  const frame = box.closest(".threshold"), kept = valueBeforeTyping.get(box);
+  clearTimeout(typing);
+  if (!valueBeforeTyping.delete(box)) return; // nothing was typed
+  if (isValid(box)) return dispatchInput(box);
+  const name = frame.querySelector("label").textContent.trim().toLowerCase();
+  const got = box.validity.badInput ? "something else" : box.value === "" ? "nothing" : box.value;
+  box.value = kept;
+  dispatchInput(box);
+  const problem = frame.querySelector(".threshold-problem") ?? frame.appendChild(createNode("p", "threshold-problem"));
+  problem.setAttribute("role", "alert");
+  problem.textContent = `The ${name} must be a number from 0 to 1; got ${got}. It stays ${kept}.`;
+  isRefused = true;
+}
+
+export function mountThresholds() {
+  ui.root.thresholds = () => DECISIONS.map((name) => shown.thresholds[name]);
+
+  // Typed text counts after a digit and a pause: Gradio rewrites the text to the number read so far, "0." to "0".
+  onThresholdInput("input", (box, event) => {
+    if (!event.isTrusted) return;
+    event.stopImmediatePropagation();
+    clearTimeout(typing);
+    if (isValid(box) && /\d$/.test(event.data)) typing = setTimeout(dispatchInput, TYPING_MS, box);
+  });
+  onThresholdInput("beforeinput", (box, event) => {
+    if (!valueBeforeTyping.has(box)) valueBeforeTyping.set(box, isValid(box) ? box.value : "0.5");
+    if (!event.data?.includes(",")) return;
+    event.preventDefault();
+    document.execCommand("insertText", false, event.data.replaceAll(",", "."));
+  });
+  onThresholdInput("keydown", (box) => box.closest(".threshold").querySelector(".threshold-problem")?.remove());
+  onThresholdInput("change", validateInput);
+  onThresholdInput("blur", validateInput);
+  document.addEventListener("pointerdown", () => { isRefused = false; }, { signal: listeners.signal, capture: true });
+  document.addEventListener("click", (event) => { // a click on Run or Start that refuses an input does nothing else
+    if (!isRefused || !event.target.closest?.("button")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, { signal: listeners.signal, capture: true });
+
+  // Sliders have the step "any", because a step would round the threshold that they show. A drag sets hundredths, and so do the
+  // arrows of a number input.
+  document.addEventListener("input", (event) => {
+    const slider = event.target;
+    if (state.isMouseActive && slider.matches?.(".threshold input[type=range]")) slider.value = hundredths(Number(slider.value));
+  }, { signal: listeners.signal, capture: true });
+  for (const name of ["pointerover", "focus"]) onThresholdInput(name, (box) => { box.step = "0.01"; });
+  listeners.signal.addEventListener("abort", () => clearTimeout(idle));
+}

@@ -1,0 +1,102 @@
+// Corrections of the reference as a layer over it: text, time, new and deleted turns.
+
+import { submitAction } from "./actions.js";
+import { gridFrame } from "../state/data.js";
+import { createNode, find } from "../dom/dom.js";
+import { fillInput, submitInput } from "./drafts.js";
+import { describeAction, describeEvent } from "./event_words.js";
+import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
+import { currentEvent, referenceOf } from "./opinions.js";
+import { layer, review, state, ui } from "../state/state.js";
+import { setStatus } from "../dom/status.js";
+import { openTab } from "../panels/tabs.js";
+
+function submitCorrection(kind, turn, more = {}) { return submitAction("correction", { correction: { kind, turn, ...more } }); }
+
+// The reference turn that can be corrected, from the layer, deleted or not; null for another event.
+function correctableTurn(selected) {
+  const event = referenceOf(selected);
+  if (!event || !layer()) return null;
+  const turn = lastTurn(event.key);
+  return turn && { ...turn, isDeleted: !correctedTurn(event) };
+}
+
+// The reason why the layer is missing: for example, the server has not sent it yet.
+function missingLayerText() {
+  if (review.state) return "There is no reference to correct.";
+  return review.problem ? `The reviews of this video could not be read: ${review.problem}.` : "The reviews of this video are still being read: press again in a moment.";
+}
+
+function withCorrectableTurn(work) {
+  const turn = correctableTurn(currentEvent());
+  if (turn) return work(turn);
+  const event = currentEvent(), selected = event ? `, and this is ${describeEvent(event)}` : ": select one";
+  setStatus(layer() ? `Only a turn of the reference can be corrected${selected}.` : missingLayerText());
+}
+
+// Moves a turn. An update moves together with all updates at its time: a step's end is the start of the next.
+export function moveTurn(turn, time) {
+  const last = (state.data.expected_frames - 1) / state.data.fps;
+  const snapped = Math.round(Math.min(last, Math.max(0, time)) * state.data.fps) / state.data.fps;
+  if (Math.abs(snapped - turn.time) < 1e-6) return;
+  const alike = layer().turns.filter((other) => other.role === "update" && Math.abs(other.name.time_s - turn.name.time_s) < 1e-3);
+  submitCorrection(turn.role === "update" && alike.length > 1 && find("together").checked ? "boundary" : "time", turn.name, { time_s: snapped });
+}
+
+export function nudge(by) { withCorrectableTurn((turn) => (turn.isDeleted ? setStatus("It is deleted: D brings it back.") : moveTurn(turn, turn.time + by / state.data.fps))); }
+
+export function editText() {
+  withCorrectableTurn(() => { openTab("review"); find("edited").focus(); find("edited").select(); });
+}
+
+export function deleteTurn() {
+  withCorrectableTurn((turn) => {
+    const correction = { kind: turn.isDeleted ? "add" : "delete", turn: turn.name }, isGiven = submitCorrection(correction.kind, correction.turn);
+    if (isGiven && !review.problem) setStatus(describeAction({ correction }, referenceOf(currentEvent())));
+  });
+}
+
+export function addTurn() {
+  if (!layer()) return setStatus(missingLayerText());
+  openTab("review");
+  find("adding").hidden = false;
+  find("addedText").focus();
+}
+
+function finishAdding() {
+  const text = find("addedText").value.trim(), role = find("addedRole").value;
+  if (!layer()) return;
+  if (!text) return setStatus("Write what is to be added.");
+  const frame = Math.min(state.data.expected_frames - 1, gridFrame(state.data, ui.video.time)), time_s = Math.round(frame / state.data.fps * 1000) / 1000;
+  const alike = layer().turns.filter((turn) => turn.role === role && turn.name.text === text && Math.abs(turn.name.time_s - time_s) < 1e-3);
+  if (!submitCorrection("add", { role, time_s, text, number: alike.length })) return;
+  find("addedText").value = "";
+  find("adding").hidden = true;
+  ui.canvas.focus({ preventScroll: true });
+}
+
+export function drawCorrection(event) {
+  const turn = correctableTurn(event), box = find("correction");
+  box.hidden = !turn;
+  find("add").hidden = find("against").parentElement.hidden = !layer();
+  const troubles = (layer()?.conflicts ?? []).filter((found) => found.key === referenceOf(event)?.key).map((found) => `Reviewers disagree about its ${found.aspect} (${found.wishes}): the source is kept.`);
+  find("troubles").replaceChildren(...[...troubles, ...(layer()?.unusable ?? []).map((reason) => `Does not fit: ${reason}`)].map((words) => createNode("p", "ss-failure", words)));
+  if (!turn) return;
+  const words = find("edited");
+  words.disabled = Boolean(turn.isDeleted);
+  fillInput(words, turn.key, turn.text);
+  find("when").textContent = `${turn.time.toFixed(2)} s`;
+  find("delete").textContent = turn.isDeleted ? "bring back (D)" : "delete (D)";
+  const original = turn.is_added ? "added" : turn.isDeleted ? "deleted" : [turn.text !== turn.name.text && `was “${turn.name.text}”`, turn.time !== turn.name.time_s && `was at ${turn.name.time_s.toFixed(2)} s`].filter(Boolean).join(", ");
+  find("original").textContent =  [original, turn.reviewers?.length ? `by ${turn.reviewers.join(", ")}` : ""].filter(Boolean).join(", ");
+  find("together").parentElement.hidden = turn.role !== "update";
+}
+
+export function mountCorrections() {
+  find("edited").addEventListener("change", (event) => submitInput(event.target, (text) => withCorrectableTurn((turn) => submitCorrection(turn.role === "update" ? "update" : "text", turn.name, { text: text.trim() }))));
+  find("addedText").addEventListener("keydown", (event) => {
+    if (event.key === "Escape") find("adding").hidden = true;
+    if (event.key === "Enter") { event.stopPropagation(); finishAdding(); }
+  });
+  find("against").addEventListener("change", (event) => { review.wantsCorrected = event.target.checked; requestScoring(); });
+}

@@ -1,0 +1,32 @@
+// Events and actions in words.
+
+import { clockText } from "../state/data.js";
+import { lastTurn } from "./layer.js";
+
+export const KIND_LABELS = { generated: "model said", update: "model update", state: "wrong state of" };
+export const ROLE_LABELS = { update: "reference update", user: "user turn", assistant: "reference turn" };
+
+// The name of a turn or an event in all messages.
+function nameOf(label, text, time) { return `${label} “${text.length > 60 ? `${text.slice(0, 60)}…` : text}” at ${clockText(time)}`; }
+
+// Describes an event, such as “model update S3->start at 0:12.0”.
+export function describeEvent(event) {
+  const { text, time } = lastTurn(event.key) ?? event;
+  return `${nameOf(KIND_LABELS[event.kind] ?? ROLE_LABELS[event.role], text, time)}${event.pair ? " with its reference" : ""}`;
+}
+
+// Describes an action and its event; of the event's pair, only the side that changed. The event is null if it is gone.
+export function describeAction({ kind, correction }, event) {
+  if (correction) return describeCorrection(correction, event);
+  const done = kind === "undo" ? "Taken back" : "Brought back";
+  return event ? `${done}: your last action on ${describeEvent(event)}.` : `${done}.`;
+}
+
+// A changed turn is named as in the source.
+function describeCorrection({ kind, turn, text, time_s }, event) {
+  const source = nameOf(ROLE_LABELS[turn.role], turn.text, turn.time_s);
+  if (kind === "delete") return `Deleted the ${event ? describeEvent(event) : source}. Z brings it back.`;
+  if (kind === "add") return `Added the ${event ? describeEvent(event) : source}. Z takes it back.`;
+  if (kind === "boundary") return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
+  return `Corrected the ${source}: ${time_s === undefined ? `it says “${text}”` : `it is at ${clockText(time_s)}`}. Z takes it back.`;
+}

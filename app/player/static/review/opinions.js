@@ -1,0 +1,149 @@
+// Opinions on events. A model turn and its matched reference turn are judged as one event, unless the
+// reviewer splits them or judged them differently.
+
+import { requestPaint } from "../timeline/chart.js";
+import { find } from "../dom/dom.js";
+import { eventTime } from "./layer.js";
+import { outbox } from "./outbox.js";
+import { host, layer, review, reviewer, state, ui } from "../state/state.js";
+import { canFail } from "../playback/stops.js";
+
+const SCOPES = {
+  all: () => true,
+  failures: (event) => event.kind === "state" || (event.turn !== null ? state.data.turns[event.turn].failure !== null : state.data.references[event.reference]?.is_missed),
+  model: (event) => event.kind === "generated" || event.kind === "update",
+  reference: (event) => referenceOf(event) !== null,
+};
+
+export const AVAILABLE_SCOPES = {
+  all: () => true,
+  failures: () => canFail(state.data),
+  model: () => !state.data.isReferenceAlone,
+  reference: () => state.data.has_reference,
+};
+
+export const NO_OPINION = { verdict: null, tags: [], note: "" };
+
+// Merges the store's opinions with the waiting actions of the outbox: the events, and this reviewer's opinions on them.
+export function mergeOpinions() {
+  if (!state.data || !host.props.can_review) return ui.drawReview();
+  const added = (layer()?.turns ?? []).filter((turn) => turn.is_added).map((turn) => ({
+    ...turn.name, key: turn.key, kind: "reference", time: turn.name.time_s, turn: null, reference: null,
+  }));
+  const events = added.length ? [...state.data.events, ...added].sort((a, b) => a.time - b.time) : state.data.events;
+  review.mine.clear();
+  const who = reviewer();
+  for (const [key, said] of Object.entries(review.state?.opinions ?? {})) {
+    const mine = said.find((opinion) => opinion.reviewer === who);
+    if (mine) review.mine.set(key, mine);
+  }
+  const moves = new Map();
+  const waiting = outbox.all(), undone = new Set();
+  for (const { kind, target } of waiting) if (kind === "undo") undone.add(target); else if (kind === "redo") undone.delete(target);
+  for (const action of waiting.filter(({ action_id }) => !undone.has(action_id))) {
+    if (action.correction?.time_s !== undefined) moves.set(JSON.stringify(action.correction.turn), action.correction.time_s);
+    if (!action.event || action.reviewer !== who || action.video_id !== state.data.video_id) continue;
+    const given = { verdict: { verdict: action.verdict }, tags: { tags: action.tags }, note: { note: action.note } }[action.kind];
+    for (const [event, other] of [[action.event, action.paired], [action.paired, action.event]]) {
+      if (!event) continue;
+      const own = ownOpinion(event.key), { [action.kind]: _, ...paired_with } = own.paired_with ?? {};
+      review.mine.set(event.key, { ...own, ...given, isWaiting: true, paired_with: other ? { ...paired_with, [action.kind]: other.key } : paired_with });
+    }
+  }
+  review.events = joinPairs(events);
+  review.turns = new Map((layer()?.turns ?? []).map((turn) => [turn.key, moves.size ? { ...turn, time: moves.get(JSON.stringify(turn.name)) ?? turn.time } : turn]));
+  state.data.judged = review.events.map((event) => ({ key: event.key, time: eventTime(event), ...opinion(event.key) }));
+  ui.transcript.mark((keys) => [...new Set(keys.map((key) => review.units.get(key)).filter(Boolean))].map((unit) => opinion(unit.key)));
+  requestPaint();
+  ui.drawReview();
+}
+
+function ownOpinion(key) { return review.mine.get(key) ?? NO_OPINION; }
+
+// Resets the reviews of the previous video.
+export function resetReview() {
+  review.state = review.current = review.wanted = null;
+  review.events = [];
+  for (const kept of [review.units, review.splits, review.mine]) kept.clear();
+  review.turns.clear();
+  review.wantsCorrected = false;
+  find("adding").hidden = true;
+}
+
+export const PARTS = ["verdict", "tags", "note"];
+
+function isGiven(value) { return value !== null && value.length > 0; }
+export function isSame(one, other) { return JSON.stringify(one) === JSON.stringify(other); }
+
+// Whether both sides of a pair can be one event: their opinions are equal, or one has none and the other was judged in
+// another pair, of another run.
+function sidesAgree(turn, reference, part) {
+  const [one, other] = [ownOpinion(turn.key), ownOpinion(reference.key)];
+  if (isSame(one[part], other[part])) return true;
+  if (isGiven(one[part]) && isGiven(other[part])) return false;
+  const [said, silent] = isGiven(one[part]) ? [one, reference] : [other, turn];
+  const partner = said.paired_with?.[part];
+  return partner !== undefined && partner !== silent.key;
+}
+
+function isJoined(turn, reference, isMatched) {
+  if (review.splits.has(turn.key)) return !review.splits.get(turn.key);
+  const isOnePair = isMatched || ownOpinion(turn.key).paired_with?.verdict === reference.key;
+  return isOnePair && PARTS.every((part) => sidesAgree(turn, reference, part));
+}
+
+// The events to judge: a joined pair is the model's event with its reference as `pair`; the sides of a split one know each
+// other as `other`. Fills `review.units`: by the key of each event the one that is judged.
+function joinPairs(events) {
+  const byKey = new Map(events.map((event) => [event.key, event])), replaced = new Map();
+  for (const event of events) {
+    const turn = event.turn === null ? null : state.data.turns[event.turn];
+    const reference = byKey.get(turn && turn.link !== null ? state.data.references[turn.link].key : null);
+    if (!reference) continue;
+    const isMatched = turn.verdict === "matched";
+    if (isJoined(event, reference, isMatched)) {
+      replaced.set(event.key, { ...event, pair: reference, isMatched });
+      replaced.set(reference.key, null);
+    } else {
+      replaced.set(event.key, { ...event, other: reference.key, isMatched });
+      replaced.set(reference.key, { ...reference, other: event.key, isMatched });
+    }
+  }
+  const units = events.map((event) => (replaced.has(event.key) ? replaced.get(event.key) : event)).filter(Boolean);
+  review.units = new Map(units.flatMap((unit) => [[unit.key, unit], ...(unit.pair ? [[unit.pair.key, unit]] : [])]));
+  return units;
+}
+
+// This reviewer's opinion on an event, or on its pair as one event.
+export function opinion(key) {
+  const unit = review.units.get(key), own = ownOpinion(unit?.key ?? key);
+  if (!unit?.pair) return own;
+  const other = ownOpinion(unit.pair.key), said = { ...own, isWaiting: own.isWaiting || other.isWaiting };
+  for (const part of PARTS) if (!isSame(own[part], other[part])) said[part] = NO_OPINION[part]; // of another pair
+  return said;
+}
+
+// The reference turn of an event: itself, or the other side of its pair; null where there is none.
+export function referenceOf(event) { return event?.pair ?? (event?.kind === "reference" ? event : null); }
+
+// The numbers of events in the scope and of those with this reviewer's verdict. A matched pair counts once, as judged
+// when both of its sides are.
+export function countJudged() {
+  const judged = new Map();
+  for (const unit of review.events.filter(isInScope)) {
+    const key = unit.other && unit.isMatched && unit.kind === "reference" ? unit.other : unit.key;
+    judged.set(key, (judged.get(key) ?? true) && opinion(unit.key).verdict !== null);
+  }
+  return { all: judged.size, done: [...judged.values()].filter(Boolean).length };
+}
+
+export function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
+export function eventByKey(key) { return review.units.get(key) ?? null; }
+
+// The event with the key: of a pair, the reference alone or the model's event with its reference; null for none.
+export function sideByKey(key) {
+  const unit = eventByKey(key);
+  return unit?.pair?.key === key ? unit.pair : unit;
+}
+
+export function isInScope(event) { return SCOPES[review.scope](event); }

@@ -1,0 +1,103 @@
+// Sends the actions of the outbox, and handles the server's replies.
+
+import { layout, requestPaint } from "../timeline/chart.js";
+import { find, focusedInput } from "../dom/dom.js";
+import { describeAction } from "./event_words.js";
+import { withTimeout } from "../state/increments.js";
+import { eventTime, requestScoring } from "./layer.js";
+import { eventByKey, mergeOpinions, sideByKey } from "./opinions.js";
+import { outbox } from "./outbox.js";
+import { goToEvent } from "../playback/selection.js";
+import { host, layer, listeners, review, reviewer, state } from "../state/state.js";
+import { setStatus } from "../dom/status.js";
+
+const RETRY_MS = 3000, REFUSED_MS = 30000;
+
+export function reviewKey({ video_id, reviewer }) { return JSON.stringify([video_id, reviewer]); }
+export function refusalReason(action) { return review.refusals.get(reviewKey(action)) ?? ""; }
+
+// Sends waiting actions, one reviewer and video at a time, and fetches the reviews of the video that is shown. What the server
+// refuses for one reviewer and video stays queued and does not block the rest.
+export async function sendWaiting() {
+  if (!host.props.can_review) return;
+  if (review.isAsking) { review.isAgain = true; return; }
+  review.isAsking = true;
+  clearTimeout(review.timer);
+  try {
+    do {
+      review.isAgain = false;
+      const waiting = outbox.all(), first = waiting.find((action) => !refusalReason(action));
+      const [video, who] = first ? [first.video_id, first.reviewer] : [state.data?.video_id, reviewer()];
+      if (video === undefined) break;
+      const actions = first ? waiting.filter((action) => reviewKey(action) === reviewKey(first)).slice(0, 100) : [];
+      const asked = { video_id: video, reviewer: who, is_blind: review.isBlind, reference: video === state.data?.video_id ? state.data.reference_digest : null, has_layer: video === state.data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(actionPayload) };
+      const reply = await withTimeout(host.server.ask(asked));
+      if (first && reply.error) review.refusals.set(reviewKey(first), reply.error);
+      review.problem = first ? "" : reply.error ?? "";
+      handleReply(video, reply);
+      review.isAgain ||= outbox.all().some((action) => !refusalReason(action)) || first && (reply.error || video !== state.data?.video_id || who !== reviewer());
+    } while (review.isAgain && !review.problem);
+  } catch {
+    review.problem = "the server does not answer";
+  }
+  review.isAsking = false;
+  const left = outbox.all();
+  if (left.length && !listeners.signal.aborted) review.timer = setTimeout(retryAll, left.every(refusalReason) ? REFUSED_MS : RETRY_MS);
+  mergeOpinions();
+}
+
+// Also sends refused actions again: the reason may no longer hold.
+export function retryAll() {
+  review.refusals.clear();
+  sendWaiting();
+}
+
+function actionPayload({ key, reviewer, video_id, event, paired, ...action }) {
+  const unnamed = (named) => { const { key: ofEvent, ...more } = named; return more; }; // the server computes the key itself
+  return { ...action, ...(event ? { event: unnamed(event) } : {}), ...(paired ? { paired: unnamed(paired) } : {}) };
+}
+
+function handleReply(video, reply) {
+  review.signedIn = reply.signed_in;
+  if (reply.is_blind) review.isBlind = true;
+  find("blind").disabled = reply.is_blind;
+  let told = null;
+  for (const { action_id, event } of reply.kept) {
+    const done = outbox.all().find((action) => action.action_id === action_id);
+    outbox.remove(action_id);
+    review.saved = new Date().toLocaleTimeString();
+    if (!["undo", "redo", "correction"].includes(done?.kind) || video !== state.data?.video_id) continue;
+    told = [done, event];
+    review.wanted = event;
+  }
+  for (const id in reply.refused) {
+    outbox.remove(id);
+    setStatus(`Not kept: ${reply.refused[id]}`);
+  }
+  if (reply.state && video === state.data?.video_id) {
+    const isNew = "layer" in reply.state;
+    review.state = { layer: layer(), ...reply.state };
+    mergeOpinions();
+    if (isNew) layout(); else requestPaint();
+    if (told) setStatus(describeAction(told[0], sideByKey(told[1]))); // after the reference was updated: its times are current
+    if (isNew && review.wantsCorrected && state.data.is_finished && !state.data.isReferenceAlone) requestScoring();
+    if (review.wanted && !focusedInput()) goToWanted();
+    review.wanted = null;
+  }
+}
+
+function goToWanted() {
+  const side = sideByKey(review.wanted);
+  goToEvent(eventByKey(review.wanted), side && eventTime(side));
+}
+
+// The save status: for each reason, the number of actions that wait.
+export function savedText() {
+  const counts = new Map();
+  for (const action of outbox.all()) {
+    const reason = refusalReason(action) ? `${action.reviewer}: ${refusalReason(action)}` : review.problem;
+    counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  }
+  const words = [...counts].map(([reason, count]) => (reason ? `${count} not saved: ${reason}. Kept in this browser and sent again.` : `saving ${count}…`));
+  return words.join(" ") || review.problem || (review.saved ? `saved ${review.saved}` : "");
+}

@@ -1,0 +1,39 @@
+// The shared mutable state of the player. Imports only constants, so that every module can import it.
+
+import { KINDS } from "./data.js";
+
+// Gradio's names for the script of a component: element, trigger, props, server, watch.
+export const host = {};
+
+// The elements and the objects that draw them, and two functions for modules that cannot import them; set by `mount`.
+export const ui = {
+  root: null, canvas: null, map: null, head: null, tip: null, timeline: null, video: null, transcript: null, receiver: null,
+  tick: null, drawReview: null,
+};
+
+export const state = {
+  data: null, // the run that is shown, unpacked
+  tab: "rows",
+  stopIndex: null, // index of the stop that is shown, in `data.stops`
+  selectedTime: null, // time of an explicit selection, in seconds; null while the selection follows the playhead
+  lastFrame: -1, lastTime: -1, sleeping: 0, // last frame and time drawn, and the timer of the paused loop
+  movedThresholds: null, // thresholds {speak, update} that were moved and not requested yet
+  requestedThresholds: null, // requested, not run yet
+  isPointerDown: false, isMouseActive: false, // a button is down; the last input came from the pointer, not the keyboard
+  lowSimilarity: 0.8, // a lower similarity is low; "boat" for "tower" has 0.55 to 0.61, a paraphrase 0.87 to 0.90
+  isStatusOfJudgement: false, // whether the status line is about failures or events
+};
+
+export const shown = { thresholds: { speak: 0.5, update: 0.5 }, counts: {}, isPreview: false, region: null, isLooping: false };
+export const kinds = new Set(Object.keys(KINDS)); // of the failures at which N and P stop
+export const listeners = new AbortController(); // Gradio has no unmount hook: one signal for all listeners outside the element
+
+export const review = {
+  state: null, events: [], units: new Map(), splits: new Map(), mine: new Map(), turns: new Map(), current: null, wanted: null, scope: "all", wantsCorrected: false, // the reviews of the video
+  name: "", isBlind: false, signedIn: null, // the reviewer
+  drafts: new Map(), // typed text without a reviewer's name
+  isAsking: false, isAgain: false, saved: "", problem: "", refusals: new Map(), timer: 0, // the state of sending
+};
+
+export function reviewer() { return review.signedIn ?? review.name; }
+export function layer() { return review.state?.layer ?? null; }

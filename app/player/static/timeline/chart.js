@@ -1,0 +1,106 @@
+// The lanes and the overview below them: layout, counts, painting, zoom.
+
+import { GUTTER, MARGIN } from "./axis.js";
+import { resizeCanvas } from "./canvas.js";
+import { drawCurves } from "../panels/curves.js";
+import { DECISIONS, EventCounts } from "../state/data.js";
+import { find } from "../dom/dom.js";
+import { layerTurns } from "../review/layer.js";
+import { redrawPlayhead } from "../playback/playhead.js";
+import { kinds, shown, state, ui } from "../state/state.js";
+import { canFail, LOW_SIMILARITY } from "../playback/stops.js";
+
+const countsCache = {};
+let pendingPaint = 0;
+
+export function layout() {
+  if (!state.data) return;
+  state.data.layer = layerTurns();
+  state.data.isReviewing = state.tab === "review" && state.data.events.length > 0;
+  state.data.hasLayer = state.data.layer.length > 0 && (state.tab === "review" || state.data.layer.some((turn) => turn.look !== "same"));
+  const height = ui.timeline.arrange(state.data); // also in a hidden tab: the rows must fit this video
+  ui.canvas.setAttribute("aria-valuemax", state.data.duration_s.toFixed(1));
+  if (!ui.canvas.parentElement.clientWidth) return updateCounts();
+  ui.timeline.resize(ui.canvas.parentElement.clientWidth, height);
+  refreshCounts();
+}
+
+// Whether the task's inputs differ from the task of the run.
+function isTaskChanged() {
+  return Object.entries(state.data.task).some(([name, text]) => (document.querySelector(`#${name} textarea`)?.value ?? text) !== text);
+}
+
+export function refreshCounts() {
+  updateCounts();
+  paint();
+}
+
+export function updateCounts() {
+  for (const name of DECISIONS) shown.counts[name] = countsFor(name).extend();
+  find("counts").textContent = [
+    previewText(),
+    isTaskChanged() ? "Goal, steps or user turns have changed since this run: press Run." : "",
+  ].filter(Boolean).join(" ");
+  if (state.tab === "curves") drawCurves(find("curves"), state.data, shown);
+}
+
+// The counts that are shown, extended while a run streams.
+function countsFor(name) {
+  const threshold = shown.thresholds[name], known = countsCache[name], isSame = known?.data === state.data && known.threshold === threshold;
+  return countsCache[name] = isSame && known.isPreview === shown.isPreview ? known : new EventCounts(state.data, name, threshold, shown.isPreview);
+}
+
+export function paint() {
+  if (!ui.canvas.parentElement.clientWidth) return; // it is painted when the tab opens
+  ui.timeline.paint(shown);
+  paintOverview();
+  redrawPlayhead();
+}
+
+const OVERVIEW_HEIGHT = 18;
+
+function paintOverview() {
+  const width = ui.timeline.width, height = OVERVIEW_HEIGHT, pen = resizeCanvas(ui.map, width, height);
+  pen.clearRect(0, 0, width, height);
+  const at = (time) => GUTTER + time / state.data.duration_s * (width - GUTTER - MARGIN);
+  pen.fillStyle = ui.timeline.colours.faint;
+  pen.fillRect(GUTTER, 7, width - GUTTER - MARGIN, 4);
+  pen.font = ui.timeline.font;
+  pen.textBaseline = "middle";
+  pen.fillStyle = ui.timeline.colours.ink;
+  pen.fillText(canFail(state.data) ? `${state.data.failures.length} failure${state.data.failures.length === 1 ? "" : "s"}` : "", 4, 9);
+  for (const failure of state.data.stops) {
+    pen.fillStyle = !kinds.has(failure.kind) ? ui.timeline.colours.grid : ui.timeline.colours[failure.kind === LOW_SIMILARITY ? "matched" : "mismatched"];
+    pen.fillRect(at(failure.time) - 1, 2, 2, 14);
+  }
+  pen.strokeStyle = ui.timeline.colours.ink;
+  pen.strokeRect(at(ui.timeline.view.start), 0.5, Math.max(3, at(ui.timeline.view.end) - at(ui.timeline.view.start)), height - 1);
+}
+
+export function setView(start, end) {
+  const length = Math.min(state.data.duration_s, Math.max(2 / state.data.fps, end - start));
+  const from = Math.min(state.data.duration_s - length, Math.max(0, start));
+  ui.timeline.view = { start: from, end: from + length };
+  requestPaint();
+}
+
+export function requestPaint() {
+  pendingPaint ||= requestAnimationFrame(() => { pendingPaint = 0; if (state.data) paint(); });
+}
+
+export function zoom(factor, around = ui.video.time) {
+  const { start, end } = ui.timeline.view;
+  const middle = Math.min(end, Math.max(start, around));
+  setView(middle - (middle - start) * factor, middle + (end - middle) * factor);
+}
+
+export function reveal(time) {
+  const { start, end } = ui.timeline.view;
+  if (time < start || time > end) setView(time - (end - start) / 2, time + (end - start) / 2);
+}
+
+function previewText() {
+  if (!shown.isPreview) return "";
+  const next = state.movedThresholds ? "Release to run it exactly." : "The exact run is under way.";
+  return `Preview from the trace: another decision would change what follows. ${next}`;
+}

@@ -1,0 +1,78 @@
+"""The commands that build and evaluate the bundled files: ``checkpoint``, ``videos``, ``score``."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+from transformers.utils import logging as transformers_logging
+from tyro.conf import OmitArgPrefixes
+
+from assets.build import BuildConfig, build_checkpoint, write_train_split
+from assets.demo_videos import KINDS, TEST_VIDEOS, VAL_VIDEOS, Kind, draw_split
+from assets.recipes import HELD_OUT_FAMILY
+from assets.score import HEADER, Baseline, Score, score_baseline, score_bundled, score_kind
+from engine.cli import Options
+from engine.loading import load_model
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions(Options):
+    """Train and write the checkpoint; resumes after an interruption."""
+
+    out: Path = HERE / "checkpoint"
+    """Folder of the checkpoint."""
+    build: OmitArgPrefixes[BuildConfig] = field(default_factory=lambda: BuildConfig(work=Path("work")))
+    """Sizes and rates of the build."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawOptions(Options):
+    """Draw the bundled videos and write the manifests of all splits."""
+
+    out: Path = HERE / "demo"
+    """Folder of the videos."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(Options):
+    """Score a checkpoint on newly generated scenes."""
+
+    checkpoint: Path = HERE / "checkpoint"
+    """Checkpoint folder."""
+    videos: int = 50
+    """Number of scenes per kind."""
+    kinds: tuple[Kind, ...] = KINDS
+    """Kinds of scenes."""
+
+
+def build(options: BuildOptions) -> None:
+    """Train and write the checkpoint."""
+    transformers_logging.disable_progress_bar()
+    build_checkpoint(options.build, options.out)
+
+
+def draw(options: DrawOptions) -> None:
+    """Draw the bundled videos and write the manifests of all splits."""
+    draw_split(TEST_VIDEOS, options.out / "test.json")
+    draw_split(VAL_VIDEOS, options.out / "val.json")
+    write_train_split(BuildConfig(work=Path()), options.out / "train.json")
+
+
+def print_scores(options: ScoreOptions) -> None:
+    """Print the table of scores: generated scenes, the held-out family, the bundled videos, and baselines."""
+    transformers_logging.disable_progress_bar()
+    checkpoint, kinds, num_videos = load_model(options.checkpoint), options.kinds, options.videos
+    print(f"{'':22} {HEADER}")
+
+    def show(name: str, score: Score) -> None:
+        print(f"{name:22} {score.row()}", flush=True)
+
+    for kind in kinds:
+        show(kind, score_kind(checkpoint, kind, num_videos=num_videos))
+    for kind in kinds:
+        show(f"{HELD_OUT_FAMILY}, {kind}", score_kind(checkpoint, kind, num_videos=num_videos, family=HELD_OUT_FAMILY))
+    show("bundled test videos", score_bundled(checkpoint, HERE / "demo"))
+    for name in get_args(Baseline):
+        show(f"{name}, {kinds[0]}", score_baseline(name, kinds[0], num_videos=num_videos))

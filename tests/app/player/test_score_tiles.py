@@ -1,0 +1,62 @@
+"""The score tiles: hostile text stays text, and tiles wrap at every width."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from app.player.display.score_tiles import HEADLINES, TEACHER_FORCED
+from app.templates import render
+from tests.support.browser import NEEDS_CHROMIUM, open_page, run, serve
+
+HOSTILE = "\"><img src=x onerror='window.hacked=1'>&{{1+1}}"
+
+
+def test_hostile_text_is_escaped_in_every_place() -> None:
+    html = render("score_tiles", tiles=[SimpleNamespace(label=HOSTILE, figure=HOSTILE, hint=HOSTILE)])
+    escaped = "&#34;&gt;&lt;img src=x onerror=&#39;window.hacked=1&#39;&gt;&amp;{{1+1}}"
+    assert html.count(escaped) == 6
+    assert "<img" not in html
+
+
+@pytest.fixture(scope="module")
+def page(
+    browser: Browser, tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Page]:
+    """Open the page with a run, and add a tile for each score of a teacher-forced pass."""
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=tmp_path_factory.mktemp("runs")) as address:
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        open_page(page, address)
+        run(page)
+        page.wait_for_selector(".score")
+        for _ in TEACHER_FORCED:
+            page.evaluate("document.querySelector('.scores').append(document.querySelector('.score').cloneNode(true))")
+        yield page
+        page.close()
+
+
+@NEEDS_CHROMIUM[0]
+@NEEDS_CHROMIUM[1]
+@pytest.mark.parametrize("zoom", [1, 1.5])
+@pytest.mark.parametrize("width", [1024, 1152, 1280, 1440, 1920, 2560])
+def test_tiles_wrap_without_overlap_or_scrolling(page: Page, width: int, zoom: float) -> None:
+    page.set_viewport_size({"width": round(width / zoom), "height": 900})  # as the browser's zoom does
+    tiles: list[dict[str, float]] = page.evaluate("""[...document.querySelectorAll('.score')].map((tile) => {
+        const { left, right, top, bottom } = tile.getBoundingClientRect();
+        const cut = Math.max(tile.scrollWidth - tile.clientWidth, tile.scrollHeight - tile.clientHeight);
+        return { left, right, top, bottom, cut };
+    })""")
+    assert len(tiles) == len(HEADLINES) + len(TEACHER_FORCED)
+    assert max(tile["cut"] for tile in tiles) <= 0, "each tile shows its whole text"
+    for number, tile in enumerate(tiles):
+        assert tile["right"] - tile["left"] > 90
+        for other in tiles[:number]:
+            assert other["right"] < tile["left"] or other["bottom"] < tile["top"], "none lies over another"
+    overflow: list[int] = page.evaluate("""[...document.querySelectorAll('.score')].map((tile) => {
+        tile.focus({ preventScroll: true });
+        const page = document.documentElement, around = document.querySelector('#scores');
+        return page.scrollWidth - page.clientWidth + around.scrollWidth - around.clientWidth;
+    })""")
+    assert set(overflow) == {0}, "no scroll bar, also with the explanation of a tile"

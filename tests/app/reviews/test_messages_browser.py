@@ -1,0 +1,55 @@
+"""Messages about events and actions: every message names one event by the same text."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.app.player import test_script_data_browser as scripts
+from tests.app.player.test_script_data_browser import address, run
+from tests.support.browser import NEEDS_CHROMIUM
+
+pytestmark = NEEDS_CHROMIUM
+page = scripts.page
+NAME = {"role": "assistant", "time_s": 6.0, "text": "Careful!"}
+EVENT = {"key": "r", "kind": "reference", "role": "assistant", "time": 6.0, "text": "Careful!"}
+SAID = {"key": "m", "kind": "generated", "role": "assistant", "time": 5.5, "text": "Look out!"}
+CORRECTED = {"key": "r", "name": NAME, "text": "Mind your hand!", "time": 6.5}
+
+
+def messages(page: Page, *, turns: list[Any], deleted: list[Any]) -> list[str]:
+    """Return the messages for deleting, bringing back and undoing on the reference of a joined pair."""
+    body = """
+        const { review } = await import(arg.state), { sideByKey } = await import(arg.opinions);
+        const unit = { ...arg.said, pair: arg.event };
+        review.state = { layer: { turns: arg.turns, deleted: arg.deleted } };
+        review.turns = new Map(arg.turns.map((turn) => [turn.key, turn]));
+        review.units = new Map([["m", unit], ["r", unit]]);
+        const say = (action) => describeAction(action, sideByKey("r"));
+        const correct = (kind) => say({ correction: { kind, turn: arg.name } });
+        return [correct("delete"), correct("add"), say({ kind: "undo" })];"""
+    modules = {name: address(name) for name in ("state", "opinions")}
+    argument = {**modules, "event": EVENT, "said": SAID, "name": NAME, "turns": turns, "deleted": deleted}
+    written: list[str] = run(page, "event_words", "describeAction", body, argument)
+    return written
+
+
+@pytest.mark.parametrize(
+    ("turns", "deleted", "name"),
+    [
+        ([{**CORRECTED, "text": "Careful!", "time": 6.0}], [], "reference turn “Careful!” at 0:06.0"),
+        ([CORRECTED], [], "reference turn “Mind your hand!” at 0:06.5"),
+        ([], [CORRECTED], "reference turn “Mind your hand!” at 0:06.5"),
+        ([], [], "reference turn “Careful!” at 0:06.0"),
+        ([{**CORRECTED, "text": "x" * 99}], [], f"reference turn “{'x' * 60}…” at 0:06.5"),
+    ],
+    ids=["as in the source", "corrected", "deleted", "not read yet", "long"],
+)
+def test_deleting_and_undoing_name_one_event_by_one_text(
+    page: Page, turns: list[Any], deleted: list[Any], name: str
+) -> None:
+    assert messages(page, turns=turns, deleted=deleted) == [
+        f"Deleted the {name}. Z brings it back.",
+        f"Added the {name}. Z takes it back.",
+        f"Taken back: your last action on {name}.",
+    ]

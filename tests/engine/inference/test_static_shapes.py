@@ -1,0 +1,149 @@
+"""Static shapes give the outputs of eager streaming. Without a GPU the static steps run eagerly."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.config import StreamConfig
+from engine.inference.cuda_graphs import Capture
+from engine.model.checkpoint import Checkpoint
+from engine.model.frame_encoder import FrameFeatures
+from engine.replay import Recording, Thresholds
+from engine.streamer import Streamer, StreamRequest
+from tests.engine.test_run_many import CASES, pick_thresholds, stream_many, video
+from tests.engine.test_streamer import SHORT, TASK, decided, probs
+from tests.support.fakes import random_frames, tiny_checkpoint
+from tests.support.graphs import CountingBackend, assert_equal, with_graphs
+from tests.support.replays import run_with_drafts, sweep
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(**CASES)
+@pytest.mark.slow
+def test_static_shapes_give_the_outputs_of_each_video_alone_frame_by_frame(
+    checkpoint: Checkpoint,
+    lengths: list[int],
+    max_batch_size: int,
+    lookahead: int,
+    draft_tokens: int,
+    share: float,
+    max_seq_len: int,
+) -> None:
+    videos = [video(checkpoint, number, length) for number, length in enumerate(lengths)]
+    limits = pick_thresholds(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
+    config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
+    together = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=max_batch_size)
+    alone = Streamer(checkpoint, config.frame_by_frame())
+    for one in videos:
+        assert_equal(together[one.video_id], list(alone.run(one.features, one.task)))
+
+
+def test_refreshes_user_turns_texts_and_growing_contexts_are_among_the_cases(checkpoint: Checkpoint) -> None:
+    videos = [video(checkpoint, number, 45) for number in range(4)]
+    config = StreamConfig(**pick_thresholds(checkpoint, videos, 0.1, **{**SHORT, "max_seq_len": 190}))
+    backend = CountingBackend()
+    streamer = Streamer(with_graphs(checkpoint, backend), config)
+    outputs = [output for one in stream_many(streamer, videos, max_batch_size=3).values() for output in one]
+    assert any(one.task.user_turns for one in videos)
+    assert any(output.refreshed for output in outputs)
+    assert any(len(output.updates) > 1 for output in outputs)
+    assert any(output.response is not None for output in outputs)
+    shapes = [step.shape for step in backend.captured]
+    assert len({shape.context_len for shape in shapes}) > 1
+    assert {shape.num_slots for shape in shapes} >= {3}
+    assert any(shape.num_tokens < shape.num_slots * shape.query_len for shape in shapes)
+    assert backend.runs > len(shapes)
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    moves=st.lists(st.tuples(*[st.sampled_from([0.0, 0.03, 0.1, 0.3])] * 2), min_size=2, max_size=4),
+    max_seq_len=st.sampled_from([180, 900]),
+)
+@pytest.mark.slow
+def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
+    checkpoint: Checkpoint, moves: list[tuple[float, float]], max_seq_len: int
+) -> None:
+    frames = list(random_frames(checkpoint, 60))
+    limits: dict[str, Any] = {**SHORT, "max_seq_len": max_seq_len}
+    one = StreamRequest(video_id="", features=frames, task=TASK)
+    points = [
+        {
+            "speak_threshold": pick_thresholds(checkpoint, [one], speak, **limits)["speak_threshold"],
+            "update_threshold": pick_thresholds(checkpoint, [one], update, **limits)["update_threshold"],
+        }
+        for speak, update in moves
+    ]
+    graphed = with_graphs(checkpoint)
+    recording = Recording(graphed, iter(frames), task=TASK, config=StreamConfig(**limits, **points[0]))
+    list(recording.run())
+    for point in points[1:]:
+        config = StreamConfig(**limits, **point)
+        wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(frames, TASK))
+        drafted = run_with_drafts(graphed, recording.outputs, frames, task=TASK, config=config)
+        recording = recording.at(**point)
+        assert_equal(list(recording.run()), wanted)
+        assert_equal(list(drafted), wanted)
+
+
+def test_a_sweep_gives_every_point(checkpoint: Checkpoint) -> None:
+    frames = list(random_frames(checkpoint, 40))
+    limits = pick_thresholds(checkpoint, [StreamRequest(video_id="", features=frames, task=TASK)], 0.1, **SHORT)
+    points = [Thresholds(speak=speak, update=limits["update_threshold"]) for speak in (0.3, limits["speak_threshold"])]
+    for entry in sweep(with_graphs(checkpoint), frames, points, task=TASK, config=StreamConfig(**limits)):
+        config = StreamConfig(**{**limits, "speak_threshold": entry.thresholds.speak}).frame_by_frame()
+        assert_equal(list(entry.outputs), list(Streamer(checkpoint, config).run(frames, TASK)))
+
+
+@pytest.mark.parametrize("policy", ["silent-token", "not-talk"])
+def test_a_silent_token_decides_as_without_graphs(checkpoint: Checkpoint, policy: Any) -> None:
+    plain = replace(checkpoint, silent_id=7)
+    config = StreamConfig(decision_policy=policy, speak_threshold=0.99, lookahead=3, **SHORT)
+    wanted = list(Streamer(plain, config.frame_by_frame()).run(random_frames(checkpoint, 20), TASK))
+    assert_equal(list(Streamer(with_graphs(plain), config).run(random_frames(checkpoint, 20), TASK)), wanted)
+    with pytest.raises(ValueError, match="names its silent token"):
+        list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 2), TASK))
+
+
+def test_a_frame_has_several_tokens_without_pooling(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path, pooling="none")
+    config = StreamConfig(**pick_thresholds(checkpoint, [video(checkpoint, 1, 40)], 0.15, **SHORT))
+    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 40), TASK))
+    assert_equal(list(Streamer(with_graphs(checkpoint), config).run(random_frames(checkpoint, 40), TASK)), wanted)
+
+
+def test_a_frame_of_nan_spoils_only_its_own_context(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    # as if the model itself computed nan
+    monkeypatch.setattr("engine.inference.runner._check_finite", lambda frames: None)
+    videos = [video(checkpoint, number, num_frames) for number, num_frames in enumerate((90, 40, 40))]
+    frames = list(videos[0].features)
+    frames[20] = FrameFeatures(index=20, time_s=10.0, features=torch.full_like(frames[20].features, torch.nan))
+    videos[0] = replace(videos[0], features=frames)
+    config = StreamConfig(**pick_thresholds(checkpoint, videos[1:], 0.1, **{**SHORT, "max_seq_len": 190}))
+    alone = Streamer(checkpoint, config.frame_by_frame())
+    wanted = {one.video_id: list(alone.run(one.features, one.task)) for one in videos}
+    assert any(output.refreshed for output in wanted["0"][21:])
+    drafted = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=2)
+    for one in videos[1:]:
+        assert_equal(drafted[one.video_id], wanted[one.video_id])
+    live = stream_many(Streamer(with_graphs(checkpoint), config.frame_by_frame()), videos, max_batch_size=2)
+    for one in videos:
+        assert decided(live[one.video_id]) == decided(wanted[one.video_id])
+        assert torch.allclose(probs(live[one.video_id]), probs(wanted[one.video_id]), atol=1e-4, equal_nan=True)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, where it loads its compiler
+def test_a_compiled_step_gives_the_same(checkpoint: Checkpoint) -> None:
+    def compiled() -> Capture:
+        return lambda step: torch.compile(step, dynamic=False)
+
+    config = StreamConfig(**pick_thresholds(checkpoint, [video(checkpoint, 1, 40)], 0.1, **SHORT), lookahead=4)
+    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(random_frames(checkpoint, 40), TASK))
+    outputs = list(Streamer(with_graphs(checkpoint, compiled), config).run(random_frames(checkpoint, 40), TASK))
+    assert_equal(outputs, wanted)

@@ -1,0 +1,111 @@
+"""Heads files: what is saved comes back, and what does not fit is refused in one line."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.errors import CheckpointError
+from engine.loading import load_model
+from engine.model.checkpoint import save_model
+from engine.model.heads import save_heads
+from tests.support.fakes import tiny_model
+
+
+def test_pooling_and_projector_come_back_with_the_heads(folder: Path) -> None:
+    save_heads(folder / "heads.safetensors", tiny_model(pooling="first", feature_dim=48))
+    model = load_model(folder, device="cpu").model
+    assert (model.pooling, model.feature_dim, model.tokens_per_frame) == ("first", 48, 1)
+    assert model.embed_frames(torch.zeros(5, 1, 48)).shape == (5, 1, 32)
+
+
+def test_features_in_text_space_pass_the_projector_unchanged(folder: Path) -> None:
+    features = torch.randn(3, 1, 32)
+    assert torch.equal(load_model(folder, device="cpu").model.embed_frames(features), features)
+
+
+def test_a_half_precision_model_keeps_its_heads_in_float32(folder: Path) -> None:
+    model = load_model(folder, device="cpu", dtype="bfloat16").model
+    assert model.dtype == torch.bfloat16
+    assert model.dst_update_head.weight.dtype == torch.float32
+
+
+def test_a_heads_file_elsewhere_is_taken(folder: Path, tmp_path: Path) -> None:
+    (folder / "heads.safetensors").rename(tmp_path / "mine.safetensors")
+    assert load_model(folder, device="cpu", heads=tmp_path / "mine.safetensors").model.pooling == "mean"
+
+
+def test_missing_heads_are_refused_unless_allowed(folder: Path) -> None:
+    (folder / "heads.safetensors").unlink()
+    with pytest.raises(CheckpointError, match="--allow-untrained-heads"):
+        load_model(folder, device="cpu")
+    load_model(folder, device="cpu", allow_untrained_heads=True)
+
+
+def test_a_heads_file_that_was_named_must_be_there(folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="is missing"):
+        load_model(folder, device="cpu", heads=folder / "other.safetensors", allow_untrained_heads=True)
+
+
+def test_heads_of_another_width_are_refused(folder: Path) -> None:
+    heads = load_file(folder / "heads.safetensors")
+    save_file({**heads, "dst_update_head.weight": torch.zeros(1, 64)}, folder / "heads.safetensors")
+    with pytest.raises(CheckpointError, match=r"dst_update_head.weight .* is \[1, 64\], this model needs \[1, 32\]"):
+        load_model(folder, device="cpu")
+
+
+def test_heads_with_a_tensor_missing_are_refused(folder: Path) -> None:
+    heads = load_file(folder / "heads.safetensors")
+    del heads["dst_update_head.bias"]
+    save_file(heads, folder / "heads.safetensors")
+    with pytest.raises(CheckpointError, match=r"differs in dst_update_head.bias"):
+        load_model(folder, device="cpu")
+
+
+def test_an_unknown_pooling_is_refused(folder: Path) -> None:
+    save_file(load_file(folder / "heads.safetensors"), folder / "heads.safetensors", metadata={"pooling": "max"})
+    with pytest.raises(CheckpointError, match="pooling must be one of mean, first, none"):
+        load_model(folder, device="cpu")
+
+
+def test_a_pickled_heads_file_is_refused_unopened(folder: Path) -> None:
+    (folder / "heads.pt").write_bytes(b"cos\nsystem\n(S'touch /tmp/opened'\ntR.")
+    with pytest.raises(CheckpointError, match="pickles are never opened"):
+        load_model(folder, device="cpu", heads=folder / "heads.pt")
+
+
+def test_a_base_tokenizer_gets_the_tokens_with_their_trained_rows(folder: Path) -> None:
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    for token in tokenizer["added_tokens"]:
+        token["content"] = {"[DST]": "<a>", "[ASST]": "<b>"}.get(token["content"], token["content"])
+    vocabulary = tokenizer["model"]["vocab"]
+    for old, new in (("[DST]", "<a>"), ("[ASST]", "<b>")):
+        vocabulary[new] = vocabulary.pop(old)
+    text = json.dumps(tokenizer)
+    (folder / "tokenizer.json").write_text(text)
+    settings = (folder / "tokenizer_config.json").read_text()
+    (folder / "tokenizer_config.json").write_text(settings.replace("[DST]", "<a>").replace("[ASST]", "<b>"))
+    with pytest.raises(CheckpointError, match="no token_embeddings for"):
+        load_model(folder, device="cpu")
+    rows = torch.randn(2, 32)
+    heads = load_file(folder / "heads.safetensors")
+    save_file({**heads, "token_embeddings": rows}, folder / "heads.safetensors")
+    checkpoint = load_model(folder, device="cpu")
+    ids = torch.tensor([checkpoint.prompt.update_id, checkpoint.prompt.response_id])
+    assert torch.equal(checkpoint.model.embed_tokens(ids), rows)
+
+
+def test_the_token_that_means_silence_comes_back_with_the_heads(folder: Path, tmp_path: Path) -> None:
+    save_heads(folder / "heads.safetensors", tiny_model(), silent_token="#")
+    checkpoint = load_model(folder, device="cpu")
+    assert checkpoint.silent_id == checkpoint.prompt.tokenizer.convert_tokens_to_ids("#")
+    save_model(tmp_path / "new", checkpoint.model, checkpoint.prompt.tokenizer, silent_id=checkpoint.silent_id)
+    assert load_model(tmp_path / "new", device="cpu").silent_id == checkpoint.silent_id
+
+
+def test_an_unknown_token_that_means_silence_is_refused(folder: Path) -> None:
+    save_heads(folder / "heads.safetensors", tiny_model(), silent_token="<hush>")
+    with pytest.raises(CheckpointError, match="'<hush>' as the token that means silence, which the tokenizer lacks"):
+        load_model(folder, device="cpu")

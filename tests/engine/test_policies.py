@@ -1,0 +1,165 @@
+"""Decision policies: the shared table of cases, the streaming engine on the same cases, and frames in a row."""
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.config import StreamConfig
+from engine.control.controller import StreamController, Task
+from engine.control.requests import Decision, Image
+from engine.control.speculator import PriorRun
+from engine.model.checkpoint import Checkpoint
+from engine.policies import POLICIES, DecisionPolicy, Signal, TriggerCounter
+from engine.records import FrameOutput
+from engine.replay import Recording
+from engine.streamer import Streamer, StreamRequest
+from tests.engine.test_run_many import stream_many
+from tests.engine.test_streamer import SHORT, TASK, between, decided, probs
+from tests.support.fakes import STEPS, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint
+from tests.support.paths import ROOT
+from tests.support.replays import run_with_drafts
+
+CASES: list[dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "policies.json").read_text(encoding="utf-8"))
+SIGNALS: tuple[Signal, ...] = ("speak", "update")
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['policy']}: {case['name']}")
+
+
+def policy_of(case: dict[str, Any]) -> DecisionPolicy:
+    return replace(POLICIES[case["policy"]], frames_in_a_row=case.get("frames_in_a_row", 1))
+
+
+def probs_of(case: dict[str, Any]) -> list[float]:
+    return [math.nan if prob is None else prob for prob in case["probs"]]
+
+
+@pytest.fixture
+def two_in_a_row(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Register a policy of the heads with two frames in a row; return its name."""
+    name = "two-in-a-row"
+    monkeypatch.setitem(POLICIES, name, replace(POLICIES["heads"], name=name, frames_in_a_row=2))
+    return name
+
+
+def test_every_policy_has_cases_at_its_threshold_and_at_0_and_1() -> None:
+    for name in POLICIES:
+        cases = [case for case in CASES if case["policy"] == name]
+        assert {0, 1} <= {case["threshold"] for case in cases}
+        assert any(case["threshold"] in case["probs"] for case in cases if 0 < case["threshold"] < 1)
+
+
+@each_case
+def test_a_counter_and_arrays_trigger_at_the_frames_of_the_table(case: dict[str, Any]) -> None:
+    policy = policy_of(case)
+    for signal in SIGNALS:
+        counter = TriggerCounter(policy=policy, signal=signal, threshold=case["threshold"])
+        assert [frame for frame, prob in enumerate(probs_of(case)) if counter.add(prob)] == case[signal]
+        found = policy.find_triggers(probs_of(case), case["threshold"], signal=signal)
+        assert np.flatnonzero(found).tolist() == case[signal]
+        thresholds = np.array([[case["threshold"]], [math.nan]])
+        both = policy.find_triggers(probs_of(case), thresholds, signal=signal)
+        assert [np.flatnonzero(row).tolist() for row in both] == [case[signal], []], "nan is exceeded by nothing"
+
+
+@dataclass
+class ProbRunner(ScriptedRunner):
+    """Answers with given probabilities at the images; every text is short."""
+
+    probs: list[float] = field(default_factory=list)
+
+    def _decide(self, context: list[int | Image]) -> Decision:
+        at = context[-1]
+        prob = self.probs[at.frame_index] if isinstance(at, Image) else 0.0  # one update per frame
+        return Decision(speak_prob=prob, update_prob=prob)
+
+
+@each_case
+@pytest.mark.parametrize("lookahead", [1, 4])
+def test_the_engine_triggers_at_the_frames_of_the_table(
+    case: dict[str, Any], lookahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(POLICIES, "case", replace(policy_of(case), name="case"))
+    given = probs_of(case)
+    config = StreamConfig(
+        decision_policy="case",
+        speak_threshold=case["threshold"],
+        update_threshold=case["threshold"],
+        lookahead=lookahead,
+        prefill_frames=lookahead,
+    )
+    turns = dict.fromkeys(range(len(given)), (("S1->start",), "Go."))
+
+    def stream(prior: PriorRun | None) -> list[FrameOutput]:
+        runner = ProbRunner(turns=turns, num_frames=len(given), probs=given)
+        task = Task(goal="g", steps=STEPS)
+        controller = StreamController(task, config=config, codec=CharacterCodec(), tokens_per_frame=1, prior_run=prior)
+        return runner.drive(controller.run())
+
+    outputs = stream(None)
+    assert [output.frame_index for output in outputs if output.response is not None] == case["speak"]
+    assert [output.frame_index for output in outputs if output.updates] == case["update"]
+    assert [output.response for output in stream(PriorRun(outputs=tuple(outputs)))] == [
+        output.response for output in outputs
+    ]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"), is_terse=True)
+
+
+@pytest.mark.parametrize("max_seq_len", [240, 900])
+def test_frames_in_a_row_are_exact_ahead_in_batches_and_on_a_prior_run(
+    checkpoint: Checkpoint, two_in_a_row: str, max_seq_len: int
+) -> None:
+    frames = list(random_frames(checkpoint, 90))
+    limits: dict[str, Any] = {**SHORT, "max_seq_len": max_seq_len, "decision_policy": two_in_a_row}
+    silent = list(Streamer(checkpoint, StreamConfig(**limits, speak_threshold=1, update_threshold=1)).run(frames, TASK))
+
+    def settings(share: float) -> StreamConfig:
+        speak = between([output.speak_prob for output in silent], share)
+        update = between([output.update_prob for output in silent], share)
+        return StreamConfig(**limits, speak_threshold=speak, update_threshold=update)
+
+    config, moved = settings(0.5), settings(0.6)
+    wanted = list(Streamer(checkpoint, config.frame_by_frame()).run(frames, TASK))
+    wanted_moved = list(Streamer(checkpoint, moved.frame_by_frame()).run(frames, TASK))
+    assert 0 < sum(output.response is not None for output in wanted) < 45
+    assert any(output.updates for output in wanted)
+    assert decided(wanted) != decided(wanted_moved)
+    recording = Recording(checkpoint, frames, task=TASK, config=config)
+    videos = [StreamRequest(video_id=name, features=frames, task=TASK) for name in ("one", "two")]
+    runs = [
+        list(recording.run()),
+        *stream_many(Streamer(checkpoint, config), videos, max_batch_size=2).values(),
+        list(run_with_drafts(checkpoint, wanted_moved, frames, task=TASK, config=config)),
+    ]
+    for outputs in runs:
+        assert decided(outputs) == decided(wanted)
+        assert probs(outputs).allclose(probs(wanted), atol=1e-4)
+    again = recording.at(speak_threshold=moved.speak_threshold, update_threshold=moved.update_threshold)
+    assert decided(list(again.run())) == decided(wanted_moved)
+    one_in_a_row = replace(config, decision_policy="heads")
+    assert decided(list(Streamer(checkpoint, one_in_a_row).run(frames, TASK))) != decided(wanted)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"source": "mood"}, "unknown source 'mood'"),
+        ({"comparison": "<"}, "comparison '<'"),
+        ({"frames_in_a_row": 0}, "at least 1; got 0"),
+        ({"source": "silent-token"}, "gives no probability of an update"),
+    ],
+)
+def test_an_entry_that_contradicts_itself_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(POLICIES["heads"], **values)
+
+
+def test_the_documents_leave_the_list_of_policies_to_the_file() -> None:
+    for document in (ROOT / "docs" / "cli.md", ROOT / "docs" / "glossary.md"):
+        assert "engine/policies.toml" in document.read_text(encoding="utf-8")

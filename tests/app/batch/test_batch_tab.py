@@ -317,11 +317,6 @@ def test_the_table_of_videos_is_sorted_and_filtered(order: str, names: str) -> N
     assert all(cell is None or not (isinstance(cell, float) and math.isnan(cell)) for row in table for cell in row)
 
 
-def test_the_table_of_videos_shows_the_warning_of_a_video() -> None:
-    table = video_table([{**ROWS[0], "warning": "damaged"}], "as in the split")
-    assert (HEADERS[-1], table[0][-1]) == ("Remark", "damaged")
-
-
 def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_text("[", encoding="utf-8")
     (tmp_path / "charts.json").write_text("[]", encoding="utf-8")

@@ -169,6 +169,11 @@ def format_threshold(value: float) -> str:
     return np.format_float_positional(value, trim="-")
 
 
+def format_thresholds(speak: float, update: float) -> str:
+    """Return both thresholds as text, such as ``speak 0.5, update 0.725``."""
+    return f"speak {format_threshold(speak)}, update {format_threshold(update)}"
+
+
 def _require(is_valid: bool, name: str, value: object, rule: str) -> None:
     if not is_valid:
         raise ValueError(f"{name} must be {rule}; got {value!r}")

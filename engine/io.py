@@ -15,9 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
+Cell = str | float | Sequence[str] | None
+"""A value of a CSV file; a list of texts is written as JSON."""
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and full-width
+_ESCAPED_STARTS = (*_FORMULA_STARTS, "'")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -76,13 +80,16 @@ def atomic_write(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
 
 
 def escape_formula(text: str) -> str:
-    """Return the text, prefixed with ``'`` if a spreadsheet would evaluate it as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    """Return the text, prefixed with ``'`` if it begins like a formula of a spreadsheet, or with ``'``."""
+    return f"'{text}" if text.startswith(_ESCAPED_STARTS) else text
 
 
-def write_csv(
-    path: Path, rows: Iterable[Mapping[str, str | float | None]], *, columns: Sequence[str] | None = None
-) -> None:
+def unescape_formula(cell: str) -> str:
+    """Return the text of a cell of ``escape_formula``."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_ESCAPED_STARTS) else cell
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, Cell]], *, columns: Sequence[str] | None = None) -> None:
     """Write rows to a CSV file atomically, one at a time; ``columns`` are by default those of the first row."""
     remaining = iter(rows)
     first = next(remaining, None)
@@ -94,7 +101,9 @@ def write_csv(
 def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
     """Write rows of cells to a CSV file atomically. The cells must already be escaped; see ``to_cell``."""
     with atomic_write(path) as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+        # The writer quotes a text for the characters of its own line ends alone, and readers end lines at \r too.
+        lines = SimpleNamespace(write=lambda line: file.write(line.removesuffix("\r\n") + "\n"))
+        csv.writer(lines, lineterminator="\r\n").writerows(rows)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -103,10 +112,12 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         file.write(to_json(_without_nan(content), indent=1) + "\n")
 
 
-def to_cell(value: str | float | None) -> str:
+def to_cell(value: Cell) -> str:
     """Return a value as a CSV cell: text with formulas escaped, and an empty cell for None and nan."""
     if isinstance(value, str):
         return escape_formula(replace_surrogates(value))
+    if isinstance(value, Sequence):
+        return to_json(value)
     return "" if value is None or math.isnan(value) else repr(value)
 
 

@@ -13,7 +13,7 @@ it verifies the outputs of A.
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from engine.config import StreamConfig
+from engine.config import StreamConfig, format_thresholds
 from engine.control.controller import Task
 from engine.control.requests import PassCounts
 from engine.control.speculator import PriorRun
@@ -33,6 +33,10 @@ class Thresholds:
     """The assistant speaks when ``speak_prob`` is greater, in [0, 1]."""
     update: float
     """The assistant updates the state when ``update_prob`` is greater, in [0, 1]."""
+
+    def __str__(self) -> str:
+        """Return both as text."""
+        return format_thresholds(self.speak, self.update)
 
 
 class Recording:

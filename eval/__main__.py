@@ -21,7 +21,7 @@ if __name__ == "__main__":  # before the libraries, whose import takes seconds
 from tqdm import tqdm
 from transformers.utils import logging as transformers_logging
 
-from engine.config import StreamConfig, format_threshold, read_threshold
+from engine.config import StreamConfig, format_thresholds, read_threshold
 from engine.errors import EngineError
 from eval.cli_options import (
     add_sweep_options,
@@ -215,8 +215,7 @@ def _format_heading(settings: Mapping[str, Any], num_scored: int, num_videos: in
         config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
         origin = (
             f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
-            f"thresholds speak {format_threshold(config['speak_threshold'])}, "
-            f"update {format_threshold(config['update_threshold'])}"
+            f"thresholds {format_thresholds(config['speak_threshold'], config['update_threshold'])}"
         )
     return (
         f"{num_scored} of {num_videos} videos, micro average, 95 % intervals by bootstrap over videos\n{origin}\n"

@@ -17,7 +17,8 @@ from engine.config import read_threshold
 from engine.errors import EngineError
 from eval.data.samples import Split
 from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import describe_changes, find_changed_settings
+from eval.runs.folder import IDENTITY
+from eval.runs.output_folder import describe_changes, find_changed_settings
 from eval.runs.provenance import Provenance
 from eval.runs.ray_pool import is_cluster
 from eval.runs.worker import WorkerConfig
@@ -103,7 +104,7 @@ def _describe_differences(split: Split | None, work: WorkerConfig, settings: Map
     if is_cluster(devices):  # connecting to the cluster would block the page
         return ""
     wanted = build_run_settings(split, work, parse_devices(devices))
-    differences = describe_changes(find_changed_settings(settings, wanted), settings, wanted)
+    differences = describe_changes(find_changed_settings(settings, wanted, IDENTITY), settings, wanted)
     return f", but a new run would have {differences}" if differences else ""
 
 

@@ -21,7 +21,8 @@ from app.formatting import as_sentence
 from app.player.views import status_line
 from engine.errors import EngineError
 from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import FolderRefusedError, check_resumable, find_changed_settings
+from eval.runs.folder import IDENTITY, RunFolder
+from eval.runs.output_folder import FolderRefusedError, find_changed_settings
 from eval.runs.ray_pool import is_cluster
 
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -130,7 +131,8 @@ def _make_job(
 def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` if a run with these settings cannot continue the run in the folder."""
     try:
-        check_resumable(folder, settings)
+        if folder.exists():
+            RunFolder(folder).check(settings, resume=True)
     except FolderRefusedError as error:
         raise ValueError(str(error).replace(str(folder), folder.name)) from error
 
@@ -142,7 +144,7 @@ def _find_same(batches: BatchContext, settings: Mapping[str, Any]) -> str | None
             found = batches.settings_of(name)
         except ValueError:
             continue
-        if found and not find_changed_settings(found, settings):
+        if found and not find_changed_settings(found, settings, IDENTITY):
             return name
     return None
 

@@ -20,9 +20,10 @@ from eval.matching.turns import Encode
 from eval.metrics.score import VideoAnalysis
 from eval.metrics.text import TextScorer, undefined_texts
 from eval.reports.report import compute_video_scores
-from eval.reports.scoring import ScoreSettings, analyze_saved, score_run, write_tables
+from eval.reports.scoring import ScoreSettings, make_analyzer, score_run, write_tables
 from eval.runs.batch import FinishedVideo, run_batch
-from eval.runs.folder import FolderRefusedError, RunFolder
+from eval.runs.folder import RunFolder
+from eval.runs.output_folder import FolderRefusedError
 from eval.runs.progress import Progress
 from eval.runs.worker import WorkerConfig
 
@@ -200,7 +201,7 @@ class JobQueue:
         error = record.error
         if not error:
             try:
-                analysis = analyze_saved(RunFolder(job.folder), sample, job.scoring, encode=self.encode)
+                analysis = make_analyzer(RunFolder(job.folder), job.scoring, encode=self.encode)(sample)
                 job.analyses[sample.video_id] = analysis
                 scores = compute_video_scores([analysis.counts], score_texts=undefined_texts)
             except ValueError as problem:

@@ -1,87 +1,18 @@
-"""Write and read rows as CSV and JSON; both round-trip exactly.
+"""Write rows as CSV and JSON. Both keep every value: ``engine.io.unescape_formula`` returns the text of a cell."""
 
-In CSV, an apostrophe is put before a cell that a spreadsheet would evaluate as a formula, and before a cell that starts
-with an apostrophe. So the reader can always remove one. Lists of texts are one cell with JSON. This is not the escaping
-of ``engine.io.to_cell``, which is for one-way reports: it cannot be undone and writes nan as an empty cell.
-"""
-
-import csv
-import io
-import json
-from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from app.exports.rows import ROW_TYPES, Tables, column_types
-from engine.io import atomic_write, escape_formula, write_json
+from engine.io import write_csv, write_json
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:
     """Write one CSV file per table, named after the table; each file is written atomically."""
     for name, row in ROW_TYPES.items():
-        text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(column_types(row)), lineterminator="\r\n")
-        writer.writeheader()
-        for record in getattr(tables, name):
-            writer.writerow({column: _to_cell(value) for column, value in asdict(record).items()})
-        with atomic_write(folder / f"{name}.csv") as file:
-            file.write(text.getvalue())
-
-
-def read_csv_tables(folder: Path) -> Tables:
-    """Read the files of ``write_csv_tables``. Raises ``ValueError`` with the path and line of an unreadable file."""
-    tables = {}
-    for name, row in ROW_TYPES.items():
-        path, types = folder / f"{name}.csv", column_types(row)
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            found = reader.fieldnames or []
-            if found != [column for column in types if column in found or column not in _later_columns(row)]:
-                raise ValueError(f"{path} must have the columns {', '.join(types)}")
-            try:
-                cells = [{column: _from_cell(cell, types[column]) for column, cell in line.items()} for line in reader]
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
-        tables[name] = tuple(row(**values) for values in cells)
-    return Tables(**tables)
-
-
-def _later_columns(row: type[Any]) -> set[str]:
-    """Return the columns with a default, which files of earlier versions may lack."""
-    return {field.name for field in fields(row) if field.default is not MISSING}
+        write_csv(folder / f"{name}.csv", map(asdict, getattr(tables, name)), columns=list(column_types(row)))
 
 
 def write_json_tables(path: Path, tables: Tables) -> None:
     """Write all tables as one JSON object of lists."""
     write_json(path, asdict(tables))
-
-
-def read_json_tables(path: Path) -> Tables:
-    """Read a file of ``write_json_tables``."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return Tables(
-        **{name: tuple(row(**_listed(values)) for values in content[name]) for name, row in ROW_TYPES.items()}
-    )
-
-
-def _to_cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith("'") else escape_formula(value)
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, tuple | list) else repr(value)
-
-
-def _from_cell(cell: str, kind: object) -> object:
-    if kind is str:
-        return cell.removeprefix("'")
-    if kind in (int, float):
-        return int(cell) if kind is int else float(cell)
-    if kind == float | None:
-        return float(cell) if cell else None
-    return tuple(json.loads(cell))
-
-
-def _listed(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

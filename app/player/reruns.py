@@ -18,7 +18,7 @@ from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from app.player.views import UNCHANGED, RunView, show_rerunning, show_run, show_status
 from app.widgets import read_event
-from engine.config import format_threshold, read_threshold
+from engine.config import read_threshold
 from engine.errors import EngineError
 from engine.model.frame_encoder import FrameFeatures, encode
 from engine.records import FrameOutput, check_probs
@@ -54,8 +54,8 @@ def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.Even
     if live.run.model_digest != context.checkpoint.digest:
         return _refuse(context, live, live.run, "this run was made with a different checkpoint or an older version")
     if requested == live.run.thresholds:
-        return show_status(f"The run already has these thresholds: {_describe(requested)}.")
-    return show_status(f"Waiting to run again with {_describe(requested)}.")
+        return show_status(f"The run already has these thresholds: {requested}.")
+    return show_status(f"Waiting to run again with {requested}.")
 
 
 def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
@@ -79,7 +79,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
                     break
                 outputs.append(output)
                 if time.perf_counter() - shown >= STATUS_INTERVAL_S:
-                    yield show_rerunning(run, len(outputs), f"Running again with {_describe(requested)}")
+                    yield show_rerunning(run, len(outputs), f"Running again with {requested}")
                     shown = time.perf_counter()
     except (EngineError, ValueError) as error:
         yield _refuse(context, live, run, str(error))
@@ -92,7 +92,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
     live.recording = recording
     context.recordings.keep(live)
     context.recent.keep_run(live.run)
-    status = f"Done: the same run with {_describe(requested)}, {len(outputs)} frames in {wall_s:.1f} s."
+    status = f"Done: the same run with {requested}, {len(outputs)} frames in {wall_s:.1f} s."
     yield show_run(live.run, status, encode=context.encode, other=live.other, answers=live.ticket)
 
 
@@ -123,9 +123,5 @@ def _first(frames: Generator[FrameFeatures], count: int) -> Iterator[FrameFeatur
 def _refuse(context: AppContext, live: LiveRun, run: Run, problem: str) -> RunView:
     """Show why the run keeps its thresholds, and reset the display to them."""
     live.requested = None
-    status = f"{as_sentence(problem)} It keeps {_describe(run.thresholds)}; press Run to run the video again."
+    status = f"{as_sentence(problem)} It keeps {run.thresholds}; press Run to run the video again."
     return show_run(run, status, encode=context.encode, is_problem=True, other=live.other, answers=live.ticket)
-
-
-def _describe(thresholds: Thresholds) -> str:
-    return f"speak {format_threshold(thresholds.speak)}, update {format_threshold(thresholds.update)}"

@@ -51,7 +51,7 @@ class Metric:
 
     @property
     def hint(self) -> str:
-        """The definition with range, direction and trap, as one line of text."""
+        """The definition with range, direction and caveat, as one line of text."""
         hint = f"{self.name}: {self.definition} Range: {self.range}; better: {self.better}. Source: {self.source}."
         return f"{hint} Beware: {self.caveat}" if self.caveat else hint
 
@@ -112,13 +112,14 @@ def find_metric(name: str) -> Metric:
 def to_markdown() -> str:
     """Return ``docs/metrics.md``: ``python -m eval metrics > docs/metrics.md``."""
     lines = [
-        "# What the scores mean",
+        "# Metrics",
         "",
-        "Made from `eval/metrics/metrics.toml` by `python -m eval metrics > docs/metrics.md`.",
+        "Generated from `eval/metrics/metrics.toml` by `python -m eval metrics > docs/metrics.md`.",
         "",
-        "Counts are added over videos and divided once, so long videos weigh more (micro average). An undefined",
-        "score is an empty cell in CSV and null in JSON; `metrics.json` says in how many videos it is undefined.",
-        "Intervals are 95 %, by bootstrap over videos; of fewer than about twenty videos they are too narrow.",
+        "Counts are added over videos and divided once, so long videos have more weight (micro average). An undefined",
+        "score is an empty cell in CSV and null in JSON; `metrics.json` has the number of videos in which it is",
+        "undefined. Intervals are 95 %, by bootstrap over videos; with fewer than about twenty videos they are too",
+        "narrow.",
     ]
     for group in GROUPS:
         lines += ["", f"## {group.name}", "", group.about, ""]

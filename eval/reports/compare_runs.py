@@ -17,7 +17,7 @@ from eval.metrics.bootstrap import NO_INTERVAL
 from eval.metrics.definitions import GROUPS, METRICS, NUM_FAILURES
 from eval.metrics.failures import FAILURE_KINDS, failure_score
 from eval.metrics.score import VideoAnalysis, VideoCounts, score_counts
-from eval.reports.scoring import ScoreSettings, analyze_saved
+from eval.reports.scoring import ScoreSettings, make_analyzer
 from eval.reports.statistics import ComparedTurn, Difference, WrongIn, compare_scores, compare_turns
 from eval.runs.folder import RunFolder, explain_missing
 
@@ -65,6 +65,7 @@ def compare_runs(
     Raises ``ValueError`` if they have no finished video in common.
     """
     folders = (RunFolder(a), RunFolder(b))
+    analyzers = [make_analyzer(folder, settings, encode=encode) for folder in folders]
     counts: tuple[list[VideoCounts], list[VideoCounts]] = ([], [])
     videos: list[ComparedVideo] = []
     left_out: dict[str, str] = {}
@@ -74,7 +75,7 @@ def compare_runs(
             left_out[sample.video_id] = f"not finished in {' and '.join(unfinished)}"
             continue
         try:
-            analyses = [analyze_saved(folder, sample, settings, encode=encode) for folder in folders]
+            analyses = [analyze(sample) for analyze in analyzers]
         except ValueError as error:
             left_out[sample.video_id] = str(error)
             continue

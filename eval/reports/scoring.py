@@ -5,7 +5,7 @@ the order of the split; a failed video, an invalid record and a video without a 
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -64,25 +64,31 @@ class ScoredRun:
     """Why text scores are missing; None if they are present."""
 
 
-def analyze_saved(run: RunFolder, sample: Sample, settings: ScoreSettings, *, encode: Encode) -> VideoAnalysis:
-    """Analyse a finished video of a run folder.
+def make_analyzer(run: RunFolder, settings: ScoreSettings, *, encode: Encode) -> Callable[[Sample], VideoAnalysis]:
+    """Return a function that analyses a finished video of a run folder.
 
-    Raises ``ValueError`` with the reason if it has no outputs, or invalid ones.
+    Raises ``ValueError`` for an invalid ``run.json``. The function raises it with the reason if a video has no outputs,
+    or invalid ones.
     """
-    record = run.record(sample.video_id)
-    if record is None or record.error:
-        raise ValueError(explain_missing(sample, record))
-    return analyze_video(
-        sample,
-        run.outputs(sample),
-        encode=encode,
-        dataset=settings.dataset,
-        zero_cost=settings.zero_cost,
-        illegal=run.illegal_updates(),
-        live=record.live,
-        wall_s=record.wall_s,
-        has_states=run.has_states(),
-    )
+    illegal, has_states = run.illegal_updates(), run.has_states()
+
+    def analyze(sample: Sample) -> VideoAnalysis:
+        record = run.record(sample.video_id)
+        if record is None or record.error:
+            raise ValueError(explain_missing(sample, record))
+        return analyze_video(
+            sample,
+            run.outputs(sample),
+            encode=encode,
+            dataset=settings.dataset,
+            zero_cost=settings.zero_cost,
+            illegal=illegal,
+            live=record.live,
+            wall_s=record.wall_s,
+            has_states=has_states,
+        )
+
+    return analyze
 
 
 def score_run(
@@ -102,9 +108,10 @@ def score_run(
         settings: Match window and treatment of zero-cost matches.
         encode: Texts to embeddings ``[N, D]``, of ``settings.text_encoder``.
         scorer: An open ``TextScorer``.
-        analyses: Videos that ``analyze_saved`` has already analysed with the same settings, by id.
+        analyses: Analyses of videos that were already made with the same settings, by id.
     """
     run = RunFolder(folder)
+    analyze = make_analyzer(run, settings, encode=encode)
     records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
     errors = dict(_errors(split, records))
     analyzed: dict[str, VideoAnalysis] = {}
@@ -112,7 +119,7 @@ def score_run(
         if sample.video_id not in errors:
             try:
                 known = (analyses or {}).get(sample.video_id)
-                analyzed[sample.video_id] = known or analyze_saved(run, sample, settings, encode=encode)
+                analyzed[sample.video_id] = known or analyze(sample)
             except ValueError as error:
                 errors[sample.video_id] = str(error)
     counts = dict(zip(analyzed, count_texts(list(analyzed.values()), scorer), strict=True))

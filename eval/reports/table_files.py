@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from engine.io import unescape_formula
 from engine.json_records import Count, Finite, FiniteOrNan, check_regular, read_record
 
 Row = Mapping[str, str | float]
@@ -104,5 +105,5 @@ def read_video_rows(folder: Path) -> Sequence[Row]:
 
 def _value(name: str, cell: str | None) -> str | float:
     if name in _TEXT_COLUMNS:
-        return cell or ""
+        return unescape_formula(cell or "")
     return float(cell) if cell else math.nan

@@ -4,19 +4,20 @@ A row holds run, model, device and thresholds. The first row of each video also 
 which would be too large for every row.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from engine.io import to_json, write_csv
+from pydantic import BaseModel
+
+from engine.io import Cell, to_json, write_csv
+from engine.json_records import read_record
 from engine.records import FrameOutput
 from eval.data.samples import Sample
 from eval.runs.folder import RunFolder
 from eval.runs.provenance import Provenance
 
-Cell = str | float | None
 TRACE_COLUMNS: Final = (
     "video_id",
     "frame_index",
@@ -42,6 +43,14 @@ TRACE_COLUMNS: Final = (
 """``spoke``, ``updated`` and ``refreshed`` are 1 or 0; ``updates`` is a JSON list, ``states`` a JSON object by step."""
 
 
+class _ScoringEncoder(BaseModel):
+    """Schema of the text encoder in ``metrics.json``."""
+
+    text_encoder: str
+    text_encoder_version: str = ""
+    text_encoder_digest: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedVideo:
     """The outputs of one video in one run."""
@@ -55,11 +64,9 @@ class TracedVideo:
 def read_provenance(run: RunFolder) -> Provenance:
     """Return the provenance of a run folder, with the text encoder of its scores."""
     try:
-        metrics = json.loads((run.path / "metrics.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        metrics = {}  # not scored yet: the text encoder is that of run.json
-    scored = metrics if isinstance(metrics, dict) else {}
-    encoder = {name: value for name, value in scored.items() if name.startswith("text_encoder")}
+        encoder = read_record(_ScoringEncoder, run.path / "metrics.json").model_dump(exclude_unset=True)
+    except (FileNotFoundError, ValueError):
+        encoder = {}  # not scored yet: the text encoder is that of run.json
     return Provenance.of_settings(run.path.resolve().name, {**(run.settings() or {}), **encoder})
 
 

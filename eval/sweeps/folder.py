@@ -1,13 +1,12 @@
 """Sweep folders: ``sweep.json``, ``sweep.csv`` and, of an exact sweep, the counts of each finished video.
 
 ``sweep.json`` holds the settings from the start and the scores at the end; ``sweep.csv`` has a row per point. A video's
-``<video>.sweep.json`` holds the counts of each distinct run, and per point the index of its run. All are written
-atomically, so a killed sweep is resumed with the videos that have no such file.
+``<video>.sweep.json`` holds the counts of each distinct run, and per point the index of its run. A resumed sweep runs
+the videos without such a file, and those whose file lacks a count of this version. See ``eval.runs.output_folder``.
 """
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,7 +18,8 @@ from engine.json_records import Count, Finite, FiniteOrNan, read_record, short_r
 from eval.metrics.counts import Counts, Values
 from eval.metrics.score import VideoCounts
 from eval.runs.files import RunSettings
-from eval.runs.folder import create_folder, describe_changes, output_path, remove_partial_files
+from eval.runs.folder import output_path
+from eval.runs.output_folder import OutputFolder, open_folder
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
 _KEPT: Final = [field.name for field in fields(VideoCounts) if field.name not in ("texts", "live", "system")]
@@ -83,11 +83,11 @@ class _SweptFile(BaseModel):
     error: str
 
 
-class SweepFolder:
+class SweepFolder(OutputFolder):
     """A sweep folder to read; ``open_sweep_folder`` opens one for writing."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    kind = "sweep"
+    identity = None
 
     def content(self) -> Mapping[str, Any] | None:
         """Return ``sweep.json``, or None if it does not exist. Raises ``ValueError`` if it is invalid."""
@@ -97,6 +97,15 @@ class SweepFolder:
             return None
         except ValueError as error:
             raise ValueError(f"{error}; restore the file, or sweep into a new folder") from error
+
+    def settings(self) -> Mapping[str, Any] | None:
+        """Return the settings in ``sweep.json``, or None if it does not exist. Raises as ``content``."""
+        content = self.content()
+        return None if content is None else content["settings"]
+
+    def write_settings(self, settings: Mapping[str, Any]) -> None:
+        """Write a ``sweep.json`` with the settings alone."""
+        write_json(self.path / "sweep.json", {"settings": settings})
 
     def has_results(self) -> bool:
         """Return whether a video is finished or failed, or the scores exist."""
@@ -109,9 +118,7 @@ class SweepFolder:
         """
         path = self._video_path(video_id)
         try:
-            found = read_record(_SweptFile, path)
-            if found.video_id != video_id:
-                raise ValueError(f"{path} is of the video {found.video_id}, not of {video_id}")
+            found = self._read_video(_SweptFile, path, video_id)
             if not found.error:
                 _check_points(found, num_points)
             runs = tuple(_read_run(run, f"{path}: runs[{n}]") for n, run in enumerate(found.runs))
@@ -131,19 +138,11 @@ class SweepFolder:
         return output_path(self.path, video_id).with_suffix(".sweep.json")
 
 
-@contextmanager
-def open_sweep_folder(path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[SweepFolder]:
-    """Lock a folder for a sweep and write its settings; the lock lasts as long as the ``with`` block.
-
-    Accepted are an empty folder, a sweep without a finished video and, with ``resume``, a sweep with equal settings.
-    Raises ``ValueError`` otherwise, and for a file.
-    """
-    with create_folder(path, kind="sweep"):
-        folder = SweepFolder(path)
-        _check_folder(folder, json.loads(json.dumps(settings)), resume=resume)
-        remove_partial_files(path)
-        write_json(path / "sweep.json", {"settings": settings})
-        yield folder
+def open_sweep_folder(
+    path: Path, settings: Mapping[str, Any], *, resume: bool = False
+) -> AbstractContextManager[SweepFolder]:
+    """Lock a folder for a sweep and write its settings; see ``open_folder``."""
+    return open_folder(SweepFolder(path), settings, resume=resume)
 
 
 def write_sweep(folder: Path, scores: GridScores, settings: Mapping[str, Any], **more: Any) -> None:
@@ -209,21 +208,6 @@ def _grid_scores(content: Mapping[str, Any]) -> GridScores:
     )
 
 
-def _check_folder(folder: SweepFolder, settings: Mapping[str, Any], *, resume: bool) -> None:
-    content = folder.content()
-    if content is None and any(not entry.name.endswith(".part") for entry in folder.path.iterdir()):
-        raise ValueError(f"{folder.path} is not empty and holds no sweep; name a new folder")
-    if content is None or not folder.has_results():
-        return
-    if not resume:
-        raise ValueError(f"{folder.path} holds a sweep already; continue it with --resume, or name a new folder")
-    found = content["settings"]
-    changed = [name for name in {**found, **settings} if found.get(name) != settings.get(name)]
-    if changed:
-        changes = describe_changes(changed, found, settings)
-        raise ValueError(f"{folder.path} holds a sweep with {changes}; name a new folder")
-
-
 def _plain(counts: Any) -> Any:
     if isinstance(counts, Counts):
         return {field.name: _plain(getattr(counts, field.name)) for field in fields(counts)}
@@ -232,9 +216,7 @@ def _plain(counts: Any) -> Any:
 
 def _read_run(content: Mapping[str, Any], place: str) -> VideoCounts:
     """Return the counts of one run. Raises ``ValueError`` for invalid counts, and for those of an older version."""
-    if content.keys() != set(_KEPT):
-        raise ValueError(f"{place} must have {', '.join(_KEPT)}")
-    return _read_counts(VideoCounts(), content, place)
+    return _read_counts(VideoCounts(), content, place, names=_KEPT)
 
 
 def _check_points(found: _SweptFile, num_points: int) -> None:
@@ -244,11 +226,14 @@ def _check_points(found: _SweptFile, num_points: int) -> None:
         raise ValueError(f"its points must be indices of its {len(found.runs)} runs")
 
 
-def _read_counts(empty: C, content: Any, place: str) -> C:
-    """Return counts of the type of ``empty``. Raises ``ValueError`` with ``place`` if they are invalid."""
-    names = {field.name for field in fields(empty)}
-    if not isinstance(content, dict) or not content.keys() <= names:
-        raise ValueError(f"{place} must be an object with some of {', '.join(sorted(names))}")
+def _read_counts(empty: C, content: Any, place: str, *, names: Sequence[str] = ()) -> C:
+    """Return counts of the type of ``empty``, with the fields ``names``, by default all.
+
+    Raises ``ValueError`` with ``place`` if they are invalid or incomplete: a missing count is not 0.
+    """
+    names = names or [field.name for field in fields(empty)]
+    if not isinstance(content, dict) or content.keys() != set(names):
+        raise ValueError(f"{place} must have {', '.join(names)}")
     return replace(
         empty, **{name: _read_value(getattr(empty, name), content[name], f"{place}.{name}") for name in content}
     )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from engine.config import format_threshold
+from engine.config import format_thresholds
 from eval.metrics.definitions import GROUPS, Better, find_metric
 
 _UNSWEPT_GROUPS: Final = ("Text", "Teacher-forced", "System")
@@ -162,8 +162,7 @@ class BestPoint:
     def __str__(self) -> str:
         """Return the point as text, with the number of ties."""
         value = f"{self.value:.0f}" if find_metric(self.metric).is_count else f"{self.value:.3f}"
-        speak, update = format_threshold(self.speak_threshold), format_threshold(self.update_threshold)
-        text = f"{self.metric} {value} at speak {speak}, update {update}"
+        text = f"{self.metric} {value} at {format_thresholds(self.speak_threshold, self.update_threshold)}"
         if self.num_tied == 1:
             return text
         return f"{text} (nearest the middle of a plateau of {self.num_plateau}; {self.num_tied} points tie)"

@@ -4,7 +4,6 @@ A saved selection, a *slice*, belongs to a split and is stored beside the run fo
 """
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import gradio as gr
+from pydantic import BaseModel
 
 from app.batch.context import BatchContext
 from app.batch.results import VideoFilter, draw_corpus, read_results
@@ -22,6 +22,7 @@ from app.reviews.history import read_review
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
 from engine.io import write_json
+from engine.json_records import read_record
 from eval.data.samples import Split
 from eval.metrics.failures import FAILURE_KINDS, failure_score
 from eval.reports.scoring import score_run
@@ -30,6 +31,12 @@ from eval.reports.table_files import Row
 SLICES: Final = ".slices"
 ALL_VIDEOS: Final = "all videos"
 MAX_NAME_CHARS: Final = 60
+
+
+class _Slices(BaseModel):
+    """Schema of the file of slices of a split: ids of videos by name."""
+
+    slices: dict[str, list[str]]
 
 
 def read_marks(store: ReviewStore, *, is_blind: bool) -> Mapping[str, frozenset[str]]:
@@ -89,15 +96,9 @@ def read_slices(batches: BatchContext, name: str | None) -> Mapping[str, Sequenc
     """Return the slices of the split of a run, as ids of videos by name; empty if they cannot be read."""
     path = _slices_path(batches, name)
     try:
-        content = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
-    except (OSError, ValueError):
+        return {} if path is None else read_record(_Slices, path).slices
+    except (FileNotFoundError, ValueError):
         return {}
-    slices = content.get("slices") if isinstance(content, dict) else None
-    return {
-        str(called): [str(video_id) for video_id in ids]
-        for called, ids in (slices.items() if isinstance(slices, dict) else ())
-        if isinstance(ids, list)
-    }
 
 
 def save_slice(

@@ -23,7 +23,8 @@ from engine.config import StreamConfig
 from eval.data.samples import Split
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import build_run_settings, parse_devices
-from eval.runs.folder import IDENTITY, RunFolder, describe_changes
+from eval.runs.folder import IDENTITY, RunFolder
+from eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
 from eval.runs.traces import read_provenance
 from eval.runs.worker import WorkerConfig
 from eval.sweeps.exact import build_sweep_settings
@@ -34,7 +35,8 @@ from eval.sweeps.preview import preview, read_traces
 GRID_SIZES: Final = (5, 9, 19)
 """Offered numbers of thresholds per axis."""
 _RUN_IDENTITY: Final = tuple(name for name in IDENTITY if name not in ("device", "config", "live", "kept_features"))
-_SCORING: Final = tuple(asdict(ScoreSettings(text_encoder="")))
+_NOT_COMPARED: Final = ("speak_threshold", "update_threshold", "prefill_frames", "lookahead", "draft_tokens")
+"""Settings of a stream in which an exact sweep may differ from a run: thresholds, and those that only affect speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +140,7 @@ def plan_sweep(batches: BatchContext, name: str | None, size: int, devices: str)
     )
     device, grid, scoring = _first_device(devices), make_grid(size), batches.scoring_of(settings)
     described = build_run_settings(split, work, parse_devices(device))
-    if changed := [key for key in _RUN_IDENTITY if described.get(key) != settings.get(key)]:
+    if changed := find_changed_settings(settings, described, _RUN_IDENTITY):
         differences = describe_changes(changed, settings, described)
         raise ValueError(f"{name} was made with {differences}; start it again under a new name first")
     wanted = build_sweep_settings(described, grid, scoring)
@@ -176,7 +178,7 @@ def _find_exact(
             content = _read_content(path)
             found = content["settings"]
             size = _size(found)
-            is_of_run = {key: found.get(key) for key in wanted} == wanted and _streamed(found) == _streamed(settings)
+            is_of_run = not find_changed_settings(found, wanted, wanted) and _streamed(found) == _streamed(settings)
             if size is not None and is_of_run and content.get("is_exact") and content.get("points"):
                 exact.setdefault(size, (read_sweep(path), found))
         except ValueError as error:
@@ -195,10 +197,9 @@ def _size(settings: Mapping[str, Any]) -> int | None:
 
 def _find_same(batches: BatchContext, wanted: Mapping[str, Any]) -> Path | None:
     """Return the folder of a sweep with exactly these settings, finished or not; None without one."""
-    plain = json.loads(json.dumps(wanted))
     for path in _sweep_folders(batches):
         try:
-            if _read_content(path)["settings"] == plain:
+            if not find_changed_settings(_read_content(path)["settings"], wanted, SweepFolder.identity):
                 return path
         except ValueError:
             continue
@@ -225,12 +226,7 @@ def _config(settings: Mapping[str, Any]) -> StreamConfig | None:
 
 
 def _streamed(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the stream settings without thresholds, frame rate and settings that only affect speed."""
-    config = _config({"config": {"speak_threshold": 0.5, "update_threshold": 0.5, **settings.get("config", {})}})
-    if config is None:
-        return dict(settings.get("config", {}))
-    plain = replace(config, speak_threshold=0.5, update_threshold=0.5).frame_by_frame()
-    return asdict(plain)
+    return {name: value for name, value in with_defaults(settings)["config"].items() if name not in _NOT_COMPARED}
 
 
 def _digest(settings: Mapping[str, Any]) -> str:

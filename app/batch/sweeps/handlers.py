@@ -18,13 +18,12 @@ from app.batch.sweeps.render import (
     describe_best,
     describe_points,
     draw_heat_map,
-    format_point,
     recommend,
 )
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
 from app.player.session.live_run import Cancellable
-from engine.config import format_threshold
+from engine.config import format_threshold, format_thresholds
 from engine.errors import EngineError
 from eval.metrics.definitions import find_metric
 from eval.sweeps.exact import SweepProgress, run_sweep
@@ -197,7 +196,7 @@ def apply_best(best: BestPoint | None, said: str) -> AppliedPoint:
     if best is None:
         return AppliedPoint(*(gr.skip() for _ in AppliedPoint._fields))
     speak, update = best_thresholds(best)
-    used = f"In use: the next run here and the player have {format_point(speak, update)}."
+    used = f"In use: the next run here and the player have {format_thresholds(speak, update)}."
     return AppliedPoint(
         speak=speak,
         update=update,

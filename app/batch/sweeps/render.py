@@ -10,7 +10,7 @@ import pandas as pd
 
 from app.batch.results import format_score
 from app.batch.sweeps.folders import FoundSweep
-from engine.config import format_threshold
+from engine.config import format_thresholds
 from eval.metrics.definitions import NUM_FAILURES, find_metric
 from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, BestPoint, GridScores, compute_losses, has_direction
 
@@ -59,7 +59,7 @@ def draw_heat_map(scores: GridScores, best: BestPoint) -> str:
             is_best = (speak, update) == (best.speak_threshold, best.update_threshold)
             cells.append(
                 f'<span class="cell{" best" if is_best else ""}" style="--share: {100 * share:.1f}%" '
-                f'title="{format_point(speak, update)}: {format_score(value, is_count=metric.is_count)}"></span>'
+                f'title="{format_thresholds(speak, update)}: {format_score(value, is_count=metric.is_count)}"></span>'
             )
     cells.append("<span></span>")
     cells += [f'<span class="axis">{speak:.3g}</span>' for speak in scores.grid.speak]
@@ -96,7 +96,7 @@ def describe_best(found: FoundSweep, best: BestPoint, *, is_recommended: bool) -
     name = Path(found.scores.split).name
     warning = f" Caution: {found.scores.warning.replace(found.scores.split, name)}." if found.scores.warning else ""
     return (
-        f"Best: {format_point(*best_thresholds(best))}; "
+        f"Best: {format_thresholds(*best_thresholds(best))}; "
         f"{metric.label} {format_score(best.value, is_count=metric.is_count)}.{tied}{_edge(found.scores, best)} "
         f"{describe_points(found)}{warning}{reason}"
     )
@@ -134,8 +134,3 @@ def describe_points(found: FoundSweep) -> str:
 def best_thresholds(best: BestPoint) -> tuple[float, float]:
     """Return the speak and the update threshold of a point."""
     return best.speak_threshold, best.update_threshold
-
-
-def format_point(speak: float, update: float) -> str:
-    """Return a point as text."""
-    return f"speak {format_threshold(speak)}, update {format_threshold(update)}"

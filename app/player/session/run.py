@@ -22,6 +22,13 @@ from eval.runs.provenance import Provenance
 PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
 """Score settings of runs that are started on the page."""
 
+_FIRST_SETTINGS: Final = (
+    "fps speak_threshold update_threshold decision_policy max_updates_per_frame illegal_updates max_new_tokens "
+    "max_update_tokens max_seq_len reserved_seq_len prefill_frames lookahead draft_tokens do_sample temperature top_p "
+    "seed"
+)
+"""The settings that are part of every digest of a run, also with their defaults; do not add to them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskText:
@@ -89,9 +96,14 @@ class Run:
     def digest(self) -> str:
         """12 hex digits of everything that determines the outputs: checkpoint, video, task and settings.
 
-        The number of frames per forward pass is excluded, because it does not change the outputs.
+        The number of frames per forward pass is excluded, because it does not change the outputs. A setting that is
+        not in ``_FIRST_SETTINGS`` is excluded while it has its default, so that a link stays valid in later versions.
         """
-        source = [self.model_digest, self.clip.video_id, asdict(self.task), asdict(self.config.frame_by_frame())]
+        config, defaults = asdict(self.config.frame_by_frame()), asdict(type(self.config)())
+        settings = {
+            name: config[name] for name in config if name in _FIRST_SETTINGS.split() or config[name] != defaults[name]
+        }
+        source = [self.model_digest, self.clip.video_id, asdict(self.task), settings]
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 

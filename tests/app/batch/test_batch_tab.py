@@ -36,7 +36,8 @@ from app.player.views import Buttons, ClipView, RunView, show_run, status_line
 from app.videos import read_splits
 from eval.data.samples import Split
 from eval.metrics.definitions import NUM_FAILURES, find_metric
-from eval.runs.folder import RunFolder, lock_folder
+from eval.runs.folder import RunFolder
+from eval.runs.output_folder import lock_folder
 from eval.runs.progress import Progress
 from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
 from tests.support.benches import make_context

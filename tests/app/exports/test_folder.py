@@ -10,7 +10,6 @@ from lxml import etree
 
 from app.exports.__main__ import main
 from app.exports.folder import EXPORT_FORMATS, correct_samples, gather_videos, import_eaf, write_export
-from app.exports.tables import read_json_tables
 from app.exports.tabulate import build_tables
 from app.reviews.actions import Action, Event
 from app.reviews.review import fold_actions
@@ -20,6 +19,7 @@ from eval.data.loading import read_samples
 from eval.data.samples import Sample, Turn
 from eval.data.writers import write_samples
 from eval.runs.folder import RunFolder, VideoRecord, write_settings
+from tests.support.exported import read_json_tables
 from tests.support.paths import ASSETS
 from tests.support.reviewed import NAMES, SAMPLE, output
 

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from app.exports import dataset
 from app.exports.dataset import write_dataset
 from app.exports.rows import ROW_TYPES, CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
-from app.exports.tables import read_csv_tables, read_json_tables, write_csv_tables, write_json_tables
+from app.exports.tables import write_csv_tables, write_json_tables
 from app.exports.tabulate import build_tables
 from app.exports.webvtt import write_webvtt
 from app.reviews.actions import Action, Event
 from app.reviews.review import fold_actions
 from engine.errors import EngineError
 from eval.annotations.corrections import Correction
+from tests.support.exported import read_csv_tables, read_json_tables
 from tests.support.reviewed import EVIL, NAMES, reviewed_video
 from tests.support.strategies import TEXTS, few
 

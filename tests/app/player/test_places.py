@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from app.player.session.live_run import LiveRun
 from app.player.session.places import RecentSessions, run_url_params
 from app.player.session.run import Run
 from app.videos import Clip
+from engine.config import StreamConfig
 from tests.support.batches import SCORING, make_worker_config
 from tests.support.benches import make_context, open_upload, run_views, views
 from tests.support.fakes import count_letters
@@ -43,6 +44,21 @@ def run(context: AppContext, clip: Clip, **boxes: Any) -> Run:
     list(run_views(context, clip, live, **boxes))
     assert live.run is not None
     return live.run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterConfig(StreamConfig):
+    """The settings of a later version."""
+
+    patience: int = 1
+
+
+def test_a_link_names_the_same_run_after_a_setting_was_added(tmp_path: Path) -> None:
+    now = make_run(tmp_path)
+    assert now.digest == "baf9934320be"  # as in the links of version 0.1
+    assert replace(now, config=LaterConfig()).digest == now.digest
+    assert replace(now, config=LaterConfig(patience=2)).digest != now.digest
+    assert replace(now, config=LaterConfig(seed=1)).digest == replace(now, config=StreamConfig(seed=1)).digest
 
 
 def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContext, clip: Clip) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.io import escape_formula, write_csv, write_json
+from engine.io import escape_formula, unescape_formula, write_csv, write_json
 from engine.records import FrameOutput, Step, frame_at, read_outputs
 from eval.__main__ import main
 from eval.data.samples import Sample, Turn
@@ -98,6 +98,15 @@ def test_undefined_is_an_empty_cell_and_null(tmp_path: Path) -> None:
 def test_formula_cells_are_made_harmless(text: str) -> None:
     assert escape_formula(text) == f"'{text}"
     assert escape_formula("S1->start") == "S1->start"
+
+
+@pytest.mark.parametrize("text", ["", "a\rb", "a\r\nb", "a\nb", 'a"b', "a,b", "=1", "'=1", "''", "'", "-", "x'"])
+def test_a_text_comes_back_from_csv(tmp_path: Path, text: str) -> None:
+    write_csv(tmp_path / "t.csv", [{"text": text, "next": "b"}, {"text": "c", "next": "d"}])
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert unescape_formula(first["text"]) == text
+    assert (first["next"], second) == ("b", {"text": "c", "next": "d"})
 
 
 def test_a_split_is_run_scored_and_a_missing_video_has_its_row(

@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+from engine.io import write_csv
 from eval.reports.table_files import read_metrics, read_video_rows
 
 
@@ -19,3 +20,8 @@ def test_the_remarks_of_older_metrics_are_read_as_warnings(tmp_path: Path) -> No
     content = {"scores": {}, "intervals": {}, "errors": {}, "remarks": {"a": "odd"}}
     (tmp_path / "metrics.json").write_text(json.dumps(content), encoding="utf-8")
     assert read_metrics(tmp_path)["warnings"] == {"a": "odd"}
+
+
+def test_a_video_whose_name_is_like_a_formula_keeps_its_name(tmp_path: Path) -> None:
+    write_csv(tmp_path / "videos.csv", [{"video_id": name, "error": ""} for name in ("=a", "'b", "c")])
+    assert [row["video_id"] for row in read_video_rows(tmp_path)] == ["=a", "'b", "c"]

@@ -1,10 +1,9 @@
 """Run folders: refused folders, kept videos, and the files after a full disk or a killed program."""
 
 import errno
-import fcntl
 import json
-import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -172,17 +171,55 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+HOLD = """
+import sys, time
+from pathlib import Path
+from eval.runs.output_folder import lock_folder
+with lock_folder(Path(sys.argv[1])):
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+
 def test_two_programs_cannot_write_one_folder(finished: Path) -> None:
-    handle = os.open(finished, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    with (
-        pytest.raises(ValueError, match="is being written by another program"),
-        open_run_folder(finished, SETTINGS, resume=True),
-    ):
-        pass
-    os.close(handle)
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(finished)], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "locked\n"
+        with (
+            pytest.raises(ValueError, match="is being written by another program"),
+            open_run_folder(finished, SETTINGS, resume=True),
+        ):
+            pass
+        other.kill()
     with open_run_folder(finished, SETTINGS, resume=True):
         pass
+    assert not list(finished.glob(".*"))
+
+
+def test_a_folder_of_a_killed_program_without_a_run_is_used(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    with open_run_folder(tmp_path, SETTINGS):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_run_of_an_older_version_continues_as_long_as_new_settings_have_their_default(finished: Path) -> None:
+    path = finished / "run.json"
+    older = json.loads(path.read_text())
+    del older["config"]["seed"], older["kept_features"]
+    path.write_text(json.dumps(older))
+    with pytest.raises(ValueError, match=r"another seed \(0; now 7\), another kept_features \(False; now True\); name"):
+        RunFolder(finished).check(
+            {**SETTINGS, "config": {"speak_threshold": 0.5, "seed": 7}, "kept_features": True}, resume=True
+        )
+    with open_run_folder(finished, SETTINGS, resume=True) as folder:
+        assert folder.find_finished(SAMPLE) == RECORD
+
+
+def test_a_setting_of_another_version_that_has_no_default_here_is_not_mixed(finished: Path) -> None:
+    config = {**SETTINGS["config"], "mystery": 3}
+    with pytest.raises(ValueError, match=r"holds a run with another mystery \(None; now 3\); name a new folder$"):
+        RunFolder(finished).check({**SETTINGS, "config": config}, resume=True)
 
 
 def test_what_a_killed_program_left_half_is_removed(finished: Path) -> None:

@@ -1,0 +1,56 @@
+"""Reads the tables of exports back, to show that they keep every value."""
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from app.exports.rows import ROW_TYPES, Tables, column_types
+from engine.io import unescape_formula
+
+
+def read_csv_tables(folder: Path) -> Tables:
+    """Read the files of ``write_csv_tables``. Raises ``ValueError`` with the path and line of an unreadable file."""
+    tables = {}
+    for name, row in ROW_TYPES.items():
+        path, types = folder / f"{name}.csv", column_types(row)
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            found = reader.fieldnames or []
+            if found != [column for column in types if column in found or column not in _later_columns(row)]:
+                raise ValueError(f"{path} must have the columns {', '.join(types)}")
+            try:
+                cells = [{column: _from_cell(cell, types[column]) for column, cell in line.items()} for line in reader]
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+        tables[name] = tuple(row(**values) for values in cells)
+    return Tables(**tables)
+
+
+def _later_columns(row: type[Any]) -> set[str]:
+    """Return the columns with a default, which files of earlier versions may lack."""
+    return {field.name for field in fields(row) if field.default is not MISSING}
+
+
+def read_json_tables(path: Path) -> Tables:
+    """Read a file of ``write_json_tables``."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return Tables(
+        **{name: tuple(row(**_listed(values)) for values in content[name]) for name, row in ROW_TYPES.items()}
+    )
+
+
+def _from_cell(cell: str, kind: object) -> object:
+    if kind is str:
+        return unescape_formula(cell)
+    if kind in (int, float):
+        return int(cell) if kind is int else float(cell)
+    if kind == float | None:
+        return float(cell) if cell else None
+    return tuple(json.loads(cell))
+
+
+def _listed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

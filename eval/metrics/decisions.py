@@ -24,27 +24,24 @@ NAN = float("nan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCounts(Counts):
-    """Counts of one kind of decision in one or many videos."""
+    """Counts of one kind of decision in one or many videos.
+
+    A hit is a positive and expected frame, a false alarm only positive, a miss only expected, a rejection neither.
+    """
 
     num_hits: int = 0
-    """True positives: positive and expected frames."""
     num_false_alarms: int = 0
-    """False positives: positive frames that are not expected."""
     num_misses: int = 0
-    """False negatives: expected frames that are not positive."""
     num_rejections: int = 0
-    """True negatives: frames neither positive nor expected."""
     expected_probs: Values = field(default_factory=Values.of)
-    """Known probabilities at expected frames."""
+    """Known probabilities at expected frames; ``other_probs`` are those at all other frames."""
     other_probs: Values = field(default_factory=Values.of)
-    """Known probabilities at frames that are not expected."""
     squared_error_sum: float = 0.0
     """Sum over frames of ``(probability - label)**2``, with label 1 for an expected frame and 0 otherwise."""
     bin_frames: tuple[float, ...] = (0.0,) * NUM_BINS
     """Number of known probabilities per bin: bin b holds b/10 <= p < (b+1)/10; the last bin also holds 1."""
     bin_prob_sums: tuple[float, ...] = (0.0,) * NUM_BINS
     bin_expected: tuple[float, ...] = (0.0,) * NUM_BINS
-    """Number of expected frames per bin."""
     num_pairs: tuple[float, ...] = (0.0,) * len(TOLERANCES_S)
     """Positive frames paired with an expected frame, for each tolerance of ``TOLERANCES_S``."""
     leads_s: Values = field(default_factory=Values.of)
@@ -78,7 +75,6 @@ class ReliabilityBin:
     mean_prob: float
     """nan if empty."""
     expected_share: float
-    """Ratio of expected frames; nan if empty."""
 
 
 def count_decisions(

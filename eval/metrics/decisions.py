@@ -14,7 +14,7 @@ import numpy as np
 from engine.records import frame_at
 from eval.data.samples import Sample
 from eval.matching.assignment import assign
-from eval.metrics.counts import Counts, Numbers, Values, ratio
+from eval.metrics.counts import Counts, Values, ratio
 from eval.metrics.measures import MatchedVideo, Measure
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
@@ -168,8 +168,8 @@ def rank_scores(expected: Values, other: Values) -> dict[str, float]:
     """
     if not (expected.total and other.total):
         return {"average_precision": NAN, "auroc": NAN}
-    hits, _ = _reaching(expected, expected.numbers)
-    alarms, above = _reaching(other, expected.numbers)
+    hits = expected.above(expected.numbers, or_equal=True)
+    alarms, above = other.above(expected.numbers, or_equal=True), other.above(expected.numbers)
     precisions = np.divide(hits, hits + alarms, out=np.zeros_like(hits), where=hits > 0)
     below_or_half_tied = other.total - (alarms + above) / 2
     return {
@@ -189,15 +189,6 @@ def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:
             expected_share=ratio(counts.bin_expected[number], num_frames),
         )
         for number, num_frames in enumerate(counts.bin_frames)
-    )
-
-
-def _reaching(values: Values, edges: Numbers) -> tuple[Numbers, Numbers]:
-    """Return, per edge, the total weight of the values >= the edge, and of the values > the edge."""
-    below = np.append(0.0, values.weights.cumsum())
-    return (
-        below[-1] - below[np.searchsorted(values.numbers, edges, "left")],
-        below[-1] - below[np.searchsorted(values.numbers, edges, "right")],
     )
 
 

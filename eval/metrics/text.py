@@ -67,10 +67,6 @@ class TextScorer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the METEOR process."""
         self._meteor.close()
 
     def score(self, references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:

@@ -69,12 +69,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedVideo:
-    """All responses and updates of one video with their outcomes, and all failures."""
+    """All responses and updates of one video with their outcomes, and all failures, by frame."""
 
     turns: tuple[JudgedTurn, ...]
-    """By frame; updates before the response."""
+    """At one frame updates before the response."""
     failures: tuple[Failure, ...]
-    """By frame."""
 
 
 def judge(sample: Sample, outputs: Sequence[FrameOutput], match: Match, updates: UpdateMatch) -> JudgedVideo:
@@ -100,7 +99,6 @@ class FailureCounts(Counts):
     """The failures of one or many videos."""
 
     by_kind: tuple[float, ...] = (0.0,) * len(FAILURE_KINDS)
-    """Number of failures of each of ``FAILURE_KINDS``."""
 
 
 def _count(video: MatchedVideo) -> FailureCounts:

@@ -23,10 +23,10 @@ from eval.data.samples import Sample
 from eval.data.writers import write_samples
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.eval.data.test_clips import SHORT_CLIP
-from tests.eval.data.test_loading import write
 from tests.support.batches import SCORING, make_worker_config, no_java, run_to_end
 from tests.support.benches import make_context
 from tests.support.fakes import count_letters
+from tests.support.published import write
 
 
 @pytest.fixture(scope="module")

@@ -122,11 +122,11 @@ def find_metric(name: str) -> Metric:
 
 
 def to_markdown() -> str:
-    """Return ``docs/metrics.md``: ``python -m eval metrics > docs/metrics.md``."""
+    """Return ``docs/metrics.md``: ``stepscope metrics > docs/metrics.md``."""
     lines = [
         "# What the scores mean",
         "",
-        "Made from `eval/metrics/metrics.toml` by `python -m eval metrics > docs/metrics.md`.",
+        "Made from `eval/metrics/metrics.toml` by `stepscope metrics > docs/metrics.md`.",
         "",
         "Counts are added over videos and divided once, so long videos weigh more (micro average). An undefined",
         "score is an empty cell in CSV and null in JSON; `metrics.json` says in how many videos it is undefined.",

@@ -17,7 +17,7 @@ from app.player.session.live_run import LiveRun
 from engine.config import StreamConfig
 from tests.support.benches import run_views, views
 
-SETTINGS = {"speak_threshold": 0.3, "max_new_tokens": 9, "decision_policy": "silent-token", "lookahead": 4}
+SETTINGS: dict[str, Any] = {"speak_threshold": 0.3, "max_new_tokens": 9, "decision_policy": "not-talk", "lookahead": 4}
 
 
 class StoppedError(ValueError):

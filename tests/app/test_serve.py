@@ -20,7 +20,7 @@ from tests.support.benches import run_views, views
 SETTINGS: dict[str, Any] = {
     "speak_threshold": 0.3,
     "max_new_tokens": 9,
-    "decision_policy": "silent-token",
+    "decision_policy": "not-talk",
     "lookahead": 4,
 }
 

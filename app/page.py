@@ -118,8 +118,13 @@ def _make_player_tab(
             lines=2,
             elem_id="user_turns",
         )
-        speak = gr.Slider(label="Speak threshold", elem_id="speak_threshold", **THRESHOLD_SLIDER)
-        update = gr.Slider(label="Update threshold", elem_id="update_threshold", **THRESHOLD_SLIDER)
+        config = context.config
+        speak = gr.Slider(
+            value=config.speak_threshold, label="Speak threshold", elem_id="speak_threshold", **THRESHOLD_SLIDER
+        )
+        update = gr.Slider(
+            value=config.update_threshold, label="Update threshold", elem_id="update_threshold", **THRESHOLD_SLIDER
+        )
     with gr.Column(scale=11, min_width=640, elem_classes="work"):
         video, run_view = _make_stage(context, reviews)
     return PlayerTab(

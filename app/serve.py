@@ -28,6 +28,7 @@ from app.reviews.store import check_store_location, open_store
 from app.theme import CSS, make_theme
 from app.transcode import DisplayCopies, serving_folder
 from app.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
+from engine.config import StreamConfig, read_config
 from engine.loading import load_model
 from engine.options import BUNDLED
 from eval.data.loading import read_split
@@ -53,10 +54,11 @@ def serve(options: PageOptions) -> None:
     if not options.max_upload_mb > 0:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
     _check_address(options.host, options.port)
+    config = read_config(options.config, fps=StreamConfig().fps)
     users = read_users(options.auth) if options.auth else None
     store_location = check_store_location(options.reviews) if options.reviews else options.runs / STORE.name
     with serving_folder() as folder, open_store(store_location) as store:
-        context = _load_context(options, folder)
+        context = _load_context(options, config, folder)
         private = (*store.files, *filter(None, [options.auth]))
         splits = read_splits(
             [options.data.with_name(f"{name}.json") for name in DEFAULT_SPLITS], options.split, videos=options.videos
@@ -68,7 +70,7 @@ def serve(options: PageOptions) -> None:
             ),
             splits=splits,
             runs=options.runs.resolve(),
-            work=WorkerConfig(checkpoint=options.checkpoint, heads=options.heads),
+            work=WorkerConfig(checkpoint=options.checkpoint, heads=options.heads, config=config),
             takes_paths=options.host in LOOPBACK,
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),
@@ -102,7 +104,7 @@ def serve(options: PageOptions) -> None:
         )
 
 
-def _load_context(options: PageOptions, folder: Path) -> AppContext:
+def _load_context(options: PageOptions, config: StreamConfig, folder: Path) -> AppContext:
     """Load the model and the bundled videos; transcoded videos go to ``folder``."""
     transformers_logging.disable_progress_bar()
     checkpoint = load_model(
@@ -119,6 +121,7 @@ def _load_context(options: PageOptions, folder: Path) -> AppContext:
         encode=encoder.encode,
         encoder=encoder.settings(),
         model_warning=BUNDLED_MODEL_WARNING if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
+        config=config,
         max_duration_s=60 * options.max_minutes,
         recordings=RecordingCache(options.keep_mb * 2**20),
     )

@@ -19,7 +19,6 @@ SWEEP_QUEUE: Final[dict[str, Any]] = {"concurrency_id": "sweep", "concurrency_li
 THRESHOLD_SLIDER: Final[dict[str, Any]] = {
     "minimum": 0,
     "maximum": 1,
-    "value": 0.5,
     "step": "any",
     "elem_classes": "threshold",
 }

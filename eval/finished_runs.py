@@ -1,10 +1,9 @@
 """The commands on finished runs, which need no model: ``score`` one again, ``compare`` two."""
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from engine.io import replace_nan, to_json, write_csv, write_json
 from eval.commands import print_scores
@@ -32,12 +31,11 @@ def score(options: RescoreOptions) -> int:
     split = read_split(options.split or run.split_path())
     settings = run.settings() or {}
     before = _read_scoring(run)
-    given: dict[str, Any] = {
-        "text_encoder": options.encoder,
-        "dataset": options.dataset,
-        "zero_cost": options.zero_cost,
-    }
-    scoring = replace(before, **{name: value for name, value in given.items() if value is not None})
+    scoring = ScoreSettings(
+        text_encoder=before.text_encoder if options.encoder is None else options.encoder,
+        dataset=before.dataset if options.dataset is None else options.dataset,
+        zero_cost=options.zero_cost or before.zero_cost,
+    )
     _check_videos(run, split)
     encoder = load_encoder(scoring.text_encoder)
     with lock_folder(options.run), TextScorer() as scorer:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
@@ -41,9 +41,9 @@ class StreamOptions(CheckpointOptions):
     """Keep the finished videos of --out, whose settings and model must be equal, and run the rest."""
 
     def stream_config(self, **thresholds: float | None) -> StreamConfig:
-        """Return the settings of ``--config``, or the default ones, with the given thresholds."""
-        given: dict[str, Any] = {name: value for name, value in thresholds.items() if value is not None}
-        return read_config(self.config, **given) if self.config else StreamConfig(**given)
+        """Return the settings of ``--config`` with the thresholds that are not None."""
+        given = {name: value for name, value in thresholds.items() if value is not None}
+        return read_config(self.config, fps=StreamConfig().fps, **given)
 
 
 def _keep_message(out: Path) -> str:

@@ -116,7 +116,7 @@ def open_reference(
     try:
         if sample is None or sample.video_path is None:
             raise ValueError(f"{sample.video_id if sample else 'this row'} has no video in its split")
-        planned = _plan(context, sample, sample.video_path, StreamConfig(fps=sample.fps))
+        planned = _plan(context, sample, sample.video_path, replace(context.config, fps=sample.fps))
         run = replace(planned, is_finished=True)  # there is nothing to run
         video = context.copies.find_or_convert(run.clip.path, start_s=run.clip.start_s, duration_s=run.clip.duration_s)
     except (EngineError, ValueError, OSError) as error:

@@ -9,6 +9,7 @@ from app.player.session.places import RecentSessions
 from app.player.session.recordings import RecordingCache
 from app.transcode import DisplayCopies
 from app.videos import BundledVideos
+from engine.config import StreamConfig
 from engine.model.checkpoint import Checkpoint
 from eval.matching.turns import Encode
 from eval.runs.folder import versions
@@ -24,6 +25,8 @@ class AppContext:
     """Browser-playable copies of videos."""
     encode: Encode
     """Sentence encoder that compares generated texts with the reference."""
+    config: StreamConfig = field(default_factory=StreamConfig)
+    """Settings of new runs; the frame rate is each video's own."""
     max_duration_s: float
     """Maximum duration of an upload, in seconds."""
     model_warning: str = ""

@@ -94,8 +94,8 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
             context.recent.find_clip(link["upload"]) if "upload" in link else context.bundled_videos.find(link["video"])
         )
         thresholds = SliderThresholds(
-            speak=read_threshold(link.get("speak", 0.5), "speak"),
-            update=read_threshold(link.get("update", 0.5), "update"),
+            speak=read_threshold(link.get("speak", context.config.speak_threshold), "speak"),
+            update=read_threshold(link.get("update", context.config.update_threshold), "update"),
         )
         video = context.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:

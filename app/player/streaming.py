@@ -25,7 +25,7 @@ from app.player.views import UNCHANGED, RunView, show_run, show_running, show_st
 from app.reviews.history import read_review
 from app.videos import Clip
 from app.widgets import read_event
-from engine.config import StreamConfig, read_threshold
+from engine.config import read_threshold
 from engine.errors import EngineError, VideoError
 from engine.model.frame_encoder import encode
 from engine.records import FrameOutput, check_probs
@@ -37,7 +37,7 @@ from eval.annotations.corrected_samples import apply_corrections
 STATUS_INTERVAL_S = 1.0
 """Minimum time between updates of the status line and progress bar: each one triggers a layout of the whole page."""
 FRAMES_PER_PASS = 8
-"""Look-ahead frames per forward pass; the result does not depend on it."""
+"""Maximum look-ahead frames per forward pass; the result does not depend on it."""
 MAX_RECORDED_VALUES = 2**26
 """Maximum frame-feature values in a recording, 256 MB; without a recording, re-runs encode the video again."""
 
@@ -67,12 +67,13 @@ def stream_run(
         requested = live.requested or Thresholds(
             speak=read_threshold(speak_threshold, "speak"), update=read_threshold(update_threshold, "update")
         )
-        config = StreamConfig(
+        config = replace(
+            context.config,
             fps=clip.fps,
             speak_threshold=requested.speak,
             update_threshold=requested.update,
-            lookahead=FRAMES_PER_PASS,
-            max_seq_len=min(StreamConfig().max_seq_len, context.checkpoint.model.max_context),
+            lookahead=min(context.config.lookahead, FRAMES_PER_PASS),
+            max_seq_len=min(context.config.max_seq_len, context.checkpoint.model.max_context),
         )
         is_unscored = clip.sample is not None and task.steps != clip.sample.steps
         if is_unscored:

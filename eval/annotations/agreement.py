@@ -1,8 +1,7 @@
 """Inter-rater agreement: raw, Cohen's kappa and Krippendorff's alpha, over all verdicts and per verdict.
 
-A *rating* is the verdict of one reviewer on one item; items with a single rating are left out. The agreement on a
-verdict treats ratings as binary: this verdict or not. An undefined value is nan: without items that two reviewers
-rated and, for kappa and alpha, if all ratings are equal, so that chance explains the agreement.
+A *rating* is the verdict of one reviewer on one item; items with a single rating are left out. An undefined value is
+nan: without shared items and, for kappa and alpha, if all ratings are equal, so that chance explains the agreement.
 """
 
 import math
@@ -48,7 +47,7 @@ class Disagreement:
 
     item: str
     verdicts: Mapping[str, str]
-    """Verdicts by reviewer."""
+    """By reviewer."""
 
 
 def measure_agreement(ratings: Iterable[Rating], *, verdicts: Sequence[str]) -> tuple[Agreement, ...]:

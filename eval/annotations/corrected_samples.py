@@ -1,8 +1,7 @@
-"""Applies corrections to references.
+"""Applies corrections to references; no correction is dropped silently, and every one gets a status.
 
 Each reviewer's latest correction of a value counts. If the proposals of reviewers differ, the source is kept and the
-conflict is listed, unless ``prefer`` names one of them: then that reviewer's proposal is used. A correction that no
-longer fits the sample is listed too; no correction is dropped silently. Every correction gets a status.
+conflict is listed, unless ``prefer`` names one of them: then that reviewer's proposal is used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +43,6 @@ class Conflict:
 
     turn: TurnName
     aspect: Aspect
-    """Its text, its time, or its presence."""
     proposals: tuple[Proposal, ...]
     """One per reviewer, sorted by name."""
 
@@ -62,7 +60,6 @@ class CorrectedTurn:
     """A turn of the corrected reference with its origin."""
 
     turn: Turn
-    """The corrected turn."""
     name: TurnName
     """Its identifier in further corrections."""
     source: int | None
@@ -76,7 +73,6 @@ class CorrectedSample:
     """A sample with its corrections applied."""
 
     sample: Sample
-    """The corrected sample."""
     turns: tuple[CorrectedTurn, ...]
     """Parallel to ``sample.turns``."""
     deleted: tuple[int, ...]
@@ -105,18 +101,18 @@ def apply_corrections(
         name.key: _TurnDraft(name=name, turn=turn, source=number)
         for number, (name, turn) in enumerate(zip(name_turns(sample.turns), sample.turns, strict=True))
     }
-    listed = tuple(corrections)
-    drafts_by_correction = list[list[_TurnDraft]]()
+    listed: list[tuple[Correction, list[_TurnDraft]]] = []
     unusable = []
-    for number, correction in enumerate(listed):
-        drafts_by_correction.append([])
+    for number, correction in enumerate(corrections):
+        found: list[_TurnDraft] = []
         try:
             check_correction(sample, correction)
-            drafts_by_correction[-1] = _find_drafts(drafts, correction)
-            for draft in drafts_by_correction[-1]:
-                draft.propose(correction, number)
+            found = _find_drafts(drafts, correction)
         except ValueError as error:
             unusable.append(UnusableCorrection(correction=correction, reason=str(error)))
+        for draft in found:
+            draft.propose(correction, number)
+        listed.append((correction, found))
     results = [draft.result(prefer) for draft in drafts.values()]
     kept = [result for result in results if isinstance(result, CorrectedTurn)]
     turns = tuple(sorted(kept, key=lambda result: turn_order(result.turn)))
@@ -127,8 +123,8 @@ def apply_corrections(
         conflicts=tuple(conflict for draft in drafts.values() for conflict in draft.conflicts(prefer)),
         unusable=tuple(unusable),
         statuses=tuple(
-            _status([draft.status(correction, number, prefer) for draft in drafts_by_correction[number]])
-            for number, correction in enumerate(listed)
+            _status([draft.status(correction, number, prefer) for draft in found])
+            for number, (correction, found) in enumerate(listed)
         ),
     )
 
@@ -163,17 +159,16 @@ class _TurnDraft:
         if correction.time_s is not None and correction.kind in ("time", "boundary"):
             self.proposals["time"][reviewer] = correction.time_s
 
-    def effective(self) -> Iterator[tuple[Aspect, Mapping[str, str | float]]]:
-        """Yield the effective proposals per aspect; a reviewer who deletes the turn has no other proposals."""
+    def effective(self) -> dict[Aspect, dict[str, str | float]]:
+        """Return the effective proposals per aspect; a reviewer who deletes the turn has no other proposals."""
         deleting = {reviewer for reviewer, value in self.proposals["presence"].items() if value == "delete"}
-        for aspect, proposals in self.proposals.items():
-            yield (
-                aspect,
-                {who: value for who, value in proposals.items() if aspect == "presence" or who not in deleting},
-            )
+        return {
+            aspect: {who: value for who, value in proposals.items() if aspect == "presence" or who not in deleting}
+            for aspect, proposals in self.proposals.items()
+        }
 
     def conflicts(self, prefer: Sequence[str]) -> Iterator[Conflict]:
-        effective = dict(self.effective())
+        effective = self.effective()
         if _choose(effective["presence"], prefer) == "delete":
             return  # the turn is deleted, so its text and time do not matter
         for aspect, proposals in effective.items():
@@ -183,14 +178,11 @@ class _TurnDraft:
 
     def status(self, correction: Correction, number: int, prefer: Sequence[str]) -> CorrectionStatus:
         """Return the status of a correction at this turn; ``number`` is its index among all corrections."""
-        aspect, reviewer, effective = _ASPECTS[correction.kind], correction.reviewer, dict(self.effective())
+        aspect, reviewer, effective = _ASPECTS[correction.kind], correction.reviewer, self.effective()
         propose = effective[aspect].get(reviewer)
         is_last = self.last.get((_slot(correction), reviewer)) == number
-        if (
-            not is_last
-            or propose is None
-            or (aspect == "presence" and (propose == "delete") != (correction.kind == "delete"))
-        ):
+        is_undone = aspect == "presence" and (propose == "delete") != (correction.kind == "delete")
+        if not is_last or propose is None or is_undone:
             return "replaced"
         chosen, presence = _choose(effective[aspect], prefer), _choose(effective["presence"], prefer)
         if aspect != "presence" and presence == "delete":
@@ -202,16 +194,14 @@ class _TurnDraft:
 
     def result(self, prefer: Sequence[str]) -> CorrectedTurn | int | None:
         """Return the corrected turn, the source position of a deleted turn, or None for a rejected addition."""
-        chosen = {aspect: _choose(proposals, prefer) for aspect, proposals in self.effective()}
-        is_present = chosen["presence"] != "delete" and (self.source is not None or chosen["presence"] == "keep")
-        if not is_present:
+        effective = self.effective()
+        chosen = {aspect: _choose(proposals, prefer) for aspect, proposals in effective.items()}
+        if chosen["presence"] == "delete" or (self.source is None and chosen["presence"] != "keep"):
             return self.source
         text, time_s = chosen["text"], chosen["time"]
         turn = self.turn if text is None else replace(self.turn, text=str(text))
         turn = turn if time_s is None else replace(turn, time_s=float(time_s))
-        contributors = {
-            who for aspect, proposals in self.effective() for who in proposals if chosen[aspect] == proposals[who]
-        }
+        contributors = {who for aspect, of_all in effective.items() for who in of_all if of_all[who] == chosen[aspect]}
         has_changed = self.source is None or turn != self.turn
         reviewers = tuple(sorted(contributors)) if has_changed else ()
         return CorrectedTurn(turn=turn, name=self.name, source=self.source, reviewers=reviewers)

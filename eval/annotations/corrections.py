@@ -1,8 +1,7 @@
-"""Corrections of a reference: a layer over the source, which is never changed.
+"""Corrections of a reference: a layer over the source; ``eval.annotations.corrected_samples`` applies them.
 
-A turn is identified by its role, time and text in the source, so that a correction stays valid after a re-run, an
-export and a change of order. An added turn is identified by its role, time and text when it was added.
-``eval.annotations.corrected_samples`` applies corrections to a sample.
+A turn is identified by its role, time and text in the source (an added turn: when it was added), so that a correction
+stays valid after a re-run, an export and a change of order.
 """
 
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from eval.data.samples import Role, Sample, Turn, is_inside
 CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete"]
 MAX_TEXT_CHARS = 50_000
 """Maximum length of a text, in characters."""
-CORRECTION_KINDS: tuple[CorrectionKind, ...] = ("text", "time", "update", "boundary", "add", "delete")
+CORRECTION_KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +24,9 @@ class TurnName:
     """The identifier of a turn. Raises ``ValueError`` if a value is out of range."""
 
     role: Role
-    """An update of the state, the user, or the assistant."""
     time_s: float
     """Time in the source, in seconds; compared in whole milliseconds."""
     text: str
-    """Text in the source."""
     number: int = 0
     """Index among turns of the same role, time and text, from 0."""
 

@@ -1,16 +1,5 @@
-"""Samples of a split: loading, writing and the published data formats.
+"""Samples of a split: loading, writing and the published data formats; without torch."""
 
-``read_samples`` is the public interface. It loads on first use and needs no torch.
-"""
+from eval.data.loading import read_samples
 
-from typing import TYPE_CHECKING
-
-from engine.lazy_exports import lazy_exports
-
-if TYPE_CHECKING:
-    from eval.data.loading import read_samples as read_samples
-else:
-    __all__, __getattr__, __dir__ = lazy_exports(
-        __name__,
-        read_samples="eval.data.loading",
-    )
+__all__ = ["read_samples"]

@@ -1,39 +1,32 @@
-"""DST training clips: a conversation with state updates over ``dst[]``, the steps of the task.
+"""DST training clips, as docs/data-formats.md describes them.
 
-``time`` is in seconds of the whole video, and so are the steps' ``start_ts`` and ``end_ts``: in the real clip of
-frames 193..450 at 2 fps (96.5 s to 225.5 s) the first turn is at 97.2 s, frame floor(194.4) = 194 of the video, frame 1
-of the clip, 0.7 s after its start. A turn's stored ``start_frame`` is not used.
-
-The initial state is ``initial_dst_state`` (or ``metadata.initial_dst_state``) if present. Otherwise each step has the
-earliest state in the conversation. That is its state in the first ``dst_state`` (before the update in a
-``DST_UPDATE`` turn, after it in the other turns), or the state before its first update, whichever comes first. A step
-without either has not started. The system prompt is not read: published prompts contradict their own turns.
+``time`` is in seconds of the whole video: in the real clip of frames 193..450 at 2 fps (96.5 s to 225.5 s) the first
+turn is at 97.2 s, frame floor(194.4) = 194 of the video, frame 1 of the clip, 0.7 s after its start.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
 
 from engine.dialogue import STATES, TRANSITIONS, initial_state, parse_update
 from engine.records import Step, frame_at
-from eval.data.clips import PublishedClip, PublishedTurn, read_extent
+from eval.data.clips import Extent
 from eval.data.json_fields import Fields
+from eval.data.samples import Role, Sample, Turn
 
 _ROLES = ("DST_UPDATE", "user", "assistant", "system")
 
 
-def read_clip(fields: Fields) -> PublishedClip:
+def read_clip(fields: Fields, extent: Extent) -> Sample:
     """Read one clip. Raises ``ValueError`` naming the field."""
-    extent = read_extent(fields)
     steps = _read_steps(fields)
     ids = [step.id for step in steps]
     earliest_states: dict[str, str] = {}
-    turns: list[PublishedTurn] = []
+    turns: list[Turn] = []
     for entry in _in_order(fields.read_objects("conversation")):
         time_s = entry.read_number("time")
         for step_id, state in _read_states(entry, "dst_state", ids).items():
             earliest_states.setdefault(step_id, state)
-        role: Literal["update", "user", "assistant"]
-        if entry.read_choice("role", _ROLES) == "DST_UPDATE":
+        role: Role
+        if entry.record["role"] == "DST_UPDATE":
             updates = _read_updates(entry, ids)
             for step_id, transition in updates:
                 earliest_states.setdefault(step_id, TRANSITIONS[transition][0])
@@ -41,15 +34,15 @@ def read_clip(fields: Fields) -> PublishedClip:
         else:
             role = "user" if entry.record["role"] == "user" else "assistant"
             texts = [entry.read_text("content")]
-        frame = frame_at(time_s, extent.fps)
-        turns += [PublishedTurn(frame=frame, time_s=time_s, role=role, text=text) for text in texts]
-    given = _initial_state(fields, ids)
-    return PublishedClip(
-        extent=extent,
+        clip_time_s = extent.clip_time_s(time_s, frame=frame_at(time_s, extent.fps))
+        turns += [Turn(time_s=clip_time_s, role=role, text=text) for text in texts]
+    places = (fields, fields.read_object("metadata", may_be_missing=True))
+    given = next((place for place in places if place.has("initial_dst_state")), None)
+    return extent.make_sample(
         goal=fields.read_text("inferred_goal"),
         steps=steps,
-        turns=tuple(turns),
-        initial_state=earliest_states if given is None else given,
+        turns=turns,
+        initial_state=earliest_states if given is None else _read_states(given, "initial_dst_state", ids),
     )
 
 
@@ -79,18 +72,7 @@ def _read_updates(entry: Fields, ids: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _read_states(fields: Fields, name: str, ids: Sequence[str]) -> dict[str, str]:
-    if not fields.has(name):
-        return {}
-    states = fields.read_object(name)
-    for step_id in states.record:
-        if step_id not in ids:
-            raise fields.error(name, f"must name steps of dst only ({', '.join(ids)})")
+    states = fields.read_object(name, may_be_missing=True)
+    if not states.record.keys() <= set(ids):
+        raise fields.error(name, f"must name steps of dst only ({', '.join(ids)})")
     return {step_id: states.read_choice(step_id, STATES) for step_id in states.record}
-
-
-def _initial_state(fields: Fields, ids: Sequence[str]) -> Mapping[str, str] | None:
-    if fields.has("initial_dst_state"):
-        return _read_states(fields, "initial_dst_state", ids)
-    if fields.has("metadata") and fields.read_object("metadata").has("initial_dst_state"):
-        return _read_states(fields.read_object("metadata"), "initial_dst_state", ids)
-    return None

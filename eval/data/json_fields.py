@@ -14,22 +14,29 @@ MAX_SECONDS = 1e9
 MAX_FRAMES = 2**31
 
 
-def check_number(name: str, value: object, *, minimum: float = -MAX_SECONDS, maximum: float = MAX_SECONDS) -> None:
-    """Raise ``ValueError`` unless a value is a finite number in ``[minimum, maximum]``; seconds by default."""
+def check_number(name: str, value: object, *, minimum: float = -MAX_SECONDS, maximum: float = MAX_SECONDS) -> float:
+    """Return a finite number in ``[minimum, maximum]``, seconds by default. Raises ``ValueError`` for other values."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
-        raise ValueError(f"{name} must be a number from {minimum:g} to {maximum:g}; got {short_repr(value)}")
+        raise _error(name, value, f"must be a number from {minimum:g} to {maximum:g}")
+    return float(value)
 
 
-def check_index(name: str, value: object) -> None:
-    """Raise ``ValueError`` unless a value is a whole number that is not negative and below ``MAX_FRAMES``."""
+def check_index(name: str, value: object) -> int:
+    """Return a whole number that is not negative and below ``MAX_FRAMES``. Raises ``ValueError`` for other values."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MAX_FRAMES:
-        raise ValueError(f"{name} must be a whole number from 0 to {MAX_FRAMES - 1}; got {short_repr(value)}")
+        raise _error(name, value, f"must be a whole number from 0 to {MAX_FRAMES - 1}")
+    return value
 
 
 def check_text(name: str, value: object, *, max_chars: int) -> None:
     """Raise ``ValueError`` unless a value is text of at most ``max_chars`` characters."""
     if not isinstance(value, str) or len(value) > max_chars:
-        raise ValueError(f"{name} must be text of at most {max_chars} characters; got {short_repr(value)}")
+        raise _error(name, value, f"must be text of at most {max_chars} characters")
+
+
+def _error(name: str, value: object, rule: str) -> ValueError:
+    found = f"{name} is missing; it {rule}" if value is None else f"{name} {rule}; got {short_repr(value)}"
+    return ValueError(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +44,6 @@ class Fields:
     """A JSON object and its path in the record. Every ``read_...`` method raises ``ValueError`` naming the field."""
 
     record: Mapping[str, object]
-    """The object."""
     path_prefix: str = ""
     """Prefix of a field's name in messages, such as ``conversation[5].``."""
 
@@ -47,9 +53,7 @@ class Fields:
 
     def error(self, name: str, rule: str) -> ValueError:
         """Return the error of a field that breaks a rule, such as ``must be text``."""
-        if not self.has(name):
-            return ValueError(f"{self.path_prefix}{name} is missing; it {rule}")
-        return ValueError(f"{self.path_prefix}{name} {rule}; got {short_repr(self.record[name])}")
+        return _error(f"{self.path_prefix}{name}", self.record.get(name), rule)
 
     def read_text(self, name: str, *, may_be_blank: bool = False) -> str:
         """Return text that is not blank: a blank turn would count as silence. A lone surrogate becomes ``?``."""
@@ -67,10 +71,7 @@ class Fields:
 
     def read_number(self, name: str, *, minimum: float = -MAX_SECONDS, maximum: float = MAX_SECONDS) -> float:
         """Return a finite number in ``[minimum, maximum]``."""
-        value = self.record.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
-            raise self.error(name, f"must be a number from {minimum:g} to {maximum:g}")
-        return float(value)
+        return check_number(f"{self.path_prefix}{name}", self.record.get(name), minimum=minimum, maximum=maximum)
 
     def read_fps(self) -> float:
         """Return the frames per second."""
@@ -78,14 +79,11 @@ class Fields:
 
     def read_index(self, name: str) -> int:
         """Return a whole number that is not negative."""
-        value = self.record.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < MAX_FRAMES:
-            raise self.error(name, f"must be a whole number from 0 to {MAX_FRAMES - 1}")
-        return value
+        return check_index(f"{self.path_prefix}{name}", self.record.get(name))
 
-    def read_object(self, name: str) -> "Fields":
-        """Return an inner object."""
-        value = self.record.get(name)
+    def read_object(self, name: str, *, may_be_missing: bool = False) -> "Fields":
+        """Return an inner object; an empty one for a field that may be missing."""
+        value = {} if may_be_missing and not self.has(name) else self.record.get(name)
         if not isinstance(value, dict):
             raise self.error(name, "must be an object")
         return Fields(record=value, path_prefix=f"{self.path_prefix}{name}.")

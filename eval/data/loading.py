@@ -1,15 +1,7 @@
-"""Reads the samples of a split from a file in one of three formats, which are recognised by content.
+"""Reads the samples of a split from a file in one of the three formats of docs/data-formats.md, recognised by content.
 
-1. Our manifest is one JSON object per split, ``{"videos": [...]}``. Each video has the fields of ``Sample``:
-   ``video_path`` is relative to the manifest, turns are in seconds, and ``start_s`` marks a part of a file. Other
-   fields, such as ``provenance`` (``app.exports.corrected_split``), are ignored.
-2. DST clips (``eval.data.dst_clips``) and
-3. ProAssist dialogues (``eval.data.proassist``) are one JSON object, a list, or JSON lines. Each is a part of its
-   video, and may name the file in ``video_path`` too.
-
-A folder of videos (``eval.data.video_files``) supplies the file if a record names none, or a missing one. No record is
-dropped silently. ``read_samples`` raises ``ValueError`` naming file, record, field and remedy. ``read_split`` returns
-an entry with the reason.
+No record is dropped silently: ``read_samples`` raises ``ValueError`` naming file, record, field and remedy;
+``read_split`` returns an entry with the reason.
 """
 
 import hashlib
@@ -23,12 +15,12 @@ from typing import get_args
 
 from engine.dialogue import initial_state, parse_update
 from engine.records import Step
-from eval.data.clips import PublishedClip, read_extent
+from eval.data.clips import Extent, read_extent
 from eval.data.dst_clips import read_clip
 from eval.data.json_fields import Fields
 from eval.data.proassist import read_dialogue
 from eval.data.sample_ids import SampleIds
-from eval.data.samples import ROLE_ORDER, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
+from eval.data.samples import InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
 from eval.data.video_files import VideoFolder
 
 _FORMATS = (
@@ -53,10 +45,8 @@ def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None =
     Raises:
         ValueError: A record is invalid; the message names file, record, field and remedy.
     """
-    source = Path(path)
-    records = _read_records(source)
-    ids, folder = SampleIds(_published_ids(records)), None if videos is None else VideoFolder(videos)
-    return [_read_sample(record, source, strict=strict, ids=ids, videos=folder) for record in records]
+    file = _SplitFile(Path(path), strict=strict, videos=videos)
+    return [file.read(record) for record in file.records]
 
 
 def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
@@ -66,18 +56,17 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
     ``ValueError`` if the file has none of the three formats, or if ``videos`` is not a folder.
     """
     source = Path(path)
-    records = _read_records(source)
-    ids, folder = SampleIds(_published_ids(records)), None if videos is None else VideoFolder(videos)
+    file = _SplitFile(source, strict=True, videos=videos)
     entries: dict[str, Sample | InvalidSample] = {}
-    for record in records:
+    for record in file.records:
         try:
-            sample = _read_sample(record, source, strict=True, ids=ids, videos=folder)
+            sample = file.read(record)
             entries[sample.video_id] = sample
         except ValueError as error:
             names = (record.video_id, record.name, f"{record.name}, record {record.number}")
             video_id = next(name for name in names if name is not None and name not in entries)
             entries[video_id] = InvalidSample(video_id=video_id, reason=str(error))
-            ids.reserve(video_id)
+            file.ids.reserve(video_id)
     return Split(path=source, entries=tuple(entries.values()), digest=digest_split(source))
 
 
@@ -97,41 +86,52 @@ class _Record:
     value: object = None
     """JSON value."""
     video_id: str | None = None
-    """Id of the video, if the record has one."""
     is_listed: bool = False
     """Whether it is a video of a manifest; if not, it is a published clip."""
     problem: str = ""
     """Reason why the line is not JSON; empty if it is."""
 
 
-def _read_sample(record: _Record, source: Path, *, strict: bool, ids: SampleIds, videos: VideoFolder | None) -> Sample:
-    """Read one record. Errors and warnings name the file and the record."""
-    place = f"{source}, {record.name}"
-    if record.problem:
-        raise ValueError(f"{place}: {record.problem}; write one JSON object per line")
-    try:
-        clip = None if record.is_listed else _read_published(record.value)
-        sample = _to_clip_time(clip, source.parent) if clip else _sample(record.value, source.parent)
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from error
-    outside = [turn for turn in sample.turns if not is_inside(turn.time_s, sample)]
-    if outside:
-        listed = f"{place}: {_describe_outside(outside, sample, start_s=clip.extent.start_s if clip else 0.0)}"
-        if strict:
+class _SplitFile:
+    """The records of one file, and their samples."""
+
+    def __init__(self, source: Path, *, strict: bool, videos: Path | None) -> None:
+        self.records = _read_records(source)
+        self.ids = SampleIds(_published_ids(self.records))
+        self._source, self._strict = source, strict
+        self._videos = None if videos is None else VideoFolder(videos)
+
+    def read(self, record: _Record) -> Sample:
+        """Return the sample of a record. Errors and warnings name the file and the record."""
+        place = f"{self._source}, {record.name}"
+        if record.problem:
+            raise ValueError(f"{place}: {record.problem}; write one JSON object per line")
+        try:
+            sample, extent = _listed(record.value) if record.is_listed else _published(record.value)
+            sample = self._leave_out_outside(sample, place, start_s=extent.start_s if extent else 0.0)
+            return self.ids.assign(self._find_file(sample, extent.file_names if extent else ()), extent)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+
+    def _leave_out_outside(self, sample: Sample, place: str, *, start_s: float) -> Sample:
+        outside = [turn for turn in sample.turns if not is_inside(turn.time_s, sample)]
+        if not outside:
+            return sample
+        listed = _describe_outside(outside, sample, start_s=start_s)
+        if self._strict:
             raise ValueError(f"{listed}; correct the times, or read with strict=False to leave such turns out")
-        warnings.warn(f"{listed}; left out", SampleWarning, stacklevel=3)
-        sample = replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
-    try:
-        if videos is not None and sample.video_path is None:
-            found = videos.find((sample.video_id, *(clip.extent.file_names if clip else ())))
-            sample = replace(sample, video_path=found)
-        elif videos is not None and sample.video_path is not None and not sample.video_path.is_file():
-            path = sample.video_path
-            written = path.relative_to(source.parent) if path.is_relative_to(source.parent) else path
-            sample = replace(sample, video_path=videos.find_file(written) or path)
-        return ids.assign(sample, clip.extent if clip else None)
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from error
+        warnings.warn(f"{place}: {listed}; left out", SampleWarning, stacklevel=4)
+        return replace(sample, turns=tuple(turn for turn in sample.turns if turn not in outside))
+
+    def _find_file(self, sample: Sample, names: Sequence[str]) -> Sample:
+        """Return the sample with the path of its file beside the split, or else in the folder of videos."""
+        folder = self._source.parent
+        path = None if sample.video_path is None else folder / sample.video_path
+        if self._videos is not None and path is None:
+            path = self._videos.find((sample.video_id, *names))
+        elif self._videos is not None and path is not None and not path.is_file():
+            path = self._videos.find_file(path.relative_to(folder) if path.is_relative_to(folder) else path) or path
+        return replace(sample, video_path=path)
 
 
 def _published_ids(records: Iterable[_Record]) -> frozenset[str]:
@@ -197,38 +197,23 @@ def _describe_outside(outside: Sequence[Turn], sample: Sample, *, start_s: float
 
 def read_published(value: object) -> Sample:
     """Read one published record from its JSON value. Raises ``ValueError`` naming the field."""
-    return _to_clip_time(_read_published(value), Path())
+    return _published(value)[0]
 
 
-def _read_published(value: object) -> PublishedClip:
+def _published(value: object) -> tuple[Sample, Extent | None]:
+    """Return the sample of a published record, with the path of its video as it is written."""
     if not isinstance(value, dict):
         raise ValueError(f"a record must be a JSON object; {_FORMATS}")
     fields = Fields(record=value)
-    if fields.has("dst") or fields.has("inferred_goal"):
-        return read_clip(fields)
-    if fields.has("conversation"):
-        return read_dialogue(fields)
-    raise ValueError(f"has an unknown format; {_FORMATS}")
+    is_clip = fields.has("dst") or fields.has("inferred_goal")
+    if not is_clip and not fields.has("conversation"):
+        raise ValueError(f"has an unknown format; {_FORMATS}")
+    extent = read_extent(fields)
+    return (read_clip if is_clip else read_dialogue)(fields, extent), extent
 
 
-def _to_clip_time(clip: PublishedClip, folder: Path) -> Sample:
-    """Convert a published clip to a sample, with sorted turns; a relative ``video_path`` is in ``folder``."""
-    extent = clip.extent
-    turns = sorted(clip.turns, key=lambda turn: (turn.time_s, ROLE_ORDER[turn.role]))
-    return Sample(
-        video_id=extent.video_id,
-        video_path=None if extent.video_path is None else folder / extent.video_path,
-        fps=extent.fps,
-        num_frames=extent.num_frames,
-        goal=clip.goal,
-        steps=clip.steps,
-        turns=tuple(Turn(time_s=clip.clip_time_s(turn), role=turn.role, text=turn.text) for turn in turns),
-        initial_state=dict(clip.initial_state),
-        start_s=extent.start_s,
-    )
-
-
-def _sample(value: object, folder: Path) -> Sample:
+def _listed(value: object) -> tuple[Sample, None]:
+    """Return the sample of a video of a manifest, with the path of its video as it is written."""
     if not isinstance(value, dict):
         raise ValueError("a video must be a JSON object")
     fields = Fields(record=value)
@@ -236,13 +221,13 @@ def _sample(value: object, folder: Path) -> Sample:
     if num_frames < 1:
         raise fields.error("num_frames", "must be at least 1")
     steps = tuple(Step(id=step.read_text("id"), name=step.read_text("name")) for step in fields.read_objects("steps"))
-    states = fields.read_object("initial_state").record if fields.has("initial_state") else {}
+    states = fields.read_object("initial_state", may_be_missing=True).record
     given = {step_id: str(state) for step_id, state in states.items()}
     initial_state(steps, given)
     turns = [_turn(turn, [step.id for step in steps]) for turn in fields.read_objects("turns")]
-    return Sample(
+    sample = Sample(
         video_id=fields.read_text("video_id"),
-        video_path=folder / fields.read_text("video_path") if fields.has("video_path") else None,
+        video_path=Path(fields.read_text("video_path")) if fields.has("video_path") else None,
         fps=fields.read_fps(),
         num_frames=num_frames,
         goal=fields.read_text("goal", may_be_blank=True),
@@ -251,6 +236,7 @@ def _sample(value: object, folder: Path) -> Sample:
         initial_state=given,
         start_s=fields.read_number("start_s", minimum=0) if fields.has("start_s") else None,
     )
+    return sample, None
 
 
 def _turn(fields: Fields, ids: Sequence[str]) -> Turn:

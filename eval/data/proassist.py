@@ -1,34 +1,24 @@
-"""ProAssist prepared dialogues: frames and messages in the order in which the published model reads them.
+"""ProAssist prepared dialogues, as docs/data-formats.md describes them.
 
-Turns are ``system | frames {start, end} | user | assistant``; frames are half-open and absolute in the video. The frame
-of a turn follows from this order, not from ``time``:
-
-- An assistant turn is at the last frame of the ``frames`` turn before it.
-- A user turn precedes the next image, so it is at frame ``end`` (in the six real dialogues, ``floor(time * fps)``).
-- A user turn that is answered before the next image is at the frame of the answer.
-
-For ``frames 0..4, user, frames 4..6, assistant`` the user turn is at frame 4 and the assistant's at frame 5. A turn's
-time is the start of its frame. There is no DST: steps S1..Sn come from the numbered recipe in ``metadata.knowledge``,
-and no turn updates them.
+The frame of a turn follows from the order of the entries, not from ``time``: for ``frames 0..4, user, frames 4..6,
+assistant`` the user turn is at frame 4 and the assistant's at frame 5. A turn's time is the start of its frame.
 """
 
 import re
-from typing import Literal
 
 from engine.records import Step
-from eval.data.clips import Extent, PublishedClip, PublishedTurn, read_extent
+from eval.data.clips import Extent
 from eval.data.json_fields import Fields
+from eval.data.samples import Role, Sample, Turn
 
 _ROLES = ("system", "frames", "user", "assistant")
 _NUMBERED = re.compile(r"\s*([0-9]{1,4})[.)]\s*(\S.*)")
 
 
-def read_dialogue(fields: Fields) -> PublishedClip:
+def read_dialogue(fields: Fields, extent: Extent) -> Sample:
     """Read one dialogue. Raises ``ValueError`` naming the field."""
-    extent = read_extent(fields)
     metadata = fields.read_object("metadata")
-    return PublishedClip(
-        extent=extent,
+    return extent.make_sample(
         goal=metadata.read_text("task_goal"),
         steps=_read_steps(metadata),
         turns=_read_turns(fields, extent),
@@ -36,9 +26,9 @@ def read_dialogue(fields: Fields) -> PublishedClip:
     )
 
 
-def _read_turns(fields: Fields, extent: Extent) -> tuple[PublishedTurn, ...]:
+def _read_turns(fields: Fields, extent: Extent) -> list[Turn]:
     entries = [entry for entry in fields.read_objects("conversation") if entry.read_choice("role", _ROLES) != "system"]
-    roles = [entry.read_text("role") for entry in entries]
+    roles = [entry.record["role"] for entry in entries]
     turns = []
     next_frame, has_images = extent.start_frame, False
     for i, entry in enumerate(entries):
@@ -48,11 +38,11 @@ def _read_turns(fields: Fields, extent: Extent) -> tuple[PublishedTurn, ...]:
         is_on_last_frame = next((role for role in roles[i:] if role != "user"), None) == "assistant"
         if is_on_last_frame and not has_images:
             raise entry.error("role", "must be preceded by a frames turn: put one before the first answer")
-        role: Literal["user", "assistant"] = "user" if roles[i] == "user" else "assistant"
+        role: Role = "user" if roles[i] == "user" else "assistant"
         frame = next_frame - 1 if is_on_last_frame else next_frame
-        text = entry.read_text("content")
-        turns.append(PublishedTurn(frame=frame, time_s=frame / extent.fps, role=role, text=text))
-    return tuple(turns)
+        time_s = extent.clip_time_s(frame / extent.fps, frame=frame)
+        turns.append(Turn(time_s=time_s, role=role, text=entry.read_text("content")))
+    return turns
 
 
 def _read_end(entry: Fields, next_frame: int) -> int:

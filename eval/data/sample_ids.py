@@ -1,8 +1,7 @@
 """Assigns unique ids to the samples of a split: published clips or dialogues of a video may share one id.
 
-The first sample keeps the id of its record. A later clip of different frames gets the frames as a suffix,
-``v_193-451``; a later dialogue of the same frames gets a number, ``v_2``. An id with a suffix never equals the id of a
-record.
+The first sample keeps the id of its record. A later clip of different frames becomes ``v_193-451``, a later dialogue of
+the same frames ``v_2``. An id with a suffix never equals the id of a record.
 """
 
 from collections.abc import Iterator
@@ -14,11 +13,7 @@ from eval.data.samples import Sample
 
 
 class SampleIds:
-    """The ids assigned so far in a split.
-
-    Args:
-        given: The ids in the records of the split.
-    """
+    """The ids assigned so far in a split, whose records have the ids ``given``."""
 
     def __init__(self, given: frozenset[str]) -> None:
         self._given = given

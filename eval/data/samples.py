@@ -23,7 +23,6 @@ class Turn:
     time_s: float
     """Seconds from the start of the sample; its frame is ``floor(time_s * fps)``."""
     role: Role
-    """An update of the state, the user, or the assistant."""
     text: str
     """The message, or the update as text, such as ``S3->complete``."""
     cause: str | None = None
@@ -39,13 +38,9 @@ class Sample:
     video_path: Path | None
     """The video file, which may be longer than the sample; None if there are only features."""
     fps: float
-    """Sampled frames per second."""
     num_frames: int
-    """Sampled frames."""
     goal: str
-    """The goal of the task."""
     steps: tuple[Step, ...]
-    """The steps of the task."""
     turns: tuple[Turn, ...]
     """The reference dialogue by time; at the same time updates, user, assistant."""
     initial_state: Mapping[str, str]
@@ -79,7 +74,6 @@ class Split:
     """The valid and invalid records of a split."""
 
     path: Path
-    """The file of the split."""
     entries: tuple[Sample | InvalidSample, ...]
     """In the order of the file."""
     digest: str = field(default="", compare=False)

@@ -1,20 +1,18 @@
 """Writes samples in the three formats that ``eval.data.loading`` reads.
 
-A written split loads again unchanged: every record is read back before the file is written. A value that a format
-cannot hold raises ``ValueError``. The published formats have neither a turn's ``cause`` nor the video's file. The
-ProAssist format also has no state updates, and its turns start exactly at a frame. ``omit`` leaves such fields out.
-A published clip keeps its id and its position in its video. A sample that is a whole file becomes a clip from frame 0.
+A written split loads again unchanged: every record is read back before the file is written, and a value that a format
+cannot hold raises ``ValueError``. A sample that is a whole file becomes a published clip from frame 0.
 """
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from engine.dialogue import apply_update, initial_state, parse_update
-from engine.io import atomic_write, to_json
+from engine.io import atomic_write, to_json, write_json
 from engine.records import frame_at
 from eval.data.loading import read_published
 from eval.data.samples import Sample, Turn, is_inside, turn_order
@@ -39,7 +37,6 @@ class UnsupportedFieldError(ValueError):
         self.problem = problem
         """The video and the field that its format cannot hold, without the remedy."""
         self.field: OptionalField = field
-        """The field's name in ``omit``."""
 
 
 def write_samples(
@@ -80,8 +77,7 @@ def write_samples(
     with atomic_write(path) as file:
         file.write(text + "\n")
     if provenance and file_format != "manifest":
-        with atomic_write(path.with_name(f"{path.name}.provenance.json")) as file:
-            file.write(to_json(provenance, indent=1) + "\n")
+        write_json(path.with_name(f"{path.name}.provenance.json"), provenance)
 
 
 def _check(samples: Sequence[Sample]) -> None:
@@ -113,32 +109,33 @@ def _listed(sample: Sample, name: str | None, folder: Path) -> dict[str, Any]:
     video_path = None if sample.video_path is None else sample.video_path.resolve()
     if video_path is not None and video_path.is_relative_to(folder):
         video_path = video_path.relative_to(folder)
-    video_name = None if video_path is None else name or video_path.as_posix()
     start = {} if sample.start_s is None else {"start_s": sample.start_s}
+    turns = [{name: value for name, value in asdict(turn).items() if value is not None} for turn in sample.turns]
     return {
         "video_id": sample.video_id,
-        "video_path": video_name,
+        "video_path": None if video_path is None else name or video_path.as_posix(),
         **start,
         "fps": sample.fps,
         "num_frames": sample.num_frames,
         "goal": sample.goal,
-        "steps": [{"id": step.id, "name": step.name} for step in sample.steps],
+        "steps": [asdict(step) for step in sample.steps],
         "initial_state": dict(sample.initial_state),
-        "turns": [
-            {"time_s": turn.time_s, "role": turn.role, "text": turn.text}
-            | ({} if turn.cause is None else {"cause": turn.cause})
-            for turn in sample.turns
-        ],
+        "turns": turns,
     }
 
 
 def _published(sample: Sample, file_format: FileFormat) -> dict[str, Any]:
     """Return a published record that loads as exactly this sample."""
-    _refuse(sample, file_format, "video_path", is_present=sample.video_path is not None)
-    _refuse(sample, file_format, "cause", is_present=any(turn.cause is not None for turn in sample.turns))
-    if file_format == "proassist":
-        has_updates = any(turn.role == "update" for turn in sample.turns)
-        _refuse(sample, file_format, "updates", is_present=has_updates or bool(sample.initial_state))
+    cannot_hold = f"video {sample.video_id}: the {file_format} format cannot hold"
+    has_updates = any(turn.role == "update" for turn in sample.turns) or bool(sample.initial_state)
+    is_present: dict[OptionalField, bool] = {
+        "video_path": sample.video_path is not None,
+        "cause": any(turn.cause is not None for turn in sample.turns),
+        "updates": file_format == "proassist" and has_updates,
+    }
+    for field, found in is_present.items():
+        if found:
+            raise UnsupportedFieldError(f"{cannot_hold} {OPTIONAL_FIELDS[field]}", field)
     record = _dst_clip(sample) if file_format == "dst" else _dialogue(sample)
     try:
         read = read_published(json.loads(to_json(record)))
@@ -147,48 +144,46 @@ def _published(sample: Sample, file_format: FileFormat) -> dict[str, Any]:
     for name in _FIELDS:
         if getattr(read, name) != getattr(sample, name):
             raise ValueError(
-                f"video {sample.video_id}: the {file_format} format cannot hold its {name} {getattr(sample, name)!r}; "
-                f"it would load as {getattr(read, name)!r}; write a manifest"
+                f"{cannot_hold} its {name} {getattr(sample, name)!r}; it would load as {getattr(read, name)!r}; "
+                "write a manifest"
             )
     if read.start_s != (sample.start_s or 0.0):
         raise ValueError(
-            f"video {sample.video_id}: the {file_format} format cannot hold its start_s {sample.start_s!r}, which is "
-            f"not a frame of its file at {sample.fps:g} frames per second; write a manifest"
+            f"{cannot_hold} its start_s {sample.start_s!r}, which is not a frame of its file at {sample.fps:g} frames "
+            "per second; write a manifest"
         )
     for wanted, got in zip(sample.turns, read.turns, strict=True):
         if wanted != got:
             raise ValueError(
-                f"video {sample.video_id}: the {file_format} format cannot hold the {wanted.role} turn "
-                f"{wanted.text!r} at {wanted.time_s!r} s; it would load as {got.text!r} at {got.time_s!r} s; write a "
-                "manifest"
+                f"{cannot_hold} the {wanted.role} turn {wanted.text!r} at {wanted.time_s!r} s; it would load as "
+                f"{got.text!r} at {got.time_s!r} s; write a manifest"
             )
     return record
 
 
-def _refuse(sample: Sample, file_format: FileFormat, field: OptionalField, *, is_present: bool) -> None:
-    if is_present:
-        raise UnsupportedFieldError(
-            f"video {sample.video_id}: the {file_format} format cannot hold {OPTIONAL_FIELDS[field]}", field
-        )
+def _extent(sample: Sample) -> dict[str, Any]:
+    start = _start_frame(sample)
+    return {
+        "video_uid": sample.video_id,
+        "fps": sample.fps,
+        "start_frame_idx": start,
+        "end_frame_idx": start + sample.num_frames,
+    }
 
 
 def _dst_clip(sample: Sample) -> dict[str, Any]:
-    start_s = sample.start_s or 0.0
-    updates = [(parse_update(turn.text), start_s + turn.time_s) for turn in sample.turns if turn.role == "update"]
-    spans = {(str(update), time_s) for update, time_s in updates}
-    return {
-        "video_uid": sample.video_id,
+    times_s: dict[str, list[float]] = {}
+    for turn in sample.turns:
+        if turn.role == "update":
+            times_s.setdefault(str(parse_update(turn.text)), []).append((sample.start_s or 0.0) + turn.time_s)
+    return _extent(sample) | {
         "inferred_goal": sample.goal,
-        "fps": sample.fps,
-        "start_frame_idx": _start_frame(sample),
-        "end_frame_idx": _start_frame(sample) + sample.num_frames,
         "dst": [
             {
                 "type": "step",
-                "id": step.id,
-                "name": step.name,
-                "start_ts": min((time_s for text, time_s in spans if text == f"{step.id}->start"), default=None),
-                "end_ts": max((time_s for text, time_s in spans if text == f"{step.id}->complete"), default=None),
+                **asdict(step),
+                "start_ts": min(times_s.get(f"{step.id}->start", ()), default=None),
+                "end_ts": max(times_s.get(f"{step.id}->complete", ()), default=None),
             }
             for step in sample.steps
         ],
@@ -213,15 +208,9 @@ def _dst_turns(sample: Sample) -> Iterator[dict[str, Any]]:
 
 
 def _dialogue(sample: Sample) -> dict[str, Any]:
-    return {
-        "video_uid": sample.video_id,
-        "fps": sample.fps,
-        "start_frame_idx": _start_frame(sample),
-        "end_frame_idx": _start_frame(sample) + sample.num_frames,
-        "metadata": {
-            "task_goal": sample.goal,
-            "knowledge": "\n".join(f"{number}. {step.name}" for number, step in enumerate(sample.steps, start=1)),
-        },
+    recipe = "\n".join(f"{number}. {step.name}" for number, step in enumerate(sample.steps, start=1))
+    return _extent(sample) | {
+        "metadata": {"task_goal": sample.goal, "knowledge": recipe},
         "conversation": list(_dialogue_turns(sample)),
     }
 

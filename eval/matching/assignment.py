@@ -11,12 +11,10 @@ from scipy.optimize import linear_sum_assignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One prediction and the reference assigned to it."""
+    """The positions of one prediction and of the reference assigned to it."""
 
     gen_index: int
-    """Position in the predictions."""
     ref_index: int
-    """Position in the references."""
 
 
 def assign(costs: np.ndarray, *, unmatched_cost: float | None = None) -> tuple[Link, ...]:

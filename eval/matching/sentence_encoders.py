@@ -32,7 +32,6 @@ class TextEncoder:
     """A sentence encoder with the name and version that reports record."""
 
     name: str
-    """Name in reports."""
     encode: Callable[[list[str]], np.ndarray]
     """Texts to embeddings ``[N, D]``."""
     version: str = ""

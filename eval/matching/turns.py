@@ -1,11 +1,8 @@
-"""Matching of responses with references, in time and in meaning.
+"""Matching of responses with references, in time and in meaning: texts and frames only, without an encoder.
 
-Every frame with a response is assigned to one frame within its window, spoken or silent, at minimum total cost. A
-response assigned to a silent frame is *redundant*; a reference without a response is *missed*. Time and memory are
-proportional to the number of responses times the window, not to the square of the video. This module works on texts
-and frames only; it has no seconds, no corpus scores and no encoder.
-
-**Source**: ProAssist, ``mmassist/eval/evaluators/pred_match.py`` (commit 9d0b2b2).
+Every frame with a response is assigned to one frame within its window, spoken or silent, at minimum total cost. Time
+and memory are proportional to the number of responses times the window. **Source**: ProAssist,
+``mmassist/eval/evaluators/pred_match.py`` (commit 9d0b2b2).
 """
 
 import math
@@ -39,9 +36,7 @@ class Pair:
     """A prediction and the reference assigned to it."""
 
     gen_frame: int
-    """Frame of the prediction."""
     ref_frame: int
-    """Frame of the reference."""
     cost: float
     """Text cost plus distance cost; 0 for the same text at the same frame."""
     semantic_score: float
@@ -100,8 +95,16 @@ def find_match(
     if not gen_frames.size:
         return Match(pairs=(), missed=tuple(np.flatnonzero(is_ref).tolist()), redundant=())
     rows, cols = _window_edges(gen_frames, num_frames=len(gen), left=left, right=right)
-    measure = _published_similarity if zero_cost == "drop" else _similarity
-    similarity = measure(gen, ref, gen_frames=gen_frames[rows], ref_frames=cols, is_ref=is_ref, encode=encode)
+    similarity = np.zeros(len(cols), dtype=np.float32)
+    spoken = np.flatnonzero(is_ref[cols])
+    if spoken.size:
+        places = zip(gen_frames[rows[spoken]].tolist(), cols[spoken].tolist(), strict=True)
+        texts = [(gen[i], ref[j]) for i, j in places]
+        similarity[spoken] = np.abs(
+            encode.compare_pairs(texts)
+            if zero_cost == "drop" and isinstance(encode, ComparesPairs)
+            else _compare(texts, encode)
+        )
     distance, reach = np.abs(gen_frames[rows] - cols), max(-left, right, 1)
     if zero_cost == "drop":  # all in float32, as published
         multiplier = np.float32(dist_func_factor / reach**dist_func_power)
@@ -167,49 +170,14 @@ def _window_edges(
     return np.nonzero(inside)[0], frames[inside]
 
 
-def _published_similarity(
-    gen: Sequence[str],
-    ref: Sequence[str],
-    *,
-    gen_frames: NDArray[np.intp],
-    ref_frames: NDArray[np.intp],
-    is_ref: NDArray[np.bool_],
-    encode: Encode,
-) -> NDArray[np.float32]:
-    """Return ``|cos|`` of every edge, rounded as published if the encoder supports it."""
-    if not isinstance(encode, ComparesPairs):
-        return _similarity(gen, ref, gen_frames=gen_frames, ref_frames=ref_frames, is_ref=is_ref, encode=encode)
-    similarity = np.zeros(len(ref_frames), dtype=np.float32)
-    spoken = np.flatnonzero(is_ref[ref_frames])
-    if spoken.size:
-        texts = [(gen[i], ref[j]) for i, j in zip(gen_frames[spoken], ref_frames[spoken], strict=True)]
-        similarity[spoken] = np.abs(encode.compare_pairs(texts))
-    return similarity
-
-
-def _similarity(
-    gen: Sequence[str],
-    ref: Sequence[str],
-    *,
-    gen_frames: NDArray[np.intp],
-    ref_frames: NDArray[np.intp],
-    is_ref: NDArray[np.bool_],
-    encode: Encode,
-) -> NDArray[np.float32]:
-    """Return ``|cos|`` of every edge, 0 where the reference is silent. Each distinct text is encoded once."""
-    similarity = np.zeros(len(ref_frames), dtype=np.float32)
-    spoken = np.flatnonzero(is_ref[ref_frames])
-    if not spoken.size:
-        return similarity
+def _compare(pairs: Sequence[tuple[str, str]], encode: Encode) -> NDArray[np.float32]:
+    """Return the cosine ``[P]`` of each pair of texts. Each distinct text is encoded once."""
     ids: dict[str, int] = {}
-    gen_ids = [ids.setdefault(gen[frame], len(ids)) for frame in gen_frames[spoken].tolist()]
-    ref_ids = [ids.setdefault(ref[frame], len(ids)) for frame in ref_frames[spoken].tolist()]
+    gen_ids = [ids.setdefault(text, len(ids)) for text, _ in pairs]
+    ref_ids = [ids.setdefault(text, len(ids)) for _, text in pairs]
     vectors = _unit_vectors(encode(list(ids)), num_texts=len(ids))
-    for start in range(0, len(spoken), _PAIRS_AT_ONCE):
-        part = slice(start, start + _PAIRS_AT_ONCE)
-        cosine = np.einsum("pd,pd->p", vectors[gen_ids[part]], vectors[ref_ids[part]])
-        similarity[spoken[part]] = np.abs(cosine)
-    return similarity
+    parts = [slice(start, start + _PAIRS_AT_ONCE) for start in range(0, len(pairs), _PAIRS_AT_ONCE)]
+    return np.concatenate([np.einsum("pd,pd->p", vectors[gen_ids[part]], vectors[ref_ids[part]]) for part in parts])
 
 
 def _unit_vectors(embeddings: NDArray[Any], *, num_texts: int) -> NDArray[np.float32]:

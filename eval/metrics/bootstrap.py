@@ -18,12 +18,10 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """The middle 95 % of the resampled scores."""
+    """The ends of the middle 95 % of the resampled scores; nan without an interval."""
 
     low: float
-    """Lower end; nan without an interval."""
     high: float
-    """Upper end; nan without an interval."""
 
 
 NO_INTERVAL = Interval(low=math.nan, high=math.nan)
@@ -35,12 +33,6 @@ def bootstrap(
     """Return the interval of every score of a split; the same seed gives the same intervals.
 
     Resamples in which a score is undefined are left out. With fewer than two videos the intervals are nan.
-
-    Args:
-        pool: Counts of the videos.
-        score: Function from pooled counts to scores.
-        num_resamples: Number of resamples.
-        seed: Seed of the resamples.
     """
     if pool.num_videos < 2:
         return dict.fromkeys(score(pool.total()), NO_INTERVAL)

@@ -1,11 +1,10 @@
 """Counts of one video, and their sums over many videos.
 
-Scores over a split are micro averages: counts are added over videos first and divided once, so one video and a split
-use the same functions. A bootstrap resample (``eval.metrics.bootstrap``) is the same sum with different weights. A
-ratio or mean without data is nan, never 0.
+Scores over a split are micro averages: counts are added over videos and divided once. A bootstrap resample is the same
+sum with different weights. A ratio or mean without data is nan, never 0.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, Self, TypeVar
 
@@ -71,55 +70,38 @@ class Values:
 
 
 class Pool(Generic[C]):
-    """Counts of many videos, stacked once to be added with any weights.
-
-    Args:
-        rows: Counts of ``V`` videos; if empty, every sum is ``kind()``.
-        kind: Type of the counts.
-    """
+    """Counts of ``V`` videos, stacked once to be added with any weights; of no videos every sum is ``kind()``."""
 
     def __init__(self, rows: Sequence[C], kind: type[C]) -> None:
         self.num_videos = len(rows)
-        self._stack = _stack(rows or [kind()])
+        self._add = _stack(rows or [kind()])
 
     def total(self, weights: Numbers | None = None) -> C:
         """Return the sum of the counts with ``weights [V]`` of the videos, by default 1 each."""
         ones = np.ones(max(self.num_videos, 1))
-        added: C = _total(self._stack, ones if weights is None or not self.num_videos else weights)
+        added: C = self._add(ones if weights is None or not self.num_videos else weights)
         return added
 
 
-@dataclass(frozen=True, slots=True)
-class _SortedValues:
-    numbers: Numbers
-    video: NDArray[np.intp]
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    kind: type[Counts]
-    parts: dict[str, Any]
-
-
-def _stack(rows: Sequence[Any]) -> Any:
-    """Stack the rows' fields: numbers as arrays ``[V, ...]``, ``Values`` in ascending order with their video."""
-    if isinstance(rows[0], Counts):
-        names = [field.name for field in fields(rows[0])]
-        return _Record(type(rows[0]), {name: _stack([getattr(row, name) for row in rows]) for name in names})
-    if isinstance(rows[0], Values):
+def _stack(rows: Sequence[Any]) -> Callable[[Numbers], Any]:
+    """Return a function from weights ``[V]`` to the weighted sum of the rows, which are stacked once."""
+    first = rows[0]
+    if isinstance(first, Counts):
+        parts = {part.name: _stack([getattr(row, part.name) for row in rows]) for part in fields(first)}
+        return lambda weights: type(first)(**{name: add(weights) for name, add in parts.items()})
+    if isinstance(first, Values):
         numbers = np.concatenate([row.numbers for row in rows])
         order = np.argsort(numbers, kind="stable")
-        return _SortedValues(numbers[order], np.repeat(np.arange(len(rows)), [len(row.numbers) for row in rows])[order])
-    return np.array(rows, float)
+        video = np.repeat(np.arange(len(rows)), [len(row.numbers) for row in rows])[order]
+        ascending = numbers[order]
+        return lambda weights: Values(ascending, weights[video])
+    stacked = np.array(rows, float)
 
+    def add(weights: Numbers) -> float | tuple[float, ...]:
+        added = np.tensordot(weights, stacked, 1)
+        return float(added) if added.ndim == 0 else tuple(added.tolist())
 
-def _total(stack: Any, weights: Numbers) -> Any:
-    if isinstance(stack, _Record):
-        return stack.kind(**{name: _total(part, weights) for name, part in stack.parts.items()})
-    if isinstance(stack, _SortedValues):
-        return Values(stack.numbers, weights[stack.video])
-    added = np.tensordot(weights, stack, 1)
-    return float(added) if added.ndim == 0 else tuple(added.tolist())
+    return add
 
 
 def ratio(part: float, whole: float) -> float:

@@ -1,18 +1,21 @@
 """Scores of per-frame decisions (to speak, to update the state) against the frames of the reference's turns.
 
 A frame is *positive* if the model decided to act there, and *expected* if the reference acts there. An *event* is a
-positive frame. Frames are scored as a classifier, probabilities by rank and calibration, and events one to one in
-time with a tolerance. Counts pool over videos; a score without data is nan.
+positive frame. Frames are scored as a classifier, probabilities by rank and calibration, events one to one in time.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
+from engine.records import frame_at
+from eval.data.samples import Sample
 from eval.matching.assignment import assign
 from eval.metrics.counts import Counts, Numbers, Values, ratio
+from eval.metrics.measures import MatchedVideo, Measure
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
 NUM_BINS = 10
@@ -40,7 +43,6 @@ class DecisionCounts(Counts):
     bin_frames: tuple[float, ...] = (0.0,) * NUM_BINS
     """Number of known probabilities per bin: bin b holds b/10 <= p < (b+1)/10; the last bin also holds 1."""
     bin_prob_sums: tuple[float, ...] = (0.0,) * NUM_BINS
-    """Sum of the probabilities per bin."""
     bin_expected: tuple[float, ...] = (0.0,) * NUM_BINS
     """Number of expected frames per bin."""
     num_pairs: tuple[float, ...] = (0.0,) * len(TOLERANCES_S)
@@ -52,11 +54,6 @@ class DecisionCounts(Counts):
     def num_frames(self) -> float:
         """All frames."""
         return self.num_decided + self.num_misses + self.num_rejections
-
-    @property
-    def num_known(self) -> float:
-        """Frames with a known probability."""
-        return self.expected_probs.total + self.other_probs.total
 
     @property
     def num_decided(self) -> float:
@@ -79,7 +76,7 @@ class ReliabilityBin:
     """Upper edge, exclusive except for 1."""
     num_frames: float
     mean_prob: float
-    """Mean probability; nan if empty."""
+    """nan if empty."""
     expected_share: float
     """Ratio of expected frames; nan if empty."""
 
@@ -143,9 +140,8 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
     is_mixed = counts.num_expected > 0 and counts.num_frames > counts.num_expected
     recall = ratio(counts.num_hits, counts.num_expected)
     specificity = ratio(counts.num_rejections, counts.num_rejections + counts.num_false_alarms)
-    errors = [
-        abs(prob_sum - expected) for prob_sum, expected in zip(counts.bin_prob_sums, counts.bin_expected, strict=True)
-    ]
+    num_known = counts.expected_probs.total + counts.other_probs.total
+    errors = np.abs(np.subtract(counts.bin_prob_sums, counts.bin_expected)).tolist()
     return {
         "accuracy": ratio(counts.num_hits + counts.num_rejections, counts.num_frames),
         "balanced_accuracy": (recall + specificity) / 2,
@@ -153,8 +149,8 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
         "recall": recall if is_mixed else NAN,
         "f1": ratio(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else NAN,
         **rank_scores(counts.expected_probs, counts.other_probs),
-        "brier": ratio(counts.squared_error_sum, counts.num_known),
-        "ece": ratio(sum(errors), counts.num_known),
+        "brier": ratio(counts.squared_error_sum, num_known),
+        "ece": ratio(sum(errors), num_known),
         "talk_ratio": ratio(counts.num_decided, counts.num_expected),
         "num_hits": float(counts.num_hits),
         "num_false_alarms": float(counts.num_false_alarms),
@@ -235,3 +231,34 @@ def _event_offsets(gen_frames: Sequence[int], ref_frames: Sequence[int], *, tole
     links = assign(np.where(distances <= tolerance_frames, distances, np.inf))
     paired_refs = sorted(ref_frames[link.ref_index] for link in links)  # in order: no pair gets longer than allowed
     return [gen_frames[link.gen_index] - ref for link, ref in zip(links, paired_refs, strict=True)]
+
+
+def reference_frames(sample: Sample, role: str) -> list[int]:
+    """Return the frames at which the reference has a turn of a role."""
+    return [frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
+
+
+def _count_speaking(video: MatchedVideo) -> DecisionCounts:
+    probs = [output.speak_prob for output in video.outputs]
+    return _count(video, "assistant", probs, [output.response is not None for output in video.outputs])
+
+
+def _count_updating(video: MatchedVideo) -> DecisionCounts:
+    probs = [output.update_prob for output in video.outputs]
+    decided = [bool(output.updates) for output in video.outputs]
+    return _count(video, "update", probs, decided) if video.has_states else DecisionCounts()
+
+
+def _count(video: MatchedVideo, role: str, probs: Sequence[float], decided: Sequence[bool]) -> DecisionCounts:
+    frames = [frame for frame in reference_frames(video.sample, role) if frame < len(decided)]
+    return count_decisions(probs, decided, expected_frames=frames, fps=video.sample.fps)
+
+
+def _summarize(prefix: str, counts: DecisionCounts) -> dict[str, float]:
+    return {f"{prefix}_{name}": value for name, value in summarize_decisions(counts).items()}
+
+
+MEASURES = (
+    Measure(name="speaking", kind=DecisionCounts, count=_count_speaking, summarize=partial(_summarize, "speaking")),
+    Measure(name="updating", kind=DecisionCounts, count=_count_updating, summarize=partial(_summarize, "dst_update")),
+)

@@ -16,23 +16,21 @@ Better = Literal["higher", "lower", "near 0", "near 1", "neither"]
 Scope = Literal["both", "split", "video"]
 
 _WORDS: Final = {
-    "speaking": {"verb": "speak", "doing": "Speaking"},
-    "dst_update": {"verb": "update", "doing": "Updating"},
+    "speaking_": {"verb": "speak", "doing": "Speaking"},
+    "dst_update_": {"verb": "update", "doing": "Updating"},
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One score."""
+    """One score; ``name`` is its key in every table."""
 
     name: str
-    """Key in every table."""
     definition: str
     """One sentence."""
     range: str
     """Possible values, such as ``0 to 1``."""
     better: Better
-    """Direction of better values."""
     source: str
     """Origin of the definition."""
     label: str = ""
@@ -60,34 +58,24 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricGroup:
-    """A group of related scores."""
+    """A group of related scores, under one heading, in the order of the tables."""
 
     name: str
-    """Heading."""
     about: str
-    """Notes on all scores of the group."""
     metrics: tuple[Metric, ...]
-    """In the order of the tables."""
 
 
 def _read_groups() -> Iterator[MetricGroup]:
     text = (Path(__file__).parent / "metrics.toml").read_text(encoding="utf-8")
     for group in tomllib.loads(text)["groups"]:
-        if "{verb}" in group["name"]:
-            for prefix, words in _WORDS.items():
-                yield _group(group, prefix=f"{prefix}_", **words)
-        else:
-            yield _group(group)
-
-
-def _group(group: Mapping[str, Any], *, prefix: str = "", **words: str) -> MetricGroup:
-    metrics = [
-        Metric(**{"source": group["source"], **_filled({"name": prefix + name, **entry}, **words, t=f"{tolerance:g}")})
-        for name, entry, tolerance in _entries(group["metrics"])
-    ]
-    return MetricGroup(
-        **_filled({"name": group["name"], "about": group["about"].strip()}, **words), metrics=tuple(metrics)
-    )
+        heads: Mapping[str, Mapping[str, str]] = _WORDS if "{verb}" in group["name"] else {"": {}}
+        for prefix, words in heads.items():
+            entries = [
+                {"source": group["source"], **_filled({"name": prefix + name, **entry}, **words, t=f"{tolerance:g}")}
+                for name, entry, tolerance in _entries(group["metrics"])
+            ]
+            heading = _filled({"name": group["name"], "about": group["about"].strip()}, **words)
+            yield MetricGroup(**heading, metrics=tuple(Metric(**entry) for entry in entries))
 
 
 def _entries(metrics: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], float]]:
@@ -138,14 +126,6 @@ def to_markdown() -> str:
         lines += ["| score | on the page | definition | range | better | beware | source |", f"|{' --- |' * 7}"]
         for metric in group.metrics:
             scope = "" if metric.scope == "both" else f" (per {metric.scope})"
-            cells = (
-                f"`{metric.name}`{scope}",
-                metric.label,
-                metric.definition,
-                metric.range,
-                metric.better,
-                metric.caveat,
-                metric.source,
-            )
-            lines.append(f"| {' | '.join(cells)} |")
+            cells = [f"`{metric.name}`{scope}", metric.label, metric.definition, metric.range, metric.better]
+            lines.append(f"| {' | '.join([*cells, metric.caveat, metric.source])} |")
     return "\n".join(lines) + "\n"

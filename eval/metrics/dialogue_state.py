@@ -1,8 +1,7 @@
 """Scores of the dialogue state: the predicted updates and the predicted states.
 
-``eval.matching.updates`` pairs predicted with reference updates; this module counts pairs and states. Frames of turns
-are ``floor(time_s * fps)``. Delays are predicted minus reference time; negative is early. Counts pool over videos; a
-score without data is nan. Two updates at one frame count as two.
+Frames of turns are ``floor(time_s * fps)``. Delays are predicted minus reference time; negative is early. Two updates
+at one frame count as two.
 """
 
 import math
@@ -15,6 +14,7 @@ from engine.records import FrameOutput
 from eval.data.samples import Sample
 from eval.matching.updates import TimedUpdate, UpdateMatch, pair_updates, reference_updates
 from eval.metrics.counts import Counts, ratio
+from eval.metrics.measures import MatchedVideo, Measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class StepBoundary:
     start_delay_s: float | None
     """Predicted minus reference start in seconds; None unless both sides start the step."""
     complete_delay_s: float | None
-    """Predicted minus reference completion in seconds; None unless both sides complete the step."""
+    """As ``start_delay_s``, of the completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,6 @@ class DstCounts(Counts):
     """Counts of updates and states in one or many videos."""
 
     num_refs: int = 0
-    """Reference updates."""
     num_gens: int = 0
     """Predicted updates, including malformed ones."""
     num_step_right: int = 0
@@ -74,7 +73,6 @@ class DstCounts(Counts):
     num_completions: int = 0
     """Steps that both sides complete."""
     complete_delay_sum_s: float = 0.0
-    """Sum of the delays of their completions, in seconds."""
     num_clips: int = 0
     """Videos in which either side has an update."""
     num_clips_exact: int = 0
@@ -82,11 +80,8 @@ class DstCounts(Counts):
     legacy_pairs: int = 0
     """Updates zipped by position over the shorter list."""
     legacy_step_right: int = 0
-    """Zipped updates with the same step."""
     legacy_transition_right: int = 0
-    """Zipped updates with the same transition."""
     legacy_exact: int = 0
-    """Zipped updates with the same step and transition."""
 
 
 def count_dst(
@@ -149,14 +144,18 @@ def step_boundaries(outputs: Sequence[FrameOutput], sample: Sample) -> tuple[Ste
     predicted = {output.frame_index: output.dst_state for output in outputs}
     expected = dict(enumerate(reference_states(sample)))
     given = initial_state(sample.steps, sample.initial_state)
-    delays = {
-        (step.id, rank): _delay(predicted, expected, step_id=step.id, rank=rank, fps=sample.fps)
-        for step in sample.steps
-        for rank in (1, 2)
-        if given[step.id] not in STATES[rank:]
-    }
+
+    def delay_s(step_id: str, reached: Sequence[str]) -> float | None:
+        gen, ref = (
+            min((frame for frame, state in states.items() if state[step_id] in reached), default=None)
+            for states in (predicted, expected)
+        )
+        return None if gen is None or ref is None or given[step_id] in reached else (gen - ref) / sample.fps
+
     return tuple(
-        StepBoundary(step_id=step.id, start_delay_s=delays.get((step.id, 1)), complete_delay_s=delays.get((step.id, 2)))
+        StepBoundary(
+            step_id=step.id, start_delay_s=delay_s(step.id, STATES[1:]), complete_delay_s=delay_s(step.id, STATES[2:])
+        )
         for step in sample.steps
     )
 
@@ -244,20 +243,6 @@ def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
     )
 
 
-def _delay(
-    predicted: Mapping[int, Mapping[str, str]],
-    expected: Mapping[int, Mapping[str, str]],
-    *,
-    step_id: str,
-    rank: int,
-    fps: float,
-) -> float | None:
-    states = STATES[rank:]
-    gen = min((frame for frame, state in predicted.items() if state[step_id] in states), default=None)
-    ref = min((frame for frame, state in expected.items() if state[step_id] in states), default=None)
-    return None if gen is None or ref is None else (gen - ref) / fps
-
-
 def _count_legacy(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> DstCounts:
     """Zip by position over the shorter list; the published parser accepts any two words around an arrow."""
     hits = []
@@ -271,3 +256,12 @@ def _count_legacy(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> Dst
         legacy_transition_right=sum(transition for _, transition in hits),
         legacy_exact=sum(step and transition for step, transition in hits),
     )
+
+
+def _count(video: MatchedVideo) -> DstCounts:
+    if not video.has_states:
+        return DstCounts()
+    return count_dst(video.outputs, video.sample, match=video.updates)
+
+
+MEASURES = (Measure(name="dst", kind=DstCounts, count=_count, summarize=summarize_dst),)

@@ -6,7 +6,7 @@ agree with the scores. A correct pair that is more than ``LATE_S`` apart is earl
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
@@ -17,6 +17,7 @@ from eval.matching.turns import Match, Pair
 from eval.matching.updates import UpdateMatch
 from eval.metrics.counts import Counts
 from eval.metrics.dialogue_state import reference_states
+from eval.metrics.measures import MatchedVideo, Measure
 from eval.metrics.turn_taking import spoken_texts
 
 MatchOutcome = Literal["matched", "mismatched", "redundant"]
@@ -35,7 +36,6 @@ class JudgedTurn:
     """A response or an update of the model, with its reference turn."""
 
     role: Literal["assistant", "update"]
-    """A response, or an update of the state."""
     frame_index: int
     text: str
     outcome: MatchOutcome
@@ -52,7 +52,7 @@ class JudgedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One failure."""
+    """A failure of a turn, or of the state in consecutive frames."""
 
     kind: FailureKind
     frame_index: int
@@ -80,11 +80,7 @@ class JudgedVideo:
 def judge(sample: Sample, outputs: Sequence[FrameOutput], match: Match, updates: UpdateMatch) -> JudgedVideo:
     """Judge one video up to its last output; later references are not judged.
 
-    Args:
-        sample: The reference.
-        outputs: The assistant's outputs, with the states of the sample's steps.
-        match: Their matched responses.
-        updates: Their paired updates.
+    The outputs must have the states of the sample's steps. ``match`` are their responses, ``updates`` their updates.
     """
     spoken = _turns_by_frame(sample, "assistant")
     responses = _judge_responses(sample, spoken_texts(outputs), match.pairs, spoken)
@@ -92,8 +88,9 @@ def judge(sample: Sample, outputs: Sequence[FrameOutput], match: Match, updates:
     turns = tuple(sorted((*updated, *responses), key=lambda turn: (turn.frame_index, turn.role != "update")))
     last = outputs[-1].frame_index if outputs else -1
     failures = [_fail(turn, number) for number, turn in enumerate(turns) if not is_correct(turn)]
-    failures += [_miss("missed", frame, spoken[frame]) for frame in match.missed if frame <= last]
-    failures += [_miss("missed update", frame, number) for frame, number in missed_updates if frame <= last]
+    missed = [_failure("missed", frame, reference=spoken[frame]) for frame in match.missed]
+    missed += [_failure("missed update", frame, reference=number) for frame, number in missed_updates]
+    failures += [failure for failure in missed if failure.frame_index <= last]
     failures += _wrong_states(sample, outputs)
     return JudgedVideo(turns=turns, failures=tuple(sorted(failures, key=lambda failure: failure.frame_index)))
 
@@ -106,9 +103,8 @@ class FailureCounts(Counts):
     """Number of failures of each of ``FAILURE_KINDS``."""
 
 
-def count_failures(judged: JudgedVideo) -> FailureCounts:
-    """Count the failures of one video."""
-    found = Counter(failure.kind for failure in judged.failures)
+def _count(video: MatchedVideo) -> FailureCounts:
+    found = Counter(failure.kind for failure in video.judged.failures)
     return FailureCounts(by_kind=tuple(float(found[kind]) for kind in FAILURE_KINDS))
 
 
@@ -117,10 +113,13 @@ def failure_score(kind: FailureKind) -> str:
     return f"failures_{kind.replace(' ', '_')}"
 
 
-def summarize_failures(counts: FailureCounts) -> dict[str, float]:
+def _summarize(counts: FailureCounts) -> dict[str, float]:
     """Return the number of failures, in total and of each kind."""
     by_kind = {failure_score(kind): number for kind, number in zip(FAILURE_KINDS, counts.by_kind, strict=True)}
     return {"num_failures": sum(by_kind.values()), **by_kind}
+
+
+MEASURES = (Measure(name="failures", kind=FailureCounts, count=_count, summarize=_summarize),)
 
 
 def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:
@@ -141,52 +140,39 @@ def _turns_by_frame(sample: Sample, role: str) -> dict[int, int]:
 
 def _judge_responses(
     sample: Sample, responses: Mapping[int, str], pairs: Sequence[Pair], spoken: Mapping[int, int]
-) -> list[JudgedTurn]:
-    paired = {pair.gen_frame: pair for pair in pairs}
-    turns = []
-    for frame, text in responses.items():
-        pair = paired.get(frame)
-        if pair is None:
-            turns.append(JudgedTurn(role="assistant", frame_index=frame, text=text, outcome="redundant"))
-            continue
-        turns.append(
-            JudgedTurn(
-                role="assistant",
-                frame_index=frame,
-                text=text,
-                outcome="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
-                reference=spoken[pair.ref_frame],
-                delay_s=(frame - pair.ref_frame) / sample.fps,
-                semantic_score=pair.semantic_score,
-                cost=pair.cost,
-            )
+) -> Iterable[JudgedTurn]:
+    turns = {
+        frame: JudgedTurn(role="assistant", frame_index=frame, text=text, outcome="redundant")
+        for frame, text in responses.items()
+    }
+    for pair in pairs:
+        turns[pair.gen_frame] = replace(
+            turns[pair.gen_frame],
+            outcome="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
+            reference=spoken[pair.ref_frame],
+            delay_s=(pair.gen_frame - pair.ref_frame) / sample.fps,
+            semantic_score=pair.semantic_score,
+            cost=pair.cost,
         )
-    return turns
+    return turns.values()
 
 
 def _judge_updates(sample: Sample, match: UpdateMatch) -> tuple[list[JudgedTurn], list[tuple[int, int]]]:
     """Return the judged updates, and (frame, position) of each reference update without a prediction."""
-    wanted = [number for number, turn in enumerate(sample.turns) if turn.role == "update"]
-    frames = [update.frame_index for update in match.ref]
-    links = {link.gen_index: link.ref_index for link in match.links}
-    turns = []
-    for number, update in enumerate(match.gen):
-        link = links.get(number)
-        if link is None:
-            turn = JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, outcome="redundant")
-        else:
-            is_same = parse_update(update.text) == parse_update(match.ref[link].text)
-            turn = JudgedTurn(
-                role="update",
-                frame_index=update.frame_index,
-                text=update.text,
-                outcome="matched" if is_same else "mismatched",
-                reference=wanted[link],
-                delay_s=(update.frame_index - frames[link]) / sample.fps,
-            )
-        turns.append(turn)
-    missed = set(range(len(match.ref))) - set(links.values())
-    return turns, [(frames[number], wanted[number]) for number in sorted(missed)]
+    turns = [
+        JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, outcome="redundant")
+        for update in match.gen
+    ]
+    missed = dict(enumerate(number for number, turn in enumerate(sample.turns) if turn.role == "update"))
+    for link in match.links:
+        gen, ref = match.gen[link.gen_index], match.ref[link.ref_index]
+        turns[link.gen_index] = replace(
+            turns[link.gen_index],
+            outcome="matched" if parse_update(gen.text) == parse_update(ref.text) else "mismatched",
+            reference=missed.pop(link.ref_index),
+            delay_s=(gen.frame_index - ref.frame_index) / sample.fps,
+        )
+    return turns, [(match.ref[number].frame_index, position) for number, position in missed.items()]
 
 
 def is_correct(turn: JudgedTurn) -> bool:
@@ -202,17 +188,11 @@ def _fail(turn: JudgedTurn, number: int) -> Failure:
         kind = "wrong update"
     else:
         kind = "redundant" if turn.outcome == "redundant" else "wrong text"
-    return Failure(
-        kind=kind,
-        frame_index=turn.frame_index,
-        end_frame=turn.frame_index + 1,
-        turn=number,
-        reference=turn.reference,
-    )
+    return _failure(kind, turn.frame_index, turn=number, reference=turn.reference)
 
 
-def _miss(kind: FailureKind, frame: int, reference: int) -> Failure:
-    return Failure(kind=kind, frame_index=frame, end_frame=frame + 1, reference=reference)
+def _failure(kind: FailureKind, frame: int, *, reference: int | None, turn: int | None = None) -> Failure:
+    return Failure(kind=kind, frame_index=frame, end_frame=frame + 1, turn=turn, reference=reference)
 
 
 def _wrong_states(sample: Sample, outputs: Sequence[FrameOutput]) -> list[Failure]:

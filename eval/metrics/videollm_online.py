@@ -1,11 +1,8 @@
 """VideoLLM-online's four scores of a teacher-forced conversation: LM-PPL, TimeDiff, Fluency, LM-Correctness.
 
 In one turn there are F learned frames, T response tokens and C leading greedy-correct tokens. The first decision to
-speak is d frames early (positive) or late (negative). The definition has two caveats (``eval.metrics.definitions``): an
-answer that is never given in the last turn counts as perfectly timed, and nothing counts after the model first speaks
-in a turn. Without data a score is nan; the published program returns 1, 0, 1 and 1.
-
-**Source**: ``stream_evaluate`` of VideoLLM-online (arXiv 2406.11816; commit e2c78ec), golden/live_metrics.json.
+speak is d frames early (positive) or late (negative). **Source**: ``stream_evaluate`` of VideoLLM-online (arXiv
+2406.11816; commit e2c78ec), which returns 1, 0, 1 and 1 without data instead of nan; golden/live_metrics.json.
 """
 
 import math
@@ -15,8 +12,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from engine.config import check_threshold
 from engine.json_records import Amount
 from eval.metrics.counts import Counts, mean, ratio
+from eval.metrics.measures import MatchedVideo, Measure
 
 SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
 """The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""
@@ -38,15 +37,14 @@ class LiveTurn:
     late_silent_prob: tuple[float, ...]
     """``silent_prob`` at the frames after the turn, with the answer withheld from the context."""
     late_other_prob: tuple[float, ...]
-    """``other_prob`` at the frames after the turn, with the answer withheld from the context."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if the lengths of paired fields differ."""
         pairs = (("silent_prob", "other_prob"), ("token_correct", "token_nll"), ("late_silent_prob", "late_other_prob"))
         for one, other in pairs:
-            if len(getattr(self, one)) != len(getattr(self, other)):
-                lengths = f"{len(getattr(self, one))} and {len(getattr(self, other))}"
-                raise ValueError(f"{one} and {other} must have the same length; got {lengths}")
+            lengths = len(getattr(self, one)), len(getattr(self, other))
+            if lengths[0] != lengths[1]:
+                raise ValueError(f"{one} and {other} must have the same length; got {lengths[0]} and {lengths[1]}")
 
     @property
     def num_leading_correct(self) -> int:
@@ -74,28 +72,17 @@ def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, fl
     For example, F = 4 frames of which the last one speaks (d = 0), and T = 5 tokens of which C = 3 lead, have a fluency
     of (4+3)/(4+5) = 7/9.
 
-    Args:
-        turns: The turns of the conversation in order.
-        threshold: In [0, 1]. At 0 a frame is silent if the silent token is the most likely one; above 0 its probability
-            must also reach the threshold.
-
-    Raises:
-        ValueError: ``threshold`` is out of range, or a turn has too few late frames.
+    At ``threshold`` 0 a frame is silent if the silent token is the most likely one; above 0 its probability must also
+    reach the threshold. Raises ``ValueError`` unless it is in [0, 1], or if a turn has too few late frames.
     """
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold must be within [0, 1]; got {threshold}")
+    check_threshold(threshold, "threshold")
     spoken = [turn for turn in turns if turn.token_nll]
     leads = [_lead(turns, index, threshold=threshold) for index in range(len(turns))]
+    shown = [(turn, lead) for turn, lead in zip(turns, leads, strict=True) if turn.silent_prob]
     return {
         "lm_ppl": mean([math.exp(mean(turn.token_nll)) for turn in spoken]),
-        "frame_diff": mean([abs(lead) for turn, lead in zip(turns, leads, strict=True) if turn.silent_prob]),
-        "fluency": mean(
-            [
-                _fluency(turn, lead)
-                for turn, lead in zip(turns, leads, strict=True)
-                if turn.silent_prob and turn.token_correct
-            ]
-        ),
+        "frame_diff": mean([abs(lead) for _, lead in shown]),
+        "fluency": mean([_fluency(turn, lead) for turn, lead in shown if turn.token_correct]),
         "lm_correctness": mean([ratio(turn.num_leading_correct, len(turn.token_correct)) for turn in spoken]),
     }
 
@@ -116,6 +103,13 @@ def summarize_live(counts: LiveCounts) -> dict[str, float]:
     return {f"live_{name}": ratio(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
 
 
+def _count(video: MatchedVideo) -> LiveCounts:
+    return video.live or LiveCounts()
+
+
+MEASURES = (Measure(name="live", kind=LiveCounts, count=_count, summarize=summarize_live),)
+
+
 def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:
     turn, num_frames = turns[index], len(turns[index].silent_prob)
     first = _first_speak(turn.silent_prob, turn.other_prob, threshold=threshold)
@@ -132,11 +126,8 @@ def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:
 
 
 def _first_speak(silent_prob: Sequence[float], other_prob: Sequence[float], *, threshold: float) -> int | None:
-    for index, (silent, other) in enumerate(zip(silent_prob, other_prob, strict=True)):
-        is_silent = silent >= other and silent >= threshold
-        if not is_silent:
-            return index
-    return None
+    frames = enumerate(zip(silent_prob, other_prob, strict=True))
+    return next((index for index, (silent, other) in frames if not (silent >= other and silent >= threshold)), None)
 
 
 def _fluency(turn: LiveTurn, lead: int) -> float:

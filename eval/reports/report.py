@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from eval.metrics.bootstrap import NUM_RESAMPLES, Interval, bootstrap
 from eval.metrics.counts import Pool
@@ -12,10 +13,9 @@ from eval.metrics.score import ScoreTexts, VideoCounts, score_counts, summarize
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The scores of a split."""
+    """The scores of the videos of a split that have any."""
 
     num_videos: int
-    """Videos with scores."""
     scores: Mapping[str, float]
     """Scores of the pooled counts; nan if undefined."""
     intervals: Mapping[str, Interval]
@@ -27,19 +27,13 @@ class Report:
 def make_report(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts, num_resamples: int = NUM_RESAMPLES) -> Report:
     """Score a split; ``score_texts`` is ``TextScorer.summarize`` of an open scorer."""
     pool = Pool(rows, VideoCounts)
-    intervals = bootstrap(
-        pool, lambda counts: score_counts(counts, score_texts=score_texts), num_resamples=num_resamples
-    )
+    intervals = bootstrap(pool, partial(score_counts, score_texts=score_texts), num_resamples=num_resamples)
     videos = [summarize([row], score_texts=score_texts) for row in rows]
     undefined = {metric.name: sum(math.isnan(scores.get(metric.name, 0.0)) for scores in videos) for metric in METRICS}
     return Report(
         num_videos=len(rows),
         scores=score_counts(pool.total(), score_texts=score_texts),
-        intervals={
-            metric.name: intervals[metric.name]
-            for metric in METRICS
-            if metric.name in intervals and not metric.is_count
-        },
+        intervals={one.name: intervals[one.name] for one in METRICS if one.name in intervals and not one.is_count},
         num_undefined={name: number for name, number in undefined.items() if number},
     )
 

@@ -1,10 +1,8 @@
-"""Paired statistics of two runs of the same videos: differences, confidence intervals and p-values.
+"""Paired statistics of two runs of the same videos: differences (B minus A), intervals and p-values.
 
-The video is the unit of resampling. Differences are B minus A of the pooled scores. Their intervals come from a paired
-bootstrap, which draws both runs of a video together. Their p-values come from a permutation test, which swaps the two
-runs of random videos. **Source**: Efron 1979; Fisher's permutation test, exact if all swaps can be enumerated (the
-observed assignment is one of them). Otherwise the observed assignment is added to the drawn ones (Phipson and Smyth
-2010), so that no p-value is 0.
+The paired bootstrap draws both runs of a video together; the permutation test swaps the runs of random videos. It is
+exact if all swaps can be enumerated; otherwise the observed assignment is added to the drawn ones, so that no p-value
+is 0. **Source**: Efron 1979; Fisher's permutation test; Phipson and Smyth 2010.
 """
 
 import math
@@ -23,12 +21,10 @@ WrongIn = Literal["both", "only A", "only B", "neither"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One score of two runs."""
+    """One score of two runs; nan if undefined."""
 
     a: float
-    """Score of run A; nan if undefined."""
     b: float
-    """Score of run B; nan if undefined."""
     difference: float
     """B minus A; nan unless both are defined."""
     interval: Interval
@@ -75,14 +71,14 @@ def compare_scores(
     ones, zeros = np.ones(num_videos), np.zeros(num_videos)
     first, second = scores(ones, zeros)
     observed = {name: second[name] - first[name] for name in first}
-    resampled = [
-        _subtract(*scores(weights, zeros))
-        for weights in (draw_resamples(num_videos, num_resamples=num_resamples, seed=seed) if num_videos > 1 else ())
-    ]
-    random = np.random.default_rng([seed, 1])
-    swaps = _enumerate_swaps(num_videos) if num_videos < math.log2(num_resamples + 1) else None
-    is_exact = swaps is not None
-    permuted = [_subtract(*scores(kept, 1 - kept)) for kept in swaps or _draw_swaps(random, num_videos, num_resamples)]
+    draws = draw_resamples(num_videos, num_resamples=num_resamples, seed=seed) if num_videos > 1 else ()
+    resampled = [_subtract(*scores(weights, zeros)) for weights in draws]
+    is_exact = num_videos < math.log2(num_resamples + 1)
+    if is_exact:  # assignments [N, V], with 1 for a kept and 0 for a swapped video
+        swaps = (np.arange(2**num_videos)[:, None] >> np.arange(num_videos)) & 1
+    else:
+        swaps = np.random.default_rng([seed, 1]).integers(2, size=(num_resamples, num_videos))
+    permuted = [_subtract(*scores(kept, 1 - kept)) for kept in swaps.astype(float)]
     return {
         name: Difference(
             a=first[name],
@@ -114,16 +110,6 @@ def compare_turns(a: JudgedVideo, b: JudgedVideo, *, references: Sequence[int]) 
 
 def _subtract(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     return {name: b[name] - a[name] for name in a}
-
-
-def _enumerate_swaps(num_videos: int) -> list[Numbers]:
-    """Return all ``2 ** V`` assignments, each ``[V]`` with 1 for a kept and 0 for a swapped video."""
-    return [((number >> np.arange(num_videos)) & 1).astype(float) for number in range(2**num_videos)]
-
-
-def _draw_swaps(random: np.random.Generator, num_videos: int, count: int) -> list[Numbers]:
-    """Draw ``count`` random assignments, each ``[V]`` with 1 for a kept and 0 for a swapped video."""
-    return [random.integers(2, size=num_videos).astype(float) for _ in range(count)]
 
 
 def _compute_p_value(observed: float, permuted: Sequence[float], *, is_exact: bool) -> float:

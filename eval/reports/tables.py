@@ -7,16 +7,8 @@ from pathlib import Path
 
 from engine.io import write_csv
 from eval.metrics.bootstrap import NO_INTERVAL, Interval
-from eval.metrics.definitions import GROUPS, METRICS, Metric, find_metric
+from eval.metrics.definitions import GROUPS, METRICS, Better, Metric, find_metric
 from eval.reports.statistics import Difference
-
-_BETTER = {
-    "higher": "higher is better",
-    "lower": "lower is better",
-    "near 0": "best near 0",
-    "near 1": "best near 1",
-    "neither": "",
-}
 
 
 def write_columns(path: Path) -> None:
@@ -50,7 +42,7 @@ def format_scores(scores: Mapping[str, float], intervals: Mapping[str, Interval]
             value, interval = scores[metric.name], intervals.get(metric.name, NO_INTERVAL)
             if not math.isnan(value):
                 figures = f"{_format_value(value, metric):>9}  {_format_interval(interval, metric):21}"
-                lines.append(f"  {metric.name:{width}} {figures} {_BETTER[metric.better]}".rstrip())
+                lines.append(f"  {metric.name:{width}} {figures} {_format_better(metric.better)}".rstrip())
         if undefined:
             text = f"undefined: {', '.join(undefined)}"
             lines += textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="    ")
@@ -86,6 +78,10 @@ def format_differences(differences: Mapping[str, Difference]) -> str:
         p_value = "" if math.isnan(found.p_value) else f"{found.p_value:.3f}"
         lines.append(f"{name:{width}} {values[0]:>9} {values[1]:>9} {change:>9}  {interval:21} {p_value}".rstrip())
     return "\n".join(lines)
+
+
+def _format_better(better: Better) -> str:
+    return "" if better == "neither" else f"best {better}" if better.startswith("near") else f"{better} is better"
 
 
 def _format_value(value: float, metric: Metric) -> str:

@@ -22,7 +22,8 @@ from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.counts import Pool, Values
 from eval.metrics.decisions import DecisionCounts
-from eval.metrics.score import SystemCounts, VideoCounts, analyze_video, score_counts
+from eval.metrics.score import VideoCounts, analyze_video, score_counts
+from eval.metrics.system import SystemCounts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import digest_sample, explain_missing

@@ -22,7 +22,7 @@ from eval.runs.folder import output_path
 from eval.runs.output_folder import OutputFolder, open_folder
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores
 
-_KEPT: Final = ("num_videos", "turns", "speaking", "updating", "dst", "failures")
+_KEPT: Final = [field.name for field in fields(VideoCounts) if field.name not in ("texts", "live", "system")]
 _MAX_NUMBER: Final = 1e15
 C = TypeVar("C", bound=Counts)
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from engine.policies import POLICIES, DecisionPolicy, Signal, find_policy
 from eval.data.samples import InvalidSample, Sample, Split
-from eval.metrics.decisions import TOLERANCES_S, DecisionCounts
-from eval.metrics.score import VideoCounts, decision_f1, reference_frames, score_counts
+from eval.metrics.decisions import TOLERANCES_S, DecisionCounts, reference_frames
+from eval.metrics.score import VideoCounts, decision_f1, score_counts
 from eval.runs.folder import RunFolder, explain_missing
 from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridPoint, GridScores
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.dialogue import apply_update, initial_state
 from engine.records import Step, frame_at
-from eval.data.clips import Extent, PublishedClip, PublishedTurn
+from eval.data.clips import Extent
 from eval.data.loading import SampleWarning, read_samples
 from eval.data.samples import Sample, Turn
 from tests.support.shared_data import shared
@@ -332,10 +332,8 @@ def test_the_relative_time_of_a_turn_names_exactly_its_frame(
     fps: float, start_frame: int, frame: int, part: float
 ) -> None:
     extent = Extent(video_id="v", fps=fps, start_frame=start_frame, num_frames=1)
-    clip = PublishedClip(extent=extent, goal="x", steps=(), turns=(), initial_state={})
     time_s = (start_frame + frame + part) / fps
-    turn = PublishedTurn(frame=start_frame + frame, time_s=time_s, role="user", text="x")
-    assert frame_at(clip.clip_time_s(turn), fps) == frame
+    assert frame_at(extent.clip_time_s(time_s, frame=start_frame + frame), fps) == frame
 
 
 anything = st.recursive(

@@ -11,8 +11,9 @@ from engine.io import escape_formula, unescape_formula, write_csv, write_json
 from engine.records import FrameOutput, Step, frame_at, read_outputs
 from eval.__main__ import main
 from eval.data.samples import Sample, Turn
+from eval.metrics.decisions import reference_frames
 from eval.metrics.definitions import METRICS
-from eval.metrics.score import VideoCounts, analyze_video, reference_frames, summarize
+from eval.metrics.score import VideoCounts, analyze_video, summarize
 from tests.support.fakes import count_letters
 
 SAMPLE = Sample(

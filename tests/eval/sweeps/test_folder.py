@@ -20,7 +20,8 @@ from app.batch.sweeps.render import RECOMMENDED
 from eval.data.samples import Split
 from eval.metrics.counts import Values
 from eval.metrics.definitions import NUM_FAILURES
-from eval.metrics.score import SystemCounts, analyze_video
+from eval.metrics.score import analyze_video
+from eval.metrics.system import SystemCounts
 from eval.runs.folder import digest_sample
 from eval.runs.worker import WorkerConfig
 from eval.sweeps.exact import score_sweep

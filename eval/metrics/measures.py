@@ -1,0 +1,72 @@
+"""The registry of metrics: a module of this package that defines ``MEASURES`` contributes counts and scores.
+
+``eval.metrics.score`` counts, pools and summarises all of them; ``metrics.toml`` defines their scores.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from engine.records import FrameOutput
+from eval.data.samples import Sample
+from eval.matching.turns import Match
+from eval.matching.updates import UpdateMatch
+from eval.metrics.counts import C
+
+if TYPE_CHECKING:  # these modules register measures themselves
+    from eval.metrics.failures import JudgedVideo
+    from eval.metrics.videollm_online import LiveCounts
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchedVideo:
+    """Everything of one video that a measure may count; see ``eval.metrics.score.analyze_video``."""
+
+    sample: Sample
+    outputs: Sequence[FrameOutput]
+    match: Match
+    """Responses matched with those of the reference."""
+    updates: UpdateMatch
+    """Updates paired with those of the reference."""
+    judged: "JudgedVideo"
+    """Every turn with its outcome, and all failures."""
+    live: "LiveCounts | None"
+    wall_s: float | None
+    has_states: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure(Generic[C]):
+    """Counts of one video, and the scores that are computed from their sum over videos."""
+
+    name: str
+    """The field of ``VideoCounts`` that holds the counts."""
+    kind: type[C]
+    count: Callable[[MatchedVideo], C]
+    summarize: Callable[[C], Mapping[str, float]]
+    """Counts to scores under their names in ``metrics.toml``."""
+
+
+def find_measures() -> tuple[Measure[Any], ...]:
+    """Return the ``MEASURES`` of all modules of this package, ordered by module."""
+    package = import_module("eval.metrics")
+    names = [module.name for module in iter_modules(package.__path__) if module.name != "score"]
+    modules = [import_module(f"eval.metrics.{name}") for name in names]
+    return tuple(measure for module in modules for measure in getattr(module, "MEASURES", ()))
+
+
+def add_fields(measures: Sequence[Measure[Any]]) -> Callable[[type[T]], type[T]]:
+    """Return a class decorator, below ``dataclass``, that adds a field per measure unless the class declares it."""
+
+    def add(kind: type[T]) -> type[T]:
+        for measure in measures:
+            if measure.name not in kind.__annotations__:
+                kind.__annotations__[measure.name] = measure.kind
+                setattr(kind, measure.name, field(default_factory=measure.kind))
+        return kind
+
+    return add

@@ -1,0 +1,65 @@
+"""A metric is one module in ``eval.metrics`` and its entry in ``metrics.toml``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from eval.metrics.score import MEASURES, VideoCounts
+
+NEW_METRIC = """
+from dataclasses import dataclass
+
+from eval.metrics.counts import Counts, ratio
+from eval.metrics.measures import MatchedVideo, Measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordCounts(Counts):
+    num_words: int = 0
+    num_responses: int = 0
+
+
+def _count(video: MatchedVideo) -> WordCounts:
+    texts = [output.response for output in video.outputs if output.response]
+    return WordCounts(num_words=sum(len(text.split()) for text in texts), num_responses=len(texts))
+
+
+def _summarize(counts: WordCounts) -> dict[str, float]:
+    return {"words_per_response": ratio(counts.num_words, counts.num_responses)}
+
+
+MEASURES = (Measure(name="words", kind=WordCounts, count=_count, summarize=_summarize),)
+"""
+# The module is added to the package before the counts are made again, as if it had been there from the start.
+PROGRAM = """
+import importlib, json, sys
+from pathlib import Path
+import eval.metrics
+eval.metrics.__path__.append(sys.argv[1])
+from eval.metrics import score
+importlib.reload(score)
+from eval.sweeps.folder import SweepFolder, SweptVideo
+from tests.eval.metrics.test_score import SAMPLE, outputs
+from tests.support.fakes import count_letters
+runs = [outputs({0: "Go on now.", 4: "Good."}, {}), outputs({0: "Good."}, {})]
+rows = [score.analyze_video(SAMPLE, run, encode=count_letters).counts for run in runs]
+folder = SweepFolder(Path(sys.argv[1]))
+folder.save_video(SweptVideo(video_id="a", source="", runs=tuple(rows), points=(0, 1), passes=(1, 1)))
+kept = folder.video("a", num_points=2)
+assert not kept.error, kept.error
+print(json.dumps([score.summarize(some)["words_per_response"] for some in (rows, rows[1:], kept.runs, kept.runs[1:])]))
+"""
+
+
+def test_a_module_with_measures_is_counted_pooled_scored_and_kept_by_a_sweep(tmp_path: Path) -> None:
+    (tmp_path / "words.py").write_text(NEW_METRIC)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], check=True, capture_output=True, text=True)
+    # 3 + 1 words in two responses and 1 word in one: (4 + 1) / (2 + 1); the second video alone has 1 / 1
+    assert json.loads(done.stdout) == [5 / 3, 1, 5 / 3, 1]
+
+
+def test_the_modules_of_this_version_are_found() -> None:
+    names = ["speaking", "updating", "dst", "failures", "system", "turns", "live"]
+    assert [measure.name for measure in MEASURES] == names
+    assert all(isinstance(getattr(VideoCounts(), measure.name), measure.kind) for measure in MEASURES)

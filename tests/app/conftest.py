@@ -1,4 +1,4 @@
-"""A player that reviewers use: each module of browser tests writes its own ``folder``."""
+"""A player that reviewers use; a module of browser tests writes its ``folder``, or has its own ``address``."""
 
 from collections.abc import Iterator
 from pathlib import Path

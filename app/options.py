@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tyro.conf import UseAppendAction
 
@@ -42,7 +43,4 @@ class PageOptions(DeviceOptions):
     max_upload_mb: int = 2048
     """Maximum size of an upload, in MB."""
 
-    @property
-    def stop_message(self) -> str:
-        """The line that Ctrl-C and SIGTERM print."""
-        return "stopped"
+    stop_message: ClassVar[str] = "stopped"

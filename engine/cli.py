@@ -15,7 +15,7 @@ from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import tyro
 from tqdm import tqdm
@@ -40,10 +40,8 @@ _THRESHOLDS: Final = {"--speak-threshold": "speak", "--update-threshold": "updat
 class Options:
     """Options of a command."""
 
-    @property
-    def stop_message(self) -> str:
-        """The line that Ctrl-C and SIGTERM print."""
-        return "stopped; nothing was written"
+    stop_message: ClassVar[str] = "stopped; nothing was written"
+    """The line that Ctrl-C and SIGTERM print; ``{0}`` stands for the options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +101,15 @@ def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
     options = Options()
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
-        options = parse(_load(command.options), words, prog=prog)
-        function = _load(command.function)
+        options = parse(load_object(command.options), words, prog=prog)
+        function = load_object(command.function)
         with handle_interrupts():
             return function(options) or 0
     except (EngineError, ValueError, OSError) as error:
         tqdm.write(f"error: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)  # below a progress bar
         return 2
     except KeyboardInterrupt as interrupt:
-        tqdm.write(options.stop_message, file=sys.stderr)
+        tqdm.write(options.stop_message.format(options), file=sys.stderr)
         return exit_code(interrupt)
 
 
@@ -126,7 +124,8 @@ def _list_commands(group: Group, words: Sequence[str], *, prog: str) -> int:
     return 2
 
 
-def _load(reference: str) -> Any:
+def load_object(reference: str) -> Any:
+    """Return the object that ``module:name`` names."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -46,10 +46,6 @@ class StreamOptions(CheckpointOptions):
         return read_config(self.config, fps=StreamConfig().fps, **given)
 
 
-def _keep_message(out: Path) -> str:
-    return f"stopped; finished videos are in {out}, --resume runs the rest"
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(ScoreOptions, StreamOptions):
     """Stream every video of a split, write a run folder and print the scores."""
@@ -66,10 +62,7 @@ class RunOptions(ScoreOptions, StreamOptions):
     teacher_forced: bool = False
     """Add VideoLLM-online's scores, from a second, teacher-forced pass over each video."""
 
-    @property
-    def stop_message(self) -> str:
-        """The line that Ctrl-C and SIGTERM print."""
-        return _keep_message(self.out)
+    stop_message: ClassVar[str] = "stopped; finished videos are in {0.out}, --resume runs the rest"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +84,7 @@ class SweepOptions(ScoreOptions, StreamOptions):
     device: str = "auto"
     """auto, cuda:0, mps, cpu, or cpu:1 for one thread."""
 
-    @property
-    def stop_message(self) -> str:
-        """The line that Ctrl-C and SIGTERM print."""
-        return _keep_message(self.out) if self.out else super().stop_message
+    stop_message: ClassVar[str] = "stopped; --out keeps the finished videos, --resume runs the rest"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +98,7 @@ class ImportOptions(ScoreOptions):
     out: Path
     """Run folder to write; it must be new or empty."""
 
-    @property
-    def stop_message(self) -> str:
-        """The line that Ctrl-C and SIGTERM print."""
-        return f"stopped; {self.out} is not complete; remove it and import again"
+    stop_message: ClassVar[str] = "stopped; {0.out} is not complete; remove it and import again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,10 +116,7 @@ class RescoreOptions(Options):
     zero_cost: ZeroCost | None = None
     """Keep or drop a match of cost 0 (default: as in the run)."""
 
-    @property
-    def stop_message(self) -> str:
-        """The line that Ctrl-C and SIGTERM print."""
-        return f"stopped; score {self.run} again, if its tables were being written"
+    stop_message: ClassVar[str] = "stopped; score {0.run} again, if its tables were being written"
 
 
 @dataclass(frozen=True, kw_only=True)

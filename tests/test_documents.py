@@ -25,7 +25,7 @@ import app.exports.__main__
 import assets.__main__
 import engine.__main__
 import eval.__main__
-from engine.cli import Command, Group, _load, parse
+from engine.cli import Command, Group, load_object, parse
 from tests.support.paths import ROOT
 
 README = ROOT / "README.md"
@@ -109,7 +109,7 @@ def _parse(program: Command | Group, arguments: Sequence[str], prog: str) -> Non
     words = list(arguments)
     while isinstance(program, Group):
         program = program.commands[words.pop(0)]
-    parse(_load(program.options), words, prog=prog)
+    parse(load_object(program.options), words, prog=prog)
 
 
 def _options(program: Command | Group) -> set[str]:
@@ -118,7 +118,7 @@ def _options(program: Command | Group) -> set[str]:
         return set().union(*map(_options, program.commands.values()))
     text = io.StringIO()
     with pytest.raises(SystemExit), redirect_stdout(text):
-        parse(_load(program.options), ["--help"], prog="program")
+        parse(load_object(program.options), ["--help"], prog="program")
     return set(_OPTION.findall(text.getvalue()))
 
 

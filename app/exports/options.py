@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from tyro.conf import Positional, UseAppendAction
 
@@ -21,10 +21,7 @@ class StoreOptions(Options):
     reviews: str | None = None
     """Review store: a file or an SQLAlchemy URL (default: runs/reviews.sqlite)."""
 
-    @property
-    def stop_message(self) -> str:
-        """The line that Ctrl-C and SIGTERM print."""
-        return "stopped"
+    stop_message: ClassVar[str] = "stopped"
 
 
 @dataclass(frozen=True, kw_only=True)

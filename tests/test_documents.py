@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 import app.__main__
-import app.cli
+import app.cli.stepscope
 import app.exports.__main__
 import assets.__main__
 import engine.__main__
 import eval.__main__
-from engine.cli import Command, Group, load_object, parse
+from engine.cli.program import Command, Group, load_object, parse
 from tests.support.paths import ROOT
 
 README = ROOT / "README.md"
@@ -37,7 +37,7 @@ PROGRAMS: dict[str, Command | Group] = {
     "assets": Group("", assets.__main__.COMMANDS),
     "engine": Group("", engine.__main__.COMMANDS),
     "eval": Group("", eval.__main__.COMMANDS),
-    "stepscope": app.cli.STEPSCOPE,
+    "stepscope": app.cli.stepscope.STEPSCOPE,
 }
 PIP_OPTIONS = {"--no-deps"}
 OTHER_OPTIONS = {"--form", "--live", "--rows", "--without"}  # old names, in the changelog alone
@@ -218,7 +218,7 @@ def test_files_and_modules_in_the_text_exist(document: Path) -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert [module for text in code for module in _RUN.findall(text) if not _find(module)] == []
     for name, subcommand in (words for text in code for words in _STEPSCOPE.findall(text)):
-        command = app.cli.STEPSCOPE.commands[name]
+        command = app.cli.stepscope.STEPSCOPE.commands[name]
         assert not isinstance(command, Group) or subcommand in ("", *command.commands)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert [name for text in code for name in re.findall(r"\.\[(\w+)\]", text) if name not in extras] == []
@@ -267,7 +267,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
             continue
         words = [re.sub(r"^runs/", f"{tmp_path}/", word) for word in command.arguments]
         words += ["--reviews", f"sqlite:///{tmp_path}/reviews.sqlite"] if name == "export" else []
-        start = [sys.executable, "-c", "import sys, app.entry; sys.exit(app.entry.main())"]
+        start = [sys.executable, "-c", "import sys, app.cli.entry; sys.exit(app.cli.entry.main())"]
         done = subprocess.run([*start, *words], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{words}: {done.stderr}"
         started.append(name)

@@ -8,7 +8,7 @@ from tyro.conf import Positional, UseAppendAction
 
 from app.exports.corrected_split import PathBase
 from app.exports.formats import FormatName
-from engine.cli import Options
+from engine.cli.program import Options
 from eval.data.writers import FileFormat, OptionalField
 
 STORE: Final = Path("runs") / "reviews.sqlite"

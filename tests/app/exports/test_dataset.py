@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.exports import dataset
-from app.exports.dataset import write_dataset
 from app.exports.rows import ROW_TYPES
 from app.exports.tabulate import build_tables
+from app.exports.writers import dataset
+from app.exports.writers.dataset import write_dataset
 from app.reviews.review import fold_actions
 from engine.errors import EngineError
 from eval.annotations.corrections import Correction

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from app.exports.elan import write_eaf
 from app.exports.spans import Span, split_lanes
 from app.exports.tabulate import ReviewedVideo
+from app.exports.writers.elan import write_eaf
 from app.reviews.review import fold_actions
 from tests.support.exported import SCHEMA
 from tests.support.reviewed import EVIL, reviewed_video

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from app.exports.elan import write_eaf
 from app.exports.elan_edits import MissingTierError, read_eaf_corrections
 from app.exports.pairing import match_nearest
 from app.exports.tabulate import ReviewedVideo
+from app.exports.writers.elan import write_eaf
 from app.reviews.review import fold_actions
 from eval.annotations.corrected_samples import apply_corrections
 from eval.annotations.corrections import Correction, TurnName

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.exports.rows import ROW_TYPES, CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
-from app.exports.tables import write_csv_tables, write_json_tables
 from app.exports.tabulate import build_tables
+from app.exports.writers.tables import write_csv_tables, write_json_tables
 from app.reviews.actions import Action, Event
 from app.reviews.review import fold_actions
 from eval.annotations.corrections import Correction

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.exports.rows import Tables
 from app.exports.tabulate import build_tables
-from app.exports.webvtt import write_webvtt
+from app.exports.writers.webvtt import write_webvtt
 from eval.annotations.corrections import Correction
 from tests.support.reviewed import EVIL, NAMES, reviewed_video
 from tests.support.strategies import TEXTS, few

@@ -19,8 +19,8 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.policies import POLICIES, DecisionPolicy
 from engine.streamer import Streamer
-from eval import commands as command_line
 from eval.__main__ import main
+from eval.cli import commands as command_line
 from eval.data.loading import read_split
 from eval.matching.sentence_encoders import TextEncoder
 from eval.metrics.counts import Pool

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import main
+from app.cli.stepscope import main
 from eval.matching.sentence_encoders import TextEncoder
 from tests.support.batches import SHORT, copies, no_java, write_split
 from tests.support.fakes import count_letters
@@ -14,8 +14,8 @@ from tests.support.fakes import count_letters
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file of settings; texts are embedded by their letters, and there is no Java."""
-    monkeypatch.setattr("eval.commands.load_encoder", lambda name: TextEncoder(name=name, encode=count_letters))
-    monkeypatch.setattr("eval.commands.TextScorer", no_java)
+    monkeypatch.setattr("eval.cli.commands.load_encoder", lambda name: TextEncoder(name=name, encode=count_letters))
+    monkeypatch.setattr("eval.cli.commands.TextScorer", no_java)
     path = tmp_path / "settings.yaml"
     path.write_text(
         f"speak_threshold: 0.9\nupdate_threshold: 0.8\nmax_new_tokens: {SHORT.max_new_tokens}\nseed: 7\nfps: 5\n"

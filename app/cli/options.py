@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from tyro.conf import UseAppendAction
 
-from engine.options import ASSETS, DeviceOptions
+from engine.cli.options import ASSETS, DeviceOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from engine.io import replace_nan, to_json, write_csv, write_json
-from eval.commands import print_scores
+from eval.cli.commands import print_scores
+from eval.cli.options import CompareOptions, RescoreOptions
 from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.sentence_encoders import load_encoder
 from eval.matching.turns import DEFAULT_ENCODER
 from eval.metrics.text import TextScorer
-from eval.options import CompareOptions, RescoreOptions
 from eval.reports.compare_runs import FEW_VIDEOS, Comparison, compare_runs
 from eval.reports.scoring import ScoreSettings, read_score_settings, score_run, write_tables
 from eval.reports.table_files import read_metrics

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app import serve
 from app.batch.context import BatchContext
 from app.batch.new_run.form import make_work
-from app.cli import main
+from app.cli import serve
+from app.cli.stepscope import main
 from app.page import build_page
 from app.player import handlers
 from app.player.context import AppContext

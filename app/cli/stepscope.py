@@ -5,7 +5,7 @@ from functools import partial
 from app.__main__ import DEMO
 from app.exports.__main__ import EXPORTS
 from engine.__main__ import COMMANDS as ENGINE
-from engine.cli import Group, run_program
+from engine.cli.program import Group, run_program
 from eval.__main__ import COMMANDS as EVALUATION
 
 STEPSCOPE = Group(

@@ -6,10 +6,10 @@ from typing import Final
 
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction
 
-from engine.cli import Options
+from engine.cli.program import Options
 from engine.config import GraphSetting, StreamConfig
 
-ASSETS: Final = Path(__file__).parent.parent / "assets"
+ASSETS: Final = Path(__file__).parents[2] / "assets"
 BUNDLED: Final = ASSETS / "checkpoint"
 
 

@@ -22,6 +22,7 @@ from engine.bench.modes import (
     to_json,
 )
 from engine.bench.random_model import SHAPES, build_random_workload, random_checkpoint
+from engine.cli.options import BenchOptions, EncodeOptions, ModelOptions, RunOptions, TrainOptions
 from engine.config import StreamConfig
 from engine.control.controller import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
@@ -29,7 +30,6 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint, save_model
 from engine.model.feature_files import feature_info, read_features, write_features
 from engine.model.frame_encoder import FrameFeatures, encode
-from engine.options import BenchOptions, EncodeOptions, ModelOptions, RunOptions, TrainOptions
 from engine.records import Step, check_probs, write_outputs
 from engine.streamer import Streamer
 from engine.training.dataset import batches, read_clips

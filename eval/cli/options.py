@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from engine.cli import Options
+from engine.cli.options import CheckpointOptions
+from engine.cli.program import Options
 from engine.config import StreamConfig, read_config
-from engine.options import CheckpointOptions
 from eval.matching.turns import DEFAULT_ENCODER, ZeroCost
 
 

@@ -7,6 +7,7 @@ explanation; 130 or 143 interrupted by Ctrl-C or SIGTERM.
 """
 
 import io
+import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,9 +22,9 @@ import tyro
 from tqdm import tqdm
 from tyro.conf import DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName
 
+from engine.cli.interrupts import exit_code, handle_interrupts
 from engine.config import read_config, read_threshold
 from engine.errors import EngineError
-from engine.interrupts import exit_code, handle_interrupts
 
 T = TypeVar("T")
 _MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
@@ -66,12 +67,18 @@ class Group:
 def run_program(program: Command | Group, arguments: Sequence[str] | None = None, *, prog: str) -> int:
     """Run the command that the arguments name, by default those of the process; return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    while isinstance(program, Group):
-        if not words or words[0] not in program.commands:
-            return _list_commands(program, words, prog=prog)
-        prog = f"{prog} {words[0]}"
-        program = program.commands[words.pop(0)]
-    return _run_command(program, words, prog=prog)
+    try:
+        while isinstance(program, Group):
+            if not words or words[0] not in program.commands:
+                return _list_commands(program, words, prog=prog)
+            prog = f"{prog} {words[0]}"
+            program = program.commands[words.pop(0)]
+        code = _run_command(program, words, prog=prog)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # as in `stepscope metrics | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 141  # 128 + SIGPIPE
 
 
 def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
@@ -105,6 +112,8 @@ def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
         function = load_object(command.function)
         with handle_interrupts():
             return function(options) or 0
+    except BrokenPipeError:
+        raise
     except (EngineError, ValueError, OSError) as error:
         tqdm.write(f"error: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)  # below a progress bar
         return 2

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.cli import main
+from app.cli.stepscope import main
 from engine.loading import load_model
 from eval.data.loading import read_split
 from eval.matching.sentence_encoders import TextEncoder
@@ -43,8 +43,10 @@ def world(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempP
 def runs(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the runs; texts are embedded by their letters, and there is no Java."""
     shutil.copytree(world, tmp_path / "runs")
-    monkeypatch.setattr("eval.finished_runs.load_encoder", lambda name: TextEncoder(name=name, encode=count_letters))
-    monkeypatch.setattr("eval.finished_runs.TextScorer", no_java)
+    monkeypatch.setattr(
+        "eval.cli.finished_runs.load_encoder", lambda name: TextEncoder(name=name, encode=count_letters)
+    )
+    monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
     return tmp_path / "runs"
 
 
@@ -129,7 +131,7 @@ def test_an_error_leaves_the_run_as_it_was(
         case "full disk":
             monkeypatch.setattr("eval.reports.scoring.write_json", _fail)
         case "interrupted":
-            monkeypatch.setattr("eval.finished_runs.TextScorer", stopped)
+            monkeypatch.setattr("eval.cli.finished_runs.TextScorer", stopped)
     before = [(path, path.stat().st_ino) for path in run.glob("*")]
     assert main(["score", str(run), *options]) == code
     error = capfd.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.interrupts import exit_code, handle_interrupts
+from engine.cli.interrupts import exit_code, handle_interrupts
 from tests.support.browser import free_port
 
 
@@ -21,12 +21,12 @@ from tests.support.browser import free_port
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_libraries_are_imported_is_one_line(words: str, number: signal.Signals, code: int) -> None:
     program, *arguments = words.split()
-    start = ["-c", "import app.entry; app.entry.main()"] if program == "stepscope" else ["-m", program]
+    start = ["-c", "import app.cli.entry; app.cli.entry.main()"] if program == "stepscope" else ["-m", program]
     command = [sys.executable, "-X", "importtime", *start, *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None
         lines = iter(process.stderr)
-        assert any(line.endswith("engine.interrupts\n") for line in lines)
+        assert any(line.endswith("engine.cli.interrupts\n") for line in lines)
         next(lines), next(lines)  # the program has begun to import the next one
         process.send_signal(number)
         rest = [line for line in lines if not line.startswith("import time:")]

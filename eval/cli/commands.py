@@ -10,12 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from engine.config import StreamConfig, format_thresholds
-from eval.data.loading import read_split
-from eval.data.samples import Split
-from eval.matching.sentence_encoders import load_encoder
-from eval.metrics.definitions import NUM_FAILURES, to_markdown
-from eval.metrics.text import TextScorer
-from eval.options import (
+from eval.cli.options import (
     ImportOptions,
     MetricsOptions,
     RunOptions,
@@ -23,6 +18,11 @@ from eval.options import (
     StreamOptions,
     SweepOptions,
 )
+from eval.data.loading import read_split
+from eval.data.samples import Split
+from eval.matching.sentence_encoders import load_encoder
+from eval.metrics.definitions import NUM_FAILURES, to_markdown
+from eval.metrics.text import TextScorer
 from eval.reports.scoring import ScoredRun, ScoreSettings, score_run, write_tables
 from eval.reports.tables import format_scores
 from eval.runs.batch import FinishedVideo, run_batch

@@ -2,11 +2,11 @@
 
 from importlib import import_module
 
-from engine.interrupts import exit_on_interrupt
+from engine.cli.interrupts import exit_on_interrupt
 
 
 def main() -> int:
     """Run the command of the process; return the exit code."""
     exit_on_interrupt()
-    code: int = import_module("app.cli").main()
+    code: int = import_module("app.cli.stepscope").main()
     return code

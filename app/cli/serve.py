@@ -15,10 +15,10 @@ from app.batch.context import SPLITS_FOLDER, BatchContext
 from app.batch.job_queue import JobQueue
 from app.batch.new_run.own_splits import read_kept_splits
 from app.batch.selection.handlers import read_marks
+from app.cli.options import PageOptions
 from app.exports.options import STORE
 from app.guard import LOOPBACK, HostRules, RequestGuard
 from app.identity import read_users
-from app.options import PageOptions
 from app.page import build_page
 from app.player.context import AppContext
 from app.player.display.component import CSS as PLAYER_CSS
@@ -28,9 +28,9 @@ from app.reviews.store import check_store_location, open_store
 from app.theme import CSS, make_theme
 from app.transcode import DisplayCopies, serving_folder
 from app.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
+from engine.cli.options import BUNDLED
 from engine.config import StreamConfig, read_config
 from engine.loading import load_model
-from engine.options import BUNDLED
 from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.sentence_encoders import load_encoder

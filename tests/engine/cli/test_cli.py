@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import STEPSCOPE, main
-from engine.cli import Group, parse
+from app.cli.stepscope import STEPSCOPE, main
+from engine.cli.options import BenchOptions, RunOptions
+from engine.cli.program import Group, parse
 from engine.config import StreamConfig
-from engine.options import BenchOptions, RunOptions
-from eval.options import RunOptions as EvalOptions
+from eval.cli.options import RunOptions as EvalOptions
 
 WORDS = ["video.mp4", "--out", "out.jsonl"]
 LEAVES = [
@@ -98,7 +98,7 @@ def test_help_of_no_command_imports_a_library_of_models_or_pages() -> None:
 import sys, app.cli
 for words in [[], *{LEAVES}]:
     try:
-        app.cli.main([*words, "--help"])
+        app.cli.stepscope.main([*words, "--help"])
     except SystemExit as stop:
         assert not stop.code, words
     assert not {{"torch", "transformers", "gradio"}} & set(sys.modules), words
@@ -106,3 +106,13 @@ for words in [[], *{LEAVES}]:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("usage: stepscope") == len(LEAVES) + 1
+
+
+@pytest.mark.parametrize("words", ["metrics", "--help"])
+def test_output_into_a_closed_pipe_ends_without_a_traceback(words: str) -> None:
+    program = "import sys; from app.cli.entry import main; sys.argv[0] = 'stepscope'; sys.exit(main())"
+    command = f'"$0" -c "$1" {words} | true; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(
+        ["bash", "-c", f"sleep 0; {command}", sys.executable, program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) in [(0, ""), (141, "")]

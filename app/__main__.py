@@ -3,14 +3,14 @@
 import sys
 from functools import partial
 
-from engine.interrupts import exit_on_interrupt
+from engine.cli.interrupts import exit_on_interrupt
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
     exit_on_interrupt()
 
-from engine.cli import Command, run_program
+from engine.cli.program import Command, run_program
 
-DEMO = Command("serve the page", "app.options:PageOptions", "app.serve:serve")
+DEMO = Command("serve the page", "app.cli.options:PageOptions", "app.cli.serve:serve")
 main = partial(run_program, DEMO, prog="python -m app")
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ that change state must come from the same origin (CSRF), with a content type tha
 """
 
 import ipaddress
+import math
 import os
 import re
 import socket
@@ -140,7 +141,7 @@ class RequestGuard:
                     self._throttle.record_success(address, began=began)
             await send(message)
 
-        limit = None if path.endswith("/upload") else MAX_BODY_BYTES
+        limit = math.inf if path.endswith("/upload") else MAX_BODY_BYTES
         try:
             await self._app(scope, _limit_body(receive, limit), send_safe)
         except BodyTooLargeError:
@@ -191,10 +192,8 @@ def _refuse(status: int, reason: str) -> JSONResponse:
     return JSONResponse({"detail": f"{reason[:1].upper()}{reason[1:]}."}, status)
 
 
-def _limit_body(receive: Receive, limit: int | None) -> Receive:
+def _limit_body(receive: Receive, limit: float) -> Receive:
     """Return a ``receive`` that raises ``BodyTooLargeError`` once a body exceeds ``limit`` bytes."""
-    if limit is None:
-        return receive
     received = 0
 
     async def count() -> Message:

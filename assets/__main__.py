@@ -3,7 +3,7 @@
 import sys
 from functools import partial
 
-from engine.cli import Command, Group, run_program
+from engine.cli.program import Command, Group, run_program
 
 COMMANDS = {
     "checkpoint": Command("train and write the checkpoint", "assets.commands:BuildOptions", "assets.commands:build"),

@@ -182,16 +182,12 @@ def _encode(model: StreamingModel, frames: NDArray[np.uint8]) -> Tensor:
         return torch.cat([shuffled_mean(model, part)[0].float() for part in images.split(64)]).half()
 
 
-def _align(model: StreamingModel, prompt: Prompt, clips: list[tuple[TrainingClip, Tensor]]) -> None:
+def _stream(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
+    clips = _features(model, config)
     scenes = [_train_scene(seed) for seed in range(TRAIN_SEED, TRAIN_SEED + min(ALIGNED_SCENES, len(clips)))]
     held = [frame_labels(scene, index / FPS).hand_noun for scene in scenes for index in range(scene.num_frames)]
     means = torch.cat([means for _, means in clips[: len(scenes)]])
     align_connector(model, prompt, means.float(), torch.from_numpy(np.stack(held)))
-
-
-def _stream(model: StreamingModel, prompt: Prompt, config: BuildConfig) -> None:
-    clips = _features(model, config)
-    _align(model, prompt, clips)
     model.vlm.model.vision_model.requires_grad_(False)
     settings = TrainConfig(num_steps=config.stream_steps, learning_rate=1e-3, seed=config.seed)
     steps = train(

@@ -11,7 +11,7 @@ from assets.build import BuildConfig, build_checkpoint, write_train_split
 from assets.demo_videos import KINDS, TEST_VIDEOS, VAL_VIDEOS, Kind, draw_split
 from assets.recipes import HELD_OUT_FAMILY
 from assets.score import HEADER, Baseline, Score, score_baseline, score_bundled, score_kind
-from engine.cli import Options
+from engine.cli.program import Options
 from engine.loading import load_model
 
 HERE = Path(__file__).parent

@@ -72,7 +72,7 @@ class StreamConfig:
             is_valid = isinstance(value, types) and (bool in types or not isinstance(value, bool))
             _require(is_valid, field.name, value, description)
         for name in ("speak_threshold", "update_threshold"):
-            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "within [0, 1]")
+            check_threshold(getattr(self, name), name)
         for name in ("fps", "temperature", "top_p"):
             _require(0 < getattr(self, name) < float("inf"), name, getattr(self, name), "positive")
         _require(self.top_p <= 1, "top_p", self.top_p, "at most 1")
@@ -128,6 +128,11 @@ class StreamConfig:
     def refresh_at(self) -> int:
         """Context length at which the cache is dropped."""
         return self.max_seq_len - self.reserved_seq_len
+
+
+def check_threshold(value: float, name: str) -> None:
+    """Raise ``ValueError`` with the name unless a threshold is within [0, 1]."""
+    _require(0 <= value <= 1, name, value, "within [0, 1]")
 
 
 def read_threshold(value: object, name: str) -> float:

@@ -105,6 +105,9 @@ def inspect_frame(
     prompt_length = trace.prompt_lengths[start.context]
     hidden, starts = _forward_context(checkpoint, features, items)
     shown = range(max(start.item, prompt_length), len(items))
+    number = next(n for n, computed in enumerate(items) if computed.item.piece == Image(frame_index=frame_index))
+    last = hidden[starts[number + 1] - 1][None]  # the decision is at the last token of the frame's image
+    silent_id = config.policy.token_to_read(checkpoint.silent_id)
     prompt_ids = [computed.item.piece for computed in items[:prompt_length] if isinstance(computed.item.piece, int)]
     return FrameInspection(
         frame_index=frame_index,
@@ -112,7 +115,7 @@ def inspect_frame(
         prompt_tokens=prompt_length,
         first_frame=first_image.frame_index,
         earlier_tokens=starts[shown.start],
-        decision=_read_decision(checkpoint, hidden, items, starts, frame_index, config),
+        decision=read_decisions(checkpoint.model, last, silent_id=silent_id)[0],
         tokens=_inspect_tokens(checkpoint, hidden, items, starts, shown),
     )
 
@@ -128,20 +131,6 @@ def _forward_context(
     hidden: Tensor = model(embed_inputs(model, inputs)[None])[0]
     sizes = (model.tokens_per_frame if isinstance(piece, Image) else 1 for piece in pieces)
     return hidden, list(accumulate(sizes, initial=0))
-
-
-def _read_decision(
-    checkpoint: Checkpoint,
-    hidden: Tensor,
-    items: Sequence[ComputedItem],
-    starts: Sequence[int],
-    frame_index: int,
-    config: StreamConfig,
-) -> Decision:
-    """Return the decision at the last token of the frame's image."""
-    number = next(n for n, computed in enumerate(items) if computed.item.piece == Image(frame_index=frame_index))
-    last = hidden[starts[number + 1] - 1][None]
-    return read_decisions(checkpoint.model, last, silent_id=config.policy.token_to_read(checkpoint.silent_id))[0]
 
 
 def _inspect_tokens(
@@ -160,22 +149,13 @@ def _inspect_tokens(
         token = InspectedToken(
             token_id=piece, text=_decode(checkpoint, [piece]), is_chosen=is_chosen, is_fed=number < shown.stop
         )
-        # the hidden state before a token predicts it; the first token of a context has none
-        tokens.append(_add_logprobs(checkpoint, hidden[starts[number] - 1], token) if starts[number] else token)
+        if starts[number]:  # the hidden state before a token predicts it; the first token of a context has none
+            logprobs = checkpoint.model.token_logits(hidden[starts[number] - 1][None])[0].log_softmax(-1)
+            best = int(logprobs.argmax())
+            best_text, best_logprob = _decode(checkpoint, [best]), float(logprobs[best])
+            token = replace(token, logprob=float(logprobs[piece]), best_text=best_text, best_logprob=best_logprob)
+        tokens.append(token)
     return tuple(tokens)
-
-
-def _add_logprobs(checkpoint: Checkpoint, hidden: Tensor, token: InspectedToken) -> InspectedToken:
-    """Return the token with log-probabilities from the hidden state ``[D]`` before it."""
-    logprobs = checkpoint.model.token_logits(hidden[None])[0].log_softmax(-1)
-    best = int(logprobs.argmax())
-    assert token.token_id is not None
-    return replace(
-        token,
-        logprob=float(logprobs[token.token_id]),
-        best_text=_decode(checkpoint, [best]),
-        best_logprob=float(logprobs[best]),
-    )
 
 
 def _decode(checkpoint: Checkpoint, ids: Sequence[int]) -> str:

@@ -27,8 +27,6 @@ class DecisionPolicy:
 
     name: str
     """Value of the setting ``decision_policy``."""
-    description: str
-    """One line for the command line."""
     source: SignalSource
     """Where the probabilities are read."""
     comparison: Literal[">", ">="]

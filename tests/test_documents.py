@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 import app.__main__
-import app.cli
+import app.cli.stepscope
 import app.exports.__main__
 import assets.__main__
 import engine.__main__
 import eval.__main__
-from engine.cli import Command, Group, _load, parse
+from engine.cli.program import Command, Group, load_object, parse
 from tests.support.paths import ROOT
 
 README = ROOT / "README.md"
@@ -37,8 +37,9 @@ PROGRAMS: dict[str, Command | Group] = {
     "assets": Group("", assets.__main__.COMMANDS),
     "engine": Group("", engine.__main__.COMMANDS),
     "eval": Group("", eval.__main__.COMMANDS),
-    "stepscope": app.cli.STEPSCOPE,
+    "stepscope": app.cli.stepscope.STEPSCOPE,
 }
+PIP_OPTIONS = {"--no-deps"}
 OTHER_OPTIONS = {"--form", "--live", "--rows", "--without"}  # old names, in the changelog alone
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -48,6 +49,7 @@ _PACKAGES = "app|assets|benchmarks|docs|engine|eval|tests"
 _PATH = re.compile(rf"(?:{_PACKAGES})/[\w./-]*")
 _DOTTED = re.compile(rf"(?:{_PACKAGES})(?:\.\w+)+")
 _RUN = re.compile(r"(?:\.venv/bin/)?python -m ([\w.]+)")
+_STEPSCOPE = re.compile(r"\bstepscope ([a-z]+)(?: ([a-z]+))?")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -107,7 +109,7 @@ def _parse(program: Command | Group, arguments: Sequence[str], prog: str) -> Non
     words = list(arguments)
     while isinstance(program, Group):
         program = program.commands[words.pop(0)]
-    parse(_load(program.options), words, prog=prog)
+    parse(load_object(program.options), words, prog=prog)
 
 
 def _options(program: Command | Group) -> set[str]:
@@ -116,7 +118,7 @@ def _options(program: Command | Group) -> set[str]:
         return set().union(*map(_options, program.commands.values()))
     text = io.StringIO()
     with pytest.raises(SystemExit), redirect_stdout(text):
-        parse(_load(program.options), ["--help"], prog="program")
+        parse(load_object(program.options), ["--help"], prog="program")
     return set(_OPTION.findall(text.getvalue()))
 
 
@@ -144,7 +146,7 @@ def _find(module: str) -> bool:
 def _inline_commands(document: Path) -> Iterator[Line]:
     """Yield the command lines that stand in the text whole."""
     for text in _code(document):
-        if text.startswith((".venv/bin/python -m ", ".venv/bin/stepscope ", "stepscope ")):
+        if text.startswith((".venv/bin/python -m ", ".venv/bin/stepscope ")):
             yield Line(document=document, words=tuple(shlex.split(text)))
 
 
@@ -215,6 +217,9 @@ def test_files_and_modules_in_the_text_exist(document: Path) -> None:
     paths = [path for text in code for path in _PATH.findall(text) if _PATH.match(text) or " " in text]
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert [module for text in code for module in _RUN.findall(text) if not _find(module)] == []
+    for name, subcommand in (words for text in code for words in _STEPSCOPE.findall(text)):
+        command = app.cli.stepscope.STEPSCOPE.commands[name]
+        assert not isinstance(command, Group) or subcommand in ("", *command.commands)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert [name for text in code for name in re.findall(r"\.\[(\w+)\]", text) if name not in extras] == []
 
@@ -226,7 +231,7 @@ def test_names_of_the_packages_in_the_text_resolve(document: Path) -> None:
 
 
 def test_options_in_the_text_exist() -> None:
-    known = set().union(*map(_options, PROGRAMS.values()))
+    known = PIP_OPTIONS.union(*map(_options, PROGRAMS.values()))
     for document in DOCUMENTS:
         named = {option for text in _code(document) for option in _OPTION.findall(text)}
         allowed = known | (OTHER_OPTIONS if document.name == "CHANGELOG.md" else set())
@@ -257,15 +262,16 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     started = []
     for command in _commands(README):
-        module, subcommand = (*command.words, "", "", "")[2:4]
-        if (module, subcommand) not in {("engine", "run"), ("eval", "run"), ("app.exports", "write")}:
+        name = command.arguments[0] if command.program == "stepscope" else ""
+        if name not in ("run", "eval", "export"):
             continue
-        words = [re.sub(r"^runs/", f"{tmp_path}/", word) for word in command.words[1:]]
-        words += ["--reviews", f"sqlite:///{tmp_path}/reviews.sqlite"] if module == "app.exports" else []
-        done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        words = [re.sub(r"^runs/", f"{tmp_path}/", word) for word in command.arguments]
+        words += ["--reviews", f"sqlite:///{tmp_path}/reviews.sqlite"] if name == "export" else []
+        start = [sys.executable, "-c", "import sys, app.cli.entry; sys.exit(app.cli.entry.main())"]
+        done = subprocess.run([*start, *words], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{words}: {done.stderr}"
-        started.append(module)
-    assert started == ["engine", "eval", "app.exports"]
+        started.append(name)
+    assert started == ["run", "eval", "export"]
     assert (tmp_path / "toy-truck.jsonl").stat().st_size > 0
     assert (tmp_path / "demo" / "metrics.json").exists()
     assert [*(tmp_path / "demo-eaf").glob("*.eaf")]

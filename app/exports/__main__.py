@@ -3,12 +3,12 @@
 import sys
 from functools import partial
 
-from engine.interrupts import exit_on_interrupt
+from engine.cli.interrupts import exit_on_interrupt
 
 if __name__ == "__main__":  # before the libraries, whose import takes seconds
     exit_on_interrupt()
 
-from engine.cli import Command, Group, run_program
+from engine.cli.program import Command, Group, run_program
 
 EXPORTS = Group(
     "export and import reviews",

@@ -1,4 +1,4 @@
-"""Read corrections from a document of ``app.exports.elan`` that was edited in ELAN.
+"""Read corrections from a document of ``app.exports.writers.elan`` that was edited in ELAN.
 
 Differences from the exported document become corrections. Annotations are matched by text and start time, since ELAN
 may renumber their ids. Only the tiers ``corrected: ...`` are read, and only start times. Turns of a missing tier
@@ -16,9 +16,9 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from app.exports.elan import ORIGIN_PROPERTIES, escape_control_chars
 from app.exports.pairing import match_equal, match_nearest
 from app.exports.spans import to_ms
+from app.exports.writers.elan import ORIGIN_PROPERTIES, escape_control_chars
 from eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
 from eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
 from eval.data.samples import Role, Sample

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from app.exports.dataset import write_dataset
-from app.exports.elan import write_eaf
-from app.exports.tables import write_csv_tables, write_json_tables
 from app.exports.tabulate import ReviewedVideo, build_tables
-from app.exports.webvtt import write_webvtt
+from app.exports.writers.dataset import write_dataset
+from app.exports.writers.elan import write_eaf
+from app.exports.writers.tables import write_csv_tables, write_json_tables
+from app.exports.writers.webvtt import write_webvtt
 from eval.runs.folder import output_path
 
 

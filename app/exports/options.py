@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from tyro.conf import Positional, UseAppendAction
 
 from app.exports.corrected_split import PathBase
 from app.exports.formats import FormatName
-from engine.cli import Options
+from engine.cli.program import Options
 from eval.data.writers import FileFormat, OptionalField
 
 STORE: Final = Path("runs") / "reviews.sqlite"
@@ -21,10 +21,7 @@ class StoreOptions(Options):
     reviews: str | None = None
     """Review store: a file or an SQLAlchemy URL (default: runs/reviews.sqlite)."""
 
-    @property
-    def stop_message(self) -> str:
-        """The line that Ctrl-C and SIGTERM print."""
-        return "stopped"
+    stop_message: ClassVar[str] = "stopped"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Downloads of the run in the player: its traces, outputs and provenance.
 
-Each file is named after its video and run. ``python -m app.exports traces`` writes the same tables for a run folder.
+Each file is named after its video and run. ``stepscope export traces`` writes the same tables for a run folder.
 """
 
 import re

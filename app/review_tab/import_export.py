@@ -52,7 +52,7 @@ def write_zip(
     source: Split | None = None,
     omit: Sequence[OptionalField] = (),
 ) -> Export:
-    """Write an export of ``python -m app.exports``, and zip it.
+    """Write an export of ``stepscope export``, and zip it.
 
     Args:
         folder: An empty folder.

@@ -235,21 +235,13 @@ def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
     except Exception as error:  # tokenizers raises no more specific type
         raise CheckpointError(f"{folder} has no tokenizer that can be loaded: {first_line(error)}") from error
-    tokenizer.chat_template = tokenizer.chat_template or _processor_template(folder)
-    if not tokenizer.chat_template:
-        raise CheckpointError(f"{folder}: the tokenizer has no chat template; add chat_template.jinja")
+    if not tokenizer.chat_template:  # older checkpoints store it with their processor
+        tokenizer.chat_template = read_object(folder / "chat_template.json").get("chat_template")
+        if not tokenizer.chat_template or not isinstance(tokenizer.chat_template, str):
+            raise CheckpointError(
+                f"{folder}: the tokenizer has no chat template, nor has chat_template.json; add chat_template.jinja"
+            )
     return tokenizer
-
-
-def _processor_template(folder: Path) -> str | None:
-    """Read the chat template of older checkpoints, which store it with their processor."""
-    path = folder / "chat_template.json"
-    if not path.is_file():
-        return None
-    template = read_object(path).get("chat_template")
-    if not isinstance(template, str):
-        raise CheckpointError(f"{path}: chat_template must be text; correct or remove the file")
-    return template
 
 
 def _silent_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int | None:

@@ -3,9 +3,9 @@
 ``engine.model.feature_files`` stores the embeddings in files.
 """
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
@@ -61,37 +61,19 @@ def _encode_batches(checkpoint: Checkpoint, frames: Iterable[Frame], batch_size:
 
 def prefetch(source: Iterator[T], *, depth: int) -> Generator[T]:
     """Iterate ``source`` in a thread, at most ``depth`` items ahead of the consumer."""
-    items: queue.Queue[tuple[T] | BaseException | None] = queue.Queue(maxsize=depth)
-    stopped = threading.Event()
 
-    def put(item: tuple[T] | BaseException | None) -> None:
-        while not stopped.is_set():
-            try:
-                items.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return
+    def fetch() -> tuple[T] | None:
+        for item in source:
+            return (item,)
+        return None
 
-    def work() -> None:
-        try:
-            for item in source:
-                put((item,))
-                if stopped.is_set():
-                    break
-            put(None)
-        except BaseException as error:  # raised again in the consumer
-            put(error)
-        finally:
-            if isinstance(source, Generator):
-                source.close()
-
-    thread = threading.Thread(target=work, name="read-ahead", daemon=True)
-    thread.start()
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead")
+    ahead = deque(thread.submit(fetch) for _ in range(depth))
     try:
-        while (item := items.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
+        while (item := ahead.popleft().result()) is not None:
+            ahead.append(thread.submit(fetch))
             yield item[0]
     finally:
-        stopped.set()
-        thread.join()
+        thread.shutdown(cancel_futures=True)
+        if isinstance(source, Generator):
+            source.close()

@@ -27,18 +27,21 @@ class StreamingModel(nn.Module):
     """
 
     def __init__(
-        self,
-        vlm: SmolVLMForConditionalGeneration,
-        *,
-        pooling: Pooling = "mean",
-        feature_dim: int | None = None,
+        self, vlm: SmolVLMForConditionalGeneration, *, pooling: Pooling = "mean", feature_dim: int | None = None
     ) -> None:
         super().__init__()
         if pooling not in get_args(Pooling):
             raise ValueError(f"pooling must be one of {', '.join(get_args(Pooling))}; got {pooling!r}")
+        text = vlm.config.text_config
         self.vlm = vlm
         use_layer_attention(vlm.model.text_model)
         self.pooling: Pooling = pooling
+        self.hidden_size: int = text.hidden_size
+        self.num_layers: int = text.num_hidden_layers
+        self.max_context: int = text.max_position_embeddings
+        """Longest context that the text model's positions allow, in tokens."""
+        self.image_size: int = vlm.config.vision_config.image_size
+        """Side of the square image that the vision tower takes, in pixels."""
         width = self.hidden_size
         self.feature_dim = feature_dim or width
         self.vision_projector: nn.Module = nn.Identity()
@@ -50,16 +53,6 @@ class StreamingModel(nn.Module):
         self.dst_update_head = nn.Linear(width, 1)
 
     @property
-    def hidden_size(self) -> int:
-        """``D``, the width of the text model."""
-        return int(self.vlm.config.text_config.hidden_size)
-
-    @property
-    def image_size(self) -> int:
-        """Side of the square image that the vision tower takes, in pixels."""
-        return int(self.vlm.config.vision_config.image_size)
-
-    @property
     def tokens_per_frame(self) -> int:
         """``I``, the number of tokens per frame.
 
@@ -68,16 +61,6 @@ class StreamingModel(nn.Module):
         """
         side = self.image_size // int(self.vlm.config.vision_config.patch_size)
         return side**2 // int(self.vlm.config.scale_factor) ** 2 if self.pooling == "none" else 1
-
-    @property
-    def num_layers(self) -> int:
-        """Layers of the text model."""
-        return int(self.vlm.config.text_config.num_hidden_layers)
-
-    @property
-    def max_context(self) -> int:
-        """Longest context that the text model's positions allow."""
-        return int(self.vlm.config.text_config.max_position_embeddings)
 
     @property
     def device(self) -> torch.device:

@@ -10,9 +10,10 @@ follow). The labels of a frame with one update and one response::
     update   1        -      -           -           0      -       -      -
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Literal
 
 import torch
@@ -131,35 +132,23 @@ def build_sequence(
     sequence = TrainingSequence()
     for token in prompt.schema(goal=clip.goal, steps=clip.steps, state=state):
         sequence.append(token)
-    texts: dict[tuple[int, str], list[str]] = {}
+    texts: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for turn in clip.turns:
-        texts.setdefault((turn.frame_index, turn.role), []).append(turn.text)
+        texts[turn.frame_index, turn.role].append(turn.text)
     for frame in range(first_frame, clip.num_frames):
-        _append_frame(sequence, prompt, frame, tokens_per_frame, texts)
+        for token in chain.from_iterable(map(prompt.user_turn, texts[frame, "user"])):
+            sequence.append(token)
+        for index in range(tokens_per_frame):
+            sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
+        sequence.speak[-1] = int(bool(texts[frame, "assistant"]))  # at the last image token
+        for text in texts[frame, "update"]:
+            sequence.update[-1] = 1  # at the last image token, or at the <eos> of the previous update
+            sequence.append_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
+        sequence.update[-1] = 0  # no further update follows
+        for text in texts[frame, "assistant"]:
+            sequence.append_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
         sequence.ends.append(len(sequence.ids))
     return sequence
-
-
-def _append_frame(
-    sequence: TrainingSequence,
-    prompt: Prompt,
-    frame: int,
-    tokens_per_frame: int,
-    texts: Mapping[tuple[int, str], list[str]],
-) -> None:
-    for text in texts.get((frame, "user"), ()):
-        for token in prompt.user_turn(text):
-            sequence.append(token)
-    for index in range(tokens_per_frame):
-        sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
-    updates, responses = texts.get((frame, "update"), []), texts.get((frame, "assistant"), [])
-    sequence.speak[-1] = int(bool(responses))  # at the last image token
-    for text in updates:
-        sequence.update[-1] = 1  # at the last image token, or at the <eos> of the previous update
-        sequence.append_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
-    sequence.update[-1] = 0  # no further update follows
-    for text in responses:
-        sequence.append_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
 
 
 def collate(sequences: Sequence[TrainingSequence], name: str) -> Tensor:

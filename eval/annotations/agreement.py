@@ -32,7 +32,6 @@ class Agreement:
     num_items: int
     """Items that at least two reviewers rated."""
     num_reviewers: int
-    """Reviewers of those items."""
     raw: float
     """Ratio of equal pairs to all pairs of ratings of the same item, in [0, 1]; nan without pairs."""
     kappa: float
@@ -47,7 +46,6 @@ class Disagreement:
 
     item: str
     verdicts: Mapping[str, str]
-    """By reviewer."""
 
 
 def measure_agreement(ratings: Iterable[Rating], *, verdicts: Sequence[str]) -> tuple[Agreement, ...]:

@@ -25,7 +25,6 @@ _ASPECTS: Final[Mapping[CorrectionKind, Aspect]] = {
     "add": "presence",
     "delete": "presence",
 }
-"""The aspect that each kind of correction changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +79,6 @@ class CorrectedSample:
     conflicts: tuple[Conflict, ...]
     """Conflicts that no preferred reviewer settles; the source is kept there."""
     unusable: tuple[UnusableCorrection, ...]
-    """Corrections that do not fit the sample."""
     statuses: tuple[CorrectionStatus, ...] = field(default=(), compare=False)
     """The status of each given correction, in their order."""
 

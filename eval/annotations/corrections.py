@@ -15,7 +15,6 @@ from eval.data.samples import Role, Sample, Turn, is_inside
 
 CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete"]
 MAX_TEXT_CHARS = 50_000
-"""Maximum length of a text, in characters."""
 CORRECTION_KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
 
 

@@ -24,7 +24,6 @@ class Extent:
     """First frame, counted in the whole video."""
     num_frames: int
     video_path: str | None = None
-    """Path of the whole video in the record."""
     file_names: tuple[str, ...] = ()
     """Possible names of the video file, without suffix: ``video_uid`` and the name of ``frames_file``."""
 

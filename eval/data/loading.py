@@ -82,9 +82,7 @@ class _Record:
     name: str
     """Name in messages, such as ``line 3``."""
     number: int
-    """Position in the file."""
     value: object = None
-    """JSON value."""
     video_id: str | None = None
     is_listed: bool = False
     """Whether it is a video of a manifest; if not, it is a published clip."""

@@ -13,7 +13,6 @@ from engine.records import Excerpt, Step, UserTurn, frame_at
 
 Role = Literal["update", "user", "assistant"]
 ROLE_ORDER: Mapping[str, int] = {"update": 0, "user": 1, "assistant": 2}
-"""Order of turns at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 SUFFIXES: Final = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm"})
-"""Suffixes of video files."""
 
 
 class VideoFolder:

@@ -112,8 +112,7 @@ def find_match(
         costs = ((1 - similarity) + far).astype(np.float64)
     else:
         costs = (1 - similarity) + dist_func_factor * (distance / reach) ** dist_func_power
-    is_edge = costs != 0 if zero_cost == "drop" else np.ones(costs.shape, dtype=bool)
-    chosen = _assign(rows, cols, costs=costs, is_edge=is_edge)
+    chosen = _assign(rows, cols, costs=costs, is_edge=(costs != 0) | (zero_cost == "keep"))
     taken, is_pair = cols[chosen], is_ref[cols[chosen]]
     is_ref[taken] = False
     found = zip(gen_frames, taken, costs[chosen], similarity[chosen], is_pair, strict=True)

@@ -43,6 +43,12 @@ class Values:
         """Sum of the weights, which is the number of values."""
         return float(self.weights.sum())
 
+    def above(self, edges: Numbers, *, or_equal: bool = False) -> Numbers:
+        """Return, per edge ``[E]``, the total weight of the numbers that are greater, or also of equal ones."""
+        below = np.append(0.0, self.weights.cumsum())
+        above: Numbers = below[-1] - below[np.searchsorted(self.numbers, edges, "left" if or_equal else "right")]
+        return above
+
     def mean(self) -> float:
         """Return the mean; nan without data."""
         return ratio(float((self.weights * self.numbers).sum()), self.total)

@@ -14,7 +14,7 @@ import numpy as np
 from engine.records import frame_at
 from eval.data.samples import Sample
 from eval.matching.assignment import assign
-from eval.metrics.counts import Counts, Numbers, Values, ratio
+from eval.metrics.counts import Counts, Values, ratio
 from eval.metrics.measures import MatchedVideo, Measure
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
@@ -24,27 +24,24 @@ NAN = float("nan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCounts(Counts):
-    """Counts of one kind of decision in one or many videos."""
+    """Counts of one kind of decision in one or many videos.
+
+    A hit is a positive and expected frame, a false alarm only positive, a miss only expected, a rejection neither.
+    """
 
     num_hits: int = 0
-    """True positives: positive and expected frames."""
     num_false_alarms: int = 0
-    """False positives: positive frames that are not expected."""
     num_misses: int = 0
-    """False negatives: expected frames that are not positive."""
     num_rejections: int = 0
-    """True negatives: frames neither positive nor expected."""
     expected_probs: Values = field(default_factory=Values.of)
-    """Known probabilities at expected frames."""
+    """Known probabilities at expected frames; ``other_probs`` are those at all other frames."""
     other_probs: Values = field(default_factory=Values.of)
-    """Known probabilities at frames that are not expected."""
     squared_error_sum: float = 0.0
     """Sum over frames of ``(probability - label)**2``, with label 1 for an expected frame and 0 otherwise."""
     bin_frames: tuple[float, ...] = (0.0,) * NUM_BINS
     """Number of known probabilities per bin: bin b holds b/10 <= p < (b+1)/10; the last bin also holds 1."""
     bin_prob_sums: tuple[float, ...] = (0.0,) * NUM_BINS
     bin_expected: tuple[float, ...] = (0.0,) * NUM_BINS
-    """Number of expected frames per bin."""
     num_pairs: tuple[float, ...] = (0.0,) * len(TOLERANCES_S)
     """Positive frames paired with an expected frame, for each tolerance of ``TOLERANCES_S``."""
     leads_s: Values = field(default_factory=Values.of)
@@ -78,7 +75,6 @@ class ReliabilityBin:
     mean_prob: float
     """nan if empty."""
     expected_share: float
-    """Ratio of expected frames; nan if empty."""
 
 
 def count_decisions(
@@ -172,8 +168,8 @@ def rank_scores(expected: Values, other: Values) -> dict[str, float]:
     """
     if not (expected.total and other.total):
         return {"average_precision": NAN, "auroc": NAN}
-    hits, _ = _reaching(expected, expected.numbers)
-    alarms, above = _reaching(other, expected.numbers)
+    hits = expected.above(expected.numbers, or_equal=True)
+    alarms, above = other.above(expected.numbers, or_equal=True), other.above(expected.numbers)
     precisions = np.divide(hits, hits + alarms, out=np.zeros_like(hits), where=hits > 0)
     below_or_half_tied = other.total - (alarms + above) / 2
     return {
@@ -193,15 +189,6 @@ def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:
             expected_share=ratio(counts.bin_expected[number], num_frames),
         )
         for number, num_frames in enumerate(counts.bin_frames)
-    )
-
-
-def _reaching(values: Values, edges: Numbers) -> tuple[Numbers, Numbers]:
-    """Return, per edge, the total weight of the values >= the edge, and of the values > the edge."""
-    below = np.append(0.0, values.weights.cumsum())
-    return (
-        below[-1] - below[np.searchsorted(values.numbers, edges, "left")],
-        below[-1] - below[np.searchsorted(values.numbers, edges, "right")],
     )
 
 

@@ -32,9 +32,8 @@ class Metric:
     """Possible values, such as ``0 to 1``."""
     better: Better
     source: str
-    """Origin of the definition."""
-    label: str = ""
-    """Name on the page; by default ``name``."""
+    label: str
+    """Name on the page; in ``metrics.toml`` by default ``name``."""
     caveat: str = ""
     """How the score can mislead; empty if it does not."""
     scope: Scope = "both"
@@ -43,11 +42,6 @@ class Metric:
     """Whether it is a count, which grows with the split and has no interval."""
     is_detail: bool = False
     """Whether only files list it, not the table in the terminal."""
-
-    def __post_init__(self) -> None:
-        """Use the name as the default label."""
-        if not self.label:
-            object.__setattr__(self, "label", self.name)
 
     @property
     def hint(self) -> str:
@@ -71,7 +65,11 @@ def _read_groups() -> Iterator[MetricGroup]:
         heads: Mapping[str, Mapping[str, str]] = _WORDS if "{verb}" in group["name"] else {"": {}}
         for prefix, words in heads.items():
             entries = [
-                {"source": group["source"], **_filled({"name": prefix + name, **entry}, **words, t=f"{tolerance:g}")}
+                _filled(
+                    {"source": group["source"], "name": prefix + name, "label": prefix + name, **entry},
+                    **words,
+                    t=f"{tolerance:g}",
+                )
                 for name, entry, tolerance in _entries(group["metrics"])
             ]
             heading = _filled({"name": group["name"], "about": group["about"].strip()}, **words)
@@ -110,11 +108,11 @@ def find_metric(name: str) -> Metric:
 
 
 def to_markdown() -> str:
-    """Return ``docs/metrics.md``: ``python -m eval metrics > docs/metrics.md``."""
+    """Return ``docs/metrics.md``: ``stepscope metrics > docs/metrics.md``."""
     lines = [
         "# Metrics",
         "",
-        "Generated from `eval/metrics/metrics.toml` by `python -m eval metrics > docs/metrics.md`.",
+        "Generated from `eval/metrics/metrics.toml` by `stepscope metrics > docs/metrics.md`.",
         "",
         "Counts are added over videos and divided once, so long videos have more weight (micro average). An undefined",
         "score is an empty cell in CSV and null in JSON; `metrics.json` has the number of videos in which it is",

@@ -51,13 +51,11 @@ class DstCounts(Counts):
     num_exact: int = 0
     """References paired with an equal prediction."""
     num_malformed: int = 0
-    """Predictions that cannot be parsed."""
     num_illegal: int = 0
     """Predictions of an unknown step, or that skip, repeat or go backwards."""
     delay_sum_s: float = 0.0
-    """Sum of the delays of the exact updates, in seconds."""
+    """Sum of the delays of the exact updates, in seconds; then that of their absolute values."""
     abs_delay_sum_s: float = 0.0
-    """Sum of their absolute values."""
     num_frames: int = 0
     """Frames of videos that have steps."""
     num_frames_right: int = 0
@@ -65,13 +63,10 @@ class DstCounts(Counts):
     num_cells: int = 0
     """Frames times steps."""
     num_cells_right: int = 0
-    """Cells whose state equals the reference's."""
     num_starts: int = 0
     """Steps that both sides start."""
     start_delay_sum_s: float = 0.0
-    """Sum of the delays of their starts, in seconds."""
     num_completions: int = 0
-    """Steps that both sides complete."""
     complete_delay_sum_s: float = 0.0
     num_clips: int = 0
     """Videos in which either side has an update."""

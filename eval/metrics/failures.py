@@ -6,7 +6,7 @@ agree with the scores. A correct pair that is more than ``LATE_S`` apart is earl
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
@@ -69,10 +69,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedVideo:
-    """All responses and updates of one video with their outcomes, and all failures."""
+    """All responses and updates of one video with their outcomes, by frame, and all failures."""
 
     turns: tuple[JudgedTurn, ...]
-    """By frame; updates before the response."""
+    """At one frame updates before the response."""
     failures: tuple[Failure, ...]
     """By time; at one time updates, responses, states, and the model before the reference."""
 
@@ -117,7 +117,6 @@ class FailureCounts(Counts):
     """The failures of one or many videos."""
 
     by_kind: tuple[float, ...] = (0.0,) * len(FAILURE_KINDS)
-    """Number of failures of each of ``FAILURE_KINDS``."""
 
 
 def _count(video: MatchedVideo) -> FailureCounts:
@@ -157,43 +156,39 @@ def _turns_by_frame(sample: Sample, role: str) -> dict[int, int]:
 
 def _judge_responses(
     sample: Sample, responses: Mapping[int, str], pairs: Sequence[Pair], spoken: Mapping[int, int]
-) -> list[JudgedTurn]:
-    paired = {pair.gen_frame: pair for pair in pairs}
-    turns = []
-    for frame, text in responses.items():
-        turn = JudgedTurn(role="assistant", frame_index=frame, text=text, outcome="redundant")
-        if (pair := paired.get(frame)) is not None:
-            turn = replace(
-                turn,
-                outcome="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
-                reference=spoken[pair.ref_frame],
-                delay_s=(frame - pair.ref_frame) / sample.fps,
-                semantic_score=pair.semantic_score,
-                cost=pair.cost,
-            )
-        turns.append(turn)
-    return turns
+) -> Iterable[JudgedTurn]:
+    turns = {
+        frame: JudgedTurn(role="assistant", frame_index=frame, text=text, outcome="redundant")
+        for frame, text in responses.items()
+    }
+    for pair in pairs:
+        turns[pair.gen_frame] = replace(
+            turns[pair.gen_frame],
+            outcome="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
+            reference=spoken[pair.ref_frame],
+            delay_s=(pair.gen_frame - pair.ref_frame) / sample.fps,
+            semantic_score=pair.semantic_score,
+            cost=pair.cost,
+        )
+    return turns.values()
 
 
 def _judge_updates(sample: Sample, match: UpdateMatch) -> tuple[list[JudgedTurn], list[tuple[int, int]]]:
     """Return the judged updates, and (frame, position) of each reference update without a prediction."""
-    wanted = [number for number, turn in enumerate(sample.turns) if turn.role == "update"]
-    frames = [update.frame_index for update in match.ref]
-    links = {link.gen_index: link.ref_index for link in match.links}
-    turns = []
-    for number, update in enumerate(match.gen):
-        turn = JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, outcome="redundant")
-        if (link := links.get(number)) is not None:
-            is_same = parse_update(update.text) == parse_update(match.ref[link].text)
-            turn = replace(
-                turn,
-                outcome="matched" if is_same else "mismatched",
-                reference=wanted[link],
-                delay_s=(update.frame_index - frames[link]) / sample.fps,
-            )
-        turns.append(turn)
-    missed = set(range(len(match.ref))) - set(links.values())
-    return turns, [(frames[number], wanted[number]) for number in sorted(missed)]
+    turns = [
+        JudgedTurn(role="update", frame_index=update.frame_index, text=update.text, outcome="redundant")
+        for update in match.gen
+    ]
+    missed = dict(enumerate(number for number, turn in enumerate(sample.turns) if turn.role == "update"))
+    for link in match.links:
+        gen, ref = match.gen[link.gen_index], match.ref[link.ref_index]
+        turns[link.gen_index] = replace(
+            turns[link.gen_index],
+            outcome="matched" if parse_update(gen.text) == parse_update(ref.text) else "mismatched",
+            reference=missed.pop(link.ref_index),
+            delay_s=(gen.frame_index - ref.frame_index) / sample.fps,
+        )
+    return turns, [(match.ref[number].frame_index, position) for number, position in missed.items()]
 
 
 def is_correct(turn: JudgedTurn) -> bool:

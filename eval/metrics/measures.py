@@ -52,11 +52,17 @@ class Measure(Generic[C]):
 
 
 def find_measures() -> tuple[Measure[Any], ...]:
-    """Return the ``MEASURES`` of all modules of this package, ordered by module."""
+    """Return the ``MEASURES`` of all modules of this package, ordered by module.
+
+    Raises ``ValueError`` if two measures share a name.
+    """
     package = import_module("eval.metrics")
     names = [module.name for module in iter_modules(package.__path__) if module.name != "score"]
     modules = [import_module(f"eval.metrics.{name}") for name in names]
-    return tuple(measure for module in modules for measure in getattr(module, "MEASURES", ()))
+    measures = {measure.name: measure for module in modules for measure in getattr(module, "MEASURES", ())}
+    if len(measures) < sum(len(getattr(module, "MEASURES", ())) for module in modules):
+        raise ValueError(f"two measures share a name; the names are {', '.join(measures)}")
+    return tuple(measures.values())
 
 
 def add_fields(measures: Sequence[Measure[Any]]) -> Callable[[type[T]], type[T]]:

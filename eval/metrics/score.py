@@ -59,7 +59,6 @@ class VideoAnalysis:
     pairs: TextPairs
     """Texts of the matched pairs, which are scored together with the whole split."""
     judged: JudgedVideo
-    """Every turn with its outcome, and all failures."""
     steps: tuple[StepStates, ...]
     """Frames by the state of each step of the task, in order."""
 

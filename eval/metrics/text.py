@@ -36,11 +36,9 @@ class TextCounts(Counts):
     """Counts of the text pairs of one or many videos."""
 
     num_pairs: int = 0
-    """Pairs whose tokenised reference is not empty."""
+    """Pairs whose tokenised reference is not empty; all other counts are of these."""
     hypothesis_tokens: int = 0
-    """Tokens of their hypotheses."""
     reference_tokens: int = 0
-    """Tokens of their references."""
     num_ngrams: tuple[float, ...] = (0.0,) * 4
     """1-grams to 4-grams of the hypotheses."""
     num_shared_ngrams: tuple[float, ...] = (0.0,) * 4
@@ -48,9 +46,7 @@ class TextCounts(Counts):
     cider_sum: float = 0.0
     """Sum of the pairs' CIDEr-D, with the document frequencies of the whole split; 0 for a split of a single pair."""
     meteor: tuple[float, ...] = (0.0,) * NUM_STATISTICS
-    """Sum of METEOR's statistics."""
     num_without_meteor: int = 0
-    """Pairs for which METEOR failed."""
 
 
 class TextScorer:
@@ -71,10 +67,6 @@ class TextScorer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the METEOR process."""
         self._meteor.close()
 
     def score(self, references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:

@@ -44,7 +44,6 @@ class TurnCounts(Counts):
     num_scored: int = 0
     """Pairs with a semantic score at the threshold or above, whose scores are averaged."""
     semantic_score_sum: float = 0.0
-    """Of the scored pairs."""
     time_diff_sum_s: float = 0.0
     """Sum of the absolute time differences of the matched pairs, in seconds."""
 

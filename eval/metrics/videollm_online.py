@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from engine.config import check_threshold
 from engine.json_records import Amount
 from eval.metrics.counts import Counts, mean, ratio
 from eval.metrics.measures import MatchedVideo, Measure
@@ -74,8 +75,7 @@ def live_metrics(turns: Sequence[LiveTurn], *, threshold: float) -> dict[str, fl
     At ``threshold`` 0 a frame is silent if the silent token is the most likely one; above 0 its probability must also
     reach the threshold. Raises ``ValueError`` unless it is in [0, 1], or if a turn has too few late frames.
     """
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold must be within [0, 1]; got {threshold}")
+    check_threshold(threshold, "threshold")
     spoken = [turn for turn in turns if turn.token_nll]
     leads = [_lead(turns, index, threshold=threshold) for index in range(len(turns))]
     shown = [(turn, lead) for turn, lead in zip(turns, leads, strict=True) if turn.silent_prob]

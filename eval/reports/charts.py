@@ -3,7 +3,6 @@
 All of it comes from the analyses of the videos (``eval.metrics.score``), so the outputs are not read again.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import zip_longest
@@ -19,13 +18,12 @@ from eval.metrics.score import VideoAnalysis, VideoCounts
 
 NUM_POINTS: Final = 101
 """Thresholds of a precision-recall curve: 0, 0.01, ... 1."""
-_HEADS: Final = {"speak": "speaking", "update": "updating"}
 
 
 def build_chart_data(videos: Sequence[VideoAnalysis]) -> dict[str, Any]:
     """Return the content of ``charts.json``."""
     total = Pool([video.counts for video in videos], VideoCounts).total()
-    heads = {head: getattr(total, name) for head, name in _HEADS.items()}
+    heads = {"speak": total.speaking, "update": total.updating}
     return {
         "precision_recall": {head: precision_recall(counts) for head, counts in heads.items()},
         "reliability": {
@@ -60,27 +58,17 @@ def precision_recall(counts: DecisionCounts) -> list[dict[str, float]]:
     A frame is decided if its probability is greater than the threshold. Points without a decided frame are left out;
     the result is empty without an expected frame.
     """
-    points = []
-    for threshold in np.linspace(0, 1, NUM_POINTS).round(2).tolist():
-        hits, alarms = _above(counts.expected_probs, threshold), _above(counts.other_probs, threshold)
-        if hits + alarms and counts.expected_probs.total:
-            points.append(
-                {
-                    "threshold": threshold,
-                    "precision": hits / (hits + alarms),
-                    "recall": hits / counts.expected_probs.total,
-                }
-            )
-    return points
-
-
-def _above(values: Values, threshold: float) -> float:
-    return float(values.weights[np.searchsorted(values.numbers, threshold, side="right") :].sum())
+    thresholds, num_expected = np.linspace(0, 1, NUM_POINTS).round(2), counts.expected_probs.total
+    hits, alarms = counts.expected_probs.above(thresholds), counts.other_probs.above(thresholds)
+    return [
+        {"threshold": threshold, "precision": hit / (hit + alarm), "recall": hit / num_expected}
+        for threshold, hit, alarm in np.stack((thresholds, hits, alarms), axis=1).tolist()
+        if hit + alarm and num_expected
+    ]
 
 
 def _histogram(values: Values) -> list[dict[str, float]]:
     """Count leads in seconds, rounded to the nearest half second."""
-    halves: Counter[float] = Counter()
-    for number, weight in zip(values.numbers.tolist(), values.weights.tolist(), strict=True):
-        halves[round(2 * number) / 2] += weight
-    return [{"lead_s": lead_s, "num_events": halves[lead_s]} for lead_s in sorted(halves)]
+    leads_s, places = np.unique(np.round(2 * values.numbers) / 2, return_inverse=True)
+    numbers = np.bincount(places, values.weights, len(leads_s))
+    return [{"lead_s": lead_s, "num_events": number} for lead_s, number in np.stack((leads_s, numbers), 1).tolist()]

@@ -28,7 +28,6 @@ class Difference:
     difference: float
     """B minus A; nan unless both are defined."""
     interval: Interval
-    """95 % interval of the difference."""
     p_value: float
     """Share of permutations with a difference at least as large, in (0, 1]; nan if the difference is undefined."""
 

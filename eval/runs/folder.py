@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from pydantic import AliasChoices, Field
@@ -26,7 +26,7 @@ from engine.records import FrameOutput, write_outputs
 from eval.data.samples import InvalidSample, Sample
 from eval.metrics.videollm_online import LiveCounts
 from eval.runs.files import REDO, read_sample_outputs, read_settings
-from eval.runs.output_folder import OutputFolder, open_folder
+from eval.runs.output_folder import Outcome, OutputFolder, open_folder
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")
 _RECORD: Final = ".record.json"
@@ -158,14 +158,6 @@ def open_run_folder(
 ) -> AbstractContextManager[RunFolder]:
     """Lock a folder for a run and write its ``run.json``; see ``open_folder``."""
     return open_folder(RunFolder(path), settings, resume=resume)
-
-
-class Outcome(Protocol):
-    """The result of a video, of one run or of every point of a sweep."""
-
-    @property
-    def error(self) -> str:
-        """Why it failed; empty if it is finished."""
 
 
 def explain_missing(entry: Sample | InvalidSample, outcome: Outcome | None) -> str:

@@ -26,15 +26,19 @@ class FolderRefusedError(ValueError):
     """A run or a sweep cannot be written into this folder, which is unchanged."""
 
 
-class HasVideoId(Protocol):
-    """The record of one video."""
+class Outcome(Protocol):
+    """The result of a video, of one run or of every point of a sweep."""
 
     @property
     def video_id(self) -> str:
         """Id of the video."""
 
+    @property
+    def error(self) -> str:
+        """Why it failed; empty if it is finished."""
 
-R = TypeVar("R", bound=HasVideoId)
+
+R = TypeVar("R", bound=Outcome)
 
 
 class OutputFolder(ABC):

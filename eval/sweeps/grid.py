@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from engine.config import format_thresholds
+from engine.config import check_threshold, format_thresholds
 from eval.metrics.definitions import GROUPS, Better, find_metric
 
 _UNSWEPT_GROUPS: Final = ("Text", "Teacher-forced", "System")
@@ -75,8 +75,7 @@ class Grid:
             if not values:
                 raise ValueError(f"the grid has no {name} threshold; give at least one")
             for value in values:
-                if not 0 <= value <= 1:
-                    raise ValueError(f"{name} thresholds must be within [0, 1]; got {value:g}")
+                check_threshold(value, f"{name} thresholds")
             if any(before >= after for before, after in pairwise(values)):
                 raise ValueError(f"{name} thresholds must ascend; got {values}")
         if len(self) > _MAX_POINTS:

@@ -13,9 +13,9 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from app.cli.serve import MAX_QUEUED_EVENTS
 from app.guard import MAX_BODY_BYTES, MAX_FAILURES, HostRules, RequestGuard, find_refusal
 from app.reviews.store import open_store
-from app.serve import MAX_QUEUED_EVENTS
 from tests.support.batches import copies, write_split
 from tests.support.browser import serve
 from tests.support.page_http import TASK, PageClient

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from app.batch import saved_runs as saved
-from app.batch.context import BatchContext
-from app.batch.job_queue import JobQueue
 from app.batch.new_run import own_splits
 from app.player import inspection as inspecting
 from app.player import streaming
@@ -23,10 +21,10 @@ from eval.data.samples import Sample
 from eval.data.writers import write_samples
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.eval.data.test_clips import SHORT_CLIP
-from tests.eval.data.test_loading import write
-from tests.support.batches import SCORING, make_worker_config, no_java, run_to_end
+from tests.support.batch_tab import make_batches
+from tests.support.batches import make_worker_config, run_to_end
 from tests.support.benches import make_context
-from tests.support.fakes import count_letters
+from tests.support.published import write
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +59,7 @@ def samples(long_video: Path, tmp_path: Path) -> list[Sample]:
 def test_a_run_of_a_published_clip_plays_as_the_clip(long_video: Path, tiny_folder: Path, tmp_path: Path) -> None:
     split = write(tmp_path, {**SHORT_CLIP, "video_path": str(long_video)})
     run_to_end(split, make_worker_config(tiny_folder), tmp_path / "runs" / "a")
-    batches = BatchContext(
-        jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java),
-        splits=read_splits([], [split]),
-        runs=tmp_path / "runs",
-        work=make_worker_config(tiny_folder),
-        takes_paths=True,
-    )
+    batches = make_batches(split, checkpoint=tiny_folder, runs=tmp_path / "runs")
     context = make_context(tiny_folder, tmp_path / "none.json", tmp_path / "copies")
     event: Any = SimpleNamespace(row_value=["v_clip3"])
     page = saved.open_video(context, batches, None, "a", event)

@@ -13,9 +13,9 @@ from engine.records import FrameOutput
 from engine.replay import Recording, Thresholds
 from engine.streamer import Streamer, StreamRequest
 from tests.engine.test_run_many import stream_many
-from tests.engine.test_streamer import between, decided, probs
 from tests.support.paths import ASSETS
 from tests.support.replays import run_with_drafts, sweep
+from tests.support.streams import assert_equal, between, decided
 
 NAMES = ("sandwich", "flower-pot-hard")  # both have a user turn; 42 and 56 s
 SHORT: dict[str, Any] = {"max_new_tokens": 30, "max_update_tokens": 8, "max_seq_len": 320, "reserved_seq_len": 80}
@@ -35,11 +35,6 @@ def videos(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> 
 def expected(checkpoint: Checkpoint, videos: list[StreamRequest]) -> dict[str, list[FrameOutput]]:
     """Return the outputs of frame-by-frame streaming, with refreshes."""
     return stream_many(Streamer(checkpoint, StreamConfig(**SHORT).frame_by_frame()), videos, max_batch_size=1)
-
-
-def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
-    assert decided(outputs) == decided(wanted)
-    assert probs(outputs).allclose(probs(wanted), atol=1e-4)
 
 
 def test_refreshes_user_turns_and_several_updates_are_among_the_cases(

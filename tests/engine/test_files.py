@@ -37,11 +37,6 @@ OUTPUT = FrameOutput(
 )
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
-
-
 def test_a_run_file_comes_back_equal(tmp_path: Path) -> None:
     silent = FrameOutput.from_json(OUTPUT.to_json().replace('"Good.\u2028<b>"', "null"))
     assert write_outputs(tmp_path / "run.jsonl", [OUTPUT, silent]) == 2

@@ -14,16 +14,11 @@ from engine.model.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
 from engine.replay import Recording, Thresholds
 from engine.streamer import Streamer
-from tests.engine.test_streamer import SHORT, TASK, between, decided, probs
-from tests.support.fakes import random_frames, tiny_checkpoint
+from tests.support.fakes import random_frames
 from tests.support.replays import run_with_drafts, sweep
+from tests.support.streams import SHORT, TASK, assert_equal, between, decided
 
 NUM_FRAMES = 90
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +47,6 @@ def frame_by_frame(
     checkpoint: Checkpoint, frames: list[FrameFeatures], thresholds: Thresholds, **settings: Any
 ) -> list[FrameOutput]:
     return list(Streamer(checkpoint, config(thresholds, **settings).frame_by_frame()).run(frames, TASK))
-
-
-def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
-    assert decided(outputs) == decided(wanted)
-    assert probs(outputs).allclose(probs(wanted), atol=1e-4)
 
 
 shares = st.sampled_from([0.0, 0.03, 0.1, 0.3])

@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from engine.config import StreamConfig
 from engine.control.controller import Task
@@ -18,17 +17,10 @@ from engine.inference.runner import Runner
 from engine.model.checkpoint import Checkpoint
 from engine.model.frame_encoder import FrameFeatures, prefetch
 from engine.model.kv_cache import KVCache
-from engine.records import FrameOutput, UserTurn
+from engine.records import FrameOutput
 from engine.streamer import Streamer
 from tests.support.fakes import STEPS, counting, random_frames, tiny_checkpoint
-
-TASK = Task(goal="build the toy truck", steps=STEPS, user_turns=(UserTurn(time_s=3.2, text="What is next?"),))
-SHORT: dict[str, Any] = {"max_new_tokens": 6, "max_update_tokens": 5, "max_seq_len": 260, "reserved_seq_len": 60}
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
+from tests.support.streams import SHORT, TASK, between, decided, probs
 
 
 def pick_thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) -> dict[str, float]:
@@ -41,28 +33,12 @@ def pick_thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) ->
     }
 
 
-def between(probs: list[float], share: float) -> float:
-    """Return a threshold half-way between two probabilities: at one of them, rounding would decide."""
-    ordered = [0.0, *sorted(probs), 1.0]
-    rank = round((len(ordered) - 2) * (1 - share))
-    return (ordered[rank] + ordered[rank + 1]) / 2
-
-
 ONE_BY_ONE: dict[str, Any] = {"lookahead": 1, "draft_tokens": 0}
 
 
 def run(checkpoint: Checkpoint, num_frames: int = 160, **settings: Any) -> list[FrameOutput]:
     config = StreamConfig(**{**SHORT, **pick_thresholds(checkpoint, num_frames=num_frames, share=0.15), **settings})
     return list(Streamer(checkpoint, config).run(random_frames(checkpoint, num_frames), TASK))
-
-
-def decided(outputs: list[FrameOutput]) -> list[tuple[object, ...]]:
-    """Return all values that must be exactly equal."""
-    return [(o.frame_index, o.response, o.updates, dict(o.dst_state), o.cache_tokens, o.refreshed) for o in outputs]
-
-
-def probs(outputs: list[FrameOutput]) -> Tensor:
-    return torch.tensor([(output.speak_prob, output.update_prob) for output in outputs])
 
 
 def test_streaming_with_a_cache_equals_one_full_forward_pass(checkpoint: Checkpoint) -> None:

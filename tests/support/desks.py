@@ -7,6 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from app.review_tab.handlers import ReviewView
+from app.review_tab.query import ReviewQuery
 from app.reviews.actions import Action, Verdict
 from app.reviews.events import reference_event
 from app.reviews.store import open_store
@@ -92,3 +94,24 @@ def fill(split: Path, where: Path) -> None:
 def clicked_by(**who: Any) -> Any:
     """Return a request as Gradio hands it to events, of whom ``tests.support.fakes.anybody`` says."""
     return SimpleNamespace(request=anybody(**who))
+
+
+def make_query(**changes: Any) -> ReviewQuery:
+    query = {"split": "test", "run": None, "typed": "", "is_blind": False, "request": clicked_by()}
+    return ReviewQuery(**{**query, **changes})
+
+
+def clicked(*cells: Any) -> Any:
+    return SimpleNamespace(row_value=list(cells))
+
+
+def words(view: ReviewView) -> str:
+    """Return all that a view shows."""
+    rest = (view.progress, view.videos, view.agreement, view.to_settle)
+    return json.dumps([view.status.value, getattr(view.prefer, "choices", None), *rest])
+
+
+def figures(markup: str, verdict: str) -> str:
+    """Return the row of a verdict in the table of the agreement, its cells with a blank between them."""
+    row = markup.split(f"<td>{verdict}</td>")[1].split("</tr>")[0]
+    return row.replace("</td><td>", " ").replace("<td>", "").replace("</td>", "")

@@ -7,5 +7,5 @@ from eval.__main__ import main
 from tests.support.batches import no_java
 
 if __name__ == "__main__":
-    with patch("eval.commands.TextScorer", no_java):
+    with patch("eval.cli.commands.TextScorer", no_java):
         sys.exit(main(sys.argv[1:]))

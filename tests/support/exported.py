@@ -1,4 +1,4 @@
-"""Reads the tables of exports back, to show that they keep every value."""
+"""Exports read back and edited: tables, and the annotations of ELAN documents."""
 
 import csv
 import json
@@ -7,8 +7,16 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from lxml import etree
+
 from app.exports.rows import ROW_TYPES, Tables, column_types
+from app.reviews.actions import Action
+from app.reviews.store import ReviewStore
 from engine.io import unescape_formula
+from eval.annotations.corrections import Correction
+from tests.support.paths import ROOT
+
+SCHEMA = etree.XMLSchema(etree.parse(str(ROOT / "tests" / "data" / "eaf.xsd")))
 
 
 def read_csv_tables(folder: Path) -> Tables:
@@ -54,3 +62,26 @@ def _from_cell(cell: str, kind: object) -> object:
 
 def _listed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+def correct(store: ReviewStore, correction: Correction) -> None:
+    store.append(Action(kind="correction", reviewer=correction.reviewer, video_id="boat", correction=correction))
+
+
+def reword(path: Path, old: str, new: str) -> None:
+    document = etree.parse(str(path))
+    for tier in document.iter("TIER"):
+        for value in tier.iter("ANNOTATION_VALUE"):
+            if tier.get("TIER_ID").startswith("corrected: ") and value.text == old:
+                value.text = new
+    document.write(str(path))
+
+
+def annotation(root: etree._Element, text: str, tier: str = "corrected: ") -> etree._Element:
+    found = [
+        value.getparent()
+        for value in root.iter("ANNOTATION_VALUE")
+        if value.text == text and value.getparent().getparent().getparent().get("TIER_ID").startswith(tier)
+    ]
+    assert len(found) == 1
+    return found[0]

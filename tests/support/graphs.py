@@ -8,8 +8,6 @@ import torch
 from engine.inference.cuda_graphs import Capture, CudaGraphPool, Step
 from engine.inference.static import StaticStep
 from engine.model.checkpoint import Checkpoint
-from engine.records import FrameOutput
-from tests.engine.test_streamer import decided, probs
 
 
 def run_eagerly(step: StaticStep) -> Step:
@@ -38,8 +36,3 @@ class CountingBackend:
 
 def with_graphs(checkpoint: Checkpoint, backend: Callable[[], Capture] = lambda: run_eagerly) -> Checkpoint:
     return replace(checkpoint, graphs=CudaGraphPool(checkpoint.model, backend=backend, min_context=64))
-
-
-def assert_equal(outputs: list[FrameOutput], wanted: list[FrameOutput]) -> None:
-    assert decided(outputs) == decided(wanted)
-    assert torch.allclose(probs(outputs), probs(wanted), atol=1e-4)

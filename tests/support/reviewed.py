@@ -68,3 +68,7 @@ def opinion(review: Review, event: Event, reviewer: str) -> Opinion:
     """Return what a reviewer says of an event; an empty opinion where there is none."""
     said = (said for found in review.events if found.event.key == event.key for said in found.opinions)
     return next((one for one in said if one.reviewer == reviewer), Opinion(reviewer=reviewer))
+
+
+UNRUN = replace(SAMPLE, video_id="../car =1", turns=SAMPLE.turns[:1])
+SAMPLES = (SAMPLE, UNRUN)

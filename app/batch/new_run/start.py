@@ -42,7 +42,9 @@ def start(
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
         return UNCHANGED._replace(problem=status_line(as_sentence(error), is_problem=True))
-    return show(batches, job.name, order)._replace(problem=status_line(""))
+    view = show(batches, job.name, order)
+    # the job may be refused by now; the next tick then finds a change, and shows the reason
+    return view._replace(shown=view.shown._replace(state="waiting"), problem=status_line(""))
 
 
 def _make_job(

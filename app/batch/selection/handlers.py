@@ -33,12 +33,6 @@ ALL_VIDEOS: Final = "all videos"
 MAX_NAME_CHARS: Final = 60
 
 
-class _Slices(BaseModel):
-    """Schema of the file of slices of a split: ids of videos by name."""
-
-    slices: dict[str, list[str]]
-
-
 class SelectionChoices(NamedTuple):
     """The dropdowns of traits and of slices."""
 
@@ -51,6 +45,12 @@ class SavedSlice(NamedTuple):
 
     part: Any
     result: Any
+
+
+class _Slices(BaseModel):
+    """Schema of the file of slices of a split: ids of videos by name."""
+
+    slices: dict[str, list[str]]
 
 
 def read_marks(store: ReviewStore, *, is_blind: bool) -> Mapping[str, frozenset[str]]:

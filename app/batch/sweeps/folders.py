@@ -24,7 +24,7 @@ from eval.data.samples import Split
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import IDENTITY, RunFolder
-from eval.runs.output_folder import describe_changes, find_changed_settings
+from eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
 from eval.runs.traces import read_provenance
 from eval.runs.worker import WorkerConfig
 from eval.sweeps.exact import build_sweep_settings
@@ -35,7 +35,8 @@ from eval.sweeps.preview import preview, read_traces
 GRID_SIZES: Final = (5, 9, 19)
 """Offered numbers of thresholds per axis."""
 _RUN_IDENTITY: Final = tuple(name for name in IDENTITY if name not in ("device", "config", "live", "kept_features"))
-_SCORING: Final = tuple(asdict(ScoreSettings(text_encoder="")))
+_NOT_COMPARED: Final = ("speak_threshold", "update_threshold", "prefill_frames", "lookahead", "draft_tokens")
+"""Settings of a stream in which an exact sweep may differ from a run: thresholds, and those that only affect speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,12 +226,7 @@ def _config(settings: Mapping[str, Any]) -> StreamConfig | None:
 
 
 def _streamed(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the stream settings without thresholds, frame rate and settings that only affect speed."""
-    config = _config({"config": {"speak_threshold": 0.5, "update_threshold": 0.5, **settings.get("config", {})}})
-    if config is None:
-        return dict(settings.get("config", {}))
-    plain = replace(config, speak_threshold=0.5, update_threshold=0.5).frame_by_frame()
-    return asdict(plain)
+    return {name: value for name, value in with_defaults(settings)["config"].items() if name not in _NOT_COMPARED}
 
 
 def _digest(settings: Mapping[str, Any]) -> str:

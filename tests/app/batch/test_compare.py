@@ -1,12 +1,20 @@
-"""The table of scores of two runs held against each other."""
+"""Two runs compared: the tables, the line above them, and the way into the player."""
 
+import json
 import math
 import re
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from app.batch.compare import handlers as comparing
 from app.batch.compare.tables import compared_videos, describe_sides, draw_differences
+from app.batch.context import BatchContext
+from app.player.context import AppContext
 from eval.metrics.bootstrap import Interval
+from eval.metrics.definitions import NUM_FAILURES
 from eval.reports.compare_runs import ComparedVideo
 from eval.reports.statistics import ComparedTurn, Difference, WrongIn
 from eval.runs.provenance import Provenance
@@ -79,3 +87,44 @@ def test_the_headings_of_the_scores_name_the_runs() -> None:
     drawn = draw_differences({"num_failures": difference(12.0, 9.0)}, notes=("speak 0.5", "speak <0.9>"))
     assert '<th scope="col">A <small>speak 0.5</small></th>' in drawn
     assert "B <small>speak &lt;0.9&gt;</small>" in drawn
+
+
+@pytest.mark.slow
+def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, finished: BatchContext) -> None:
+    batches = finished
+    assert comparing.list_other_runs(batches, "a", "a").choices == [("silent", "silent")]
+    view = comparing.compare(context, batches, "a", "silent", "only B", "missing_rate")
+    assert view.said.startswith("A is a, B is silent; 3 videos.")
+    assert ("Responses missed" in view.scores, "Responses missed" in view.failures) == (True, False)
+    assert ("Failures" in view.scores, "Failures: wrong state" in view.failures) == (False, True)
+    assert "Times are not compared: silent reused kept embeddings in 3 of 3 videos." in view.scores
+    assert view.videos["headers"][:4] == ["Video", "Responses missed, A", "Responses missed, B", "B - A"]
+    rows = view.videos["data"]
+    assert {row[0] for row in rows} == {"v0", "v1", "v2"}
+    assert [row[3] for row in rows] == [pytest.approx(row[2] - row[1], abs=0.0011) for row in rows]
+    assert [row[3] for row in rows] == sorted((row[3] for row in rows), reverse=True)  # most missed in B first
+    assert rows[0][3] > 0
+    fewer = comparing.sort_videos(batches, view.compared, "num_redundant")["data"]
+    assert [row[3] for row in fewer] == sorted((row[3] for row in fewer), reverse=True)
+    assert all(row[3] <= 0 for row in fewer)  # a silent run has none
+    assert {row[2] for row in view.turns} == {"only B"}
+    chosen = comparing.choose_turns(batches, view.compared, "both")
+    assert chosen == comparing.compare(context, batches, "a", "silent", "both", "F1").turns
+    assert (chosen != view.turns, comparing.choose_turns(batches, None, "both")) == (True, [])
+    event: Any = SimpleNamespace(row_value=view.turns[0])
+    shown = json.loads(comparing.open_turn(context, batches, None, view.compared, event).run.player)
+    assert (shown["run_name"], shown["other"]["run_name"]) == ("silent", "a"), "it is wrong only in B"
+    assert shown["open_at"] == view.turns[0][1]
+    event = SimpleNamespace(row_value=["v1"])
+    of_a, of_b = next(video.scores for video in view.compared.videos if video.video_id == "v1")
+    above = ("silent", "a") if of_b[NUM_FAILURES] > of_a[NUM_FAILURES] else ("a", "silent")
+    shown = json.loads(comparing.open_both(context, batches, None, view.compared, event).run.player)
+    assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
+    swapped = view.compared._replace(
+        a="silent", b="a", videos=[replace(v, scores=v.scores[::-1]) for v in view.compared.videos]
+    )
+    shown = json.loads(comparing.open_both(context, batches, None, swapped, event).run.player)
+    assert (shown["run_name"], shown["other"]["run_name"]) == above, "the run with more failures is above"
+    assert shown["open_at"] is not None
+    assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("choose two runs")
+    assert "no such run" in comparing.compare(context, batches, "a", "../x", "both", "F1").said

@@ -10,13 +10,7 @@ import pytest
 from app.batch.context import BatchContext
 from app.batch.runs.downloads import TABLES, download
 from eval.runs.folder import RunFolder
-from tests.app.batch.test_batch_tab import serve, start, wait_for
-from tests.support.batches import copies, write_split
-
-
-@pytest.fixture
-def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchContext:
-    return serve(write_split(tmp_path, *copies(demo_manifest, tmp_path, 3)), tiny_folder, tmp_path / "runs")
+from tests.support.batch_tab import start, wait_for
 
 
 @pytest.mark.slow

@@ -9,15 +9,13 @@ import gradio as gr
 import pytest
 
 from app.batch.context import FEATURES_FOLDER, BatchContext
-from app.batch.job_queue import JobQueue
 from app.batch.new_run import start as new_run
 from app.batch.new_run.form import UNFILLED, FilledForm, use_settings
 from app.batch.runs import handlers
-from app.videos import read_splits
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import write_settings
-from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
-from tests.support.fakes import count_letters
+from tests.support.batch_tab import make_batches
+from tests.support.batches import copies, make_worker_config, write_split
 
 
 @pytest.fixture
@@ -27,13 +25,7 @@ def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchCont
     other = tmp_path / "other.json"
     other.write_bytes(first.read_bytes())
     work = make_worker_config(tiny_folder)
-    batches = BatchContext(
-        jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java),
-        splits=read_splits([], [first, other]),
-        runs=tmp_path / "runs",
-        work=work,
-        takes_paths=True,
-    )
+    batches = make_batches(first, other, checkpoint=tiny_folder, runs=tmp_path / "runs")
     config = replace(work.config, speak_threshold=0.25, update_threshold=0.25)
     made = replace(work, config=config, live=True, features=batches.runs / FEATURES_FOLDER)
     (batches.runs / "a").mkdir(parents=True)

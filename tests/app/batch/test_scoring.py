@@ -13,11 +13,10 @@ import pytest
 from app.batch import saved_runs as saved
 from app.batch.compare import handlers as comparing
 from app.batch.context import BatchContext
-from app.batch.job_queue import Job, JobQueue
+from app.batch.job_queue import Job
 from app.batch.runs.results import video_table
 from app.player.context import AppContext
 from app.player.views import RunView
-from app.videos import read_splits
 from engine.dialogue import initial_state
 from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample
@@ -27,7 +26,8 @@ from eval.metrics.score import analyze_video
 from eval.metrics.videollm_online import LiveTurn, count_live
 from eval.reports.scoring import score_run
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
-from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
+from tests.support.batch_tab import make_batches
+from tests.support.batches import SCORING, copies, no_java, write_split
 from tests.support.benches import make_context
 from tests.support.fakes import count_letters
 
@@ -57,13 +57,7 @@ def repeat(sample: Sample, *, late: int = 0) -> list[FrameOutput]:
 def batches(demo_manifest: Path, tiny_folder: Path, tmp_path: Path) -> BatchContext:
     """Serve a split of one video with three runs: ``usual`` and ``published`` repeat it, ``late`` does so 3 s later."""
     split = write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
-    batches = BatchContext(
-        jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java),
-        splits=read_splits([], [split]),
-        runs=tmp_path / "runs",
-        work=make_worker_config(tiny_folder),
-        takes_paths=True,
-    )
+    batches = make_batches(split, checkpoint=tiny_folder, runs=tmp_path / "runs")
     sample = batches.splits["split"].samples[0]
     turn = LiveTurn((0.9, 0.1), (0.1, 0.9), (True,), (0.0,), (), ())
     for name, settings in (("usual", {}), ("published", {"zero_cost": "drop"}), ("late", {"dataset": "ego4d"})):

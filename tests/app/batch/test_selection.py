@@ -10,20 +10,19 @@ from typing import Any
 import pytest
 
 from app.batch.context import BatchContext
-from app.batch.job_queue import JobQueue
 from app.batch.runs import handlers
 from app.batch.selection import handlers as choosing
 from app.batch.selection.handlers import ALL_VIDEOS
 from app.reviews.actions import Action
 from app.reviews.events import reference_event
 from app.reviews.store import open_store
-from app.videos import read_splits
 from eval.annotations.corrections import name_turns
 from eval.data.loading import read_split
 from eval.data.samples import Sample
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
 from tests.app.batch.test_scoring import repeat
-from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_scores, write_split
+from tests.support.batch_tab import make_batches, make_jobs
+from tests.support.batches import copies, write_scores, write_split
 from tests.support.fakes import count_letters
 
 BENCH: Any = SimpleNamespace(encode=count_letters)
@@ -54,13 +53,7 @@ def scored(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def batches(scored: Path, tmp_path: Path) -> BatchContext:
     """Serve a copy of the run."""
     shutil.copytree(scored.parent / "runs", tmp_path / "runs")
-    return BatchContext(
-        jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java),
-        splits=read_splits([], [scored]),
-        runs=tmp_path / "runs",
-        work=make_worker_config(tmp_path),
-        takes_paths=True,
-    )
+    return make_batches(scored, checkpoint=tmp_path, runs=tmp_path / "runs")
 
 
 def shown(batches: BatchContext, *only: str, part: str = ALL_VIDEOS) -> list[str]:
@@ -104,7 +97,7 @@ def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchCont
     assert "select some of the videos first" in said
     box, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "  silent  ")
     assert (box.value, "silent: 1 videos saved." in said) == ("silent", True)
-    again = replace(batches, jobs=JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java))
+    again = replace(batches, jobs=make_jobs())
     assert shown(again, part="silent") == ["v1"]
     assert shown(again, "cause: dim light", part="silent") == ["v1"]
     waits, table = choosing.score_chosen(BENCH, again, "a", [], "silent")

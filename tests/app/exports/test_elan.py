@@ -1,29 +1,20 @@
-import re
-import sys
-from collections.abc import Callable
+"""ELAN documents: their tiers, slots and media."""
+
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from app.exports.elan import write_eaf
-from app.exports.elan_edits import MissingTierError, read_eaf_corrections
-from app.exports.pairing import match_nearest
 from app.exports.spans import Span, split_lanes
 from app.exports.tabulate import ReviewedVideo
+from app.exports.writers.elan import write_eaf
 from app.reviews.review import fold_actions
-from eval.annotations.corrected_samples import apply_corrections
-from eval.annotations.corrections import Correction, TurnName
-from eval.data.samples import Sample, Turn, turn_order
-from tests.support.paths import ROOT
-from tests.support.reviewed import EVIL, NAMES, SAMPLE, reviewed_video
-from tests.support.strategies import few, samples
+from tests.support.exported import SCHEMA
+from tests.support.reviewed import EVIL, reviewed_video
+from tests.support.strategies import few
 
-SCHEMA = etree.XMLSchema(etree.parse(str(ROOT / "tests" / "data" / "eaf.xsd")))
 SHOWN_EVIL = EVIL.replace("\ud83d", "?").replace("\x07", "\u2407").replace("\0", "\u2400")
 
 
@@ -39,32 +30,6 @@ def tiers(path: Path) -> dict[str, list[tuple[int, int, str]]]:
         ]
         for tier in document.iter("TIER")
     }
-
-
-def edit(path: Path, change: Callable[[etree._Element], object]) -> None:
-    document = etree.parse(str(path))
-    change(document.getroot())
-    document.write(str(path))
-
-
-def edited(
-    folder: Path, change: Callable[[etree._Element], object], *before: Correction, allow_deletions: bool = False
-) -> tuple[Correction, ...]:
-    write_eaf(folder / "a.eaf", reviewed_video(*before))
-    edit(folder / "a.eaf", change)
-    return read_eaf_corrections(
-        folder / "a.eaf", sample=SAMPLE, corrections=before, reviewer="bob", allow_deletions=allow_deletions
-    )
-
-
-def annotation(root: etree._Element, text: str, tier: str = "corrected: ") -> etree._Element:
-    found = [
-        value.getparent()
-        for value in root.iter("ANNOTATION_VALUE")
-        if value.text == text and value.getparent().getparent().getparent().get("TIER_ID").startswith(tier)
-    ]
-    assert len(found) == 1
-    return found[0]
 
 
 def test_tiers_hold_predictions_references_states_and_verdicts(tmp_path: Path) -> None:
@@ -122,242 +87,6 @@ def test_annotations_of_a_tier_never_overlap(starts: list[int]) -> None:
         ends = [span.end_ms for span in lane]
         assert all(span.start_ms < span.end_ms for span in lane)
         assert all(end <= span.start_ms for end, span in zip(ends, lane[1:], strict=False))
-
-
-def test_what_was_not_edited_gives_no_correction(tmp_path: Path) -> None:
-    assert edited(tmp_path, lambda root: None) == ()
-    moved = Correction(reviewer="ann", kind="time", turn=NAMES[0], time_s=1 / 3)
-    assert edited(tmp_path, lambda root: None, moved) == ()
-
-
-def test_a_reworded_annotation_is_a_new_text_or_update(tmp_path: Path) -> None:
-    def reword(root: etree._Element) -> None:
-        annotation(root, "Set down the hull.")[0].text = "Hull first."
-        annotation(root, "S2->start")[0].text = "S2->complete"
-
-    assert edited(tmp_path, reword) == (
-        Correction(reviewer="bob", kind="update", turn=NAMES[3], text="S2->complete"),
-        Correction(reviewer="bob", kind="text", turn=NAMES[0], text="Hull first."),
-    )
-
-
-def test_a_dragged_annotation_is_a_new_time_and_its_end_means_nothing(tmp_path: Path) -> None:
-    def drag(root: etree._Element) -> None:
-        slots = {slot.get("TIME_SLOT_ID"): slot for slot in root.iter("TIME_SLOT")}
-        slots[annotation(root, "S1->start").get("TIME_SLOT_REF1")].set("TIME_VALUE", "1250")
-        slots[annotation(root, "S1->complete").get("TIME_SLOT_REF2")].set("TIME_VALUE", "4000")
-
-    assert edited(tmp_path, drag) == (Correction(reviewer="bob", kind="time", turn=NAMES[1], time_s=1.25),)
-
-
-def test_deleted_and_added_annotations_are_found_whatever_their_numbers(tmp_path: Path) -> None:
-    def change(root: etree._Element) -> None:
-        gone = annotation(root, "S1->start").getparent()
-        gone.getparent().remove(gone)
-        new = annotation(root, "Set down the hull.")
-        new[0].text = "Something else."
-        root.find("TIME_ORDER").append(etree.Element("TIME_SLOT", TIME_SLOT_ID="ts900", TIME_VALUE="5501"))
-        new.set("TIME_SLOT_REF1", "ts900")
-        for number, found in enumerate(root.iter("ALIGNABLE_ANNOTATION")):
-            found.set("ANNOTATION_ID", f"a{1000 - number}")
-
-    added = TurnName(role="assistant", time_s=5.501, text="Something else.")
-    assert edited(tmp_path, change) == (
-        Correction(reviewer="bob", kind="delete", turn=NAMES[1]),
-        Correction(reviewer="bob", kind="delete", turn=NAMES[0]),
-        Correction(reviewer="bob", kind="add", turn=added),
-    )
-
-
-def test_tiers_that_are_only_to_be_looked_at_change_nothing(tmp_path: Path) -> None:
-    def change(root: etree._Element) -> None:
-        annotation(root, "S1->start", "model: ")[0].text = "S9->start"
-        annotation(root, "S1->start", "reference: ")[0].text = "S9->start"
-
-    assert edited(tmp_path, change) == ()
-
-
-@given(samples(fps=3.0), samples(fps=3.0))
-@few
-def test_any_edit_comes_back_as_corrections_that_make_it(source: Sample, wanted: Sample) -> None:
-    """Write one dialogue, read it against another: the corrections must turn the other into the one."""
-    texts = {turn.text for sample in (source, wanted) for turn in sample.turns}
-    if any(text != text.strip() or not text.isprintable() for text in texts):
-        texts_of = {text: f"{number}{text!a}" for number, text in enumerate(sorted(texts))}
-        source, wanted = (
-            replace(
-                sample,
-                turns=tuple(
-                    turn if turn.role == "update" else replace(turn, text=texts_of[turn.text]) for turn in sample.turns
-                ),
-            )
-            for sample in (source, wanted)
-        )
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "a.eaf")
-        video = ReviewedVideo(video_id="v", duration_s=4.0, steps=wanted.steps, sample=wanted, review=fold_actions([]))
-        write_eaf(path, video)
-        SCHEMA.assertValid(etree.parse(str(path)))
-        corrections = read_eaf_corrections(path, sample=source, reviewer="bob", allow_deletions=True)
-        again = read_eaf_corrections(path, sample=source, corrections=corrections, reviewer="bob")
-    result = apply_corrections(source, corrections)
-    assert (result.conflicts, result.unusable, again) == ((), (), ())
-
-    def order(turn: Turn) -> tuple[tuple[float, int], str]:
-        return turn_order(turn), turn.text
-
-    assert sorted(result.sample.turns, key=order) == sorted(wanted.turns, key=order)
-
-
-def test_a_turn_that_was_added_before_is_corrected_under_its_name(tmp_path: Path) -> None:
-    name = TurnName(role="assistant", time_s=2.0, text="New.")
-    added = Correction(reviewer="ann", kind="add", turn=name)
-
-    def reword(root: etree._Element) -> None:
-        annotation(root, "New.")[0].text = "Newer."
-
-    assert edited(tmp_path, reword, added) == (Correction(reviewer="bob", kind="text", turn=name, text="Newer."),)
-
-
-def test_a_turn_like_one_that_was_moved_away_gets_a_number_of_its_own(tmp_path: Path) -> None:
-    moved = Correction(reviewer="ann", kind="time", turn=NAMES[0], time_s=2.0)
-
-    def add(root: etree._Element) -> None:
-        (tier,) = (tier for tier in root.iter("TIER") if tier.get("TIER_ID") == "corrected: user")
-        tier.set("TIER_ID", "corrected: assistant (2)")
-        value = tier.find("ANNOTATION/ALIGNABLE_ANNOTATION/ANNOTATION_VALUE")
-        value.text = "Set down the hull."
-        slot = value.getparent().get("TIME_SLOT_REF1")
-        next(found for found in root.iter("TIME_SLOT") if found.get("TIME_SLOT_ID") == slot).set("TIME_VALUE", "0")
-
-    found = edited(tmp_path, add, moved, allow_deletions=True)
-    assert [(correction.kind, correction.turn) for correction in found] == [
-        ("delete", NAMES[4]),
-        ("add", replace(NAMES[0], number=1)),
-    ]
-    texts = [turn.text for turn in apply_corrections(SAMPLE, [moved, *found]).sample.turns]
-    assert texts.count("Set down the hull.") == 2
-
-
-@pytest.mark.parametrize("tier", ["corrected: assistant", "corrected: update (2)"])
-@pytest.mark.parametrize("name", [None, "Assistant"])
-def test_a_tier_that_is_missing_or_renamed_is_refused_unless_deletions_are_allowed(
-    tmp_path: Path, tier: str, name: str | None
-) -> None:
-    def change(root: etree._Element) -> None:
-        found = root.find(f"TIER[@TIER_ID='{tier}']")
-        found.getparent().remove(found) if name is None else found.set("TIER_ID", name)
-
-    with pytest.raises(MissingTierError, match=rf"has no tier '{re.escape(tier)}'; the import would delete 1 turn;"):
-        edited(tmp_path, change)
-    (found,) = edited(tmp_path, change, allow_deletions=True)
-    assert found.kind == "delete"
-
-
-def test_a_tier_may_go_when_its_annotations_were_moved_to_another(tmp_path: Path) -> None:
-    def change(root: etree._Element) -> None:
-        first, second = (root.find(f"TIER[@TIER_ID='corrected: update{lane}']") for lane in ("", " (2)"))
-        first.extend(list(second))
-        root.remove(second)
-
-    assert edited(tmp_path, change) == ()
-
-
-def test_a_tier_whose_annotations_were_deleted_one_by_one_deletes_them(tmp_path: Path) -> None:
-    def change(root: etree._Element) -> None:
-        tier = root.find("TIER[@TIER_ID='corrected: assistant']")
-        for found in list(tier):
-            tier.remove(found)
-
-    assert [found.kind for found in edited(tmp_path, change)] == ["delete"]
-
-
-@pytest.mark.parametrize("is_one_text", [False, True])
-def test_reading_a_document_grows_with_its_turns_and_not_with_their_square(tmp_path: Path, is_one_text: bool) -> None:
-    def num_calls(number: int) -> int:
-        """Count the function calls of reading a document in which each turn was moved or reworded."""
-        said = [f"Good{'' if is_one_text else index}." for index in range(number)]
-        turns = tuple(Turn(time_s=index / 2, role="assistant", text=text) for index, text in enumerate(said))
-        sample = replace(SAMPLE, num_frames=number + 2, turns=turns)
-        moved = tuple(replace(turn, time_s=turn.time_s + 0.25) for turn in turns[::2])
-        reworded = tuple(replace(turn, text=f"{turn.text}!") for turn in turns[1::2])
-        other = replace(sample, turns=tuple(sorted((*moved, *reworded), key=turn_order)))
-        video = replace(reviewed_video(), sample=other, outputs=(), duration_s=number / 2, review=fold_actions([]))
-        write_eaf(tmp_path / "a.eaf", video)
-        calls = 0
-
-        def count(*_: object) -> None:
-            nonlocal calls
-            calls += 1
-
-        sys.setprofile(count)
-        try:
-            found = read_eaf_corrections(tmp_path / "a.eaf", sample=sample, reviewer="bob")
-        finally:
-            sys.setprofile(None)
-        assert len(found) >= number // 2
-        return calls
-
-    assert num_calls(400) < 5 * num_calls(100)
-
-
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), max_size=9), st.data())
-@few
-def test_the_nearest_pairs_are_those_of_trying_them_all(old: list[tuple[str, int]], data: st.DataObject) -> None:
-    new = data.draw(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), max_size=9))
-    pairs = match_nearest(dict(enumerate(old)), dict(enumerate(new)))
-    every = [(abs(a[1] - b[1]), i, j) for i, a in enumerate(old) for j, b in enumerate(new) if a[0] == b[0]]
-    left, right, distances = set(range(len(old))), set(range(len(new))), []
-    for distance, i, j in sorted(every):
-        if i in left and j in right:
-            left.remove(i)
-            right.remove(j)
-            distances.append(distance)
-    assert len(pairs) == len(distances)
-    assert len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
-    assert all(old[i][0] == new[j][0] for i, j in pairs)
-    assert min((abs(old[i][1] - new[j][1]) for i, j in pairs), default=0) == min(distances, default=0)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (
-            lambda root: setattr(annotation(root, "S1->start")[0], "text", "S9->start"),
-            "update annotation 'S9->start': an",
-        ),
-        (lambda root: setattr(annotation(root, "S1->start")[0], "text", " "), r"tier 'corrected: update', .* is empty"),
-        (lambda root: [slot.attrib.pop("TIME_VALUE") for slot in root.iter("TIME_SLOT")], "has no start time"),
-        (lambda root: setattr(root.find("HEADER/PROPERTY"), "text", "car"), "is of the video car, not of boat"),
-        (lambda root: setattr(root, "tag", "html"), "its root is html, not ANNOTATION_DOCUMENT"),
-        (
-            lambda root: [slot.set("TIME_VALUE", "6000") for slot in root.iter("TIME_SLOT")],
-            "a time must be within the video, from 0 to below 6 s; got 6.0",
-        ),
-    ],
-)
-def test_an_annotation_that_can_be_no_turn_is_named(
-    tmp_path: Path, change: Callable[[etree._Element], object], reason: str
-) -> None:
-    with pytest.raises(ValueError, match=reason):
-        edited(tmp_path, change)
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("", "cannot be read as an ELAN document"),
-        ("<ANNOTATION_DOCUMENT>", "cannot be read as an ELAN document"),
-        (
-            '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><ANNOTATION_DOCUMENT>&x;</ANNOTATION_DOCUMENT>',
-            "has a document type declaration, which ELAN never writes",
-        ),
-    ],
-)
-def test_a_file_that_is_no_elan_document_is_refused(tmp_path: Path, content: str, reason: str) -> None:
-    (tmp_path / "a.eaf").write_text(content)
-    with pytest.raises(ValueError, match=reason):
-        read_eaf_corrections(tmp_path / "a.eaf", sample=SAMPLE, reviewer="bob")
 
 
 def test_the_document_of_a_clip_says_where_in_its_file_it_starts(tmp_path: Path) -> None:

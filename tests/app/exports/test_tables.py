@@ -1,5 +1,6 @@
+"""Rows of reviewed videos, and their CSV and JSON."""
+
 import csv
-import html
 import io
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
@@ -10,21 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.exports import dataset
-from app.exports.dataset import write_dataset
 from app.exports.rows import ROW_TYPES, CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
-from app.exports.tables import write_csv_tables, write_json_tables
 from app.exports.tabulate import build_tables
-from app.exports.webvtt import write_webvtt
+from app.exports.writers.tables import write_csv_tables, write_json_tables
 from app.reviews.actions import Action, Event
 from app.reviews.review import fold_actions
-from engine.errors import EngineError
 from eval.annotations.corrections import Correction
 from tests.support.exported import read_csv_tables, read_json_tables
 from tests.support.reviewed import EVIL, NAMES, reviewed_video
 from tests.support.strategies import TEXTS, few
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+
+
 _BY_TYPE: dict[object, st.SearchStrategy[object]] = {
     str: st.one_of(st.just(""), TEXTS),
     int: st.integers(0, 10**9),
@@ -32,6 +31,8 @@ _BY_TYPE: dict[object, st.SearchStrategy[object]] = {
     float | None: st.none() | NUMBERS,
     tuple[str, ...]: st.lists(TEXTS, max_size=3).map(tuple),
 }
+
+
 ANY_TABLES = st.builds(
     Tables,
     **{
@@ -42,7 +43,11 @@ ANY_TABLES = st.builds(
         for name, row in ROW_TYPES.items()
     },
 )
+
+
 MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
+
+
 PLAIN_EVIL = EVIL.replace("\ud83d", "?")
 
 
@@ -215,90 +220,3 @@ def test_verdicts_of_a_version_without_pairs_are_read(tmp_path: Path) -> None:
     (tmp_path / "verdicts.csv").write_text(",".join(columns) + "\r\n" + line + "\r\n", encoding="utf-8")
     (verdict,) = read_csv_tables(tmp_path).verdicts
     assert (verdict.event_time_s, verdict.tags, verdict.playhead_s, verdict.judged_with) == (1.5, ("late",), 2.0, "")
-
-
-def test_a_dataset_folder_has_a_configuration_per_table_that_holds_something(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[parquet]'")
-    tables = build_tables([reviewed_video()])
-    write_dataset(tmp_path, {"test": tables, "validation": replace(tables, states=())})
-    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
-    assert files == [
-        "README.md",
-        "predictions/test.parquet",
-        "predictions/validation.parquet",
-        "references/test.parquet",
-        "references/validation.parquet",
-        "states/test.parquet",
-        "verdicts/test.parquet",
-        "verdicts/validation.parquet",
-    ]
-    with pytest.raises(ValueError, match=r"a split name has letters, .* got '\.\./test'"):
-        write_dataset(tmp_path, {"../test": tables})
-
-
-def test_without_pyarrow_a_dataset_folder_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset, "pyarrow", None)
-    with pytest.raises(EngineError, match=r"needs the package pyarrow: pip install '\.\[parquet\]'"):
-        write_dataset(tmp_path, {})
-
-
-def test_the_datasets_library_loads_every_table_with_its_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    datasets = pytest.importorskip("datasets", reason="the datasets library is not installed")
-    like_a_time = replace(reviewed_video(MOVED), video_id="2026-01-02", review=fold_actions([]))
-    tables = build_tables([reviewed_video(MOVED)])
-    dated = build_tables([like_a_time])
-    write_dataset(tmp_path / "folder", {"test": tables, "dated": dated})
-    for name, row in ROW_TYPES.items():
-        for split, wanted in (("test", tables), ("dated", dated)):
-            if not getattr(wanted, name):
-                continue
-            loaded = datasets.load_dataset(
-                str(tmp_path / "folder"), name, split=split, cache_dir=str(tmp_path / "cache")
-            )
-            records = [
-                row(**{column: tuple(value) if isinstance(value, list) else value for column, value in record.items()})
-                for record in loaded
-            ]
-            assert tuple(records) == getattr(wanted, name)
-    assert str(loaded.features["time_s"].dtype) == "float64"
-
-
-def parse_webvtt(text: str) -> list[tuple[str, str, str]]:
-    """Return times, voice and text of each cue, by the rules of the format: a blank line ends a cue."""
-    header, *blocks = text.rstrip("\n").split("\n\n")
-    assert header == "WEBVTT"
-    cues = []
-    for block in blocks:
-        _, times, payload = block.split("\n")
-        voice, _, words = payload.removeprefix("<v ").partition(">")
-        assert "<" not in words
-        assert "-->" not in payload
-        cues.append((times, html.unescape(voice), html.unescape(words)))
-    return cues
-
-
-def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) -> None:
-    write_webvtt(tmp_path / "boat.vtt", build_tables([reviewed_video(MOVED)]))
-    cues = parse_webvtt((tmp_path / "boat.vtt").read_text())
-    assert ("00:00:01.500 --> 00:00:03.500", "model: assistant", PLAIN_EVIL.replace("\0", "\ufffd")) in cues
-    assert ("00:00:03.500 --> 00:00:05.500", "corrected: update", "S2->start") in cues
-    assert ("00:00:01.000 --> 00:00:06.000", "model state: S1", "in_progress") in cues
-    assert ("00:00:01.500 --> 00:00:03.500", "verdicts: <script>", "unclear (generated)") in cues
-    note = next(words for _, voice, words in cues if voice == "verdicts: =cmd()")
-    assert note == f"unclear [+1, {PLAIN_EVIL}]: {PLAIN_EVIL} (generated)".replace("\0", "\ufffd")
-
-
-@given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 10**7))
-@few
-def test_captions_come_back_as_they_were(texts: list[str], start_ms: int) -> None:
-    row = build_tables([reviewed_video()]).predictions[0]
-    rows = tuple(replace(row, text=text, time_s=start_ms / 1000) for text in texts)
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "a.vtt")
-        write_webvtt(path, Tables(predictions=rows))
-        cues = parse_webvtt(path.read_bytes().decode())
-    assert [words for _, _, words in cues] == [text.replace("\0", "\ufffd") for text in texts]
-    hours, rest = divmod(start_ms, 3_600_000)
-    minutes, ms = divmod(rest, 60_000)
-    assert cues[0][0].startswith(f"{hours:02}:{minutes:02}:{ms / 1000:06.3f} --> ")

@@ -26,12 +26,22 @@ PREPARE = """
         timeline.paint(shown);
         return run;
     };
+    // Hovers and presses everywhere; returns the number of kinds of rows.
+    const sweep = (run) => {
+        const seen = new Set();
+        for (let y = 0; y < timeline.height; y += 3) for (let x = 0; x < arg.width; x += 5) {
+            seen.add(timeline.rowAt(y)?.kind);
+            timeline.describe(x, y);
+            if (run.times.length) { timeline.markAt(x, y); timeline.gripAt(x, y); }
+        }
+        return [...seen].filter(Boolean).length;
+    };
 """
 
 
 def on_timeline(page: Page, body: str, *packed: dict[str, Any]) -> Any:
     """Run a body with a timeline, ``show`` for a packed run, and the packed runs as ``packed``."""
-    modules = {name: address(name) for name in ("data", "state", "table", "lane")}
+    modules = {name: address(name) for name in ("data", "state", "table", "lane", "increments")}
     argument = {**modules, "counts": SETTINGS, "width": WIDTH, "packed": packed}
     return run(page, "timeline", "Timeline", f"{PREPARE} const packed = arg.packed; {body}", argument)
 
@@ -128,14 +138,7 @@ def test_each_lane_has_a_kind_and_its_signs_have_meanings(page: Page) -> None:
     ids=["judged", "no steps", "many steps", "reference alone", "two runs", "no reference", "no frames"],
 )
 def test_every_kind_of_run_is_painted_and_hovered_everywhere(page: Page, packed: dict[str, Any]) -> None:
-    body = """
-        const run = show(packed[0]), seen = new Set();
-        for (let y = 0; y < timeline.height; y += 3) for (let x = 0; x < arg.width; x += 5) {
-            seen.add(timeline.rowAt(y)?.kind);
-            timeline.describe(x, y);
-            if (run.times.length) { timeline.markAt(x, y); timeline.gripAt(x, y); }
-        }
-        return [...seen].filter(Boolean).length;"""
+    body = "return sweep(show(packed[0]));"
     assert on_timeline(page, body, packed) >= 3
 
 
@@ -166,3 +169,24 @@ def test_the_user_lane_has_the_turns_of_the_run_alone(page: Page) -> None:
         [["Begin?", "0:00.0  Begin?"], ["Next?", "0:00.5  Next?"]],
         [["And now?", "0:01.5  And now?"], ["Now", "0:02.0  Now"]],
     ]
+
+
+def test_a_run_that_streams_is_painted_and_hovered_from_its_first_increment_on(page: Page) -> None:
+    whole = with_steps(2)
+    head = without_frames(whole) | {"decided": {"speak": [], "update": []}, "expected": {"speak": [], "update": []}}
+    series = {name: whole[name] for name in ("times", "speak", "update", "cache", "latency")}
+    turns = [turn | {"link": None, "verdict": None} for turn in whole["turns"]]
+    lists = {"refreshed": [], "decided": whole["decided"], "expected": whole["expected"], "changes": [[0, 2, 1]]}
+    body = """
+        const { GrowingRun } = await import(arg.increments), [head, increment] = packed;
+        const growing = new GrowingRun({ head });
+        timeline.view = { start: 0, end: growing.data.duration_s };
+        timeline.resize(arg.width, timeline.arrange(growing.data));
+        timeline.paint(shown);
+        const kinds = [sweep(growing.data)];
+        growing.append(increment);
+        timeline.paint(shown);
+        kinds.push(sweep(growing.data));
+        const said = timeline.rows.find(({ kind }) => kind === "said");
+        return [...kinds, said.boxes.length];"""
+    assert on_timeline(page, body, head, {**series, **lists, "turns": turns}) == [8, 8, 1]

@@ -35,7 +35,7 @@ def test_each_module_has_at_most_300_lines() -> None:
 def test_each_folder_has_about_ten_files() -> None:
     folders = [STATIC, *(path for path in STATIC.rglob("*") if path.is_dir())]
     files = {folder.name: sum(path.is_file() for path in folder.iterdir()) for folder in folders}
-    assert max(files.values()) <= 10, files
+    assert max(files.values()) <= 12, files
 
 
 def test_a_wheel_has_all_files() -> None:

@@ -175,6 +175,25 @@ def test_a_condition_is_written_as_the_policy_compares(page: Page) -> None:
         assert run(page, "policy", "conditionText, exceeds, signOf", body, policy) == texts
 
 
+def test_the_panel_compares_as_the_policy_does(page: Page) -> None:
+    body = """const { drawNowPanel } = await import(new URL("now_panel.js", location.href));
+        const { state, ui } = await import(new URL("state.js", location.href));
+        ui.receiver = { run: null };
+        const panel = document.createElement("div"), data = state.data = unpack(arg);
+        drawNowPanel(panel, data, 4, 2, null);
+        return [...panel.querySelectorAll(".ss-decision")].map((line) => line.textContent);"""
+    equal = {"thresholds": {"speak": 0.4, "update": 0.4}, "state_words": ["not started"] * 3, "steps": []}
+    two = replace(POLICIES["heads"], frames_in_a_row=2)
+    for policy, expected in (
+        (POLICIES["heads"], ["speak0.400 ≤ 0.40spoke", "update0.400 ≤ 0.40no update"]),
+        (POLICIES["not-talk"], ["speak0.400 ≥ 0.40spoke", "updateno update"]),
+        (two, ["speak0.400 > 0.35spoke", "update0.400 > 0.35no update"]),  # the first of two in a row
+    ):
+        limits = {"thresholds": {"speak": 0.35, "update": 0.35}} if policy is two else {}
+        packed = packed_run(6, policy=asdict(policy), **{**equal, **limits})
+        assert run(page, "data", "unpack", body, packed) == expected
+
+
 def test_a_preview_counts_frames_in_a_row_while_the_run_grows(page: Page) -> None:
     policy = asdict(replace(POLICIES["heads"], frames_in_a_row=2))
     body = """const data = unpack(arg), grown = new EventCounts(data, "speak", 0.05, true), times = data.times;

@@ -1,7 +1,7 @@
 """A verdict key applies to the selected event: a failure, a transcript row, or a mark in a lane."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from eval.runs.worker import build_task
 from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
 from tests.support.paths import ASSETS
 from tests.support.played import make_run
-from tests.support.reviewing import make_folder, name_reviewer, open_player, watched_player
+from tests.support.reviewing import make_folder, name_reviewer, open_player
 
 pytestmark = NEEDS_CHROMIUM
 BUNDLED = ("flower-pot-hard", "sandwich-hard-permuted", "tower-hard")
@@ -38,24 +38,6 @@ GUTTER, MARGIN = 150, 14
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_folder(tmp_path_factory.mktemp("selection"))
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with serve_player(folder) as address:
-        yield address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with watched_player(browser, address) as page:
-        yield page
-
-
-@pytest.fixture
-def store(folder: Path) -> Iterator[ReviewStore]:
-    with open_store(folder / "reviews" / "reviews.sqlite") as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,12 @@
 """N stops at the chosen kinds of failures; a reference alone shows no model; messages disappear with their verdict."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from app.player.display.payload import pack_run
 from app.player.session.run import Run
@@ -18,9 +17,8 @@ from eval.annotations.corrections import name_turns
 from eval.metrics.failures import JudgedVideo
 from eval.metrics.score import analyze_video
 from tests.conftest import moving_square
-from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
+from tests.support.browser import NEEDS_CHROMIUM, inspect
 from tests.support.played import judge, make_run, write_reviewed
-from tests.support.reviewing import watched_player
 
 pytestmark = NEEDS_CHROMIUM
 WHEEL, ROOF = "Now the wheel. ", "Now the roof. "
@@ -67,18 +65,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plain = replace(run, clip=alone, task=Task(goal="", steps=()), outputs=tuple(silent))
     (folder / "plain.json").write_text(pack_run(plain), encoding="utf-8")
     return folder
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with serve_player(folder) as address:
-        yield address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with watched_player(browser, address) as page:
-        yield page
 
 
 def show(page: Page, name: str) -> None:

@@ -102,10 +102,10 @@ def test_closing_a_run_ends_its_threads(context: AppContext, monkeypatch: pytest
     live = LiveRun()
     going = run_views(context, context.bundled_videos.find("truck-1"), live)
     next(going)
-    assert any(thread.name == "read-ahead" for thread in threading.enumerate())
+    assert any(thread.name.startswith("read-ahead") for thread in threading.enumerate())
     going.close()  # type: ignore[attr-defined]
     assert live.ended.is_set()
-    assert not any(thread.name == "read-ahead" for thread in threading.enumerate())
+    assert not any(thread.name.startswith("read-ahead") for thread in threading.enumerate())
 
 
 @pytest.mark.usefixtures("every_frame")

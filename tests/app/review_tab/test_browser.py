@@ -119,6 +119,10 @@ def test_the_zip_holds_what_the_command_line_writes(page: Page, reviewed: Review
     assert found == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     rows = list(csv.DictReader(io.StringIO(found["verdicts.csv"].decode())))
     assert {row["reviewer"] for row in rows} == {"ann", HOSTILE}
+    page.click("#content input")
+    page.get_by_role("option", name="everything, as json", exact=True).click()
+    wait_for_status(page, "^The contents of the file are listed here", status="#exported [role=status]")
+    assert page.locator("#download").is_disabled(), "the file is that of other inputs"
 
 
 def test_a_document_without_a_tier_is_imported_only_after_the_box_was_ticked_for_it(

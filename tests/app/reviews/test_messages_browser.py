@@ -1,4 +1,4 @@
-"""Messages about events and actions: every message names one event by the same text."""
+"""Opinions and messages about events, imported as ES modules in the browser without a server or the page."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.app.player import test_script_data_browser as scripts
-from tests.app.player.test_script_data_browser import address, run
+from tests.app.player.test_script_data_browser import address, packed_run, run
 from tests.support.browser import NEEDS_CHROMIUM
 
 pytestmark = NEEDS_CHROMIUM
@@ -53,3 +53,30 @@ def test_deleting_and_undoing_name_one_event_by_one_text(
         f"Added the {name}. Z takes it back.",
         f"Taken back: your last action on {name}.",
     ]
+
+
+@pytest.mark.parametrize("kind", ["verdict", "tags", "note", "unknown"])
+def test_an_action_of_this_browser_without_its_value_is_no_opinion(page: Page, kind: str) -> None:
+    """The outbox is text in the browser's storage: a version before or another program may have written it."""
+    events = [
+        {"key": "m", "kind": "generated", "role": "assistant", "time": 2.0, "text": "Go", "turn": 0, "reference": None},
+        {"key": "r", "kind": "reference", "role": "assistant", "time": 2.0, "text": "Go", "turn": None, "reference": 0},
+    ]
+    turn = {"role": "assistant", "frame": 4, "text": "Go", "link": 0, "verdict": "matched"}
+    reference = {"role": "assistant", "frame": 4, "time": 2.0, "text": "Go", "is_missed": False}
+    packed = packed_run(6, events=events, turns=[turn], references=[reference], video_id="v")
+    action = {"action_id": "a", "video_id": "v", "reviewer": "ann", "kind": kind, "event": events[0]}
+    body = """
+        const { host, review, state, ui } = await import(arg.state), { unpack } = await import(arg.data);
+        localStorage.setItem("stepscope:outbox:0", JSON.stringify(arg.action));
+        Object.assign(ui, { drawReview: () => {}, transcript: { mark: () => {} } });
+        Object.assign(review, { name: "ann", state: null });
+        host.props = { can_review: true };
+        state.data = unpack(arg.packed);
+        try {
+            mergeOpinions();
+            const { verdict, tags, note } = opinion("m");
+            return [review.events.map(({ key, pair }) => [key, pair?.key ?? null]), verdict, tags, note];
+        } finally { state.data = null; localStorage.clear(); }"""
+    argument = {"state": address("state"), "data": address("data"), "action": action, "packed": packed}
+    assert run(page, "opinions", "mergeOpinions, opinion", body, argument) == [[["m", "r"]], None, [], ""]

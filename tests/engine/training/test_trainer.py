@@ -42,11 +42,6 @@ CLIP = TrainingClip(
 )
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    return tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
-
-
 def test_training_and_streaming_contexts_are_the_same_sequence(checkpoint: Checkpoint) -> None:
     prompt = checkpoint.prompt
     turns = {0: ((), "Go."), 2: (("S1->start",), None), 4: (("S1->complete", "S2->start"), "Roof.")}

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import eval.metrics
+from eval.metrics.measures import find_measures
 from eval.metrics.score import MEASURES, VideoCounts
 
 NEW_METRIC = """
@@ -63,3 +67,10 @@ def test_the_modules_of_this_version_are_found() -> None:
     names = ["speaking", "updating", "dst", "failures", "system", "turns", "live"]
     assert [measure.name for measure in MEASURES] == names
     assert all(isinstance(getattr(VideoCounts(), measure.name), measure.kind) for measure in MEASURES)
+
+
+def test_two_measures_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "twice.py").write_text("from eval.metrics.turn_taking import MEASURES\n")
+    monkeypatch.setattr(eval.metrics, "__path__", [*eval.metrics.__path__, str(tmp_path)])
+    with pytest.raises(ValueError, match=r"two measures share a name; .*turns"):
+        find_measures()

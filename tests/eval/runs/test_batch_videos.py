@@ -86,7 +86,7 @@ def test_the_rest_is_scored_and_the_four_are_named_with_exit_code_1(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("eval.commands.TextScorer", no_java)
+    monkeypatch.setattr("eval.cli.commands.TextScorer", no_java)
     out = tmp_path / "run"
     options = ["--out", str(out), "--checkpoint", str(tiny_folder), "--devices", "cpu:2"]
     assert main(["run", str(bad_split), *options]) == 1

@@ -221,7 +221,7 @@ def test_real_references_said_by_a_proassist_file_are_all_matched(tmp_path: Path
 def test_the_command_line_imports_scores_and_names_what_is_missing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eval.commands.TextScorer", no_java)
+    monkeypatch.setattr("eval.cli.commands.TextScorer", no_java)
     split = write_split(tmp_path, video("boat"), video("car"))
     for name, content in (("a", videollm()), ("b", videollm()), ("c", 7)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
@@ -242,7 +242,7 @@ def test_an_import_that_is_stopped_is_begun_again(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eval.commands.import_results", stop)
+    monkeypatch.setattr("eval.cli.commands.import_results", stop)
     split, out = write_split(tmp_path, video("boat")), tmp_path / "run"
     assert main(["import", "a.json", "--split", str(split), "--out", str(out)]) == 130
     assert capfd.readouterr().err == f"stopped; {out} is not complete; remove it and import again\n"

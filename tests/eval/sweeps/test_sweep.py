@@ -19,8 +19,8 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.policies import POLICIES, DecisionPolicy
 from engine.streamer import Streamer
-from eval import commands as command_line
 from eval.__main__ import main
+from eval.cli import commands as command_line
 from eval.data.loading import read_split
 from eval.matching.sentence_encoders import TextEncoder
 from eval.metrics.counts import Pool
@@ -32,9 +32,9 @@ from eval.sweeps.exact import score_sweep
 from eval.sweeps.folder import SweepFolder, read_sweep
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores, find_best, parse_axis
 from eval.sweeps.preview import PREVIEW_METRICS, HeadTrace, Traces, count_thresholds, preview, read_traces
-from tests.engine.test_streamer import between
 from tests.support.batches import begin_sweep, copies, make_worker_config, sweep, write_split
 from tests.support.fakes import count_letters
+from tests.support.streams import between
 
 NUM_VIDEOS = 2
 

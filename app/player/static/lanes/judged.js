@@ -3,7 +3,7 @@
 import { GUTTER } from "../timeline/axis.js";
 import { dot, triangle } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
-import { nearestOf } from "./marks.js";
+import { nearestOf } from "../timeline/marks.js";
 
 export const judged = defineLane({
   kind: "judged",

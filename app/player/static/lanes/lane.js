@@ -3,8 +3,8 @@
 import { GUTTER } from "../timeline/axis.js";
 import { fitText } from "../timeline/canvas.js";
 
-// What a lane is, and what it is without a definition of its own. Functions get the `timeline` with its scale, pen and
-// colours, and a `row` with `run`, `top` and `height`. Where two runs are compared, lanes apply to the second one too.
+// All fields of a lane with their defaults. Functions get the `timeline` with its scale, pen and colours, and a `row` with
+// `run`, `top` and `height`. If two runs are compared, `appliesTo` and `rows` are called for the second one too.
 const DEFAULTS = {
   kind: "", // its name
   height: 20, above: 0, below: 0, // of each row, and free space around its rows, in pixels
@@ -18,7 +18,7 @@ const DEFAULTS = {
   describeLabel: () => null, // (row): the tooltip over the label
   describe: () => null, // (timeline, row, x, y): the tooltip at a point
   markAt: () => null, // (timeline, row, x, y): the keys of the events whose mark is at a point, and their time
-  gripAt: () => null, // (timeline, row, x, y): what can be dragged there, as a cursor and a function of the first event
+  gripAt: () => null, // (timeline, row, x, y): the cursor over a handle at a point, and `drag` of the pointer's first event
 };
 
 export function defineLane(fields) { return { ...DEFAULTS, ...fields }; }

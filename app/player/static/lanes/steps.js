@@ -4,7 +4,7 @@ import { bandsOf, countUpTo, frameAt, gridFrame, stateAt, timeOf } from "../stat
 import { GUTTER } from "../timeline/axis.js";
 import { createHatching, fitText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
-import { keysAtFrame, nearestOf } from "./marks.js";
+import { keysAtFrame, nearestOf } from "../timeline/marks.js";
 
 // By the index of a state. Colour and thickness are redundant: a thin line, half a bar, a whole bar.
 const LOOKS = [["faint", 0.16], ["active", 0.5], ["done", 0.9]];

@@ -7,7 +7,7 @@ import { shown } from "../state/state.js";
 import { GUTTER, MARGIN } from "../timeline/axis.js";
 import { cross, dot, fitText, line, triangle } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
-import { keysAtFrame, nearestOf } from "./marks.js";
+import { keysAtFrame, nearestOf } from "../timeline/marks.js";
 
 const HIT_PX = 9, GRIP_PX = 6;
 const ROLES = { speak: "assistant", update: "update" };

@@ -23,6 +23,7 @@ export const AVAILABLE_SCOPES = {
 };
 
 export const NO_OPINION = { verdict: null, tags: [], note: "" };
+export const PARTS = Object.keys(NO_OPINION);
 
 // Merges the store's opinions with the waiting actions of the outbox: the events, and this reviewer's opinions on them.
 export function mergeOpinions() {
@@ -43,7 +44,7 @@ export function mergeOpinions() {
   for (const action of waiting.filter(({ action_id }) => !undone.has(action_id))) {
     if (action.correction?.time_s !== undefined) moves.set(JSON.stringify(action.correction.turn), action.correction.time_s);
     if (!action.event || action.reviewer !== who || action.video_id !== state.data.video_id) continue;
-    const given = { verdict: { verdict: action.verdict }, tags: { tags: action.tags }, note: { note: action.note } }[action.kind];
+    const given = PARTS.includes(action.kind) ? { [action.kind]: action[action.kind] ?? NO_OPINION[action.kind] } : {};
     for (const [event, other] of [[action.event, action.paired], [action.paired, action.event]]) {
       if (!event) continue;
       const own = ownOpinion(event.key), { [action.kind]: _, ...paired_with } = own.paired_with ?? {};
@@ -69,8 +70,6 @@ export function resetReview() {
   review.wantsCorrected = false;
   find("adding").hidden = true;
 }
-
-export const PARTS = ["verdict", "tags", "note"];
 
 function isGiven(value) { return value !== null && value.length > 0; }
 export function isSame(one, other) { return JSON.stringify(one) === JSON.stringify(other); }

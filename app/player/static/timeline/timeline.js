@@ -1,4 +1,4 @@
-// The timeline: the lanes on one canvas over one axis of time. Only what is in view is drawn, and a trace has at most two points per pixel.
+// The timeline: the lanes on one canvas over one axis of time. Only the part in view is drawn, and a trace has at most two points per pixel.
 
 import { defineLane } from "../lanes/lane.js";
 import { LANES } from "../lanes/table.js";
@@ -121,7 +121,7 @@ export class Timeline extends Axis {
     return found?.keys.length ? found : null;
   }
 
-  // What can be dragged at a point, as a cursor and a function of the first event; null for nothing.
+  // The handle at a point: its cursor, and `drag` of the pointer's first event; null for none.
   gripAt(x, y) {
     const row = this.firstRowAt(x, y);
     return row?.lane.gripAt(this, row, x, y) ?? null;

@@ -1,0 +1,1 @@
+"""The command ``stepscope`` and the server of the page."""

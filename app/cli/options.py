@@ -1,0 +1,46 @@
+"""The options of the page."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from tyro.conf import UseAppendAction
+
+from engine.cli.options import ASSETS, DeviceOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(DeviceOptions):
+    """Serve the page: load the model once and listen on this machine."""
+
+    host: str = "127.0.0.1"
+    """Address to serve on; the default is this machine only."""
+    port: int = 7860
+    """Port to serve on."""
+    allowed_host: UseAppendAction[tuple[str, ...]] = ()
+    """Additional host name of the page, for example that of a proxy; .example.org allows all subdomains."""
+    data: Path = ASSETS / "demo" / "test.json"
+    """Manifest of the bundled videos."""
+    split: UseAppendAction[tuple[Path, ...]] = ()
+    """Additional split for batch runs and reviews; test.json and val.json next to --data are always loaded."""
+    videos: Path | None = None
+    """Folder with the videos of --split if its records have no video_path, as in stepscope eval."""
+    runs: Path = Path("runs")
+    """Folder of run folders."""
+    reviews: str | None = None
+    """Review store: a file or an SQLAlchemy URL (default: reviews.sqlite in --runs)."""
+    blind: bool = False
+    """Hide the verdicts and corrections of each reviewer from all other reviewers."""
+    auth: Path | None = None
+    """File of permitted users, one name:password per line."""
+    config: Path | None = None
+    """YAML or JSON file of stream settings, the defaults of new runs; its frame rate is not used, since each video has
+    its own."""
+    max_minutes: float = 10
+    """Maximum duration of an upload, in minutes."""
+    keep_mb: int = 4096
+    """Memory for cached recordings, which speed up re-runs with new thresholds, in MB."""
+    max_upload_mb: int = 2048
+    """Maximum size of an upload, in MB."""
+
+    stop_message: ClassVar[str] = "stopped"

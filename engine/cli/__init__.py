@@ -1,0 +1,1 @@
+"""Command lines: options as dataclasses, and the commands of the engine."""

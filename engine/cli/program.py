@@ -1,0 +1,181 @@
+"""Command lines: tables of commands whose options are dataclasses, and whose modules load when a command runs.
+
+The docstring of an options class describes its command, those of the fields describe the options.
+
+Exit codes: 0 success; 1 finished with problems, a line for each; 2 usage or environment error, with one line of
+explanation; 130 or 143 interrupted by Ctrl-C or SIGTERM.
+"""
+
+import io
+import os
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
+from dataclasses import MISSING, dataclass, fields
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
+
+import tyro
+from tqdm import tqdm
+from tyro.conf import DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFieldName
+
+from engine.cli.interrupts import exit_code, handle_interrupts
+from engine.config import read_config, read_threshold
+from engine.errors import EngineError
+
+T = TypeVar("T")
+_MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
+_OLD_SPELLINGS: Final = {
+    "--form": "--format",
+    "--live": "--teacher-forced",
+    "--rows": "--batch-size",
+    "--without": "--omit",
+}
+_THRESHOLDS: Final = {"--speak-threshold": "speak", "--update-threshold": "update"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of a command."""
+
+    stop_message: ClassVar[str] = "stopped; nothing was written"
+    """The line that Ctrl-C and SIGTERM print; ``{0}`` stands for the options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its line in the list of commands, and ``module:name`` of its options and of its function."""
+
+    summary: str
+    options: str
+    """A subclass of ``Options``."""
+    function: str
+    """Takes the options; returns the exit code, or None for success."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Commands of one program."""
+
+    summary: str
+    commands: "Mapping[str, Command | Group]"
+
+
+def run_program(program: Command | Group, arguments: Sequence[str] | None = None, *, prog: str) -> int:
+    """Run the command that the arguments name, by default those of the process; return the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        while isinstance(program, Group):
+            if not words or words[0] not in program.commands:
+                return _list_commands(program, words, prog=prog)
+            prog = f"{prog} {words[0]}"
+            program = program.commands[words.pop(0)]
+        code = _run_command(program, words, prog=prog)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # as in `stepscope metrics | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 141  # 128 + SIGPIPE
+
+
+def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
+    """Return the options that the arguments give.
+
+    Stream settings in a field ``stream`` come from the file of ``--config`` unless an argument gives them.
+
+    Raises:
+        ValueError: The arguments are wrong, or the file of ``--config`` is.
+        SystemExit: ``--help`` was printed.
+    """
+    words, box = _normalise(arguments), io.StringIO()
+    default = _read_defaults(options, words)
+    # A file can switch a flag on: only then is there a --no-FLAG.
+    markers = (*_MARKERS, FlagCreatePairsOff) if default is tyro.MISSING_NONPROP else _MARKERS
+    try:
+        with redirect_stderr(box):
+            parsed: T = tyro.cli(options, prog=prog, args=words, default=default, config=markers)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise ValueError(f"{_first_message(box.getvalue())}; see {prog} --help") from None
+    return parsed
+
+
+def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
+    options = Options()
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    try:
+        options = parse(load_object(command.options), words, prog=prog)
+        function = load_object(command.function)
+        with handle_interrupts():
+            return function(options) or 0
+    except BrokenPipeError:
+        raise
+    except (EngineError, ValueError, OSError) as error:
+        tqdm.write(f"error: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)  # below a progress bar
+        return 2
+    except KeyboardInterrupt as interrupt:
+        tqdm.write(options.stop_message.format(options), file=sys.stderr)
+        return exit_code(interrupt)
+
+
+def _list_commands(group: Group, words: Sequence[str], *, prog: str) -> int:
+    """Print the commands of a group, or why the first word is none of them."""
+    if words and words[0] in ("-h", "--help"):
+        lines = [f"  {name:<10} {command.summary}" for name, command in group.commands.items()]
+        tqdm.write("\n".join([f"usage: {prog} COMMAND ...", "", group.summary, "", *lines]))
+        return 0
+    problem = f"{words[0]} is not a command" if words else "a command is missing"
+    tqdm.write(f"error: {problem}; choose from {', '.join(group.commands)}, see {prog} --help", file=sys.stderr)
+    return 2
+
+
+def load_object(reference: str) -> Any:
+    """Return the object that ``module:name`` names."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _normalise(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments in present spellings, with thresholds in digits and a point.
+
+    Raises ``ValueError`` for an invalid threshold.
+    """
+    words: list[str] = []
+    for word in arguments:
+        option, equals, value = word.partition("=")
+        option = _OLD_SPELLINGS.get(option, option)
+        words += [option, value] if equals and option in _THRESHOLDS else [option + equals + value]
+    for index, (option, value) in enumerate(pairwise(words)):
+        if option in _THRESHOLDS:
+            words[index + 1] = str(read_threshold(value, _THRESHOLDS[option]))
+    return words
+
+
+def _read_defaults(options: Any, words: Sequence[str]) -> Any:
+    """Return the options with the stream settings of ``--config``, where required ones are missing, or none."""
+    paths = [value for option, value in pairwise(words) if option == "--config"]
+    paths += [word.partition("=")[2] for word in words if word.startswith("--config=")]
+    of_options = {field.name: field for field in fields(options)}
+    if not paths or "stream" not in of_options:
+        return tyro.MISSING_NONPROP
+    required = {
+        name: tyro.MISSING
+        for name, field in of_options.items()
+        if field.default is MISSING and field.default_factory is MISSING
+    }
+    return options(**required, stream=read_config(Path(paths[-1])))
+
+
+def _first_message(box: str) -> str:
+    """Return the message in the first box that tyro printed, as one line: the text above its first rule."""
+    words = []
+    for line in box.splitlines()[1:]:
+        text = line.strip("│| ")
+        if not text or (text.startswith(("─", "╰", "-")) and not text.strip("─╰╯-")):
+            break
+        words.append(text)
+    return " ".join(words) or "the arguments are wrong"

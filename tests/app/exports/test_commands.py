@@ -1,0 +1,171 @@
+"""The command line of exports and reviews."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.exports.__main__ import main
+from app.reviews.actions import Action, Event
+from app.reviews.store import open_store
+from eval.annotations.corrections import Correction
+from eval.data.loading import read_samples
+from eval.data.writers import write_samples
+from eval.runs.folder import RunFolder, write_settings
+from tests.support.exported import correct, reword
+from tests.support.paths import ASSETS
+from tests.support.reviewed import NAMES, SAMPLE, UNRUN
+
+EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
+
+
+BUNDLED = ASSETS / "demo" / "test.json"
+
+
+def test_the_traces_of_a_run_have_a_row_per_frame_and_its_provenance(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"split": str(tmp_path / "split.json"), "model_digest": "feed", "text_encoder": "old"}
+    write_settings(run.path, settings)
+    (run.path / "metrics.json").write_text('{"text_encoder": "letters", "text_encoder_version": "1"}')
+    assert main(["traces", str(run.path), "--out", str(tmp_path / "out")]) == 0
+    with (tmp_path / "out" / "run-traces.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["video_id"] for row in rows] == ["boat"] * 12, "the other video failed"
+    assert {(row["run"], row["model_digest"]) for row in rows} == {("run", "feed")}
+    source = json.loads((tmp_path / "out" / "run-provenance.json").read_text(encoding="utf-8"))
+    assert (source["text_encoder"], source["text_encoder_version"]) == ("letters", "1")
+    assert main(["traces", str(run.path), "--out", str(tmp_path / "out"), "--video", "ship"]) == 2
+    assert "the split has no video ship" in capsys.readouterr().err
+
+
+def test_the_command_line_goes_once_round(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["write", "run", "--format", "eaf", "--out", "out"]) == 0
+    assert not (tmp_path / "runs").exists()
+    reword(tmp_path / "out" / "boat.eaf", "Set down the hull.", "Lay down the hull.")
+    assert main(["import", "out/boat.eaf", "--split", "split.json", "--reviewer", "ann"]) == 0
+    assert capsys.readouterr().out == "2 videos: out\n1 corrections: out/boat.eaf\n"
+    assert main(["split", "split.json", "--out", "corrected.json"]) == 0
+    corrected, unrun = read_samples(tmp_path / "corrected.json")
+    assert corrected.turns[0].text == "Lay down the hull."
+    assert unrun == UNRUN
+    reword(tmp_path / "out" / "boat.eaf", "Lay down the hull.", "Drop the hull.")
+    main(["import", "out/boat.eaf", "--split", "split.json", "--reviewer", "bob"])
+    assert main(["split", "split.json", "--out", "corrected.json"]) == 1
+    assert capsys.readouterr().err == (
+        "conflict: boat, assistant at 0 s 'Set down the hull.', text: ann: 'Lay down the hull.', "
+        "bob: 'Drop the hull.'\n"
+    )
+    assert main(["split", "split.json", "--out", "corrected.json", "--prefer", "bob"]) == 0
+    assert capsys.readouterr().err == ""
+    assert read_samples(tmp_path / "corrected.json")[0].turns[0].text == "Drop the hull."
+    for command in (["split", "split.json"], ["write", "run", "--format", "json"]):
+        assert main([*command, "--out", "none", "--prefer", "bob", "--prefer", "Bob"]) == 2
+        said = "error: --prefer Bob: this reviewer has no corrections; reviewers with corrections: ann, bob\n"
+        assert capsys.readouterr().err == said
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_corrected_manifest_names_videos_from_its_own_folder_or_as_the_split_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {name: tmp_path / name for name in ("data/a/v.mp4", "data/b/v.mp4", "data/split/near.mp4", "data/far.mp4")}
+    for file in files.values():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"video")
+    written = [
+        "near.mp4",
+        "../far.mp4",
+        *(str(files[name]) for name in ("data/a/v.mp4", "data/b/v.mp4", "data/far.mp4")),
+    ]
+    source, out = tmp_path / "data" / "split" / "split.json", tmp_path / "out" / "corrected.json"
+    write_samples(source, [replace(SAMPLE, video_id=f"v{number}") for number in range(5)], file_format="manifest")
+    content = json.loads(source.read_text())
+    for video, path in zip(content["videos"], written, strict=True):
+        video["video_path"] = path
+    source.write_text(json.dumps(content))
+    monkeypatch.chdir(tmp_path)
+
+    def export(*options: str) -> list[str]:
+        assert main(["split", str(source), "--out", str(out), *options]) == 0
+        return [video["video_path"] for video in json.loads(out.read_text())["videos"]]
+
+    assert export() == [
+        "../data/split/near.mp4",
+        *(f"../data/{name}" for name in ("far.mp4", "a/v.mp4", "b/v.mp4", "far.mp4")),
+    ]
+    found = [(sample.video_path or Path()).resolve() for sample in read_samples(out)]
+    assert found == [(sample.video_path or Path()).resolve() for sample in read_samples(source)]
+    assert export("--relative-to", "split") == ["near.mp4", "../far.mp4", "a/v.mp4", "b/v.mp4", "far.mp4"]
+    assert [sample.video_path for sample in read_samples(out, videos=tmp_path / "data")] == [
+        files["data/split/near.mp4"],
+        files["data/far.mp4"],
+        files["data/a/v.mp4"],
+        files["data/b/v.mp4"],
+        files["data/far.mp4"],
+    ]
+
+
+@pytest.mark.parametrize("form", ["dst", "proassist"])
+def test_a_published_form_has_its_provenance_beside_it(tmp_path: Path, form: str) -> None:
+    bare = replace(SAMPLE, turns=tuple(replace(turn, cause=None) for turn in SAMPLE.turns if turn.role != "update"))
+    write_samples(tmp_path / "split.json", [bare], file_format="manifest")
+    with open_store(tmp_path / "reviews.sqlite") as store:
+        correct(store, Correction(reviewer="ann", kind="text", turn=NAMES[0], text="Lay down the hull."))
+    out = tmp_path / "corrected.json"
+    command = ["split", str(tmp_path / "split.json"), "--out", str(out), "--form", form, "--without", "cause"]
+    assert main([*command, "--reviews", str(tmp_path / "reviews.sqlite")]) == 0
+    provenance = json.loads((tmp_path / "corrected.json.provenance.json").read_text(encoding="utf-8"))
+    assert (provenance["reviewers"], provenance["num_corrected_turns"]) == (["ann"], 1)
+    assert [turn.text for turn in read_samples(out)[0].turns][:1] == ["Lay down the hull."]
+
+
+def test_the_command_line_says_how_far_reviewers_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = str(tmp_path / "reviews.sqlite")
+    with open_store(store) as opened:
+        for reviewer, verdict in (("ann", "correct"), ("bob", "unclear")):
+            opened.append(
+                Action(kind="verdict", reviewer=reviewer, video_id="boat", event=EVENT, verdict=verdict)  # type: ignore[arg-type]
+            )
+    assert main(["agreement", "--reviews", store]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [lines[1].split(), lines[2].split(), lines[-1]] == [
+        ["all", "1", "0.000", "0.000", "0.000"],
+        ["correct", "1", "0.000", "0.000", "0.000"],
+        "boat 1 s, update 'S1->start': ann: correct, bob: unclear",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["write", "nothing", "--format", "csv", "--out", "out"], "nothing is not the run folder of a split"),
+        (["agreement", "--reviews", "nothing.sqlite"], "the review store nothing.sqlite does not exist"),
+        (
+            ["import", "a.eaf", "--split", str(BUNDLED), "--reviewer", "ann", "--reviews", "nope/r.sqlite"],
+            "the folder nope of the review store does not exist",
+        ),
+        (
+            ["split", str(BUNDLED), "--out", "out.json", "--format", "dst"],
+            "the dst format cannot hold the video's file; give --omit video_path, or --format manifest\n",
+        ),
+        (["split", "nothing.json", "--out", "out.json"], "there is no file "),
+    ],
+)
+def test_wrong_use_is_one_line(
+    arguments: list[str],
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1

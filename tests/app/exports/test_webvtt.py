@@ -1,0 +1,61 @@
+"""Captions of reviewed videos."""
+
+import html
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.exports.rows import Tables
+from app.exports.tabulate import build_tables
+from app.exports.writers.webvtt import write_webvtt
+from eval.annotations.corrections import Correction
+from tests.support.reviewed import EVIL, NAMES, reviewed_video
+from tests.support.strategies import TEXTS, few
+
+MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
+
+
+PLAIN_EVIL = EVIL.replace("\ud83d", "?")
+
+
+def parse_webvtt(text: str) -> list[tuple[str, str, str]]:
+    """Return times, voice and text of each cue, by the rules of the format: a blank line ends a cue."""
+    header, *blocks = text.rstrip("\n").split("\n\n")
+    assert header == "WEBVTT"
+    cues = []
+    for block in blocks:
+        _, times, payload = block.split("\n")
+        voice, _, words = payload.removeprefix("<v ").partition(">")
+        assert "<" not in words
+        assert "-->" not in payload
+        cues.append((times, html.unescape(voice), html.unescape(words)))
+    return cues
+
+
+def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) -> None:
+    write_webvtt(tmp_path / "boat.vtt", build_tables([reviewed_video(MOVED)]))
+    cues = parse_webvtt((tmp_path / "boat.vtt").read_text())
+    assert ("00:00:01.500 --> 00:00:03.500", "model: assistant", PLAIN_EVIL.replace("\0", "\ufffd")) in cues
+    assert ("00:00:03.500 --> 00:00:05.500", "corrected: update", "S2->start") in cues
+    assert ("00:00:01.000 --> 00:00:06.000", "model state: S1", "in_progress") in cues
+    assert ("00:00:01.500 --> 00:00:03.500", "verdicts: <script>", "unclear (generated)") in cues
+    note = next(words for _, voice, words in cues if voice == "verdicts: =cmd()")
+    assert note == f"unclear [+1, {PLAIN_EVIL}]: {PLAIN_EVIL} (generated)".replace("\0", "\ufffd")
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 10**7))
+@few
+def test_captions_come_back_as_they_were(texts: list[str], start_ms: int) -> None:
+    row = build_tables([reviewed_video()]).predictions[0]
+    rows = tuple(replace(row, text=text, time_s=start_ms / 1000) for text in texts)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "a.vtt")
+        write_webvtt(path, Tables(predictions=rows))
+        cues = parse_webvtt(path.read_bytes().decode())
+    assert [words for _, _, words in cues] == [text.replace("\0", "\ufffd") for text in texts]
+    hours, rest = divmod(start_ms, 3_600_000)
+    minutes, ms = divmod(rest, 60_000)
+    assert cues[0][0].startswith(f"{hours:02}:{minutes:02}:{ms / 1000:06.3f} --> ")

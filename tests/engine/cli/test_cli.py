@@ -1,0 +1,119 @@
+"""Command lines: lazy commands, options from dataclasses, and settings from a file."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.cli.stepscope import STEPSCOPE, main
+from engine.cli.options import BenchOptions, RunOptions
+from engine.cli.program import Group, parse
+from engine.config import StreamConfig
+from eval.cli.options import RunOptions as EvalOptions
+
+WORDS = ["video.mp4", "--out", "out.jsonl"]
+LEAVES = [
+    words
+    for name, command in STEPSCOPE.commands.items()
+    for words in ([[name, sub] for sub in command.commands] if isinstance(command, Group) else [[name]])
+]
+
+
+def read(*words: str) -> RunOptions:
+    return parse(RunOptions, [*WORDS, *words], prog="stepscope run")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "settings.yaml"
+    path.write_text(
+        "speak_threshold: 0.3\nmax_seq_len: 150\nreserved_seq_len: 90\nmax_new_tokens: 8\ndo_sample: true\n"
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize("words", [[], ["--config", "FILE"], ["--config=FILE"]])
+def test_settings_come_from_the_command_then_the_file_then_the_defaults(words: list[str], file: str) -> None:
+    config = StreamConfig()
+    if words:
+        config = replace(
+            config, speak_threshold=0.3, max_seq_len=150, reserved_seq_len=90, max_new_tokens=8, do_sample=True
+        )
+    given = [word.replace("FILE", file) for word in words]
+    assert read(*given).stream == config
+    changed = read("--seed", "3", *given, "--speak-threshold", "0,9", "--user", "1: a", "--user", "2: b")
+    assert changed.stream == replace(config, seed=3, speak_threshold=0.9)
+    assert changed.user == ("1: a", "2: b")
+
+
+def test_a_flag_that_the_file_switches_on_can_be_given_and_switched_off(file: str) -> None:
+    assert read("--config", file, "--do-sample").stream.do_sample
+    assert not read("--config", file, "--no-do-sample").stream.do_sample
+    with pytest.raises(ValueError, match="Unrecognized options: --no-do-sample"):
+        read("--no-do-sample")
+
+
+def test_old_spellings_are_accepted() -> None:
+    assert parse(BenchOptions, ["--rows", "3"], prog="").batch_size == 3
+    assert parse(BenchOptions, ["--rows=3"], prog="").batch_size == 3
+    options = parse(EvalOptions, ["a.json", "--out", "o", "--live", "--device", "cpu"], prog="")
+    assert (options.teacher_forced, options.devices) == (True, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "error: a command is missing; choose from demo, run, "),
+        (["fly"], "error: fly is not a command; choose from demo, run, "),
+        (["export", "fly"], "error: fly is not a command; choose from write, traces, split, import, agreement, see "),
+        (["run"], "error: Missing from stepscope run: VIDEO The video file. "),
+        (["run", *WORDS, "--wings", "2"], "error: Unrecognized options: --wings, 2; see stepscope run --help"),
+        (["run", *WORDS, "--fps", "two"], "error: Error parsing --fps: could not convert string to float: 'two'; see "),
+        (["run", *WORDS, "--graphs", "maybe"], "error: invalid choice 'maybe' for argument '--graphs'. "),
+        (["run", *WORDS, "--fps", "0"], "error: Error parsing stream: fps must be positive; got 0.0; see "),
+        (["run", *WORDS, "--config", "none.yaml"], "error: none.yaml cannot be read as YAML: "),
+        (["sweep", "val.json", "--speak"], "error: "),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    words: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    printed = capfd.readouterr()
+    assert printed.err.startswith(message)
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+
+
+def test_help_lists_every_command(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == list(STEPSCOPE.commands)
+
+
+def test_help_of_no_command_imports_a_library_of_models_or_pages() -> None:
+    program = f"""
+import sys
+from app.cli.stepscope import main
+for words in [[], *{LEAVES}]:
+    try:
+        main([*words, "--help"])
+    except SystemExit as stop:
+        assert not stop.code, words
+    assert not {{"torch", "transformers", "gradio"}} & set(sys.modules), words
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("usage: stepscope") == len(LEAVES) + 1
+
+
+@pytest.mark.parametrize("words", ["metrics", "--help"])
+def test_output_into_a_closed_pipe_ends_without_a_traceback(words: str) -> None:
+    program = "import sys; from app.cli.entry import main; sys.argv[0] = 'stepscope'; sys.exit(main())"
+    command = f'"$0" -c "$1" {words} | true; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(
+        ["bash", "-c", f"sleep 0; {command}", sys.executable, program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) in [(0, ""), (141, "")]

@@ -1,0 +1,60 @@
+"""Ctrl-C and SIGTERM at any time: one line, the exit code of a shell, and no temporary folder stays."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from engine.cli.interrupts import exit_code, handle_interrupts
+from tests.support.browser import free_port
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["engine bench", "eval metrics", "app", "app.exports agreement", "stepscope metrics"],
+    ids=str,
+)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_libraries_are_imported_is_one_line(words: str, number: signal.Signals, code: int) -> None:
+    program, *arguments = words.split()
+    start = ["-c", "import app.cli.entry; app.cli.entry.main()"] if program == "stepscope" else ["-m", program]
+    command = [sys.executable, "-X", "importtime", *start, *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr)
+        assert any(line.endswith("engine.cli.interrupts\n") for line in lines)
+        next(lines), next(lines)  # the program has begun to import the next one
+        process.send_signal(number)
+        rest = [line for line in lines if not line.startswith("import time:")]
+    assert (process.returncode, rest) == (code, ["stopped; nothing was written\n"])
+
+
+def test_sigterm_ends_a_block_as_ctrl_c_does_even_when_a_library_takes_the_exception() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    for taken in (ValueError, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as caught, handle_interrupts(), suppress(taken):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert exit_code(caught.value) == 143
+    assert exit_code(KeyboardInterrupt()) == 130
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.slow
+def test_the_page_removes_its_temporary_folder_on_sigterm(tiny_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "app", "--port", str(free_port()), "--checkpoint", str(tiny_folder)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    environment.pop("GRADIO_TEMP_DIR", None)
+    with subprocess.Popen(
+        [*command, "--runs", str(tmp_path / "runs")], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert any(line.startswith("StepScope: http") for line in process.stdout)
+        assert list((tmp_path / "tmp").glob("stepscope-*"))
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 143
+    assert not list((tmp_path / "tmp").glob("stepscope-*"))

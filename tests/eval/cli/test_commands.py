@@ -1,0 +1,58 @@
+"""The settings of ``--config`` reach the runs of ``eval`` and ``sweep``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli.stepscope import main
+from eval.matching.sentence_encoders import TextEncoder
+from tests.support.batches import SHORT, copies, no_java, write_split
+from tests.support.fakes import count_letters
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file of settings; texts are embedded by their letters, and there is no Java."""
+    monkeypatch.setattr("eval.cli.commands.load_encoder", lambda name: TextEncoder(name=name, encode=count_letters))
+    monkeypatch.setattr("eval.cli.commands.TextScorer", no_java)
+    path = tmp_path / "settings.yaml"
+    path.write_text(
+        f"speak_threshold: 0.9\nupdate_threshold: 0.8\nmax_new_tokens: {SHORT.max_new_tokens}\nseed: 7\nfps: 5\n"
+    )
+    return path
+
+
+@pytest.fixture
+def split(demo_manifest: Path, tmp_path: Path) -> Path:
+    return write_split(tmp_path, *copies(demo_manifest, tmp_path, 1))
+
+
+def test_a_run_has_the_settings_of_the_file_and_the_thresholds_of_the_command(
+    config: Path, split: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    options = ["--checkpoint", str(tiny_folder), "--config", str(config), "--devices", "cpu:1"]
+    out = tmp_path / "run"
+    assert main(["eval", str(split), "--out", str(out), *options, "--speak-threshold", "0,4"]) == 0
+    written = json.loads((out / "run.json").read_text())["config"]
+    wanted = {"speak_threshold": 0.4, "update_threshold": 0.8, "max_new_tokens": 8, "seed": 7, "fps": 2}
+    assert written["lookahead"] == 64
+    assert {name: written[name] for name in wanted} == wanted
+
+
+def test_a_sweep_has_the_settings_of_the_file(config: Path, split: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    options = ["--checkpoint", str(tiny_folder), "--config", str(config), "--device", "cpu:1"]
+    grid = ["--speak", "0.9", "--update", "0.5"]
+    assert main(["sweep", str(split), "--out", str(tmp_path / "sweep"), *options, *grid]) == 0
+    written = json.loads((tmp_path / "sweep" / "sweep.json").read_text())["settings"]["config"]
+    assert (written["max_new_tokens"], written["seed"]) == (8, 7)
+
+
+@pytest.mark.parametrize("command", ["eval", "sweep"])
+def test_a_file_that_is_missing_is_refused_before_anything_is_written(
+    command: str, split: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main([command, str(split), "--out", str(out), "--config", str(tmp_path / "none.yaml")]) == 2
+    assert "none.yaml cannot be read as YAML" in capfd.readouterr().err
+    assert not out.exists()

@@ -1,0 +1,69 @@
+"""The batch tab without a browser: its context, the start of a run, and the wait for a state."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.batch import job_queue
+from app.batch.context import BatchContext
+from app.batch.job_queue import Job, JobQueue
+from app.batch.new_run import start as new_run
+from app.batch.runs.handlers import BatchView
+from app.videos import read_splits
+from eval.data.samples import Split
+from eval.runs.progress import Progress
+from tests.support.batches import SCORING, make_worker_config, no_java
+from tests.support.fakes import count_letters
+
+
+def make_jobs() -> JobQueue:
+    """Return a queue that scores with letter counts as embeddings and without Java."""
+    return JobQueue(encode=count_letters, scoring=SCORING, make_scorer=no_java)
+
+
+def make_batches(*splits: Path, checkpoint: Path, runs: Path) -> BatchContext:
+    """Return the context of a local page with these splits."""
+    return BatchContext(
+        jobs=make_jobs(),
+        splits=read_splits([], list(splits)),
+        runs=runs,
+        work=make_worker_config(checkpoint),
+        takes_paths=True,
+    )
+
+
+def start(batches: BatchContext, **changes: Any) -> BatchView:
+    form = {
+        "split": "split",
+        "checkpoint": "",
+        "speak": 0.0,
+        "update": 0.5,
+        "devices": "cpu:1",
+        "live": False,
+        "name": "a",
+    }
+    return new_run.start(batches, **{**form, **changes}, order="as in the split")
+
+
+def wait_for(batches: BatchContext, name: str, *states: str) -> Job:
+    until = time.monotonic() + 300
+    while (job := batches.jobs.find(name)) is None or job.state not in states:
+        assert time.monotonic() < until, f"{name} is {job.state if job else 'nowhere'}: {job.problem if job else ''}"
+        time.sleep(0.05)
+    return job
+
+
+def endless(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Make every batch last until the event is set, at one frame a second."""
+    go_on = threading.Event()
+
+    def run_batch(split: Split, *_: Any, **__: Any) -> Any:
+        while not go_on.is_set():
+            yield Progress(num_videos=3, num_finished=0, num_frames=72, num_done=12, elapsed_s=12, workers=())
+            time.sleep(0.01)
+
+    monkeypatch.setattr(job_queue, "run_batch", run_batch)
+    return go_on

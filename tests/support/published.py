@@ -1,0 +1,89 @@
+"""Records in the published formats and in a manifest, and a file of them."""
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from eval.data.samples import Sample
+
+CLIP: dict[str, Any] = {
+    "video_uid": "v",
+    "clip_idx": 3,
+    "inferred_goal": "build the boat",
+    "fps": 2,
+    "start_frame_idx": 193,
+    "end_frame_idx": 213,  # 96.5 s to 106.5 s
+    "dst": [
+        {"type": "step", "id": "S2", "name": "hang the sail", "start_ts": 99.0, "end_ts": 106.0},
+        {"type": "step", "id": "S1", "name": "set down the hull", "start_ts": 97.2, "end_ts": 99.0},
+    ],
+    "conversation": [
+        {"role": "system", "content": "Current step states - Step S2: completed, Step S1: completed"},
+        {"role": "assistant", "content": "Now the sail.", "time": 99.0, "start_frame": 7},
+        {"role": "user", "content": "What now?", "time": 99.0},
+        {"role": "DST_UPDATE", "content": [{"id": "S1", "transition": "complete"}], "time": 99.0},
+        {"role": "DST_UPDATE", "content": [{"id": "S2", "transition": "start"}], "time": 99.0},
+        {"role": "DST_UPDATE", "content": [{"id": "S1", "transition": "start"}], "time": 97.2},
+    ],
+}
+DIALOGUE: dict[str, Any] = {
+    "video_uid": "v",
+    "clip_idx": 0,
+    "fps": 2,
+    "start_frame_idx": 11,
+    "end_frame_idx": 21,
+    "metadata": {
+        "user_id": "talk_1",
+        "task_goal": "make tea",
+        "knowledge": "Making tea\n1. Boil water\n2) Pour\n it in",
+    },
+    "conversation": [
+        {"role": "system", "content": "You help."},
+        {"role": "frames", "start": 11, "end": 15},
+        {"role": "user", "content": "Hello", "time": 7.8},
+        {"role": "frames", "start": 15, "end": 16},
+        {"role": "assistant", "content": "Boil water.", "time": 7.9},
+        {"role": "frames", "start": 16, "end": 21},
+        {"role": "user", "content": "Done?", "time": 10.4},
+        {"role": "assistant", "content": "Done.", "time": 10.5},
+    ],
+}
+
+
+MANIFEST: dict[str, Any] = {
+    "videos": [
+        {
+            "video_id": "v",
+            "fps": 2,
+            "num_frames": 20,
+            "goal": "x",
+            "steps": [{"id": "S1", "name": "x"}],
+            "initial_state": {"S1": "completed"},
+            "turns": [{"time_s": time_s, "role": "user", "text": text} for time_s, text in ((9.9, "in"), (10, "late"))],
+        }
+    ]
+}
+
+
+def write(folder: Path, content: object) -> Path:
+    (folder / "data.txt").write_text(content if isinstance(content, str) else json.dumps(content))
+    return folder / "data.txt"
+
+
+def changed(record: dict[str, Any], *path: str | int, to: object) -> dict[str, Any]:
+    """Return a copy in which one place holds another value; ... removes it."""
+    record = copy.deepcopy(record)
+    place: Any = record
+    for key in path[:-1]:
+        place = place[key]
+    if to is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = to
+    return record
+
+
+def frames_of(sample: Sample, role: str) -> list[int]:
+    return [math.floor(turn.time_s * sample.fps) for turn in sample.turns if turn.role == role]

@@ -35,15 +35,16 @@ def test_a_whole_review_by_keyboard_alone(page: Page, store: ReviewStore) -> Non
     page.keyboard.press("w")
     page.keyboard.press("1")
     assert "Type your name" in inspect(page)["said"]
+    seen = [inspect(page)["event"]["key"]]
     page.keyboard.type("ann")
-    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")  # the first verdict waited for the name
+    wait_until_saved(page)
     pack = json.loads((page_folder(store) / "a.json").read_text(encoding="utf-8"))
     pairs = [turn for turn in pack["turns"] if turn["verdict"] == "matched"]
     num_events = len(pack["events"]) - len(pairs)  # a pair is judged once
     assert len(pairs) == 4
     verdicts = page.evaluate("[...document.querySelectorAll('.ss-verdict')].map((button) => button.dataset.verdict)")
-    seen = list[str]()
-    for number in range(num_events):
+    for number in range(1, num_events):
         event = inspect(page)["event"]
         seen.append(event["key"])
         press(page, str(number % 7 + 1))

@@ -25,7 +25,9 @@ def page(browser: Browser) -> Iterator[Page]:
 
     def fulfil(route: Route) -> None:
         path = STATIC / route.request.url.removeprefix(f"{ORIGIN}/")
-        if path.suffix == ".js":
+        if path.suffix == ".js" and not path.exists():
+            route.fulfill(status=404)  # an exception here would leave the import waiting
+        elif path.suffix == ".js":
             route.fulfill(body=path.read_text(encoding="utf-8"), content_type="text/javascript")
         else:
             route.fulfill(body="<!doctype html>", content_type="text/html")
@@ -176,8 +178,8 @@ def test_a_condition_is_written_as_the_policy_compares(page: Page) -> None:
 
 
 def test_the_panel_compares_as_the_policy_does(page: Page) -> None:
-    body = """const { drawNowPanel } = await import(new URL("now_panel.js", location.href));
-        const { state, ui } = await import(new URL("state.js", location.href));
+    body = """const { drawNowPanel } = await import(new URL("panels/now_panel.js", location.href));
+        const { state, ui } = await import(new URL("state/state.js", location.href));
         ui.receiver = { run: null };
         const panel = document.createElement("div"), data = state.data = unpack(arg);
         drawNowPanel(panel, data, 4, 2, null);

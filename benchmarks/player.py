@@ -15,9 +15,9 @@ from playwright.sync_api import Page
 
 from engine.video.writer import write_h264
 from eval.metrics.score import analyze_video
-from tests.support.browser import inspect, open_browser, serve_player
-from tests.support.long_run import FPS, make_long_run
-from tests.support.played import write_reviewed
+from tests.support.pages.browser import inspect, open_browser, serve_player
+from tests.support.pages.long_run import FPS, make_long_run
+from tests.support.reviews.played import write_reviewed
 
 NUM_FRAMES, NUM_TURNS = 14_400, 1_500
 SECONDS = 4.0

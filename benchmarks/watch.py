@@ -21,8 +21,8 @@ from playwright.sync_api import CDPSession, Page
 
 from engine.video.writer import write_h264
 from eval.data.writers import write_samples
-from tests.support.browser import STATUS, open_browser, open_page, serve_scripted, wait_for_status
-from tests.support.long_run import FPS, make_long_run
+from tests.support.pages.browser import STATUS, open_browser, open_page, serve_scripted, wait_for_status
+from tests.support.pages.long_run import FPS, make_long_run
 
 CHECKPOINT = Path(__file__).parents[1] / "assets" / "checkpoint"
 PICTURE_S = 10.0

@@ -16,11 +16,11 @@ from playwright.sync_api import Browser
 
 from engine.video.writer import write_h264
 from eval.runs.worker import WorkerConfig
-from tests.support.batches import copies, make_worker_config, run_to_end, write_split
-from tests.support.browser import open_browser
 from tests.support.ci_skips import pytest_sessionfinish  # noqa: F401 - a hook
-from tests.support.fakes import tiny_checkpoint
-from tests.support.programs import STARTED
+from tests.support.data.batches import copies, make_worker_config, run_to_end, write_split
+from tests.support.pages.browser import open_browser
+from tests.support.pages.programs import STARTED
+from tests.support.streams.fakes import tiny_checkpoint
 
 settings.register_profile("stepscope", deadline=None)  # a busy machine is no failure
 settings.load_profile("stepscope")
@@ -55,7 +55,7 @@ class Uploads:
     good: Path
     """40 s, with a name that is hard to write."""
     slow: Path
-    """40 s, which ``tests.support.app_page`` serves slowly."""
+    """40 s, which ``tests.support.pages.app_page`` serves slowly."""
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.browser import free_port
-from tests.support.page_http import PageClient
+from tests.support.pages.browser import free_port
+from tests.support.pages.page_http import PageClient
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow

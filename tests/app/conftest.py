@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from app.reviews.store import ReviewStore, open_store
-from tests.support.browser import serve_player
-from tests.support.reviewing import watched_player
+from tests.support.pages.browser import serve_player
+from tests.support.reviews.reviewing import watched_player
 
 
 @pytest.fixture(scope="module")

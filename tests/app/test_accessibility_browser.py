@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tests.support.browser import NEEDS_CHROMIUM, open_page, run, serve
+from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run, serve
 
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
 pytestmark = NEEDS_CHROMIUM

@@ -16,10 +16,10 @@ from starlette.types import Receive, Scope, Send
 from app.cli.serve import MAX_QUEUED_EVENTS
 from app.guard import MAX_BODY_BYTES, MAX_FAILURES, HostRules, RequestGuard, find_refusal
 from app.reviews.store import open_store
-from tests.support.batches import copies, write_split
-from tests.support.browser import serve
-from tests.support.page_http import TASK, PageClient
-from tests.support.programs import STARTED
+from tests.support.data.batches import copies, write_split
+from tests.support.pages.browser import serve
+from tests.support.pages.page_http import TASK, PageClient
+from tests.support.pages.programs import STARTED
 
 JSON = "application/json"
 LOCAL = HostRules.from_options("127.0.0.1", [])
@@ -166,7 +166,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(demo_manifest: Path, tiny_folder: Path, runs: Path) -> Iterator[PageClient]:
-    """Serve a video that takes 12 s to run (see ``tests.support.app_page``)."""
+    """Serve a video that takes 12 s to run (see ``tests.support.pages.app_page``)."""
     (video,) = copies(demo_manifest, runs, 1)
     (runs / "v0.mp4").rename(runs / "slow.mp4")
     slow = {**video, "video_id": "slow", "video_path": "slow.mp4", "fps": 20.0, "num_frames": 120}

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from app.player.display.score_tiles import HEADLINES
 from tests.conftest import Uploads
-from tests.support.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, upload, wait_for_status
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, upload, wait_for_status
 from tests.support.paths import REAL_VIDEOS
 
 HEVC = REAL_VIDEOS / "h265_video.mp4"

@@ -13,9 +13,9 @@ import pytest
 from app.transcode import DisplayCopies
 from engine.errors import VideoError
 from eval.reports.tables import write_columns
-from tests.support.batches import copies
-from tests.support.browser import serve
-from tests.support.page_http import PageClient
+from tests.support.data.batches import copies
+from tests.support.pages.browser import serve
+from tests.support.pages.page_http import PageClient
 
 SECRET = "the password is tower"
 

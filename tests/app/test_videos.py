@@ -21,10 +21,10 @@ from eval.data.samples import Sample
 from eval.data.writers import write_samples
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.eval.data.test_clips import SHORT_CLIP
-from tests.support.batch_tab import make_batches
-from tests.support.batches import make_worker_config, run_to_end
-from tests.support.benches import make_context
-from tests.support.published import write
+from tests.support.data.batches import make_worker_config, run_to_end
+from tests.support.data.published import write
+from tests.support.pages.batch_tab import make_batches
+from tests.support.pages.benches import make_context
 
 
 @pytest.fixture(scope="module")

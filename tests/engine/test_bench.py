@@ -13,9 +13,9 @@ from engine.config import StreamConfig
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.streamer import StreamRequest
-from tests.support.fakes import random_frames
-from tests.support.graphs import with_graphs
-from tests.support.streams import TASK
+from tests.support.streams.fakes import random_frames
+from tests.support.streams.graphs import with_graphs
+from tests.support.streams.streams import TASK
 
 
 def bench(*arguments: str) -> int:

@@ -19,7 +19,7 @@ from engine.dialogue import (
 )
 from engine.records import Step, UserTurn
 from tests.engine.control.test_controller import Turns, stream
-from tests.support.fakes import STEPS
+from tests.support.streams.fakes import STEPS
 
 STATE = {"S1": "in_progress", "S2": "not_started"}
 

@@ -14,8 +14,8 @@ from engine.replay import Recording, Thresholds
 from engine.streamer import Streamer, StreamRequest
 from tests.engine.test_run_many import stream_many
 from tests.support.paths import ASSETS
-from tests.support.replays import run_with_drafts, sweep
-from tests.support.streams import assert_equal, between, decided
+from tests.support.streams.replays import run_with_drafts, sweep
+from tests.support.streams.streams import assert_equal, between, decided
 
 NAMES = ("sandwich", "flower-pot-hard")  # both have a user turn; 42 and 56 s
 SHORT: dict[str, Any] = {"max_new_tokens": 30, "max_update_tokens": 8, "max_seq_len": 320, "reserved_seq_len": 80}

@@ -21,7 +21,7 @@ from engine.model.feature_files import feature_info, feature_path, read_features
 from engine.model.identity import digest_stored_encoder
 from engine.model.preprocessing import Normalization
 from engine.records import FrameOutput, read_outputs, write_outputs
-from tests.support.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.fakes import random_frames, tiny_checkpoint
 
 OUTPUT = FrameOutput(
     frame_index=3,

@@ -15,8 +15,8 @@ from engine.model.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
 from engine.replay import Recording
 from engine.streamer import Streamer
-from tests.support.fakes import random_frames, tiny_checkpoint
-from tests.support.streams import SHORT, TASK, between
+from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.streams import SHORT, TASK, between
 
 NUM_FRAMES = 60
 FedContext = tuple[tuple[Piece, ...], tuple[Piece, ...], bool]

@@ -19,8 +19,8 @@ from engine.model.heads import save_heads
 from engine.records import read_outputs
 from engine.video.reader import VideoWarning
 from engine.video.writer import write_h264
-from tests.support.fakes import nan_checkpoint, tiny_model
 from tests.support.paths import REAL_VIDEOS, ROOT
+from tests.support.streams.fakes import nan_checkpoint, tiny_model
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,10 @@ from engine.records import FrameOutput
 from engine.replay import Recording
 from engine.streamer import Streamer, StreamRequest
 from tests.engine.test_run_many import stream_many
-from tests.support.fakes import STEPS, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint
 from tests.support.paths import ROOT
-from tests.support.replays import run_with_drafts
-from tests.support.streams import SHORT, TASK, between, decided, probs
+from tests.support.streams.fakes import STEPS, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint
+from tests.support.streams.replays import run_with_drafts
+from tests.support.streams.streams import SHORT, TASK, between, decided, probs
 
 CASES: list[dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "policies.json").read_text(encoding="utf-8"))
 SIGNALS: tuple[Signal, ...] = ("speak", "update")

@@ -14,9 +14,9 @@ from engine.model.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
 from engine.replay import Recording, Thresholds
 from engine.streamer import Streamer
-from tests.support.fakes import random_frames
-from tests.support.replays import run_with_drafts, sweep
-from tests.support.streams import SHORT, TASK, assert_equal, between, decided
+from tests.support.streams.fakes import random_frames
+from tests.support.streams.replays import run_with_drafts, sweep
+from tests.support.streams.streams import SHORT, TASK, assert_equal, between, decided
 
 NUM_FRAMES = 90
 

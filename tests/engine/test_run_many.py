@@ -15,8 +15,8 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.kv_cache import KVCache
 from engine.records import FrameOutput, UserTurn
 from engine.streamer import Streamer, StreamRequest
-from tests.support.fakes import STEPS, random_frames, tiny_checkpoint
-from tests.support.streams import SHORT, between, decided, probs
+from tests.support.streams.fakes import STEPS, random_frames, tiny_checkpoint
+from tests.support.streams.streams import SHORT, between, decided, probs
 
 ASKED = (UserTurn(time_s=3.2, text="What is next?"),)
 

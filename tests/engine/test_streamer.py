@@ -19,8 +19,8 @@ from engine.model.frame_encoder import FrameFeatures, prefetch
 from engine.model.kv_cache import KVCache
 from engine.records import FrameOutput
 from engine.streamer import Streamer
-from tests.support.fakes import STEPS, counting, random_frames, tiny_checkpoint
-from tests.support.streams import SHORT, TASK, between, decided, probs
+from tests.support.streams.fakes import STEPS, counting, random_frames, tiny_checkpoint
+from tests.support.streams.streams import SHORT, TASK, between, decided, probs
 
 
 def pick_thresholds(checkpoint: Checkpoint, *, num_frames: int, share: float) -> dict[str, float]:

@@ -6,9 +6,9 @@ import pytest
 
 from app.batch.context import BatchContext
 from app.player.context import AppContext
-from tests.support.batch_tab import make_batches, start, wait_for
-from tests.support.batches import copies, write_split
-from tests.support.benches import make_context
+from tests.support.data.batches import copies, write_split
+from tests.support.pages.batch_tab import make_batches, start, wait_for
+from tests.support.pages.benches import make_context
 
 
 @pytest.fixture

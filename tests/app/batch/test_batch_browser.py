@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from tests.support.batches import copies, write_split
-from tests.support.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, wait_for_status
+from tests.support.data.batches import copies, write_split
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, wait_for_status
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
 STATUS = "#batch_status [role=status]"

@@ -10,7 +10,7 @@ import pytest
 from app.batch.context import BatchContext
 from app.batch.runs.downloads import TABLES, download
 from eval.runs.folder import RunFolder
-from tests.support.batch_tab import start, wait_for
+from tests.support.pages.batch_tab import start, wait_for
 
 
 @pytest.mark.slow

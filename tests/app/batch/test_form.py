@@ -14,8 +14,8 @@ from app.batch.new_run.form import UNFILLED, FilledForm, use_settings
 from app.batch.runs import handlers
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import write_settings
-from tests.support.batch_tab import make_batches
-from tests.support.batches import copies, make_worker_config, write_split
+from tests.support.data.batches import copies, make_worker_config, write_split
+from tests.support.pages.batch_tab import make_batches
 
 
 @pytest.fixture

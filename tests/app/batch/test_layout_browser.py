@@ -12,10 +12,10 @@ from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
 from tests.app.batch.test_batch_browser import STATUS, choose, open_batch
 from tests.app.batch.test_scoring import repeat
-from tests.app.player.test_places_browser import wait_for_address
-from tests.app.player.test_stops_browser import painted_texts
-from tests.support.batches import copies, make_worker_config, write_scores, write_split
-from tests.support.browser import NEEDS_CHROMIUM, inspect, serve, wait_for_status
+from tests.app.player.session.test_places_browser import wait_for_address
+from tests.app.player.static.test_stops_browser import painted_texts
+from tests.support.data.batches import copies, make_worker_config, write_scores, write_split
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve, wait_for_status
 
 pytestmark = NEEDS_CHROMIUM
 

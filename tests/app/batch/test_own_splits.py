@@ -16,8 +16,8 @@ from app.batch.new_run.own_splits import read_kept_splits
 from eval.data.loading import read_split
 from eval.data.samples import InvalidSample, Sample, Split
 from eval.data.writers import write_samples
-from tests.support.batches import SCORING, copies, make_worker_config, write_split
-from tests.support.fakes import count_letters
+from tests.support.data.batches import SCORING, copies, make_worker_config, write_split
+from tests.support.streams.fakes import count_letters
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from app.formatting import as_sentence
 from app.player.views import status_line
 from eval.metrics.definitions import find_metric
 from eval.runs.output_folder import lock_folder
-from tests.support.batch_tab import endless, make_jobs, start, wait_for
+from tests.support.pages.batch_tab import endless, make_jobs, start, wait_for
 
 
 def test_a_run_is_shown_while_it_goes_on_and_its_tables_are_those_on_disk(

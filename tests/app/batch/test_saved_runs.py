@@ -18,7 +18,7 @@ from app.batch.sweeps import handlers as sweeping
 from app.player.context import AppContext
 from app.player.views import show_run
 from eval.runs.folder import RunFolder
-from tests.support.benches import views
+from tests.support.pages.benches import views
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 

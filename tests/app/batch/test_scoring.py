@@ -26,10 +26,10 @@ from eval.metrics.score import analyze_video
 from eval.metrics.videollm_online import LiveTurn, count_live
 from eval.reports.scoring import score_run
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
-from tests.support.batch_tab import make_batches
-from tests.support.batches import SCORING, copies, no_java, write_split
-from tests.support.benches import make_context
-from tests.support.fakes import count_letters
+from tests.support.data.batches import SCORING, copies, no_java, write_split
+from tests.support.pages.batch_tab import make_batches
+from tests.support.pages.benches import make_context
+from tests.support.streams.fakes import count_letters
 
 
 def repeat(sample: Sample, *, late: int = 0) -> list[FrameOutput]:

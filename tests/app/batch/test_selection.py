@@ -21,9 +21,9 @@ from eval.data.loading import read_split
 from eval.data.samples import Sample
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
 from tests.app.batch.test_scoring import repeat
-from tests.support.batch_tab import make_batches, make_jobs
-from tests.support.batches import copies, write_scores, write_split
-from tests.support.fakes import count_letters
+from tests.support.data.batches import copies, write_scores, write_split
+from tests.support.pages.batch_tab import make_batches, make_jobs
+from tests.support.streams.fakes import count_letters
 
 BENCH: Any = SimpleNamespace(encode=count_letters)
 

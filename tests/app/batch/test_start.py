@@ -8,7 +8,7 @@ import pytest
 
 from app.batch.context import FEATURES_FOLDER, BatchContext
 from app.batch.runs import handlers
-from tests.support.batch_tab import endless, make_jobs, start, wait_for
+from tests.support.pages.batch_tab import endless, make_jobs, start, wait_for
 
 
 @pytest.mark.slow

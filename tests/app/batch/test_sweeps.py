@@ -17,8 +17,8 @@ from app.batch.sweeps.render import RECOMMENDED
 from app.player.context import AppContext
 from app.player.session.live_run import Cancellable
 from app.videos import read_splits
-from tests.support.batch_tab import start, wait_for
-from tests.support.batches import copies, write_split
+from tests.support.data.batches import copies, write_split
+from tests.support.pages.batch_tab import start, wait_for
 
 
 def read_now(download: Iterator[Any]) -> tuple[Path, str]:

@@ -15,7 +15,7 @@ from app.player import handlers
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from engine.config import StreamConfig
-from tests.support.benches import run_views, views
+from tests.support.pages.benches import run_views, views
 
 SETTINGS: dict[str, Any] = {
     "speak_threshold": 0.3,

@@ -7,7 +7,7 @@ import pytest
 
 from eval.data.writers import write_samples
 from eval.runs.folder import RunFolder, VideoRecord, write_settings
-from tests.support.reviewed import SAMPLES, UNRUN, output
+from tests.support.reviews.reviewed import SAMPLES, UNRUN, output
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from eval.annotations.corrections import Correction
 from eval.data.loading import read_samples
 from eval.data.writers import write_samples
 from eval.runs.folder import RunFolder, write_settings
-from tests.support.exported import correct, reword
 from tests.support.paths import ASSETS
-from tests.support.reviewed import NAMES, SAMPLE, UNRUN
+from tests.support.reviews.exported import correct, reword
+from tests.support.reviews.reviewed import NAMES, SAMPLE, UNRUN
 
 EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
 

@@ -12,7 +12,7 @@ from app.exports.writers.dataset import write_dataset
 from app.reviews.review import fold_actions
 from engine.errors import EngineError
 from eval.annotations.corrections import Correction
-from tests.support.reviewed import NAMES, reviewed_video
+from tests.support.reviews.reviewed import NAMES, reviewed_video
 
 MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
 

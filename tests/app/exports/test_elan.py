@@ -11,9 +11,9 @@ from app.exports.spans import Span, split_lanes
 from app.exports.tabulate import ReviewedVideo
 from app.exports.writers.elan import write_eaf
 from app.reviews.review import fold_actions
-from tests.support.exported import SCHEMA
-from tests.support.reviewed import EVIL, reviewed_video
-from tests.support.strategies import few
+from tests.support.data.strategies import few
+from tests.support.reviews.exported import SCHEMA
+from tests.support.reviews.reviewed import EVIL, reviewed_video
 
 SHOWN_EVIL = EVIL.replace("\ud83d", "?").replace("\x07", "\u2407").replace("\0", "\u2400")
 

@@ -20,9 +20,9 @@ from app.reviews.review import fold_actions
 from eval.annotations.corrected_samples import apply_corrections
 from eval.annotations.corrections import Correction, TurnName
 from eval.data.samples import Sample, Turn, turn_order
-from tests.support.exported import SCHEMA, annotation
-from tests.support.reviewed import NAMES, SAMPLE, reviewed_video
-from tests.support.strategies import few, samples
+from tests.support.data.strategies import few, samples
+from tests.support.reviews.exported import SCHEMA, annotation
+from tests.support.reviews.reviewed import NAMES, SAMPLE, reviewed_video
 
 
 def edit(path: Path, change: Callable[[etree._Element], object]) -> None:

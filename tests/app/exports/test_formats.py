@@ -10,9 +10,9 @@ from app.exports.formats import EXPORT_FORMATS, write_export
 from app.exports.tabulate import build_tables
 from app.reviews.review import fold_actions
 from eval.runs.folder import RunFolder
-from tests.support.exported import read_json_tables
 from tests.support.paths import ROOT
-from tests.support.reviewed import SAMPLES
+from tests.support.reviews.exported import read_json_tables
+from tests.support.reviews.reviewed import SAMPLES
 
 
 def test_every_form_of_a_run_lies_in_its_folder_whatever_the_videos_are_called(run: RunFolder, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from app.reviews.store import ReviewStore, open_store
 from eval.annotations.corrections import Correction
 from eval.data.samples import Sample, Turn
 from eval.data.writers import write_samples
-from tests.support.exported import correct, reword
-from tests.support.reviewed import NAMES, SAMPLE, SAMPLES, UNRUN
+from tests.support.reviews.exported import correct, reword
+from tests.support.reviews.reviewed import NAMES, SAMPLE, SAMPLES, UNRUN
 
 
 def current(store: ReviewStore) -> Sample:

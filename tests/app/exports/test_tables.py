@@ -17,9 +17,9 @@ from app.exports.writers.tables import write_csv_tables, write_json_tables
 from app.reviews.actions import Action, Event
 from app.reviews.review import fold_actions
 from eval.annotations.corrections import Correction
-from tests.support.exported import read_csv_tables, read_json_tables
-from tests.support.reviewed import EVIL, NAMES, reviewed_video
-from tests.support.strategies import TEXTS, few
+from tests.support.data.strategies import TEXTS, few
+from tests.support.reviews.exported import read_csv_tables, read_json_tables
+from tests.support.reviews.reviewed import EVIL, NAMES, reviewed_video
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 

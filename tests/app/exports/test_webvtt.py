@@ -12,8 +12,8 @@ from app.exports.rows import Tables
 from app.exports.tabulate import build_tables
 from app.exports.writers.webvtt import write_webvtt
 from eval.annotations.corrections import Correction
-from tests.support.reviewed import EVIL, NAMES, reviewed_video
-from tests.support.strategies import TEXTS, few
+from tests.support.data.strategies import TEXTS, few
+from tests.support.reviews.reviewed import EVIL, NAMES, reviewed_video
 
 MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
 

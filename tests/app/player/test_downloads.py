@@ -12,7 +12,7 @@ from app.player.downloads import RUN_FILES, export_run, file_name, write_run_fil
 from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from engine.records import read_outputs
-from tests.support.played import make_run
+from tests.support.reviews.played import make_run
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from app.videos import MAX_UPLOAD_BYTES, Clip, read_bundled_videos
 from engine.video.reader import probe
 from eval.data.samples import Turn
 from tests.conftest import Uploads
-from tests.support.benches import make_context, open_upload, run_views, views
-from tests.support.videos import write_plain
+from tests.support.pages.benches import make_context, open_upload, run_views, views
+from tests.support.streams.videos import write_plain
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 

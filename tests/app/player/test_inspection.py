@@ -19,9 +19,9 @@ from assets.script import Cause
 from engine.video.writer import write_h264
 from eval.metrics.failures import LATE_S
 from tests.conftest import moving_square
-from tests.support.benches import make_context, run_views
-from tests.support.browser import NEEDS_CHROMIUM, serve_player
-from tests.support.played import HOSTILE, judge, make_run
+from tests.support.pages.benches import make_context, run_views
+from tests.support.pages.browser import NEEDS_CHROMIUM, serve_player
+from tests.support.reviews.played import HOSTILE, judge, make_run
 
 
 @pytest.fixture(scope="module")

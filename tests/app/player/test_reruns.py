@@ -17,7 +17,7 @@ from app.player.session.run import Run
 from app.player.views import UNCHANGED, RunView
 from app.videos import Clip
 from engine.replay import Thresholds
-from tests.support.benches import make_context, run_views
+from tests.support.pages.benches import make_context, run_views
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from app.reviews.store import open_store
 from engine.video.reader import Frame
 from eval.annotations.corrections import Correction, name_turns
 from eval.data.samples import Split
-from tests.support.benches import make_context, run_views
-from tests.support.fakes import anybody, nan_checkpoint
+from tests.support.pages.benches import make_context, run_views
+from tests.support.streams.fakes import anybody, nan_checkpoint
 
 HOSTILE = "<img src=x onerror=alert(1)> {{1+1}} ${1+1}"
 

@@ -17,7 +17,7 @@ from engine.dialogue import fill_legality, initial_state
 from engine.records import FrameOutput, Step, UserTurn
 from eval.data.samples import Sample, Turn
 from eval.metrics.score import analyze_video
-from tests.support.fakes import count_letters
+from tests.support.streams.fakes import count_letters
 
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on <b>the roof</b>"))
 

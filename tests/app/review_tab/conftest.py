@@ -9,9 +9,9 @@ from app.batch.context import BatchContext
 from app.player.context import AppContext
 from app.player.review_context import ReviewContext
 from app.reviews.store import open_store
-from tests.support.batch_tab import make_batches
-from tests.support.benches import make_context
-from tests.support.desks import ReviewedSplit, write_reviewed
+from tests.support.pages.batch_tab import make_batches
+from tests.support.pages.benches import make_context
+from tests.support.reviews.desks import ReviewedSplit, write_reviewed
 
 
 @pytest.fixture

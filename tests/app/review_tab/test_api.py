@@ -14,8 +14,8 @@ from app.reviews.events import reference_event
 from app.reviews.store import open_store
 from engine.io import replace_surrogates
 from eval.data.samples import Split
-from tests.support.fakes import anybody
-from tests.support.reviewed import EVIL, MOMENT, NAMES, SAMPLE
+from tests.support.reviews.reviewed import EVIL, MOMENT, NAMES, SAMPLE
+from tests.support.streams.fakes import anybody
 
 EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text=EVIL)
 

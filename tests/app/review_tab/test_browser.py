@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page
 
 from app.exports.__main__ import main as export
 from tests.conftest import Uploads
-from tests.support.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
-from tests.support.desks import HOSTILE, ReviewedSplit, write_reviewed
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
+from tests.support.reviews.desks import HOSTILE, ReviewedSplit, write_reviewed
 
 STATUS = "#desk_status [role=status]"
 pytestmark = NEEDS_CHROMIUM

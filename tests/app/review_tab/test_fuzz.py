@@ -28,8 +28,8 @@ from engine.io import replace_surrogates
 from eval.annotations.corrections import CORRECTION_KINDS, name_turns
 from eval.data.samples import Split
 from eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, write_samples
-from tests.support import reviewed
-from tests.support.fakes import anybody
+from tests.support.reviews import reviewed
+from tests.support.streams.fakes import anybody
 
 SAMPLE = replace(
     reviewed.SAMPLE, turns=tuple(replace(turn, text=replace_surrogates(turn.text)) for turn in reviewed.SAMPLE.turns)

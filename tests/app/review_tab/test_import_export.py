@@ -21,7 +21,7 @@ from app.reviews.actions import Action, Event, Verdict
 from app.videos import sample_clip
 from eval.annotations.corrections import Correction, name_turns
 from eval.data.loading import read_samples
-from tests.support.desks import HOSTILE, ReviewedSplit, clicked, clicked_by, figures, make_query, words
+from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked, clicked_by, figures, make_query, words
 
 
 def files(folder: Path) -> dict[str, bytes]:

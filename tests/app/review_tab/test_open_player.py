@@ -13,8 +13,8 @@ from app.player.review_context import ReviewContext
 from app.review_tab import handlers
 from app.reviews.actions import Action, Event, Moment, Verdict
 from app.widgets import list_components
-from tests.support.benches import views
-from tests.support.desks import HOSTILE, clicked, make_query
+from tests.support.pages.benches import views
+from tests.support.reviews.desks import HOSTILE, clicked, make_query
 
 
 def test_what_is_to_be_settled_opens_in_the_player_at_its_time(

@@ -13,8 +13,8 @@ from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.loading import read_samples
 from eval.metrics.score import analyze_video
 from eval.runs.folder import RunFolder, write_settings
-from tests.support.desks import HOSTILE, ReviewedSplit, clicked_by, figures, make_query, words
-from tests.support.fakes import count_letters
+from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked_by, figures, make_query, words
+from tests.support.streams.fakes import count_letters
 
 
 def test_progress_agreement_and_what_is_to_be_settled_are_those_of_the_split(

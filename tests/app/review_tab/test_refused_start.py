@@ -6,7 +6,7 @@ import pytest
 
 from app.__main__ import main as serve
 from app.identity import read_users
-from tests.support.browser import free_port
+from tests.support.pages.browser import free_port
 
 
 def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:

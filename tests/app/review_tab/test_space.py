@@ -14,7 +14,7 @@ from itsdangerous import TimestampSigner
 
 from app.reviews.actions import Event
 from app.reviews.store import open_store
-from tests.support.browser import serve
+from tests.support.pages.browser import serve
 
 SECRET = "kept by the Space"
 SPACE = {

@@ -5,7 +5,7 @@ from engine.records import FrameOutput
 from eval.annotations.corrections import TurnName, name_turns
 from eval.data.samples import Turn
 from eval.metrics.failures import Failure, JudgedVideo
-from tests.support.strategies import BOAT
+from tests.support.data.strategies import BOAT
 
 NAME = TurnName(role="assistant", time_s=1.0, text="Go.")
 

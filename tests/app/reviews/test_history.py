@@ -7,7 +7,7 @@ from app.reviews.actions import Action, Event
 from app.reviews.history import read_review, redo, undo
 from app.reviews.store import ReviewStore, open_store
 from eval.annotations.corrections import Correction
-from tests.support.reviewed import MOMENT, NAMES, opinion
+from tests.support.reviews.reviewed import MOMENT, NAMES, opinion
 
 EVENT = Event(video_id="boat", kind="update", role="update", time_s=1.0, text="S1->start")
 

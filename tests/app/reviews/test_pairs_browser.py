@@ -8,9 +8,9 @@ from playwright.sync_api import Page
 from app.reviews.actions import Action, Event, Verdict
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore
-from tests.support.browser import NEEDS_CHROMIUM, inspect
-from tests.support.reviewed import opinion
-from tests.support.reviewing import go_to, make_folder, name_reviewer, press
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
+from tests.support.reviews.reviewed import opinion
+from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, press
 
 pytestmark = NEEDS_CHROMIUM
 SAID = Event(video_id="a", kind="generated", role="assistant", time_s=5.5, text="Now the roof. ")

@@ -10,8 +10,8 @@ from app.reviews.actions import VERDICTS, Action, Event, Verdict, from_body, to_
 from app.reviews.events import reference_event
 from app.reviews.review import Review, count_once, find_movable, fold_actions, review_agreement, review_disagreements
 from eval.annotations.corrections import Correction, TurnName
-from tests.support.reviewed import opinion
-from tests.support.strategies import few
+from tests.support.data.strategies import few
+from tests.support.reviews.reviewed import opinion
 
 HULL, SAIL, FLAG = (
     Event(video_id="boat", kind="generated", role="assistant", time_s=time_s, text=text)

@@ -10,9 +10,9 @@ from app.reviews.actions import Action, Event, Verdict
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore, open_store
 from eval.annotations.corrected_samples import apply_corrections
-from tests.support.browser import NEEDS_CHROMIUM, free_port, inspect, start_player
-from tests.support.played import HOSTILE, make_run
-from tests.support.reviewing import (
+from tests.support.pages.browser import NEEDS_CHROMIUM, free_port, inspect, start_player
+from tests.support.reviews.played import HOSTILE, make_run
+from tests.support.reviews.reviewing import (
     go_to,
     make_folder,
     name_reviewer,

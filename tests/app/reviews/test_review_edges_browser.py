@@ -16,9 +16,9 @@ from engine.video.writer import write_h264
 from eval.annotations.corrections import name_turns
 from eval.data.samples import Turn
 from tests.conftest import moving_square
-from tests.support.browser import NEEDS_CHROMIUM, inspect
-from tests.support.played import judge, make_run, write_reviewed
-from tests.support.reviewing import go_to, name_reviewer, press, wait_until_saved
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
+from tests.support.reviews.played import judge, make_run, write_reviewed
+from tests.support.reviews.reviewing import go_to, name_reviewer, press, wait_until_saved
 
 pytestmark = NEEDS_CHROMIUM
 OFF_GRID = Turn(time_s=7.3, role="assistant", text="Slowly.")

@@ -20,8 +20,8 @@ from app.reviews.actions import Action, Event, Moment
 from app.reviews.schema import METADATA, VERSION_TABLE, StoreError
 from app.reviews.store import open_store
 from eval.annotations.corrections import Correction, TurnName
-from tests.support.databases import new_database, serve_postgres
-from tests.support.strategies import HOSTILE, TEXTS
+from tests.support.data.strategies import HOSTILE, TEXTS
+from tests.support.reviews.databases import new_database, serve_postgres
 
 EVENT = Event(video_id="boat", kind="generated", role="assistant", time_s=1.5, text="Set down the hull.")
 MOMENT = Moment(run_digest="r1", model_digest="m1", speak_threshold=0.5, update_threshold=0.25, playhead_s=1.625)

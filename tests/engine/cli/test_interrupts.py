@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.interrupts import exit_code, handle_interrupts
-from tests.support.browser import free_port
+from tests.support.pages.browser import free_port
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from engine.control.requests import Image, PassCounts
 from engine.control.speculator import PriorRun
 from engine.errors import ContextError
 from engine.records import FrameOutput, UserTurn
-from tests.support.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterCodec, ScriptedRunner
+from tests.support.streams.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterCodec, ScriptedRunner
 
 Turns = dict[int, tuple[tuple[str, ...], str | None]]
 SMALL: dict[str, Any] = {"max_new_tokens": 20, "max_update_tokens": 14}

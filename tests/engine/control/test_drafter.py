@@ -2,7 +2,7 @@
 
 from engine.control.drafter import Drafter, ResponseMemory
 from engine.records import Step
-from tests.support.fakes import EOS, CharacterCodec
+from tests.support.streams.fakes import EOS, CharacterCodec
 
 CODEC = CharacterCodec()
 STEPS = (

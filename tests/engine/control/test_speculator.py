@@ -11,7 +11,7 @@ from engine.inference.kv_pool import KVCachePool, SlotKVCache
 from engine.inference.static import pick_bucket
 from engine.records import UserTurn
 from tests.engine.control.test_controller import Turns, run_again, stream
-from tests.support.fakes import STEPS, CharacterCodec, ScriptedRunner, tiny_model
+from tests.support.streams.fakes import STEPS, CharacterCodec, ScriptedRunner, tiny_model
 
 TASK = Task(goal="g", steps=STEPS)
 LIMITS = {"max_seq_len": 300, "reserved_seq_len": 110}

@@ -1,7 +1,7 @@
 import pytest
 
 from engine.model.checkpoint import Checkpoint
-from tests.support.fakes import tiny_checkpoint
+from tests.support.streams.fakes import tiny_checkpoint
 
 
 @pytest.fixture(scope="module", params=[0, 1])

@@ -14,9 +14,9 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.streamer import Streamer
 from tests.engine.test_run_many import pick_thresholds, stream_many, video
-from tests.support.fakes import random_frames
-from tests.support.graphs import CountingBackend, with_graphs
-from tests.support.streams import SHORT, TASK, assert_equal, decided
+from tests.support.streams.fakes import random_frames
+from tests.support.streams.graphs import CountingBackend, with_graphs
+from tests.support.streams.streams import SHORT, TASK, assert_equal, decided
 
 
 def test_a_shape_is_captured_once_and_serves_the_next_run(checkpoint: Checkpoint) -> None:

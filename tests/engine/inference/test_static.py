@@ -8,7 +8,7 @@ import torch
 from engine.inference.kv_pool import KVCachePool
 from engine.inference.static import BucketShape, ReadoutSpec, StaticStep
 from engine.model.smolvlm import StreamingModel
-from tests.support.fakes import tiny_model
+from tests.support.streams.fakes import tiny_model
 
 
 @pytest.mark.parametrize("silent_id", [None, 7])

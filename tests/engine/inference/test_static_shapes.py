@@ -16,10 +16,10 @@ from engine.model.frame_encoder import FrameFeatures
 from engine.replay import Recording, Thresholds
 from engine.streamer import Streamer, StreamRequest
 from tests.engine.test_run_many import CASES, pick_thresholds, stream_many, video
-from tests.support.fakes import random_frames, tiny_checkpoint
-from tests.support.graphs import CountingBackend, with_graphs
-from tests.support.replays import run_with_drafts, sweep
-from tests.support.streams import SHORT, TASK, assert_equal, decided, probs
+from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.graphs import CountingBackend, with_graphs
+from tests.support.streams.replays import run_with_drafts, sweep
+from tests.support.streams.streams import SHORT, TASK, assert_equal, decided, probs
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

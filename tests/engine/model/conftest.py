@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import tiny_checkpoint
+from tests.support.streams.fakes import tiny_checkpoint
 
 
 @pytest.fixture(scope="package")

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from engine.errors import CheckpointError
 from engine.loading import load_model
 from engine.model.checkpoint import resolve_device, resolve_dtype, save_model
-from tests.support.fakes import tiny_model
+from tests.support.streams.fakes import tiny_model
 
 
 def test_a_saved_model_comes_back_with_the_same_weights(folder: Path) -> None:

@@ -15,7 +15,7 @@ from engine.model.frame_encoder import encode, encode_images
 from engine.model.preprocessing import Normalization, normalize_images
 from engine.model.smolvlm import Pooling
 from engine.video.reader import Frame
-from tests.support.fakes import tiny_checkpoint
+from tests.support.streams.fakes import tiny_checkpoint
 
 POOLINGS: tuple[Pooling, ...] = ("none", "mean", "first")
 

@@ -11,7 +11,7 @@ from engine.errors import CheckpointError
 from engine.loading import load_model
 from engine.model.checkpoint import save_model
 from engine.model.heads import save_heads
-from tests.support.fakes import tiny_model
+from tests.support.streams.fakes import tiny_model
 
 
 def test_pooling_and_projector_come_back_with_the_heads(folder: Path) -> None:

@@ -14,7 +14,7 @@ from engine.errors import CheckpointError
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint, identify_model
 from engine.model.heads import save_heads
-from tests.support.fakes import tiny_model
+from tests.support.streams.fakes import tiny_model
 
 
 def edit_json(path: Path, edit: Callable[[Any], object]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import CheckpointError
 from engine.loading import load_model
-from tests.support.fakes import STEPS
+from tests.support.streams.fakes import STEPS
 
 
 def test_a_chat_template_that_is_kept_with_the_processor_is_found(folder: Path) -> None:

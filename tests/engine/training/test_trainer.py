@@ -25,7 +25,7 @@ from engine.training.trainer import (
     build_sequence,
     train,
 )
-from tests.support.fakes import STEPS, ScriptedRunner, random_frames, tiny_checkpoint
+from tests.support.streams.fakes import STEPS, ScriptedRunner, random_frames, tiny_checkpoint
 
 CLIP = TrainingClip(
     goal="g",

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from engine.video.writer import write_h264
-from tests.support.videos import grey
+from tests.support.streams.videos import grey
 
 
 @pytest.fixture(scope="package")

@@ -18,7 +18,7 @@ from engine.video.decoders import DecodeError, Picture, decode_with_decord, deco
 from engine.video.reader import VideoWarning, probe, read_frames, sample_track
 from engine.video.track import Track, find_track
 from engine.video.writer import write_h264
-from tests.support.videos import level_of
+from tests.support.streams.videos import level_of
 
 DECODERS = [
     pytest.param(decode_with_decord, marks=pytest.mark.skipif(find_spec("decord") is None, reason="no decord here")),

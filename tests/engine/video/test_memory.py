@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.videos import write_plain
+from tests.support.streams.videos import write_plain
 
 MEASURE = """
 import resource, sys

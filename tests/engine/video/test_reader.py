@@ -13,7 +13,7 @@ from engine.errors import VideoError
 from engine.video.reader import Frame, VideoWarning, probe, read_frames
 from engine.video.writer import write_h264
 from tests.support.paths import REAL_VIDEOS
-from tests.support.videos import level_of, write_at
+from tests.support.streams.videos import level_of, write_at
 
 REAL = REAL_VIDEOS
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from engine.video.reader import read_frames
 from engine.video.writer import convert_for_browser
-from tests.support.browser import NEEDS_CHROMIUM
+from tests.support.pages.browser import NEEDS_CHROMIUM
 
 pytestmark = NEEDS_CHROMIUM
 FPS, NUM_PICTURES, RATE, CHUNK = 10, 30, 48_000, 960

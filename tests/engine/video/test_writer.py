@@ -12,8 +12,8 @@ import pytest
 from engine.errors import VideoError
 from engine.video.reader import VideoWarning, probe, read_frames
 from engine.video.writer import convert_for_browser, write_h264
-from tests.support import videos
 from tests.support.paths import REAL_VIDEOS
+from tests.support.streams import videos
 
 REAL = REAL_VIDEOS
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from eval.annotations.corrected_samples import Conflict, Proposal, apply_corrections
 from eval.annotations.corrections import Correction, CorrectionKind, TurnName, name_turns
 from eval.data.samples import Sample, Turn, is_inside
-from tests.support.strategies import BOAT, few, samples
+from tests.support.data.strategies import BOAT, few, samples
 
 GO = Turn(time_s=1.0, role="assistant", text="Go.")
 START = Turn(time_s=1.0, role="update", text="S2->start")

@@ -7,8 +7,8 @@ import pytest
 
 from app.cli.stepscope import main
 from eval.matching.sentence_encoders import TextEncoder
-from tests.support.batches import SHORT, copies, no_java, write_split
-from tests.support.fakes import count_letters
+from tests.support.data.batches import SHORT, copies, no_java, write_split
+from tests.support.streams.fakes import count_letters
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from eval.metrics.text import TextScorer
 from eval.reports.table_files import read_metrics
 from eval.runs.folder import open_run_folder
 from eval.runs.worker import run_sample
-from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_scores, write_split
-from tests.support.fakes import count_letters
+from tests.support.data.batches import SCORING, copies, make_worker_config, no_java, write_scores, write_split
+from tests.support.streams.fakes import count_letters
 
 
 @pytest.fixture(scope="module")

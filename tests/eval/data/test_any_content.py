@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from engine.dialogue import initial_state
 from eval.data.loading import SampleWarning, read_samples
-from tests.support.published import CLIP, DIALOGUE, MANIFEST, changed, write
-from tests.support.shared_data import shared
+from tests.support.data.published import CLIP, DIALOGUE, MANIFEST, changed, write
+from tests.support.data.shared_data import shared
 
 anything = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["", "S1", "user", "1. a"]),

@@ -20,9 +20,9 @@ from eval.runs.batch import FinishedVideo
 from eval.runs.folder import RunFolder, digest_sample
 from eval.runs.worker import build_task, embed_sample, run_sample
 from tests.engine.video.test_excerpts import number_of, write_numbered
-from tests.support.batches import make_worker_config, run_to_end
-from tests.support.published import CLIP, DIALOGUE, write
-from tests.support.shared_data import shared
+from tests.support.data.batches import make_worker_config, run_to_end
+from tests.support.data.published import CLIP, DIALOGUE, write
+from tests.support.data.shared_data import shared
 
 START = {"start_frame_idx": 20, "end_frame_idx": 32}  # 10 s to 16 s at 2 fps: pictures 100, 105 ... 155 of the video
 TURNS = [{"role": "assistant", "content": "Now the sail.", "time": 10.0}]

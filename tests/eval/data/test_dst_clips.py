@@ -11,8 +11,8 @@ from engine.records import Step, frame_at
 from eval.data.clips import Extent
 from eval.data.loading import read_samples
 from eval.data.samples import Turn
-from tests.support.published import CLIP, changed, frames_of, write
-from tests.support.shared_data import shared
+from tests.support.data.published import CLIP, changed, frames_of, write
+from tests.support.data.shared_data import shared
 
 
 def test_the_real_dst_clip_keeps_every_turn_at_its_time() -> None:

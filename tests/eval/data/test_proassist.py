@@ -5,8 +5,8 @@ from pathlib import Path
 
 from engine.records import Step
 from eval.data.loading import read_samples
-from tests.support.published import DIALOGUE, frames_of, write
-from tests.support.shared_data import shared
+from tests.support.data.published import DIALOGUE, frames_of, write
+from tests.support.data.shared_data import shared
 
 
 def test_the_real_proassist_dialogues_keep_every_reference_on_the_last_frame_before_it() -> None:

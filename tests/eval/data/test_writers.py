@@ -10,8 +10,8 @@ from engine.records import Step
 from eval.data.loading import read_samples
 from eval.data.samples import Sample, Turn
 from eval.data.writers import FILE_FORMATS, FileFormat, write_samples
-from tests.support.shared_data import shared
-from tests.support.strategies import BOAT, few, samples
+from tests.support.data.shared_data import shared
+from tests.support.data.strategies import BOAT, few, samples
 
 UPDATED = replace(
     BOAT,

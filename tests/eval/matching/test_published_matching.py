@@ -16,8 +16,8 @@ from eval.matching.sentence_encoders import load_encoder
 from eval.matching.turns import find_match
 from eval.metrics.turn_taking import TurnCounts, count_turns, match_window, reference_texts, turn_metrics
 from tests.eval.matching.test_turns import TableEncoder, said
+from tests.support.data.shared_data import shared
 from tests.support.paths import GOLDEN
-from tests.support.shared_data import shared
 
 
 @pytest.mark.parametrize("number", range(42))

@@ -13,7 +13,7 @@ from eval.data.samples import Sample, Turn
 from eval.matching.updates import TimedUpdate, match_updates, pair_updates
 from eval.metrics.definitions import find_metric
 from eval.metrics.dialogue_state import DstCounts, StepBoundary, count_dst, step_boundaries, summarize_dst
-from tests.support.shared_data import shared
+from tests.support.data.shared_data import shared
 
 FPS = 2.0
 FIVE = [(0, "S1->start"), (4, "S1->complete"), (8, "S2->start"), (12, "S2->complete"), (16, "S3->start")]

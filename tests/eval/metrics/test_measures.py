@@ -45,7 +45,7 @@ from eval.metrics import score
 importlib.reload(score)
 from eval.sweeps.folder import SweepFolder, SweptVideo
 from tests.eval.metrics.test_score import SAMPLE, outputs
-from tests.support.fakes import count_letters
+from tests.support.streams.fakes import count_letters
 runs = [outputs({0: "Go on now.", 4: "Good."}, {}), outputs({0: "Good."}, {})]
 rows = [score.analyze_video(SAMPLE, run, encode=count_letters).counts for run in runs]
 folder = SweepFolder(Path(sys.argv[1]))

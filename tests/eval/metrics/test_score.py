@@ -14,7 +14,7 @@ from eval.data.samples import Sample, Turn
 from eval.metrics.decisions import reference_frames
 from eval.metrics.definitions import METRICS
 from eval.metrics.score import VideoCounts, analyze_video, summarize
-from tests.support.fakes import count_letters
+from tests.support.streams.fakes import count_letters
 
 SAMPLE = Sample(
     video_id="a",

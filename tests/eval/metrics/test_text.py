@@ -16,8 +16,8 @@ from eval.metrics.counts import Pool
 from eval.metrics.java import tokenize
 from eval.metrics.score import corpus_metrics
 from eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text
+from tests.support.data.shared_data import shared
 from tests.support.paths import GOLDEN
-from tests.support.shared_data import shared
 
 NAMES = ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "CIDEr", "METEOR"]
 

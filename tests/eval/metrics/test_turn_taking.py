@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from eval.matching.turns import Match, Pair, ZeroCost, find_match
 from eval.metrics.turn_taking import TurnCounts, count_turns, match_window, matched_pairs, turn_metrics
+from tests.support.data.shared_data import shared
 from tests.support.paths import GOLDEN
-from tests.support.shared_data import shared
 
 
 def match_of(scores: list[float], *, distance: int = 0, missed: int = 0, redundant: int = 0) -> Match:

@@ -13,8 +13,8 @@ from eval.reports.scoring import score_run
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, open_run_folder
 from eval.runs.worker import run_sample
 from tests.eval.runs.test_folder import outputs as silent_outputs
-from tests.support.batches import SCORING, copies, make_worker_config, no_java, write_split
-from tests.support.fakes import count_letters
+from tests.support.data.batches import SCORING, copies, make_worker_config, no_java, write_split
+from tests.support.streams.fakes import count_letters
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from eval.metrics.text import undefined_texts
 from eval.reports.report import compute_video_scores, make_report
 from eval.reports.tables import format_scores, write_columns
 from tests.eval.metrics.test_score import SAMPLE, outputs
-from tests.support.fakes import count_letters
+from tests.support.streams.fakes import count_letters
 
 
 @pytest.fixture(scope="module")

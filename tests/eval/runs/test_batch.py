@@ -15,7 +15,7 @@ from eval.data.loading import read_split
 from eval.runs.batch import FinishedVideo, run_batch
 from eval.runs.progress import Progress
 from eval.runs.worker import WorkerConfig
-from tests.support.batches import copies, make_worker_config, run_to_end, tables, write_scores, write_split
+from tests.support.data.batches import copies, make_worker_config, run_to_end, tables, write_scores, write_split
 
 NUM_VIDEOS = 6
 

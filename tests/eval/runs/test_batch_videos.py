@@ -27,8 +27,8 @@ from eval.runs.folder import RunFolder
 from eval.runs.progress import Progress, WorkerStatus
 from eval.runs.worker import WorkerSpec, run_sample
 from tests.conftest import Uploads
-from tests.support.batches import copies, make_worker_config, no_java, run_to_end, tables, write_split
-from tests.support.fakes import nan_checkpoint, random_frames
+from tests.support.data.batches import copies, make_worker_config, no_java, run_to_end, tables, write_split
+from tests.support.streams.fakes import nan_checkpoint, random_frames
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +266,7 @@ def test_a_signal_keeps_the_finished_videos_and_says_how_to_go_on(
     program = [
         sys.executable,
         "-m",
-        "tests.support.eval_command",
+        "tests.support.data.eval_command",
         "run",
         str(split),
         *options,

@@ -27,8 +27,8 @@ from eval.reports.scoring import ScoredRun, score_run, write_tables
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample, explain_missing, open_run_folder
 from eval.sweeps.grid import Grid
 from eval.sweeps.preview import preview, read_traces
-from tests.support.batches import SCORING, no_java
-from tests.support.fakes import count_letters
+from tests.support.data.batches import SCORING, no_java
+from tests.support.streams.fakes import count_letters
 
 STEPS = (Step(id="S1", name="set down the hull"), Step(id="S2", name="hang the sail"))
 SAMPLES = tuple(

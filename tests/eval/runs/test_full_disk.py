@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.batches import copies, write_split
+from tests.support.data.batches import copies, write_split
 
 ROOM = "64k"
 

@@ -18,9 +18,9 @@ from eval.metrics.score import analyze_video, summarize
 from eval.reports.scoring import score_run
 from eval.runs.folder import RunFolder, write_settings
 from eval.runs.import_results import NO_RESULT_FILE, import_results
-from tests.support.batches import SCORING, no_java, write_split
-from tests.support.fakes import count_letters
-from tests.support.shared_data import shared
+from tests.support.data.batches import SCORING, no_java, write_split
+from tests.support.data.shared_data import shared
+from tests.support.streams.fakes import count_letters
 
 BOAT = Sample(
     video_id="boat",

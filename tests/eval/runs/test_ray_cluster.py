@@ -19,9 +19,9 @@ from eval.runs.batch import FinishedVideo, run_batch
 from eval.runs.progress import Progress
 from eval.runs.ray_pool import join_cluster
 from eval.runs.worker import WorkerConfig
-from tests.support.batches import run_to_end, tables, write_scores
-from tests.support.fakes import tiny_checkpoint
+from tests.support.data.batches import run_to_end, tables, write_scores
 from tests.support.paths import ROOT
+from tests.support.streams.fakes import tiny_checkpoint
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 pytestmark = [

@@ -8,7 +8,7 @@ import pytest
 from eval.data.loading import read_split
 from eval.runs.batch import run_batch
 from eval.runs.ray_pool import is_cluster
-from tests.support.batches import make_worker_config
+from tests.support.data.batches import make_worker_config
 
 
 def test_ray_and_its_addresses_are_clusters_and_devices_are_none() -> None:

@@ -18,7 +18,7 @@ from eval.runs import worker
 from eval.runs.folder import VideoRecord
 from eval.runs.worker import VideoResult, run_sample
 from tests.conftest import Uploads
-from tests.support.batches import copies, make_worker_config, write_split
+from tests.support.data.batches import copies, make_worker_config, write_split
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,8 @@ from eval.sweeps.exact import score_sweep
 from eval.sweeps.folder import SweepFolder, SweptVideo, open_sweep_folder, read_sweep, write_sweep
 from eval.sweeps.grid import find_best
 from tests.eval.runs.test_files import SAMPLES, SETTINGS, change, copy_of, damage, few, outputs, refusal_of, write_run
-from tests.support.batches import SCORING
-from tests.support.fakes import count_letters
+from tests.support.data.batches import SCORING
+from tests.support.streams.fakes import count_letters
 
 SPLIT = Split(path=Path("/val.json"), entries=SAMPLES)
 GRID = make_grid(5)

@@ -32,9 +32,9 @@ from eval.sweeps.exact import score_sweep
 from eval.sweeps.folder import SweepFolder, read_sweep
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridPoint, GridScores, find_best, parse_axis
 from eval.sweeps.preview import PREVIEW_METRICS, HeadTrace, Traces, count_thresholds, preview, read_traces
-from tests.support.batches import begin_sweep, copies, make_worker_config, sweep, write_split
-from tests.support.fakes import count_letters
-from tests.support.streams import between
+from tests.support.data.batches import begin_sweep, copies, make_worker_config, sweep, write_split
+from tests.support.streams.fakes import count_letters
+from tests.support.streams.streams import between
 
 NUM_VIDEOS = 2
 

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from app.__main__ import main
 from engine.records import FrameOutput
-from tests.support.long_run import make_long_run
+from tests.support.pages.long_run import make_long_run
 
 
 class ScriptedStreamer:

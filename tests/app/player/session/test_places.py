@@ -21,10 +21,10 @@ from app.player.session.run import Run
 from app.videos import Clip
 from app.widgets import list_components
 from engine.config import StreamConfig
-from tests.support.batches import SCORING, make_worker_config
-from tests.support.benches import make_context, open_upload, run_views, views
-from tests.support.fakes import count_letters
-from tests.support.played import make_run
+from tests.support.data.batches import SCORING, make_worker_config
+from tests.support.pages.benches import make_context, open_upload, run_views, views
+from tests.support.reviews.played import make_run
+from tests.support.streams.fakes import count_letters
 
 
 @pytest.fixture(scope="module")

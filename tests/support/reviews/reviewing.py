@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.browser import inspect
-from tests.support.played import judge, make_run, write_reviewed
+from tests.support.pages.browser import inspect
+from tests.support.reviews.played import judge, make_run, write_reviewed
 
 
 def make_folder(folder: Path) -> Path:

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from app.player.display.score_tiles import HEADLINES, TEACHER_FORCED
 from app.templates import render
-from tests.support.browser import NEEDS_CHROMIUM, open_page, run, serve
+from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run, serve
 
 HOSTILE = "\"><img src=x onerror='window.hacked=1'>&{{1+1}}"
 

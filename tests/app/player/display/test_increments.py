@@ -14,7 +14,7 @@ from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.long_run import make_long_run
+from tests.support.pages.long_run import make_long_run
 
 STEP = 20
 

@@ -18,7 +18,7 @@ from eval.data.samples import Sample, Turn
 from eval.data.writers import write_samples
 from eval.metrics.failures import JudgedVideo
 from eval.metrics.score import analyze_video
-from tests.support.fakes import count_letters
+from tests.support.streams.fakes import count_letters
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{window.hacked=1}} ${window.hacked=1} </script> مرحبا 🙂 " + "x" * 5000
 STEPS = (Step(id="S1", name="attach the wheel"), Step(id="S2", name="put on the roof"))

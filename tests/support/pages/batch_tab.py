@@ -15,8 +15,8 @@ from app.batch.runs.handlers import BatchView
 from app.videos import read_splits
 from eval.data.samples import Split
 from eval.runs.progress import Progress
-from tests.support.batches import SCORING, make_worker_config, no_java
-from tests.support.fakes import count_letters
+from tests.support.data.batches import SCORING, make_worker_config, no_java
+from tests.support.streams.fakes import count_letters
 
 
 def make_jobs() -> JobQueue:

@@ -1,7 +1,7 @@
 """Test programs that need the page's packages: one process imports them once and forks for each start.
 
-``python -m tests.support.programs`` is that process. It reads JSON lines from stdin, ``{"module", "options", "log"}``,
-and writes the process id. The program runs as ``python -m module options`` would, with its output in the log.
+``python -m tests.support.pages.programs`` is that process. It reads JSON lines, ``{"module", "options", "log"}``, from
+stdin and writes the process id. The program runs as ``python -m module options`` would, with its output in the log.
 """
 
 import faulthandler
@@ -87,7 +87,7 @@ def _parent(environment: frozenset[tuple[str, str]]) -> "subprocess.Popen[str]":
     There is one per environment, because packages read environment variables on import.
     """
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.programs"],
+        [sys.executable, "-m", "tests.support.pages.programs"],
         env=dict(environment),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -18,7 +18,7 @@ from eval.runs.folder import RunFolder
 from eval.runs.worker import WorkerConfig
 from eval.sweeps.exact import SweepProgress, run_sweep
 from eval.sweeps.grid import Grid
-from tests.support.fakes import count_letters
+from tests.support.streams.fakes import count_letters
 
 MEASURED = {"reused_features", "wall_s", "peak_memory_mb", "in_time_share", "frames_per_s"}
 SHORT = StreamConfig(lookahead=8, max_new_tokens=8, max_update_tokens=6, max_updates_per_frame=2)

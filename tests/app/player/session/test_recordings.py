@@ -22,10 +22,10 @@ from app.reviews.store import open_store
 from engine.replay import Thresholds
 from eval.reports.scoring import ScoreSettings
 from eval.runs.worker import WorkerConfig
-from tests.support.benches import make_context, run_views
-from tests.support.browser import free_port
-from tests.support.fakes import count_letters
-from tests.support.page_http import TASK, PageClient
+from tests.support.pages.benches import make_context, run_views
+from tests.support.pages.browser import free_port
+from tests.support.pages.page_http import TASK, PageClient
+from tests.support.streams.fakes import count_letters
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.app.player import test_script_data_browser as scripts
-from tests.app.player.test_script_data_browser import address, packed_run, run
-from tests.support.browser import NEEDS_CHROMIUM
+from tests.app.player.static import test_script_data_browser as scripts
+from tests.app.player.static.test_script_data_browser import address, packed_run, run
+from tests.support.pages.browser import NEEDS_CHROMIUM
 
 pytestmark = NEEDS_CHROMIUM
 page = scripts.page

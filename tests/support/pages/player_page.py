@@ -1,6 +1,6 @@
 """A page with only a video and the player, served from packed runs: starts in a few seconds, for tests and timing.
 
-``python -m tests.support.player_page FOLDER PORT`` shows the first ``*.mp4`` and ``*.json`` of the folder; one
+``python -m tests.support.pages.player_page FOLDER PORT`` shows the first ``*.mp4`` and ``*.json`` of the folder; one
 button per file shows that file. A split ``reviews/split.json`` enables reviews, with the store next to it.
 """
 

@@ -11,7 +11,7 @@ from app.player.views import Buttons, ClipView, PlayerView, RunView
 from app.transcode import DisplayCopies
 from app.videos import Clip, read_bundled_videos
 from engine.loading import load_model
-from tests.support.fakes import count_letters
+from tests.support.streams.fakes import count_letters
 
 
 def make_context(checkpoint: Path, manifest: Path, copies: Path) -> AppContext:

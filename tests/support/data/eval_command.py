@@ -4,7 +4,7 @@ import sys
 from unittest.mock import patch
 
 from eval.__main__ import main
-from tests.support.batches import no_java
+from tests.support.data.batches import no_java
 
 if __name__ == "__main__":
     with patch("eval.cli.commands.TextScorer", no_java):

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from engine.control.controller import Task
 from engine.records import FrameOutput, UserTurn
-from tests.support.fakes import STEPS
+from tests.support.streams.fakes import STEPS
 
 TASK = Task(goal="build the toy truck", steps=STEPS, user_turns=(UserTurn(time_s=3.2, text="What is next?"),))
 SHORT: dict[str, Any] = {"max_new_tokens": 6, "max_update_tokens": 5, "max_seq_len": 260, "reserved_seq_len": 60}

@@ -12,8 +12,18 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import Uploads
-from tests.support.batches import make_worker_config, run_to_end
-from tests.support.browser import NEEDS_CHROMIUM, STATUS, inspect, open_page, rows, run, serve, upload, wait_for_status
+from tests.support.data.batches import make_worker_config, run_to_end
+from tests.support.pages.browser import (
+    NEEDS_CHROMIUM,
+    STATUS,
+    inspect,
+    open_page,
+    rows,
+    run,
+    serve,
+    upload,
+    wait_for_status,
+)
 from tests.support.paths import ASSETS
 
 BATCH_STATUS = "#batch_status [role=status]"

@@ -8,8 +8,8 @@ from playwright.sync_api import Browser, Page, Request, expect
 
 from engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_stream
-from tests.support.stream_page import STEP
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_stream
+from tests.support.pages.stream_page import STEP
 
 pytestmark = NEEDS_CHROMIUM
 UNPACKED = """() => {

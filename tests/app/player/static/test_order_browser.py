@@ -12,10 +12,10 @@ from playwright.sync_api import Browser, Page
 from app.player.display.payload import pack_run
 from app.reviews.events import name_events
 from eval.annotations.corrections import name_turns
-from tests.app.player.test_selection_browser import keys_of_failures, read_pack, wait_for
-from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
-from tests.support.played import judge, make_run
-from tests.support.reviewing import make_folder, name_reviewer, watched_player
+from tests.app.player.static.test_selection_browser import keys_of_failures, read_pack, wait_for
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_player
+from tests.support.reviews.played import judge, make_run
+from tests.support.reviews.reviewing import make_folder, name_reviewer, watched_player
 
 pytestmark = NEEDS_CHROMIUM
 

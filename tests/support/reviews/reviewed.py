@@ -10,7 +10,7 @@ from app.reviews.review import Opinion, Review, fold_actions
 from engine.records import FrameOutput
 from eval.annotations.corrections import Correction, name_turns
 from eval.data.samples import Sample, Turn
-from tests.support.strategies import BOAT
+from tests.support.data.strategies import BOAT
 
 EVIL = "=cmd|'/c calc'!A0 <script>alert(1)</script>\n\n--> ]]> \u202eevil\u202c \x07\x00 \ud83d &lt;"
 SAMPLE = replace(

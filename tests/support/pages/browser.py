@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from tests.support.programs import Program, start
+from tests.support.pages.programs import Program, start
 
 CHROMIUM = next(filter(Path.exists, map(Path, ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium"))), None)
 """The headless shell needs 25 % less time to load pages."""
@@ -67,37 +67,37 @@ def _wait_longer(chromium: Browser) -> None:
 
 @contextmanager
 def serve(*, data: Path, checkpoint: Path, runs: Path, more: Sequence[str] = ()) -> Iterator[str]:
-    """Serve ``tests.support.app_page`` on a free port and yield its address; ``more`` appends options."""
+    """Serve ``tests.support.pages.app_page`` on a free port and yield its address; ``more`` appends options."""
     options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu", *more]
-    with _served("tests.support.app_page", *options, "--port") as address:
+    with _served("tests.support.pages.app_page", *options, "--port") as address:
         yield address
 
 
 @contextmanager
 def serve_scripted(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]:
-    """Serve ``tests.support.scripted_page`` on a free port and yield its address."""
+    """Serve ``tests.support.pages.scripted_page`` on a free port and yield its address."""
     options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu"]
-    with _served("tests.support.scripted_page", *options, "--port") as address:
+    with _served("tests.support.pages.scripted_page", *options, "--port") as address:
         yield address
 
 
 @contextmanager
 def serve_player(folder: Path) -> Iterator[str]:
-    """Serve ``tests.support.player_page`` of a folder on a free port and yield its address."""
-    with _served("tests.support.player_page", str(folder)) as address:
+    """Serve ``tests.support.pages.player_page`` of a folder on a free port and yield its address."""
+    with _served("tests.support.pages.player_page", str(folder)) as address:
         yield address
 
 
 @contextmanager
 def serve_stream(folder: Path) -> Iterator[str]:
-    """Serve ``tests.support.stream_page`` of a folder on a free port and yield its address."""
-    with _served("tests.support.stream_page", str(folder)) as address:
+    """Serve ``tests.support.pages.stream_page`` of a folder on a free port and yield its address."""
+    with _served("tests.support.pages.stream_page", str(folder)) as address:
         yield address
 
 
 def start_player(folder: Path, *, port: int) -> Program:
-    """Serve ``tests.support.player_page`` of a folder until the process is killed."""
-    program = start("tests.support.player_page", [str(folder), str(port)])
+    """Serve ``tests.support.pages.player_page`` of a folder until the process is killed."""
+    program = start("tests.support.pages.player_page", [str(folder), str(port)])
     _wait(program, f"http://127.0.0.1:{port}")
     return program
 

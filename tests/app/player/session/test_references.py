@@ -24,9 +24,9 @@ from eval.annotations.corrections import Correction, name_turns
 from eval.data.loading import read_samples
 from eval.data.samples import Sample
 from eval.data.writers import write_samples
-from tests.support.benches import make_context, open_upload, run_views, views
-from tests.support.fakes import anybody
+from tests.support.pages.benches import make_context, open_upload, run_views, views
 from tests.support.paths import SHARED
+from tests.support.streams.fakes import anybody
 
 Take = Callable[[Clip | None, Path | None], tuple[ClipView, RunView, Buttons]]
 PUBLISHED = SHARED / "data" / "proassist_dialogues.jsonl"

@@ -25,10 +25,10 @@ from eval.data.writers import write_samples
 from eval.matching.sentence_encoders import load_encoder
 from eval.metrics.score import analyze_video
 from eval.runs.worker import build_task
-from tests.support.browser import NEEDS_CHROMIUM, inspect, serve_player
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_player
 from tests.support.paths import ASSETS
-from tests.support.played import make_run
-from tests.support.reviewing import make_folder, name_reviewer, open_player
+from tests.support.reviews.played import make_run
+from tests.support.reviews.reviewing import make_folder, name_reviewer, open_player
 
 pytestmark = NEEDS_CHROMIUM
 BUNDLED = ("flower-pot-hard", "sandwich-hard-permuted", "tower-hard")

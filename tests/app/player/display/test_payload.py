@@ -14,8 +14,8 @@ from app.player.display.payload import pack_run
 from engine.video.writer import write_h264
 from eval.metrics.decisions import count_decisions, reference_frames
 from tests.conftest import moving_square
-from tests.support.browser import NEEDS_CHROMIUM, inspect, rows, serve_player
-from tests.support.played import HOSTILE, judge, make_run
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, rows, serve_player
+from tests.support.reviews.played import HOSTILE, judge, make_run
 
 pytestmark = NEEDS_CHROMIUM
 

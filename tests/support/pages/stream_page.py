@@ -1,7 +1,7 @@
-"""A page whose player shows a streaming run, advanced by clicks: ``python -m tests.support.stream_page FOLDER PORT``.
+"""A page whose player shows a streaming run, advanced by clicks.
 
-The folder has ``a.mp4``. ``step`` adds frames, ``burst`` adds many, ``whole`` sends the complete run so far,
-``begin`` restarts.
+``python -m tests.support.pages.stream_page FOLDER PORT`` serves it. The folder has ``a.mp4``. ``step`` adds frames,
+``burst`` adds many, ``whole`` sends the complete run so far, ``begin`` restarts.
 """
 
 import sys
@@ -15,7 +15,7 @@ from app.player.display.component import make_player
 from app.player.display.increments import ActiveStreams
 from app.player.display.payload import pack_run
 from app.theme import CSS, make_theme
-from tests.support.long_run import make_long_run
+from tests.support.pages.long_run import make_long_run
 
 NUM_FRAMES, NUM_TURNS, STEP = 2000, 900, 7
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, Route
 
 from app.player.display.component import STATIC
 from engine.policies import POLICIES
-from tests.support.browser import NEEDS_CHROMIUM
+from tests.support.pages.browser import NEEDS_CHROMIUM
 from tests.support.paths import ROOT
 
 pytestmark = NEEDS_CHROMIUM

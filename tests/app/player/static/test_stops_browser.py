@@ -17,8 +17,8 @@ from eval.annotations.corrections import name_turns
 from eval.metrics.failures import JudgedVideo
 from eval.metrics.score import analyze_video
 from tests.conftest import moving_square
-from tests.support.browser import NEEDS_CHROMIUM, inspect
-from tests.support.played import judge, make_run, write_reviewed
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
+from tests.support.reviews.played import judge, make_run, write_reviewed
 
 pytestmark = NEEDS_CHROMIUM
 WHEEL, ROOF = "Now the wheel. ", "Now the roof. "

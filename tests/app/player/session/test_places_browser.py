@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.conftest import Uploads
-from tests.support.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, run, serve, upload, wait_for_status
 
 pytestmark = NEEDS_CHROMIUM
 

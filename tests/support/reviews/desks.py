@@ -16,8 +16,8 @@ from engine.records import FrameOutput
 from eval.annotations.corrections import Correction, name_turns
 from eval.data.loading import read_samples
 from eval.runs.folder import RunFolder, VideoRecord, write_settings
-from tests.support.batches import copies
-from tests.support.fakes import anybody
+from tests.support.data.batches import copies
+from tests.support.streams.fakes import anybody
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
 VERDICTS_BY_REVIEWER: dict[str, Sequence[Verdict]] = {
@@ -92,7 +92,7 @@ def fill(split: Path, where: Path) -> None:
 
 
 def clicked_by(**who: Any) -> Any:
-    """Return a request as Gradio hands it to events, of whom ``tests.support.fakes.anybody`` says."""
+    """Return a request as Gradio hands it to events, of whom ``tests.support.streams.fakes.anybody`` says."""
     return SimpleNamespace(request=anybody(**who))
 
 

@@ -107,10 +107,12 @@ def test_the_wheel_has_the_product_alone(wheel: Path) -> None:
         "assets/checkpoint/model.safetensors",
         "assets/demo/boat.mp4",
         "app/app.css",
+        "app/templates/scores.html",
+        "engine/policies.toml",
         "eval/metrics/metrics.toml",
     ):
         assert path in names
-    scripts = [path.relative_to(ROOT).as_posix() for path in (ROOT / "app/player/static").iterdir()]
+    scripts = [path.relative_to(ROOT).as_posix() for path in (ROOT / "app/player/static").rglob("*.*")]
     assert set(scripts) <= set(names)
     assert wheel.stat().st_size < MAX_WHEEL_BYTES
 

@@ -108,11 +108,11 @@ def find_metric(name: str) -> Metric:
 
 
 def to_markdown() -> str:
-    """Return ``docs/metrics.md``: ``stepscope metrics > docs/metrics.md``."""
+    """Return ``docs/metrics.md``: ``python -m eval metrics > docs/metrics.md``."""
     lines = [
         "# Metrics",
         "",
-        "Generated from `eval/metrics/metrics.toml` by `stepscope metrics > docs/metrics.md`.",
+        "Generated from `eval/metrics/metrics.toml` by `python -m eval metrics > docs/metrics.md`.",
         "",
         "Counts are added over videos and divided once, so long videos have more weight (micro average). An undefined",
         "score is an empty cell in CSV and null in JSON; `metrics.json` has the number of videos in which it is",

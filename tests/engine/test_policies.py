@@ -29,7 +29,8 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['pol
 
 
 def policy_of(case: dict[str, Any]) -> DecisionPolicy:
-    return replace(POLICIES[case["policy"]], frames_in_a_row=case.get("frames_in_a_row", 1))
+    policy = POLICIES[case["policy"]]
+    return replace(policy, frames_in_a_row=case.get("frames_in_a_row", policy.frames_in_a_row))
 
 
 def probs_of(case: dict[str, Any]) -> list[float]:

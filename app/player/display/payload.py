@@ -117,7 +117,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
         "state_words": list(STATE_WORDS.values()),
         **pack_outputs(outputs),
-        "latency_most": max((output.latency_ms for output in outputs), default=1.0) or 1.0,
+        "latency_most": max((output.latency_ms for output in outputs if output.latency_ms > 0), default=1.0),
         "has_reference": sample is not None,
         "reference_digest": digest_reference(run.clip) if run.clip.content_digest else None,
         "is_judged": judged is not None,

@@ -65,7 +65,7 @@ def test_a_module_with_measures_is_counted_pooled_scored_and_kept_by_a_sweep(tmp
 
 def test_the_modules_of_this_version_are_found() -> None:
     names = ["speaking", "updating", "dst", "failures", "system", "turns", "live"]
-    assert [measure.name for measure in MEASURES] == names
+    assert set(names) <= {measure.name for measure in MEASURES}
     assert all(isinstance(getattr(VideoCounts(), measure.name), measure.kind) for measure in MEASURES)
 
 

@@ -65,7 +65,7 @@ export class GrowingRun {
   append(increment) {
     const data = this.data, first = this.numFrames;
     for (const name of SERIES) data[name] = this.series[name].append(decodeFloats(increment[name]));
-    for (let frame = first; frame < this.numFrames; frame += 1) this.latencyMost = Math.max(this.latencyMost ?? 0, data.latency[frame]);
+    for (let frame = first; frame < this.numFrames; frame += 1) if (data.latency[frame] > (this.latencyMost ?? 0)) this.latencyMost = data.latency[frame];
     data.latency_most = this.latencyMost || 1;
     data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
     data.duration_s = Math.max(data.duration_s, data.times.at(-1) ?? 0);

@@ -1,4 +1,5 @@
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -372,6 +373,15 @@ def test_the_wheel_zooms_and_the_map_pans(page: Page) -> None:
     page.click(".ss-map", position={"x": 1350, "y": 8})
     page.wait_for_timeout(100)
     assert inspect(page)["view"]["end"] == 10
+
+
+@pytest.mark.parametrize(
+    ("latencies", "most"), [([math.nan] * 3, 1), ([math.nan, 7, 3], 7), ([5, math.nan, 9], 9), ([], 1)]
+)
+def test_unknown_latencies_do_not_count_as_the_longest(folder: Path, latencies: list[float], most: float) -> None:
+    run = make_run(folder)
+    outputs = tuple(replace(output, latency_ms=ms) for output, ms in zip(run.outputs, latencies, strict=False))
+    assert json.loads(pack_run(replace(run, outputs=outputs)))["latency_most"] == most
 
 
 def test_a_pack_is_one_string_of_json(folder: Path) -> None:

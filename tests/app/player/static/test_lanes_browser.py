@@ -189,4 +189,6 @@ def test_a_run_that_streams_is_painted_and_hovered_from_its_first_increment_on(p
         kinds.push(sweep(growing.data));
         const said = timeline.rows.find(({ kind }) => kind === "said");
         return [...kinds, said.boxes.length];"""
-    assert on_timeline(page, body, head, {**series, **lists, "turns": turns}) == [8, 8, 1]
+    first, grown, num_said = on_timeline(page, body, head, {**series, **lists, "turns": turns})
+    assert first == grown >= 8
+    assert num_said == 1

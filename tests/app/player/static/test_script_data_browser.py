@@ -157,7 +157,8 @@ def test_not_talk_decides_at_its_threshold(page: Page) -> None:
 def test_the_script_triggers_at_the_frames_of_the_table(page: Page) -> None:
     cases = json.loads((ROOT / "tests" / "data" / "policies.json").read_text(encoding="utf-8"))
     for case in cases:
-        case["policy"] = asdict(replace(POLICIES[case["policy"]], frames_in_a_row=case.get("frames_in_a_row", 1)))
+        policy = POLICIES[case["policy"]]
+        case["policy"] = asdict(replace(policy, frames_in_a_row=case.get("frames_in_a_row", policy.frames_in_a_row)))
     body = """return arg.map(({ policy, threshold, probs }) => ["speak", "update"].map((signal) => {
             const counter = new TriggerCounter(policy, signal, threshold);
             return probs.flatMap((prob, frame) => (counter.add(prob ?? NaN) ? [frame] : []));

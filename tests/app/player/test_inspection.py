@@ -179,9 +179,12 @@ def test_a_cause_is_explained_in_plain_words_beside_the_failure_and_in_the_list_
         page.keyboard.press("n")
         page.wait_for_function("document.querySelector('.ss-said').textContent")
         assert not page.locator(".ss-said").inner_text().startswith("No failure")
-        for line in page.locator(".ss-cause").all():
-            said[line.locator(".ss-tag").inner_text()] = " ".join(line.inner_text().split())
-            assert "manifest" in (line.get_attribute("title") or "")
+        lines = page.locator(".ss-cause").evaluate_all(  # at once: the panel is drawn again as the playhead moves
+            "lines => lines.map((line) => [line.querySelector('.ss-tag').innerText, line.innerText, line.title])"
+        )
+        for tag, text, title in lines:
+            said[tag] = " ".join(text.split())
+            assert "manifest" in title
     assert said == {
         "decoy": "cause decoy a part that is not needed is taken and put back",
         "constructor": "cause constructor as the split's manifest names it",

@@ -9,7 +9,7 @@ import { goToFailure, stopIndexOf } from "./selection.js";
 import { readSetting, writeSetting } from "../state/settings.js";
 import { kinds, review, state, ui } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
-import { canFail, collectStops, LOW_SIMILARITY, lowSimilarityStops, parseSimilarity, signOfKind, whyNoFailures } from "./stops.js";
+import { canFail, collectStops, LOW_SIMILARITY, lowSimilarityStops, parseSimilarity, signOfKind, stopText, whyNoFailures } from "./stops.js";
 
 let kindsBefore = null; // the kinds that were chosen before one of them alone
 
@@ -49,11 +49,10 @@ export function stepFailure(by) {
   const wanted = state.data.stops.map((failure, number) => ({ failure, number })).filter(({ failure }) => kinds.has(failure.kind));
   const isBeyond = isBeyondPlace(by);
   const next = by > 0 ? wanted.find(isBeyond) : wanted.findLast(isBeyond);
-  if (!canFail(state.data)) return setStatus(whyNoFailures());
+  if (!canFail(state.data)) return setStatus(whyNoFailures(), true);
   if (!next) return setStatus(wanted.length ? `No failure ${by > 0 ? "after" : "before"} this one.` : "No failure of the chosen kinds.", true);
   goToFailure(next.number);
-  const place = wanted.indexOf(next) + 1;
-  setStatus(`${signOfKind(next.failure.kind)} ${next.failure.kind} (${place} of ${wanted.length}) at ${clockText(next.failure.time)}`, true);
+  setStatus(`${stopText(next.number)} at ${clockText(next.failure.time)}`, true);
 }
 
 // Shows the button for the kind of the failure that is shown; null for none.
@@ -66,7 +65,7 @@ export function drawOnlyKind(failure) {
 
 // Stops only at the kind of the failure that is shown, or again at the kinds chosen before.
 export function toggleOnlyKind() {
-  if (!canFail(state.data)) return setStatus(whyNoFailures());
+  if (!canFail(state.data)) return setStatus(whyNoFailures(), true);
   const kind = state.stopIndex === null ? null : state.data.stops[state.stopIndex].kind;
   const isBack = kinds.size === 1 && (kind === null || kinds.has(kind));
   if (kind === null && !isBack) return setStatus("No failure is selected: N goes to the next one.");

@@ -7,6 +7,7 @@ import { eventTime } from "../review/layer.js";
 import { currentEvent, eventByKey, isInScope, mergeOpinions, opinion } from "../review/opinions.js";
 import { redrawPlayhead, seek } from "./playhead.js";
 import { review, state, ui } from "../state/state.js";
+import { stopText } from "./stops.js";
 import { setStatus } from "../dom/status.js";
 
 export function splitPair() {
@@ -86,7 +87,7 @@ export function goToUnreviewed(given = "") {
   const next = left.find(({ number }) => number > at) ?? left[0];
   if (!next) return setStatus(`${given}Every event has your verdict.`, !given);
   goToEvent(next.event);
-  if (given) setStatus(`${given}The next one is selected.`);
+  if (given) setStatus(`${given}The next one is selected${state.stopIndex === null ? "" : `: ${stopText(state.stopIndex)}`}.`);
 }
 
 // Selects the event at the playhead: it stays until another event of the scope begins.

@@ -20,6 +20,12 @@ export function whyNoFailures() {
   return state.data.isReferenceAlone ? "There is no run here that can fail: this is the reference alone." : "The run still streams: its failures are known once it ends.";
 }
 
+// The sign and kind of a stop, with its place among the stops of the chosen kinds, such as "✕ missed (2 of 4)".
+export function stopText(number) {
+  const stop = state.data.stops[number], chosen = state.data.stops.filter(({ kind }) => kinds.has(kind));
+  return `${signOfKind(stop.kind)} ${stop.kind}${chosen.includes(stop) ? ` (${chosen.indexOf(stop) + 1} of ${chosen.length})` : ""}`;
+}
+
 export function signOfKind(kind) { return KINDS[kind] ?? LOW_SIMILARITY_SIGN; }
 
 // Matched texts with a low similarity (as rounded for display), as objects like failures.

@@ -80,6 +80,7 @@ def test_increments_make_the_data_of_the_whole_run(page: Page) -> None:
     page.keyboard.press("n")
     expect(page.locator(".ss-said")).to_have_text("The run still streams: its failures are known once it ends.")
     whole = compare_with_the_whole(page)
+    expect(page.locator(".ss-said")).to_have_text("")
     assert len(whole["times"]) == 7 * STEP
     assert all(len(whole[name]) > 1 for name in ("turns", "responses", "rows"))
     assert any(whole["differences"])

@@ -78,8 +78,10 @@ def test_no_failure_of_one_second_is_skipped_after_a_verdict(page: Page, folder:
     for number in tied[1:]:
         page.keyboard.press("2")
         wait_for(page, "seen.said.includes('The next one is selected') && seen.saved && !seen.waiting")
-        if inspect(page)["cursor"] != number:
+        if (seen := inspect(page))["cursor"] != number:
             page.keyboard.press("n")
+        else:
+            assert f" ({number + 1} of {len(keys)})." in seen["said"]
         assert wait_for(page, f"seen.cursor === {number}")["event"]["key"] == keys[number]
 
 

@@ -39,10 +39,11 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     for password in ("wrong", "open sesame"):
         window.get_by_label("username").fill("ann")
         window.get_by_label("password").fill(password)
-        window.get_by_role("button", name="Login").click()
-        window.wait_for_timeout(500)
+        with window.expect_response("**/login*") as answer:
+            window.get_by_role("button", name="Login").click()
+        assert answer.value.ok == (password != "wrong")
         assert window.locator("#rooms").count() == 0 or password != "wrong"
-    open_page(window, address)
+    wait_for_status(window, "Press Run|Upload a video")  # the page loads again by itself
     yield window
     window.close()
 

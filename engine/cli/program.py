@@ -6,12 +6,13 @@ Exit codes: 0 success; 1 finished with problems, a line for each; 2 usage or env
 explanation; 130 or 143 interrupted by Ctrl-C or SIGTERM.
 """
 
+import gc
 import io
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
 from itertools import pairwise
@@ -95,13 +96,28 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
     # A file can switch a flag on: only then is there a --no-FLAG.
     markers = (*_MARKERS, FlagCreatePairsOff) if default is tyro.MISSING_NONPROP else _MARKERS
     try:
-        with redirect_stderr(box):
+        with redirect_stderr(box), _collection_paused():
             parsed: T = tyro.cli(options, prog=prog, args=words, default=default, config=markers)
     except SystemExit as stop:
         if not stop.code:
             raise
         raise ValueError(f"{_first_message(box.getvalue())}; see {prog} --help") from None
     return parsed
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Pause garbage collection: in Python before 3.11.8 one in the middle of ``ast.parse`` can make it fail.
+
+    tyro parses the source of the options for their help. **Source**: CPython issue 106905.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:

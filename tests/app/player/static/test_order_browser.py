@@ -1,21 +1,20 @@
 """Failures, events and rows have one order, and the transcript shows the row that is selected."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from app.player.display.payload import pack_run
 from app.reviews.events import name_events
 from eval.annotations.corrections import name_turns
 from tests.app.player.static.test_selection_browser import keys_of_failures, read_pack, wait_for
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_player
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.played import judge, make_run
-from tests.support.reviews.reviewing import make_folder, name_reviewer, watched_player
+from tests.support.reviews.reviewing import make_folder, name_reviewer
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -25,18 +24,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = make_folder(tmp_path_factory.mktemp("order"))
     write_ties(folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with serve_player(folder) as address:
-        yield address
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with watched_player(browser, address) as page:
-        yield page
 
 
 def write_ties(folder: Path) -> None:

@@ -1,9 +1,12 @@
 # make demo: install and serve the page      make test: install and test
-# make check: lint, types, layers            make checkpoint: draw, train and score the bundled checkpoint
-# make bench: time streaming, matching, scoring, batches and the player
+# make check: lint, types, layers            make checkpoint: draw, train, run and score the bundled checkpoints
+# make bench: time streaming, decoding, recording, matching, scoring, batches, the start and the player
 PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+ANNOUNCE := printf '%s\n' 'Installing Python packages from PyPI into .venv, once; model and videos are here already.' \
+	'To download: about 1 GB, 2 GB on disk; where torch brings its CUDA libraries (Linux): about 4 GB, 6 GB on disk.' \
+	'This takes some minutes, most of them for torch. If it is stopped, make continues with the files that pip has kept.'
 .PHONY: demo test check bench checkpoint clean
 
 demo: .venv/.demo
@@ -17,19 +20,27 @@ check: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/oxlint --deny-warnings app/player/static
+	$(BIN)/oxlint --deny-warnings app/player/static app/publish/static app/live/static
 
 bench: .venv/.dev
 	$(BIN)/stepscope bench
-	$(BIN)/python -m benchmarks.match
-	$(BIN)/python -m benchmarks.score
-	$(BIN)/python -m benchmarks.batch
-	$(BIN)/python -m benchmarks.player
-	$(BIN)/python -m benchmarks.watch
+	$(BIN)/python -m benchmarks.engine.decode
+	$(BIN)/python -m benchmarks.eval.record
+	$(BIN)/python -m benchmarks.eval.match
+	$(BIN)/python -m benchmarks.engine.chat
+	$(BIN)/python -m benchmarks.eval.score
+	$(BIN)/python -m benchmarks.eval.batch
+	$(BIN)/python -m benchmarks.eval.start
+	$(BIN)/python -m benchmarks.app.open
+	$(BIN)/python -m benchmarks.app.player
+	$(BIN)/python -m benchmarks.app.watch
+	$(BIN)/python -m benchmarks.app.publish
 
 checkpoint: .venv/.demo
 	$(BIN)/python -m assets checkpoint
+	$(BIN)/python -m assets twin
 	$(BIN)/python -m assets videos
+	$(BIN)/python -m assets run
 	$(BIN)/python -m assets score
 
 .venv/bin/python:
@@ -37,11 +48,12 @@ checkpoint: .venv/.demo
 	$(PYTHON) -m venv .venv
 
 .venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
-	@echo 'Installing into .venv, once: some minutes, and some GB where torch brings its CUDA libraries.'
+	@$(ANNOUNCE)
 	$(BIN)/python -m pip install --constraint constraints.txt --editable .
 	@touch $@
 
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+	@$(ANNOUNCE)
 	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $@ .venv/.demo
 

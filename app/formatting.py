@@ -1,12 +1,13 @@
-"""Text formatting shared by all tabs: times, states, errors and short video ids."""
+"""Text formatting shared by all tabs: times, states, scores, errors and short video ids."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 from eval.annotations.corrected_samples import Proposal
 
 STATE_WORDS: Final = {"not_started": "○ not started", "in_progress": "◐ in progress", "completed": "● completed"}
@@ -21,6 +22,14 @@ def format_clock(time_s: float, *, digits: int = 0) -> str:
     return f"{minutes}:{rest / 10**digits:0{width}.{digits}f}"
 
 
+def format_score(value: Any, *, is_count: bool = False) -> str:
+    """Return a score as text, ``undefined`` for nan."""
+    if not isinstance(value, int | float) or math.isnan(value):
+        return "undefined"
+    places = 0 if is_count or abs(value) >= 1000 else 3
+    return f"{round(value, places) or 0.0:,.{places}f}"  # "or 0.0" turns -0.0 into 0.0
+
+
 def as_sentence(error: Exception | Warning | str) -> str:
     """Return an error message as a sentence, with a leading absolute path shortened to the file name.
 
@@ -30,6 +39,13 @@ def as_sentence(error: Exception | Warning | str) -> str:
     path, colon, rest = text.partition(": ")
     text = f"{Path(path).name}: {rest}" if colon and Path(path).is_absolute() else text
     return text if text.endswith(".") else f"{text}."
+
+
+def name_files(text: str, paths: Iterable[Path]) -> str:
+    """Return a text with the names of files in place of their paths, so that it shows no folder of the server."""
+    for path in paths:
+        text = text.replace(str(path), path.name)
+    return text
 
 
 def format_wishes(wishes: Iterable[Proposal]) -> str:

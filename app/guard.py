@@ -13,9 +13,11 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
+import gradio as gr
+from gradio import processing_utils
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,7 +35,20 @@ ALLOWED_ROUTES: Final = frozenset(
     | {"theme.css", "token", "upload", "upload_progress", "user"}
 )
 """Gradio routes that the page uses, in addition to files. Routes that bypass the event queue are left out."""
+ENDPOINTS: Final = ("run", "score", "open", "export")
+"""Named endpoints for programs; ``app.endpoints`` registers them."""
+_CALL: Final = re.compile(rf"call/(v2/)?({'|'.join(ENDPOINTS)})(/\w+)?")
+"""Route of an endpoint for programs without a Gradio client; it goes through the event queue."""
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+
+
+def refuse_downloads() -> None:
+    """Stop Gradio from fetching a file whose path is a URL: a download has no size limit."""
+
+    async def refuse(*_: object, **__: object) -> NoReturn:
+        raise gr.Error("This page fetches no files from other hosts; upload the file.", print_exception=False)
+
+    processing_utils.async_ssrf_protected_download = refuse
 
 
 class BodyTooLargeError(Exception):
@@ -112,6 +127,9 @@ class RequestGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request to the app, or refuse it."""
+        if scope["type"] == "websocket":
+            await self._connect(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -148,6 +166,17 @@ class RequestGuard:
             if not is_started:
                 await _refuse(413, f"the request is longer than {MAX_BODY_BYTES // 2**20} MiB")(scope, receive, send)
 
+    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a WebSocket to the app, or refuse it before it opens; browsers always name the page it comes from."""
+        headers = Headers(scope=scope)
+        origin, netloc = headers.get("origin"), headers.get("host", "")
+        is_foreign = origin is not None and not self._rules.is_same_origin(origin, netloc)
+        if is_foreign or not self._rules.is_own_host(netloc):
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        await self._app(scope, receive, send)
+
 
 def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
     """Return the HTTP status and reason of a refusal; None if the request is allowed."""
@@ -158,7 +187,8 @@ def find_refusal(rules: HostRules, *, method: str, path: str, headers: Headers) 
     if "=http:" in path or "=https:" in path:
         return 403, "this page does not fetch from other hosts"
     _, _, route = path.partition(API_PREFIX)
-    if route and not route.startswith("file=") and route.partition("/")[0] not in ALLOWED_ROUTES:
+    is_known = route.startswith("file=") or route.partition("/")[0] in ALLOWED_ROUTES or _CALL.fullmatch(route)
+    if route and not is_known:
         return 404, f"this page has no {route.partition('/')[0][:80]}"
     if method in SAFE_METHODS:
         return None

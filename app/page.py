@@ -12,21 +12,31 @@ import gradio as gr
 from app.batch import saved_runs as saved
 from app.batch.context import BatchContext
 from app.batch.tab import make_batch_tab
-from app.formatting import shorten_ids
-from app.player import handlers, reruns, streaming, uploads
+from app.chat.panel import AskPanel, make_ask_panel
+from app.chat.tab import make_chat_tab
+from app.controls.context_choice import make_context_choice
+from app.controls.threshold_sliders import SliderIds, make_threshold_sliders
+from app.controls.widgets import AT_ONCE, MODEL_QUEUE, PREVIEW_THRESHOLDS_JS, list_waiting, make_status_line, wire
+from app.endpoints.wiring import make_endpoints
+from app.live.tab import make_live_tab
+from app.player import handlers, reruns, streaming
 from app.player.context import AppContext
 from app.player.display.component import make_player
 from app.player.downloads import SAVE_JS, export_run, make_download
+from app.player.figures import export_figure
 from app.player.inspection import inspect_run
+from app.player.questions import wire_question
+from app.player.reruns import RequestView
 from app.player.review_context import ReviewContext
 from app.player.session.places import NO_RUN
+from app.player.uploads.panel import UploadPanel, make_upload_panel, wire_upload_panel
 from app.player.views import Buttons, ClipView, PlayerView, RunView, SliderThresholds
 from app.review_tab.api import answer
 from app.review_tab.tab import make_review_tab
-from app.widgets import AT_ONCE, MODEL_QUEUE, PREVIEW_THRESHOLDS_JS, THRESHOLD_SLIDER, make_status_line, wire
 
 INTRODUCTION = "# StepScope\nSee why a streaming video assistant spoke, stayed silent, or lost track of a step."
 STEPS_HINT = "S1: attach the wheel\nS2: put on the roof"
+SLIDERS = SliderIds("speak_threshold", "update_threshold", "theta")
 READ_THRESHOLDS_JS = "() => document.querySelector('#player .ss').thresholds()"
 """Sets both sliders to the thresholds of the player."""
 SEND_INSPECTION_JS = "(text) => { document.dispatchEvent(new CustomEvent('stepscope:inspection', {detail: text})); }"
@@ -43,51 +53,64 @@ class PlayerTab:
     run: RunView
     buttons: Buttons
     thresholds: SliderThresholds
+    strategy: Any
+    """The choice of the context strategy."""
     tabs: Any
     """The tabs of the page."""
-    reference: Any
-    """File box of the upload's reference."""
-    upload_problem: Any
-    """Status line below the upload box."""
-    accepted: Any
-    """State: the latest accepted upload."""
-    checked: Any
-    """State: the latest accepted reference."""
+    uploads: UploadPanel
+    asking: AskPanel | None
+    """The panel *Ask*; None if the page has none."""
 
     @property
     def view(self) -> PlayerView:
         """The components that handlers of videos and runs update."""
         return PlayerView(
-            clip=self.clip, run=self.run, buttons=self.buttons, thresholds=self.thresholds, tabs=self.tabs
+            clip=self.clip,
+            run=self.run,
+            buttons=self.buttons,
+            thresholds=self.thresholds,
+            tabs=self.tabs,
+            strategy=self.strategy,
         )
 
     @property
     def run_inputs(self) -> list[Any]:
         """Inputs of handlers that start a run."""
         clip = self.clip
-        return [self.buttons.live, clip.clip, clip.goal, clip.steps, clip.user_turns, *self.thresholds]
+        task = [clip.goal, clip.steps, clip.user_turns]
+        return [self.buttons.live, clip.clip, *task, *self.thresholds, self.strategy]
 
 
 def build_page(context: AppContext, batches: BatchContext, reviews: ReviewContext) -> gr.Blocks:
     """Build the page for a model, videos, batch runs and reviews; ``launch`` takes the theme and the style sheets."""
     with gr.Blocks(title="StepScope", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as page:
-        states = {name: gr.State(None) for name in ("clip", "live", "accepted", "checked")}
+        make_endpoints(context, batches, reviews)  # first: they take their names before other events do
+        states = {name: gr.State(None) for name in ("clip", "live")}
         gr.Markdown(INTRODUCTION, elem_id="title")
         with gr.Tabs(elem_id="rooms") as tabs:
             with gr.Tab("Player", id="player") as player_tab, gr.Row():
                 tab = _make_player_tab(context, reviews, tabs, **states)
+            live_tab = gr.Tab("Live", id="live") if context.remote is None else None
+            if context.remote is None:
+                with gr.Tab("Chat", id="chat") as chat_tab:
+                    make_chat_tab(context, here=chat_tab)
             batch_tab = gr.Tab("Batch", id="batch")
             review_tab = gr.Tab("Reviews", id="reviews")
         _wire_player(context, reviews, tab)
         ends = _wire_runs(context, batches, tab, page=page)
-        _wire_videos(context, tab, ends)
+        tab.run.player.shown(None, None, list(tab.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private")
+        wire_upload_panel(context, tab.uploads, tab.view, ends)
         shared: dict[str, Any] = {"live": tab.buttons.live, "player": tab.view, "ends": ends}
+        if live_tab is not None:  # a session keeps the model, which a remote call cannot
+            with live_tab:
+                make_live_tab(context, batches, **shared)
         with batch_tab:
             elsewhere = (player_tab, review_tab)
             make_batch_tab(context, batches, **shared, sliders=tab.thresholds, here=batch_tab, elsewhere=elsewhere)
         with review_tab:
             make_review_tab(context, batches, reviews, **shared, here=review_tab)
         _wire_previews(tab)
+    context.model_use.list_waiting = partial(list_waiting, page)
     return page
 
 
@@ -98,15 +121,9 @@ def _make_player_tab(
     *,
     clip: gr.State,
     live: gr.State,
-    accepted: gr.State,
-    checked: gr.State,
 ) -> PlayerTab:
     with gr.Column(scale=3, min_width=200, elem_classes="setup"):
-        chosen = _make_chooser(context)
-        upload = gr.File(label="or upload a video", height=120, elem_id="upload")
-        upload_problem = make_status_line("upload_problem")
-        with gr.Accordion("Reference of the upload (optional)", open=False, elem_id="own_reference"):
-            reference = gr.File(label="Manifest, DST or ProAssist", height=130, elem_id="reference")
+        uploads = make_upload_panel(context)
         with gr.Row():
             run = gr.Button("Run", variant="primary", min_width=80, elem_id="run")
             stop = gr.Button("Stop", variant="stop", min_width=80, interactive=False, elem_id="stop")
@@ -118,35 +135,31 @@ def _make_player_tab(
             lines=2,
             elem_id="user_turns",
         )
-        config = context.config
-        speak = gr.Slider(
-            value=config.speak_threshold, label="Speak threshold", elem_id="speak_threshold", **THRESHOLD_SLIDER
-        )
-        update = gr.Slider(
-            value=config.update_threshold, label="Update threshold", elem_id="update_threshold", **THRESHOLD_SLIDER
-        )
+        sliders = make_threshold_sliders(context.config, SLIDERS, is_previewed=True)
+        strategy = make_context_choice(context.config, elem_id="context")
     with gr.Column(scale=11, min_width=640, elem_classes="work"):
         video, run_view = _make_stage(context, reviews)
+        # on ZeroGPU the model keeps nothing between two calls
+        asking = (
+            make_ask_panel(context, live=live, video=video, user_turns=user_turns) if context.remote is None else None
+        )
     return PlayerTab(
         clip=ClipView(
-            clip=clip, video=video, chosen=chosen, upload=upload, goal=goal, steps=steps, user_turns=user_turns
+            clip=clip,
+            video=video,
+            chosen=uploads.chosen,
+            upload=uploads.upload,
+            goal=goal,
+            steps=steps,
+            user_turns=user_turns,
         ),
         run=run_view,
-        buttons=Buttons(live=live, run=run, stop=stop),
-        thresholds=SliderThresholds(speak=speak, update=update),
+        buttons=Buttons(live=live, run=run, stop=stop, stream=gr.State(None), rerun=gr.State(None)),
+        thresholds=SliderThresholds(speak=sliders.speak, update=sliders.update),
+        strategy=strategy,
         tabs=tabs,
-        reference=reference,
-        upload_problem=upload_problem,
-        accepted=accepted,
-        checked=checked,
-    )
-
-
-def _make_chooser(context: AppContext) -> gr.Dropdown:
-    choices = [(short, name) for name, short in shorten_ids(clip.name for clip in context.bundled_videos.clips).items()]
-    first = context.bundled_videos.hardest
-    return gr.Dropdown(
-        choices, value=first.name if first else None, label="Bundled video", interactive=True, elem_id="chosen"
+        uploads=uploads,
+        asking=asking,
     )
 
 
@@ -160,7 +173,14 @@ def _make_stage(context: AppContext, reviews: ReviewContext) -> tuple[Any, RunVi
     progress = gr.HTML(elem_id="progress", padding=False)
     with gr.Column(elem_id="stage"):
         video = gr.Video(show_label=False, interactive=False, buttons=[], elem_id="video")
-        player = make_player(video_id="video", elem_id="player", streams=context.streams, review=review)
+        player = make_player(
+            video_id="video",
+            elem_id="player",
+            streams=context.streams,
+            review=review,
+            policy=context.config.policy,
+            model_digest=context.checkpoint.digest,
+        )
     scores = gr.HTML(elem_id="scores", padding=False)
     return video, RunView(status=status, progress=progress, player=player, scores=scores)
 
@@ -175,9 +195,15 @@ def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) ->
     def inspect(live: Any, event: gr.EventData) -> Any:
         return inspect_run(context, live, event)
 
+    def draw_figure(live: Any, event: gr.EventData, request: gr.Request) -> Any:
+        yield from export_figure(context, reviews, live, event, request)
+
     player.against(judge_against, live, list(tab.run), **AT_ONCE)
     download = make_download()
     player.export_run(export_run, live, download, **AT_ONCE).then(
+        None, download, None, js=SAVE_JS, api_visibility="private"
+    )
+    player.export_figure(draw_figure, live, [download, tab.run.status], **AT_ONCE).then(
         None, download, None, js=SAVE_JS, api_visibility="private"
     )
     inspected = gr.Textbox(visible="hidden")
@@ -188,7 +214,7 @@ def _wire_player(context: AppContext, reviews: ReviewContext, tab: PlayerTab) ->
 
 def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, page: gr.Blocks) -> dict[str, Any]:
     """Wire the start, stop and re-run of runs; return the options of events that cancel the current run."""
-    live, run_view = tab.buttons.live, list(tab.run)
+    live, run_view, buttons = tab.buttons.live, list(tab.run), tab.buttons
 
     def open_page(live: Any, chosen: Any, request: gr.Request) -> Any:
         link = dict(request.query_params)
@@ -200,7 +226,7 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
             view = handlers.open_page(context, live, chosen, link)
         return view._replace(tabs=gr.skip())  # the player's script opens the tab of the address
 
-    def request_thresholds(live: Any, event: gr.EventData) -> Any:
+    def request_thresholds(live: Any, event: gr.EventData) -> RequestView:
         return reruns.request_thresholds(context, live, event)
 
     def release_recording(request: gr.Request) -> None:
@@ -209,51 +235,28 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         if closed is not None:
             context.recordings.release(closed)
 
-    opened = wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **AT_ONCE)
-    started = wire(tab.buttons.run.click, handlers.queue_run, tab.run_inputs, tab.view, **AT_ONCE)
+    wire(page.load, open_page, [live, tab.clip.chosen], tab.view, **AT_ONCE)
+    wire(buttons.run.click, partial(handlers.queue_run, context), tab.run_inputs, tab.view, **AT_ONCE)
     page.unload(release_recording)
-    streams = [
-        event.then(
-            partial(streaming.stream_run, context),
-            tab.run_inputs,
-            run_view,
-            **MODEL_QUEUE,
-            show_progress="minimal",
-            show_progress_on=tab.run.progress,
-        )
-        for event in (opened, started)
-    ]
-    for stream in streams:
-        wire(stream.then, handlers.finish_run, live, tab.buttons, **AT_ONCE)
-    requested = tab.run.player.thresholds(request_thresholds, live, run_view, trigger_mode="multiple", **AT_ONCE)
-    stopping = tab.buttons.stop.click(handlers.stop_run, live, None, **AT_ONCE)
-    stopped = wire(stopping.then, partial(handlers.show_stopped, context), live, tab.view, cancels=streams, **AT_ONCE)
-    rerun = partial(reruns.rerun, context)
-    options = {**MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
-    again = [event.then(rerun, live, run_view, **options) for event in (requested, stopped)]
-    return {"cancels": [*streams, *again], **AT_ONCE}
-
-
-def _wire_videos(context: AppContext, tab: PlayerTab, ends: dict[str, Any]) -> None:
-    """Wire the choice and the upload of videos and references."""
-    live, clip, chosen, upload = tab.buttons.live, tab.clip.clip, tab.clip.chosen, tab.clip.upload
-    status, problem = tab.run.status, tab.upload_problem
-    tab.run.player.shown(None, None, list(tab.thresholds), js=READ_THRESHOLDS_JS, api_visibility="private")
-    wire(chosen.select, partial(handlers.choose_bundled, context), [live, chosen], tab.view, **ends)
-    check_upload = partial(uploads.check_upload, context)
-    upload.upload(check_upload, [live, clip, upload], [tab.accepted, status, upload, problem], **AT_ONCE)
-    show_upload, show_reference = partial(uploads.show_upload, context), partial(uploads.show_reference, context)
-    wire(tab.accepted.change, show_upload, [live, clip, tab.accepted], tab.view, **ends)
-    upload.clear(uploads.clear_box, [live, clip], status, **AT_ONCE)
-    gr.on([chosen.select, tab.accepted.change], lambda: (None, ""), None, [tab.reference, problem], **AT_ONCE)
-    gr.on(
-        [tab.reference.upload, tab.reference.clear],
-        uploads.check_reference,
-        [live, clip, tab.reference],
-        [tab.checked, status, problem],
-        **AT_ONCE,
+    if tab.asking is not None:
+        wire_question(tab.asking.in_run.click, context, question=tab.asking.question, live=live, view=tab.view)
+    stream = buttons.stream.change(
+        partial(streaming.stream_run, context),
+        tab.run_inputs,
+        run_view,
+        **MODEL_QUEUE,
+        trigger_mode="multiple",
+        show_progress="minimal",
+        show_progress_on=tab.run.progress,
     )
-    wire(tab.checked.change, show_reference, [live, clip, tab.checked], tab.view, **ends)
+    wire(stream.then, handlers.finish_run, live, buttons, **AT_ONCE)
+    view = RequestView(run=tab.run, rerun=buttons.rerun)
+    wire(tab.run.player.thresholds, request_thresholds, live, view, trigger_mode="multiple", **AT_ONCE)
+    stopping = buttons.stop.click(handlers.stop_run, live, None, **AT_ONCE)
+    wire(stopping.then, partial(handlers.show_stopped, context), live, tab.view, cancels=stream, **AT_ONCE)
+    options = {**MODEL_QUEUE, "trigger_mode": "always_last", "show_progress": "hidden"}
+    again = buttons.rerun.change(partial(reruns.rerun, context), live, run_view, **options)
+    return {"cancels": [stream, again], **AT_ONCE}
 
 
 def _wire_previews(tab: PlayerTab) -> None:

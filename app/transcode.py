@@ -12,13 +12,11 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from threading import Lock
 
-from gradio.utils import get_upload_folder
-
 from engine.errors import VideoError
-from engine.io import atomic_write, digest_file
+from engine.io.files import atomic_write, digest_file
 from engine.video.reader import probe
 from engine.video.writer import convert_for_browser
 
@@ -35,13 +33,16 @@ def serving_folder() -> Iterator[Path]:
     before = os.environ.get(FOLDER_VARIABLE)
     if before:
         Path(before).mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="stepscope-", dir=before, ignore_cleanup_errors=True) as folder:
-        os.environ[FOLDER_VARIABLE] = before or str(Path(folder).resolve())
-        try:
-            yield Path(folder).resolve()
-        finally:
-            if before is None:
-                del os.environ[FOLDER_VARIABLE]
+    folder = Path(mkdtemp(prefix="stepscope-", dir=before)).resolve()
+    os.environ[FOLDER_VARIABLE] = before or str(folder)
+    try:
+        yield folder
+    finally:
+        if before is None:
+            del os.environ[FOLDER_VARIABLE]
+        # A thread that still writes in it does so by its old name, and fails.
+        removed = folder.rename(folder.with_name(f"{folder.name}.removed"))
+        shutil.rmtree(removed, ignore_errors=True)
 
 
 class DisplayCopies:
@@ -49,10 +50,29 @@ class DisplayCopies:
 
     A copy is named after a digest of its content or of its source's identity. It always ends in ``.mp4`` or ``.webm``,
     so that it is served as a video and nothing else. Each copy is made once.
+
+    Args:
+        folder: Folder of the copies.
+        served: Folder whose playable files need no copy, because the page serves them; None for no such folder.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._lock = folder, Lock()
+    def __init__(self, folder: Path, *, served: Path | None = None) -> None:
+        self._folder, self._served, self._lock = folder, served, Lock()
+        self._is_closed = False
+
+    def close(self, *, patience_s: float = 1.0) -> None:
+        """Begin no further copy, so that the folder can be removed; wait ``patience_s`` for one that is being made."""
+        self._is_closed = True
+        if self._lock.acquire(timeout=patience_s):
+            self._lock.release()
+
+    def share(self, path: Path) -> Path:
+        """Return a copy of a bundled file under its own name, as if it had been uploaded."""
+        copy = self._folder / "shared" / path.name
+        copy.parent.mkdir(exist_ok=True)
+        with self._begin_copy(), path.open("rb") as reader, atomic_write(copy, binary=True) as writer:
+            shutil.copyfileobj(reader, writer, 2**20)
+        return copy
 
     def find_or_convert(self, path: Path, *, start_s: float | None = None, duration_s: float = math.inf) -> Path:
         """Return a browser-playable file: the upload itself if it is playable, otherwise a copy.
@@ -69,14 +89,14 @@ class DisplayCopies:
         if start_s is not None:
             identity = hashlib.sha256(f"{identity} {start_s!r} {duration_s!r}".encode()).hexdigest()
         is_playable = start_s is None and probe(path).is_browser_playable
-        is_served = path.resolve().is_relative_to(Path(get_upload_folder()).resolve())
+        is_served = self._served is not None and path.resolve().is_relative_to(self._served.resolve())
         if is_playable and is_served and path.suffix in (".mp4", ".webm"):
             return path
         try:
             name = identity if is_playable or start_s is not None else digest_file(path)
             suffix = ".webm" if is_playable and path.suffix.lower() == ".webm" else ".mp4"
             copy = self._folder / f"{name}{suffix}"
-            with self._lock:
+            with self._begin_copy():
                 if copy.exists():
                     os.utime(copy)  # Gradio deletes files that were not used for a day
                 elif is_playable:
@@ -89,6 +109,13 @@ class DisplayCopies:
                 f"{path}: cannot be prepared for the browser ({error.strerror}); free some space"
             ) from error
         return copy
+
+    @contextmanager
+    def _begin_copy(self) -> Iterator[None]:
+        with self._lock:
+            if self._is_closed:
+                raise VideoError("the page is closing")
+            yield
 
 
 def find_downloadable(path: Path, *, private: Iterable[Path] = ()) -> Path | None:

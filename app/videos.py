@@ -12,9 +12,10 @@ from pathlib import Path
 
 from app.formatting import format_clock
 from engine.errors import VideoError
-from engine.io import digest_file
+from engine.io.files import digest_file
 from engine.records import Excerpt
-from engine.video.reader import EPSILON_S, probe
+from engine.video.reader import find_cut, probe
+from engine.video.track import EPSILON_S
 from eval.data.loading import read_samples, read_split
 from eval.data.samples import Sample, Split
 
@@ -46,6 +47,8 @@ class Clip:
     """8 hex digits of the content, which distinguish uploads with equal file names; empty for a video of a split."""
     start_s: float | None = None
     """Start of the clip within the file, in seconds; None if the clip is the whole file."""
+    cut_s: float | None = None
+    """Time in seconds at which an upload is cut off; None for a whole file."""
 
     @property
     def excerpt(self) -> Excerpt | None:
@@ -59,7 +62,9 @@ class Clip:
 
     @property
     def video_fps(self) -> float:
-        """Native frames per second of the file; the sampling rate if the file does not declare it."""
+        """Native frames per second of the file; the sampling rate if there is no file or it declares none."""
+        if not self.path.is_file():
+            return self.fps
         native_fps = _probe(self.path).native_fps
         return native_fps if math.isfinite(native_fps) and native_fps > 0 else self.fps
 
@@ -113,16 +118,23 @@ def read_bundled_videos(manifest: Path) -> BundledVideos:
 
 
 def read_splits(optional: Iterable[Path], required: Iterable[Path], *, videos: Path | None = None) -> dict[str, Split]:
-    """Return splits by file name without suffix. ``optional`` files may be missing.
+    """Return splits by name. ``optional`` files may be missing.
 
-    ``videos`` is a folder with the videos of the ``required`` splits whose records have no ``video_path``.
+    The name is that of the file without suffix. If a split before has it, the name of a folder precedes it: beside the
+    bundled ``val.json``, ``tower/val/val.json`` is ``tower-val``. ``videos`` is a folder with the videos of the
+    ``required`` splits whose records have no ``video_path``.
+
     Raises ``ValueError`` for a split that cannot be read, and for two splits with the same name.
     """
     splits = {path.stem: read_split(path) for path in optional if path.is_file()}
     for path in required:
-        if path.stem in splits and splits[path.stem].path.resolve() != path.resolve():
-            raise ValueError(f"two splits are named {path.stem}; rename {path}")
-        splits[path.stem] = read_split(path, videos=videos)
+        folders = [parent.name for parent in path.resolve().parents if parent.name != path.stem]
+        for name in (path.stem, f"{folders[0]}-{path.stem}"):
+            if name not in splits or splits[name].path.resolve() == path.resolve():
+                splits[name] = read_split(path, videos=videos)
+                break
+        else:
+            raise ValueError(f"two splits are named {name}; rename {path}")
     return splits
 
 
@@ -136,10 +148,17 @@ def read_upload(path: Path, *, max_duration_s: float) -> Clip:
             f"{path}: lasts {format_clock(duration_s)}, longer than the limit of {format_clock(max_duration_s)}; "
             "cut it, or start the page with a larger --max-minutes"
         )
+    cut_s = find_cut(path)
     num_frames = max(1, math.ceil((duration_s - EPSILON_S) * UPLOAD_FPS))
     digest = digest_file(path)[:8]
     return Clip(
-        name=path.name, path=path, fps=UPLOAD_FPS, num_frames=num_frames, duration_s=duration_s, content_digest=digest
+        name=path.name,
+        path=path,
+        fps=UPLOAD_FPS,
+        num_frames=num_frames,
+        duration_s=duration_s,
+        content_digest=digest,
+        cut_s=cut_s,
     )
 
 

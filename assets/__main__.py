@@ -7,8 +7,17 @@ from engine.cli.program import Command, Group, run_program
 
 COMMANDS = {
     "checkpoint": Command("train and write the checkpoint", "assets.commands:BuildOptions", "assets.commands:build"),
+    "twin": Command(
+        "train the twin that decides by a silent token", "assets.commands:TwinOptions", "assets.commands:build_twin"
+    ),
     "videos": Command(
         "draw the bundled videos and all manifests", "assets.commands:DrawOptions", "assets.commands:draw"
+    ),
+    "lesson": Command(
+        "draw the splits of the worked example of training", "assets.commands:LessonOptions", "assets.commands:lesson"
+    ),
+    "run": Command(
+        "stream the test videos into the bundled run", "assets.commands:DemoRunOptions", "assets.commands:run"
     ),
     "score": Command(
         "score a checkpoint on new scenes", "assets.commands:ScoreOptions", "assets.commands:print_scores"

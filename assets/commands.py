@@ -1,16 +1,19 @@
-"""The commands that build and evaluate the bundled files: ``checkpoint``, ``videos``, ``score``."""
+"""The commands of the bundled files: ``checkpoint``, ``twin``, ``videos``, ``lesson``, ``run``, ``score``."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import ClassVar, get_args
 
 from transformers.utils import logging as transformers_logging
 from tyro.conf import OmitArgPrefixes
 
-from assets.build import BuildConfig, build_checkpoint, write_train_split
+from assets.demo_run import write_demo_run
 from assets.demo_videos import KINDS, TEST_VIDEOS, VAL_VIDEOS, Kind, draw_split
-from assets.recipes import HELD_OUT_FAMILY
+from assets.scenes.recipes import HELD_OUT_FAMILY
 from assets.score import HEADER, Baseline, Score, score_baseline, score_bundled, score_kind
+from assets.training.build import BuildConfig, build_checkpoint, write_train_split
+from assets.training.lesson import draw_lesson
+from assets.training.twin import TwinConfig, train_twin
 from engine.cli.program import Options
 from engine.loading import load_model
 
@@ -23,8 +26,24 @@ class BuildOptions(Options):
 
     out: Path = HERE / "checkpoint"
     """Folder of the checkpoint."""
-    build: OmitArgPrefixes[BuildConfig] = field(default_factory=lambda: BuildConfig(work=Path("work")))
+    build: OmitArgPrefixes[BuildConfig] = field(default_factory=lambda: BuildConfig(work=Path("build/assets")))
     """Sizes and rates of the build."""
+
+    stop_message: ClassVar[str] = "stopped; {0.build.work} keeps the stages, the same command continues them"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwinOptions(Options):
+    """Train the twin of the bundled checkpoint that decides by a silent token; resumes after an interruption."""
+
+    out: Path = HERE / "checkpoint-silent-token"
+    """Folder of the twin."""
+    base: Path = HERE / "checkpoint"
+    """Folder of the checkpoint that it is trained from."""
+    twin: OmitArgPrefixes[TwinConfig] = field(default_factory=lambda: TwinConfig(work=Path("build/assets/twin")))
+    """Sizes and rates of the training."""
+
+    stop_message: ClassVar[str] = "stopped; {0.twin.work} keeps the training state, the same command continues it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +52,14 @@ class DrawOptions(Options):
 
     out: Path = HERE / "demo"
     """Folder of the videos."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoRunOptions(Options):
+    """Stream and score the bundled test videos, and replace the bundled run folder."""
+
+    out: Path = HERE / "demo" / "run"
+    """Run folder, beside the folder's manifest ``test.json``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +74,28 @@ class ScoreOptions(Options):
     """Kinds of scenes."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class LessonOptions(Options):
+    """Draw the splits of the worked example in docs/training.md."""
+
+    out: Path
+    """Folder of the splits."""
+    new: int = 200
+    """Training videos of the held-out family."""
+    kept: int = 100
+    """Training videos of the other families."""
+
+
 def build(options: BuildOptions) -> None:
     """Train and write the checkpoint."""
     transformers_logging.disable_progress_bar()
     build_checkpoint(options.build, options.out)
+
+
+def build_twin(options: TwinOptions) -> None:
+    """Train and write the twin that decides by a silent token."""
+    transformers_logging.disable_progress_bar()
+    train_twin(options.twin, base=options.base, out=options.out)
 
 
 def draw(options: DrawOptions) -> None:
@@ -58,6 +103,16 @@ def draw(options: DrawOptions) -> None:
     draw_split(TEST_VIDEOS, options.out / "test.json")
     draw_split(VAL_VIDEOS, options.out / "val.json")
     write_train_split(BuildConfig(work=Path()), options.out / "train.json")
+
+
+def lesson(options: LessonOptions) -> None:
+    """Draw the splits of the worked example."""
+    draw_lesson(options.out, num_new=options.new, num_kept=options.kept)
+
+
+def run(options: DemoRunOptions) -> None:
+    """Stream and score the bundled test videos, and replace the bundled run folder."""
+    write_demo_run(options.out.with_name("test.json"), HERE / "checkpoint", options.out)
 
 
 def print_scores(options: ScoreOptions) -> None:

@@ -12,11 +12,11 @@ from typing import Any, Literal, get_args
 
 from tqdm import tqdm
 
-from assets.annotate import annotate
-from assets.draw import draw_frame
-from assets.recipes import HELD_OUT_FAMILY
-from assets.scene import FPS, Difficulty, Scene, make_scene
-from engine.io import atomic_write
+from assets.scenes.annotate import annotate
+from assets.scenes.draw import draw_frame
+from assets.scenes.recipes import HELD_OUT_FAMILY
+from assets.scenes.scene import FPS, Difficulty, Scene, make_scene
+from engine.io.files import atomic_write
 from engine.video.writer import write_h264
 
 Kind = Literal["easy", "easy-permuted", "hard", "hard-permuted"]
@@ -33,10 +33,14 @@ class DemoVideo:
     seed: int
     kind: Kind
     family: str
+    name: str = ""
+    """Id and file name, if it is not made of the family and the kind."""
 
     @property
     def video_id(self) -> str:
         """Id and file name: the family, followed by ``hard`` and ``permuted`` where they apply."""
+        if self.name:
+            return self.name
         return "-".join([self.family.replace(" ", "-"), *(word for word in self.kind.split("-") if word != "easy")])
 
 
@@ -66,14 +70,14 @@ VAL_VIDEOS = _videos(
 )
 
 
-def draw_split(videos: Sequence[DemoVideo], manifest: Path) -> None:
-    """Draw the videos next to the manifest, and write it."""
+def draw_split(videos: Sequence[DemoVideo], manifest: Path, *, video_fps: int = VIDEO_FPS) -> None:
+    """Draw the videos next to the manifest, at ``video_fps`` pictures per second, and write it."""
     records = []
     for video in tqdm(videos, desc="drawing", unit="video"):
         scene = make_kind(video.kind, video.seed, family=video.family)
-        times = (index / VIDEO_FPS for index in range(round(scene.num_frames / FPS * VIDEO_FPS)))
+        times = (index / video_fps for index in range(round(scene.num_frames / FPS * video_fps)))
         images = (draw_frame(scene, time_s, height=SIZE[0], width=SIZE[1]) for time_s in times)
-        write_h264(manifest.parent / f"{video.video_id}.mp4", images, fps=VIDEO_FPS, crf=30)
+        write_h264(manifest.parent / f"{video.video_id}.mp4", images, fps=video_fps, crf=30)
         records.append(_record(video, scene))
     with atomic_write(manifest) as file:
         json.dump({"split": manifest.stem, "videos": records}, file, indent=1)

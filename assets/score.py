@@ -11,15 +11,15 @@ from typing import Literal
 
 import numpy as np
 
-from assets.annotate import annotate
 from assets.demo_videos import SIZE, TEST_VIDEOS, Kind, make_kind
-from assets.draw import draw_frame
-from assets.scene import FPS, Scene
+from assets.scenes.annotate import annotate
+from assets.scenes.draw import draw_frame
+from assets.scenes.scene import FPS, Scene
 from engine.config import StreamConfig
-from engine.control.controller import Task
+from engine.control.task import Task
 from engine.dialogue import TRANSITIONS, apply_update, initial_state
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import encode
+from engine.model.features.frame_encoder import encode
 from engine.records import FrameOutput, UserTurn
 from engine.streamer import Streamer
 from engine.video.reader import Frame, read_frames

@@ -73,7 +73,7 @@ def draw(costs: dict[int, list[float]]) -> str:
 def main() -> None:
     """Measure and draw; print the table."""
     torch.set_num_threads(1)
-    model = load_model(FOLDER.parent / "assets" / "checkpoint", device="cpu").model
+    model = load_model(FOLDER.parent / "assets" / "checkpoint", device="cpu").smolvlm
     costs = {chunk: measure(model, chunk=chunk) for chunk in CHUNKS}
     (FOLDER / "cost_per_frame.svg").write_text(draw(costs), encoding="utf-8")
     for number, length in enumerate(LENGTHS):

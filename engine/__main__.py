@@ -15,10 +15,9 @@ COMMANDS = {
     "encode": Command(
         "keep the features of a video", "engine.cli.options:EncodeOptions", "engine.cli.commands:encode_video"
     ),
-    "train": Command(
-        "fine-tune on annotated clips", "engine.cli.options:TrainOptions", "engine.cli.commands:fine_tune"
+    "bench": Command(
+        "measure the streaming speed", "engine.cli.options:BenchOptions", "engine.cli.bench_command:bench"
     ),
-    "bench": Command("measure the streaming speed", "engine.cli.options:BenchOptions", "engine.cli.commands:bench"),
 }
 main = partial(run_program, Group("The streaming engine.", COMMANDS), prog="python -m engine")
 

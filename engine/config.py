@@ -12,10 +12,21 @@ from typing import Any, Literal, get_args
 import numpy as np
 import yaml
 
-from engine.policies import POLICIES, DecisionPolicy, PolicyName, Signal, TriggerCounter, find_policy
+from engine.decisions.policies import (
+    POLICIES,
+    DecisionPolicy,
+    PolicyName,
+    Signal,
+    TriggerCounter,
+    convert_theta,
+    find_policy,
+)
 
 IllegalUpdates = Literal["apply", "refuse"]
 GraphSetting = Literal["auto", "on", "off"]
+Quantization = Literal["none", "8bit", "4bit"]
+HardwareDecoding = Literal["off", "cuda"]
+ContextStrategy = Literal["refresh", "drop-all", "drop-middle", "sink-window", "summarize-and-drop", "none"]
 _TYPES: Mapping[Any, tuple[tuple[type, ...], str]] = {
     float: ((float, int), "a number"),
     int: ((int,), "a whole number"),
@@ -34,7 +45,7 @@ class StreamConfig:
     update_threshold: float = 0.5
     """The assistant updates the state when the probability is greater, in [0, 1]."""
     decision_policy: PolicyName = "heads"
-    """How probabilities become decisions; engine/policies.toml describes the choices."""
+    """How probabilities become decisions; engine/decisions/policies.toml describes the choices."""
     max_updates_per_frame: int = 4
     """Maximum number of updates at one frame."""
     illegal_updates: IllegalUpdates = "apply"
@@ -46,7 +57,13 @@ class StreamConfig:
     max_seq_len: int = 4096
     """Maximum length of the context, in tokens."""
     reserved_seq_len: int = 512
-    """Tokens reserved for the current turn: the context is refreshed at max_seq_len - reserved_seq_len."""
+    """Tokens reserved for the current turn: the context is full at max_seq_len - reserved_seq_len."""
+    context_strategy: ContextStrategy = "refresh"
+    """How a full context becomes shorter; docs/contexts.md defines the choices."""
+    kept_tokens: int = 512
+    """Last tokens that drop-middle and sink-window keep of a full context."""
+    max_summary_tokens: int = 128
+    """Maximum length of the summary of summarize-and-drop, in tokens."""
     prefill_frames: int = 1
     """Frames in the first pass."""
     lookahead: int = 64
@@ -63,6 +80,8 @@ class StreamConfig:
     """Sample from the smallest set of tokens that holds this probability mass."""
     seed: int = 0
     """Seed of the sampling."""
+    answer_user_turns: bool = False
+    """Whether the assistant must answer each user turn at its frame, regardless of the probability of speaking."""
 
     def __post_init__(self) -> None:
         """Check the type and range of every setting."""
@@ -76,14 +95,15 @@ class StreamConfig:
         for name in ("fps", "temperature", "top_p"):
             _require(0 < getattr(self, name) < float("inf"), name, getattr(self, name), "positive")
         _require(self.top_p <= 1, "top_p", self.top_p, "at most 1")
-        for name in ("max_updates_per_frame", "max_new_tokens", "max_update_tokens", "prefill_frames"):
+        for name in ("max_updates_per_frame", "max_new_tokens", "max_update_tokens", "prefill_frames", "lookahead"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        _require(self.lookahead >= 1, "lookahead", self.lookahead, "at least 1")
-        _require(self.draft_tokens >= 0, "draft_tokens", self.draft_tokens, "at least 0")
+        _require(self.max_summary_tokens >= 1, "max_summary_tokens", self.max_summary_tokens, "at least 1")
+        for name in ("draft_tokens", "kept_tokens"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
         find_policy(self.decision_policy)
-        choices = get_args(IllegalUpdates)
-        is_known = self.illegal_updates in choices
-        _require(is_known, "illegal_updates", self.illegal_updates, f"one of {', '.join(choices)}")
+        for name, kind in (("illegal_updates", IllegalUpdates), ("context_strategy", ContextStrategy)):
+            choices = get_args(kind)
+            _require(getattr(self, name) in choices, name, getattr(self, name), f"one of {', '.join(choices)}")
         _require(
             self.max_turn_tokens <= self.reserved_seq_len < self.max_seq_len,
             "reserved_seq_len",
@@ -95,6 +115,11 @@ class StreamConfig:
     def policy(self) -> DecisionPolicy:
         """The decision policy."""
         return POLICIES[self.decision_policy]
+
+    @property
+    def thresholds_text(self) -> str:
+        """The thresholds as text, as the rule of the policy uses them."""
+        return format_thresholds(self.speak_threshold, self.update_threshold, self.policy)
 
     def threshold(self, signal: Signal) -> float:
         """Return the threshold of a signal."""
@@ -126,8 +151,13 @@ class StreamConfig:
 
     @property
     def refresh_at(self) -> int:
-        """Context length at which the cache is dropped."""
+        """Context length from which on a context is full."""
         return self.max_seq_len - self.reserved_seq_len
+
+    @property
+    def shorten_at(self) -> int:
+        """Context length at which the strategy shortens the context: ``refresh_at``, or the whole length for none."""
+        return self.max_seq_len if self.context_strategy == "none" else self.refresh_at
 
 
 def check_threshold(value: float, name: str) -> None:
@@ -164,9 +194,33 @@ def format_threshold(value: float) -> str:
     return np.format_float_positional(value, trim="-")
 
 
-def format_thresholds(speak: float, update: float) -> str:
-    """Return both thresholds as text, such as ``speak 0.5, update 0.725``."""
-    return f"speak {format_threshold(speak)}, update {format_threshold(update)}"
+def format_thresholds(speak: float, update: float, policy: DecisionPolicy = POLICIES["heads"]) -> str:
+    """Return the thresholds of a policy as text, such as ``speak 0.5, update 0.725``, or ``theta 0.725``."""
+    return ", ".join(f"{name} {text}" for name, text in name_thresholds(speak, update, policy))
+
+
+def name_thresholds(
+    speak: float | None, update: float | None, policy: DecisionPolicy = POLICIES["heads"]
+) -> list[tuple[str, str]]:
+    """Return name and text of each known threshold, as the rule of a policy uses it: ``speak``, ``update``, ``theta``.
+
+    A policy with theta has no threshold of updates.
+    """
+    theta = None if speak is None else convert_theta(speak)
+    found = {"theta": theta} if policy.has_theta else {"speak": speak, "update": update}
+    return [(name, format_threshold(value)) for name, value in found.items() if value is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """A pair of thresholds, in [0, 1]; see ``StreamConfig``."""
+
+    speak: float
+    update: float
+
+    def __str__(self) -> str:
+        """Return both as text."""
+        return format_thresholds(self.speak, self.update)
 
 
 def _require(is_valid: bool, name: str, value: object, rule: str) -> None:

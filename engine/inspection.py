@@ -12,16 +12,18 @@ import torch
 from torch import Tensor
 
 from engine.config import StreamConfig
-from engine.control.controller import Task
-from engine.control.draft_buffer import ComputedItem, Trace
+from engine.control.draft_buffer import ComputedItem, ContextStart, Trace
 from engine.control.requests import Decision, Image
 from engine.control.speculator import PriorRun
+from engine.control.task import Task
 from engine.errors import EngineError
-from engine.inference.readout import read_decisions
-from engine.inference.runner import embed_inputs
+from engine.inference.readout import make_readout_spec, read_decisions
+from engine.inference.runner import embed_inputs, evict_tokens
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
-from engine.records import FrameOutput
+from engine.model.features.frame_encoder import FrameFeatures
+from engine.model.kv_cache import KVCache
+from engine.plurals import format_count
+from engine.records import Forgotten, FrameOutput
 from engine.streamer import Streamer, StreamRequest
 
 
@@ -54,13 +56,15 @@ class FrameInspection:
     """The system prompt of its context, with special tokens."""
     prompt_tokens: int
     first_frame: int
-    """The first frame of its context."""
+    """The first frame of its context, or the first after the part that was forgotten last."""
     earlier_tokens: int
     """Tokens of the context before those of the frame, with the prompt."""
     decision: Decision
     """Both probabilities at its image, from the same forward pass."""
     tokens: tuple[InspectedToken, ...]
     """The tokens fed at the frame, in order: end of the last turn, user turns, image, updates, response."""
+    forgotten: Forgotten | None = None
+    """The part that was dropped when its context began; None for the first context of a run."""
 
 
 def trace_frames(
@@ -94,42 +98,69 @@ def inspect_frame(
     Raises ``ValueError`` for a frame that the trace does not have.
     """
     if frame_index not in trace.frame_starts:
-        raise ValueError(f"frame {frame_index} does not exist; the run has {len(trace.frame_starts)} frames")
+        raise ValueError(
+            f"frame {frame_index} does not exist; the run has {format_count(len(trace.frame_starts), 'frame')}"
+        )
     start = trace.frame_starts[frame_index]
     following = trace.frame_starts.get(frame_index + 1)
     # the items of the frame end where those of the next begin, unless a refresh put the next into a new context
     items = trace.contexts[start.context]
     if following is not None and following.context == start.context:
         items = items[: following.item]
-    first_image = next(computed.item.piece for computed in items if isinstance(computed.item.piece, Image))
-    prompt_length = trace.prompt_lengths[start.context]
-    hidden, starts = _forward_context(checkpoint, features, items)
-    shown = range(max(start.item, prompt_length), len(items))
+    began = trace.starts[start.context]
+    hidden, starts = _forward_context(checkpoint, features, trace, start.context, items)
+    shown = range(max(start.item, began.prompt_tokens), len(items))
     number = next(n for n, computed in enumerate(items) if computed.item.piece == Image(frame_index=frame_index))
     last = hidden[starts[number + 1] - 1][None]  # the decision is at the last token of the frame's image
-    silent_id = config.policy.token_to_read(checkpoint.silent_id)
-    prompt_ids = [computed.item.piece for computed in items[:prompt_length] if isinstance(computed.item.piece, int)]
+    spec = make_readout_spec(checkpoint, config.policy)
+    root = trace.find_root(start.context)
+    prompt_tokens = trace.starts[root].prompt_tokens
+    prompt = [computed.item.piece for computed in trace.contexts[root][:prompt_tokens]]
     return FrameInspection(
         frame_index=frame_index,
-        prompt=_decode(checkpoint, prompt_ids),
-        prompt_tokens=prompt_length,
-        first_frame=first_image.frame_index,
-        earlier_tokens=starts[shown.start],
-        decision=read_decisions(checkpoint.model, last, silent_id=silent_id)[0],
+        prompt=_decode(checkpoint, [piece for piece in prompt if isinstance(piece, int)]),
+        prompt_tokens=prompt_tokens,
+        first_frame=_find_first_frame(began, items),
+        earlier_tokens=began.num_kept + starts[shown.start],
+        decision=read_decisions(checkpoint.model, last, spec)[0],
         tokens=_inspect_tokens(checkpoint, hidden, items, starts, shown),
+        forgotten=began.forgotten,
     )
 
 
+def _find_first_frame(began: ContextStart, items: Sequence[ComputedItem]) -> int:
+    if began.eviction is not None and began.forgotten is not None and began.forgotten.last_frame is not None:
+        return began.forgotten.last_frame + 1
+    return next(computed.item.piece.frame_index for computed in items if isinstance(computed.item.piece, Image))
+
+
 def _forward_context(
-    checkpoint: Checkpoint, features: Sequence[FrameFeatures], items: Sequence[ComputedItem]
+    checkpoint: Checkpoint,
+    features: Sequence[FrameFeatures],
+    trace: Trace,
+    context: int,
+    items: Sequence[ComputedItem],
 ) -> tuple[Tensor, list[int]]:
-    """Return hidden states ``[L, D]`` of a context, and the position of each item, followed by ``L``."""
-    model = checkpoint.model
+    """Return hidden states ``[L, D]`` of the items of a context, and the position of each, followed by ``L``.
+
+    The contexts that it was cut out of are fed before and cut again. Positions count from the first item.
+    """
+    model, cache = checkpoint.model, KVCache(checkpoint.model.num_layers)
     by_frame = {frame.index: frame.features for frame in features}
-    pieces = [computed.item.piece for computed in items]
-    inputs = [by_frame[piece.frame_index] if isinstance(piece, Image) else piece for piece in pieces]
-    hidden: Tensor = model(embed_inputs(model, inputs)[None])[0]
-    sizes = (model.tokens_per_frame if isinstance(piece, Image) else 1 for piece in pieces)
+
+    def feed(fed: Sequence[ComputedItem]) -> Tensor:
+        pieces = [computed.item.piece for computed in fed]
+        inputs = [by_frame[piece.frame_index] if isinstance(piece, Image) else piece for piece in pieces]
+        states: Tensor = model(embed_inputs(model, inputs)[None], cache)[0]
+        return states
+
+    for number in range(trace.find_root(context), context):
+        feed(trace.contexts[number])
+        eviction = trace.starts[number + 1].eviction
+        assert eviction is not None
+        evict_tokens(model, cache, eviction)
+    hidden = feed(items)
+    sizes = (model.tokens_per_frame if isinstance(computed.item.piece, Image) else 1 for computed in items)
     return hidden, list(accumulate(sizes, initial=0))
 
 

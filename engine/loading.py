@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from engine.config import GraphSetting
+from engine.config import GraphSetting, Quantization
 from engine.inference.cuda_graphs import create_graph_pool
 from engine.model.checkpoint import Checkpoint, load_checkpoint
 
@@ -16,23 +16,31 @@ def load_model(
     heads: str | Path | None = None,
     allow_untrained_heads: bool = False,
     graphs: GraphSetting = "auto",
+    quantize: Quantization = "none",
 ) -> Checkpoint:
     """Load a checkpoint from a folder or from the hub.
 
     Args:
-        path_or_id: Folder of the checkpoint, or a hub id such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``.
+        path_or_id: Folder or hub id of a SmolVLM, such as ``HuggingFaceTB/SmolVLM2-2.2B-Instruct``, or of an adapter of
+            VideoLLM-online or ProAssist.
         device: ``auto`` (cuda, mps, cpu) or a torch device.
         dtype: ``auto``, ``float32``, ``float16`` or ``bfloat16``. The heads stay in float32.
         heads: Heads file, if not ``heads.safetensors`` in the folder.
         allow_untrained_heads: Use random heads if there is no heads file.
         graphs: Whether passes are captured as CUDA graphs: ``on``, ``off``, or ``auto`` where possible. The results
             are the same.
+        quantize: ``8bit`` or ``4bit`` weights of a Llama assistant, by bitsandbytes; ``none`` keeps ``dtype``.
 
     Raises:
         CheckpointError: A file that is missing, damaged or unsafe, or a tensor of a wrong shape.
         ValueError: A device or dtype that is not available, or ``graphs="on"`` where graphs are not available.
     """
     checkpoint = load_checkpoint(
-        path_or_id, device=device, dtype=dtype, heads=heads, allow_untrained_heads=allow_untrained_heads
+        path_or_id,
+        device=device,
+        dtype=dtype,
+        heads=heads,
+        allow_untrained_heads=allow_untrained_heads,
+        quantize=quantize,
     )
     return replace(checkpoint, graphs=create_graph_pool(checkpoint.model, graphs))

@@ -6,15 +6,19 @@ references (``Sample``, ``Turn``) are defined in ``eval`` and never share a reco
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal, get_args
 
 from engine.errors import EngineError
-from engine.io import atomic_write, to_json
-from engine.json_records import Amount, AmountOrNan, Count, ProbOrNan, check_regular, parse_record
+from engine.io.files import atomic_write, to_json
+from engine.io.json_records import Amount, AmountOrNan, Count, FiniteOrNan, ProbOrNan, parse_record, reading
 
 UpdateLegality = Literal["legal", "illegal", "malformed"]
+GapReason = Literal["dropped", "no picture", "not reached"]
+"""Why an instant of a live session has no decision: a full queue dropped its frame; the source had no picture; or the
+session ended before the model reached its frame."""
+GAP_REASONS: Final[tuple[GapReason, ...]] = get_args(GapReason)
 
 _EPSILON = 1e-6  # of a frame: 1.16 s * 25 fps is 28.999...
 _MAY_BE_UNKNOWN = ("speak_prob", "update_prob", "latency_ms")
@@ -66,6 +70,20 @@ def frame_at(time_s: float, fps: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """The part of the context that was dropped before a frame, because the context was full."""
+
+    tokens: Count
+    """Tokens dropped, with those of the frames."""
+    first_frame: Count | None = None
+    """The first frame that was dropped; None if only text was. A frame of which one token was dropped counts."""
+    last_frame: Count | None = None
+    """The last of them: dropped frames follow one another."""
+    summary: str | None = None
+    """The text that the model wrote about the dropped part; None if its strategy asks for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameOutput:
     """The assistant's decisions, texts and predicted state at one frame."""
 
@@ -86,7 +104,7 @@ class FrameOutput:
     cache_tokens: Count
     """Tokens in the context after this frame."""
     refreshed: bool
-    """Whether the context was full and was rebuilt from the system prompt before this frame."""
+    """Whether the context was full and was shortened before this frame."""
     latency_ms: AmountOrNan
     """Time of this frame's model passes, in milliseconds, with shared passes divided equally; nan as above."""
     first_token_ms: Amount | None = None
@@ -94,6 +112,14 @@ class FrameOutput:
     legality: tuple[UpdateLegality, ...] | None = None
     """Whether each update was legal, illegal or malformed in the state that it met. None in files of earlier versions;
     ``engine.dialogue.fill_legality`` fills it in."""
+    signals: Mapping[str, FiniteOrNan] = field(default_factory=dict)
+    """Further values of the frame by name, described in the run's ``SignalSpec`` records; nan if unknown."""
+    state: str | None = None
+    """State of the assistant at this frame, such as silent, standby, respond or delegate; None if it has none. At an
+    instant of a live session without a decision the reason: dropped, no picture or not reached."""
+    forgotten: Forgotten | None = None
+    """The part of the context that was dropped before this frame; None if none was, and in files of earlier versions,
+    where a refresh dropped all of it."""
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` if the legality of some updates is missing."""
@@ -101,17 +127,31 @@ class FrameOutput:
             raise ValueError(f"legality must have {len(self.updates)} entries, one for each update")
 
     def to_json(self) -> str:
-        """Return the record as one line of JSON, in which nan is null."""
-        record = asdict(self)
+        """Return the record as a line of JSON: nan is null; empty ``signals``, ``state``, ``forgotten`` are absent."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in _NAMES}  # asdict would copy every value
+        record["dst_state"] = dict(self.dst_state)
         for name in _MAY_BE_UNKNOWN:
             if math.isnan(record[name]):
                 record[name] = None
+        if self.signals:
+            record["signals"] = {name: None if math.isnan(value) else value for name, value in self.signals.items()}
+        else:
+            del record["signals"]
+        if self.state is None:
+            del record["state"]
+        if self.forgotten is None:
+            del record["forgotten"]
+        else:
+            record["forgotten"] = asdict(self.forgotten)
         return to_json(record)
 
     @classmethod
     def from_json(cls, line: str) -> "FrameOutput":
         """Read one line of JSON. Raises ``ValueError`` naming a field that is missing, unknown or of the wrong type."""
         return parse_record(cls, line)
+
+
+_NAMES = tuple(FrameOutput.__dataclass_fields__)
 
 
 def check_probs(output: FrameOutput) -> FrameOutput:
@@ -137,21 +177,13 @@ def write_outputs(path: Path, outputs: Iterable[FrameOutput]) -> int:
 def read_outputs(path: Path) -> tuple[FrameOutput, ...]:
     """Read a run file. Raises ``FileNotFoundError``, and ``ValueError`` naming the unreadable line."""
     outputs: list[FrameOutput] = []
-    try:
-        check_regular(path)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
-    try:
-        for _, line in numbered_lines(path):
+    with reading(path):
+        lines = list(numbered_lines(path))
+    for number, line in lines:
+        try:
             outputs.append(FrameOutput.from_json(line))
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ValueError(f"{path}, line {len(outputs) + 1}: {error}") from error
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from error
     return tuple(outputs)
 
 

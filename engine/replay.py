@@ -1,41 +1,32 @@
-"""Runs a finished stream again with other thresholds and reuses the common part. The outputs are those of a new run.
+"""Runs a finished stream again and reuses the common part. The outputs are those of a new run.
 
-Nothing runs again up to the first decision that differs; then the KV cache is cropped, or fed again after a refresh.
+Thresholds may differ, and questions may be added. Nothing runs again up to the first frame that differs; then the KV
+cache is cropped, or fed again after a refresh.
 Later outputs serve as drafts. Example: run A speaks at frame 50 only, run B, with a lower threshold, at frame 30 too. B
 crops the cache after the image of frame 30, generates its response, and verifies the outputs of A from frame 31 on.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from engine.config import StreamConfig, format_thresholds
-from engine.control.controller import Task
-from engine.control.requests import PassCounts
+from engine.config import StreamConfig
+from engine.control.requests import PassCounts, TextProgress
 from engine.control.speculator import PriorRun
+from engine.control.task import Task
 from engine.inspection import FrameInspection, inspect_frame, trace_frames
+from engine.live.questions import AskedQuestions
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
-from engine.records import FrameOutput
-from engine.streamer import Streamer, StreamRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """A pair of thresholds, in [0, 1]; see ``StreamConfig``."""
-
-    speak: float
-    update: float
-
-    def __str__(self) -> str:
-        """Return both as text."""
-        return format_thresholds(self.speak, self.update)
+from engine.plurals import format_count
+from engine.records import FrameOutput, UserTurn
+from engine.streamer import Streamer, StreamEvent, StreamRequest
 
 
 class Recording:
-    """One run of one video that can run again with other thresholds.
+    """One run of one video that can run again with other thresholds or further questions.
 
-    The features are the embedded frames, in order; they are kept in memory.
+    The features are the embedded frames, in order; they are kept in memory. Questions may be ``asked`` while it runs.
     """
 
     def __init__(
@@ -45,8 +36,9 @@ class Recording:
         *,
         task: Task | None = None,
         config: StreamConfig | None = None,
+        asked: AskedQuestions | None = None,
     ) -> None:
-        self.task = task or Task()
+        self._task, self._asked = task or Task(), asked
         self.outputs: list[FrameOutput] = []
         """The outputs so far."""
         self._streamer = Streamer(checkpoint, config)
@@ -54,27 +46,53 @@ class Recording:
         self._source: Iterable[FrameFeatures] | None = features
         self._prior_run: PriorRun | None = None
         self._cache: KVCache | None = None
+        self._counts: PassCounts | None = None
 
-    def run(self) -> Generator[FrameOutput]:
-        """Stream the video once. Raises as ``Streamer.run`` does, and ``ValueError`` at a second run."""
+    @property
+    def task(self) -> Task:
+        """The task, with the questions that were asked so far."""
+        asked = () if self._asked is None else tuple(self._asked.turns)
+        return replace(self._task, questions=(*self._task.questions, *asked))
+
+    def run(self, on_text: Callable[[TextProgress], None] | None = None) -> Generator[FrameOutput]:
+        """Stream the video once; ``on_text`` is called after each token of a response.
+
+        Raises as ``Streamer.run`` does, and ``ValueError`` at a second run.
+        """
+        for _, event in run_recordings(self._streamer, [self], on_text=on_text):
+            if event.error is not None:
+                raise event.error
+            if event.output is not None:
+                yield event.output
+
+    def _request(self, video_id: str, *, reports_text: bool, checks_probs: bool) -> StreamRequest:
+        """Return the request of the run. Raises ``ValueError`` at a second run."""
         if self._source is None:
             raise ValueError("a recording runs only once; call at() for a new one")
         features = self._source if isinstance(self._source, Sequence) else self._keep(self._source)
         if isinstance(self._source, Sequence):
             self._features = list(self._source)
-        video = StreamRequest(
-            video_id="", features=features, task=self.task, prior_run=self._prior_run, cache=self._cache, is_traced=True
+        request = StreamRequest(
+            video_id=video_id,
+            features=features if self._asked is None else self._asked.attach(features),
+            task=self._task,
+            config=self.config,
+            prior_run=self._prior_run,
+            cache=self._cache,
+            is_traced=True,
+            reports_text=reports_text,
+            checks_probs=checks_probs,
         )
         self._source = self._prior_run = self._cache = None
-        for event in self._streamer.run_many([video], max_batch_size=1):
-            if event.error is not None:
-                raise event.error
-            if event.output is not None:
-                self.outputs.append(event.output)
-                yield event.output
-            else:
-                self._prior_run = PriorRun(outputs=tuple(self.outputs), trace=event.trace)
-                self._cache = event.cache
+        return request
+
+    def _handle(self, event: StreamEvent) -> None:
+        """Keep an output, or the trace and the KV cache at the end."""
+        if event.output is not None:
+            self.outputs.append(event.output)
+        elif event.error is None and event.text_progress is None:
+            self._prior_run = PriorRun(outputs=tuple(self.outputs), trace=event.trace)
+            self._cache, self._counts = event.cache, event.counts
 
     def at(self, *, speak_threshold: float, update_threshold: float) -> "Recording":
         """Return a recording of the same frames at other thresholds, which has yet to run.
@@ -84,8 +102,19 @@ class Recording:
         for a threshold out of its range.
         """
         config = replace(self.config, speak_threshold=speak_threshold, update_threshold=update_threshold)
+        return self._again(config, self.task)
+
+    def with_question(self, question: UserTurn, *, asked: AskedQuestions | None = None) -> "Recording":
+        """Return a recording of the same frames with a further question, which has yet to run; see ``at``.
+
+        More questions may be ``asked`` while it runs. Nothing runs again before the frame of the question.
+        """
+        task = replace(self.task, questions=(*self.task.questions, question))
+        return self._again(self.config, task, asked)
+
+    def _again(self, config: StreamConfig, task: Task, asked: AskedQuestions | None = None) -> "Recording":
         features = tuple(self._features[: len(self.outputs)])
-        recording = Recording(self._streamer.checkpoint, features, task=self.task, config=config)
+        recording = Recording(self._streamer.checkpoint, features, task=task, config=config, asked=asked)
         recording._streamer.memory = self._streamer.memory
         if config.do_sample:
             return recording
@@ -95,6 +124,11 @@ class Recording:
             trace = replace(self._prior_run.trace, num_cached=0)
             self._prior_run, self._cache = replace(self._prior_run, trace=trace), None
         return recording
+
+    @property
+    def features(self) -> Sequence[FrameFeatures]:
+        """The encoded frames so far, in order."""
+        return self._features
 
     @property
     def num_bytes(self) -> int:
@@ -114,7 +148,9 @@ class Recording:
         """
         checkpoint, config = self._streamer.checkpoint, self.config
         if not 0 <= frame_index < len(self.outputs):
-            raise ValueError(f"frame {frame_index} does not exist; the run has {len(self.outputs)} frames")
+            raise ValueError(
+                f"frame {frame_index} does not exist; the run has {format_count(len(self.outputs), 'frame')}"
+            )
         features = self._features[: frame_index + 1]
         trace = self._prior_run.trace if self._prior_run is not None else None
         if trace is None:
@@ -123,10 +159,54 @@ class Recording:
 
     @property
     def counts(self) -> PassCounts:
-        """Cost of the run so far; reused results cost nothing."""
-        return self._streamer.counts
+        """Cost of the run so far, and of one that shares passes with others at its end; reused results cost nothing."""
+        return self._counts or self._streamer.counts
 
     def _keep(self, features: Iterable[FrameFeatures]) -> Iterator[FrameFeatures]:
         for frame in features:
             self._features.append(frame)
             yield frame
+
+
+def run_recordings(
+    streamer: Streamer,
+    recordings: Iterable[Recording | None],
+    *,
+    max_batch_size: int = 1,
+    on_text: Callable[[TextProgress], None] | None = None,
+    checks_probs: bool = False,
+) -> Generator[tuple[Recording, StreamEvent]]:
+    """Run recordings of several videos in shared passes; yield their events, each after its recording has kept it.
+
+    After its last event, a recording can be run ``at`` other thresholds: an iterator of ``recordings`` may return that
+    one next. See ``Streamer.run_many`` for None among them.
+
+    Args:
+        streamer: Its settings are those of the recordings, apart from frame rate and thresholds.
+        recordings: Recordings that have yet to run.
+        max_batch_size: Recordings per forward pass.
+        on_text: Called after each token of a response.
+        checks_probs: Whether a probability that is not a number ends a recording with an error.
+    """
+    running = dict[str, Recording]()
+    requests = _make_requests(recordings, running, reports_text=on_text is not None, checks_probs=checks_probs)
+    for event in streamer.run_many(requests, max_batch_size=max_batch_size):
+        recording = running[event.video_id]
+        recording._handle(event)
+        if event.text_progress is not None and on_text is not None:
+            on_text(event.text_progress)
+        if event.output is None and event.text_progress is None:
+            del running[event.video_id]
+        yield recording, event
+
+
+def _make_requests(
+    recordings: Iterable[Recording | None], running: dict[str, Recording], *, reports_text: bool, checks_probs: bool
+) -> Iterator[StreamRequest | None]:
+    """Yield the request of each recording, and keep the recording in ``running``."""
+    for number, recording in enumerate(recordings):
+        if recording is None:
+            yield None
+        else:
+            running[str(number)] = recording
+            yield recording._request(str(number), reports_text=reports_text, checks_probs=checks_probs)

@@ -2,24 +2,36 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from engine.config import StreamConfig
-from engine.control.controller import StreamController, Task
+from engine.control.controller import StreamController
 from engine.control.draft_buffer import Trace
 from engine.control.drafter import ResponseMemory
-from engine.control.requests import Answer, ControlLoop, ForwardRequest, ForwardResult, FrameTimesRequest, PassCounts
+from engine.control.requests import (
+    Answer,
+    ControlLoop,
+    EvictRequest,
+    ForwardRequest,
+    ForwardResult,
+    FrameTimesRequest,
+    PassCounts,
+    TextProgress,
+)
 from engine.control.speculator import PriorRun
+from engine.control.task import Task
 from engine.errors import EngineError
 from engine.inference.cuda_graphs import CudaGraphRunner
+from engine.inference.readout import make_readout_spec
 from engine.inference.runner import Runner, forward_batch
 from engine.inference.static import Inputs
+from engine.model.attention import has_fixed_rotation
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
-from engine.records import FrameOutput
+from engine.records import FrameOutput, check_probs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,27 +45,37 @@ class StreamRequest:
     task: Task = field(default_factory=Task)
     fps: float | None = None
     """Sampled frames per second, if not those of the configuration."""
+    config: StreamConfig | None = None
+    """Settings, if not those of the streamer; only frame rate and thresholds may differ."""
     prior_run: PriorRun | None = None
     """An earlier run of the video with other thresholds; see ``engine.replay``."""
     cache: KVCache | None = None
     """The KV cache of that run, if its trace is given; it is consumed."""
     is_traced: bool = False
     """Whether the last event has the trace and the KV cache."""
+    reports_text: bool = False
+    """Whether a response is also reported token by token, by events with ``text_progress``."""
+    checks_probs: bool = False
+    """Whether a probability that is not a number ends the stream with an error; see ``check_probs``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEvent:
-    """An event of one of several streamed videos: a frame output, the end, or an error."""
+    """An event of one of several streamed videos: a frame output, text so far, the end, or an error."""
 
     video_id: str
     output: FrameOutput | None = None
     """The next frame output; None at the end."""
+    text_progress: TextProgress | None = None
+    """The response that is being generated, in a stream that reports it."""
     error: EngineError | ValueError | None = None
     """The error that ended the stream early."""
     trace: Trace | None = None
     """The trace, at the end of a traced stream."""
     cache: KVCache | None = None
     """The KV cache, at the end of a traced stream."""
+    counts: PassCounts | None = None
+    """Cost of the stream, at its end; a pass of many videos counts for each of them."""
 
 
 class Streamer:
@@ -64,8 +86,8 @@ class Streamer:
         config: Stream settings; ``max_seq_len`` must fit the model's positions.
 
     Raises:
-        ValueError: A ``max_seq_len`` above the model's positions, or a policy that reads a token which the checkpoint
-            does not name.
+        ValueError: A ``max_seq_len`` above the model's positions, a policy that reads a token or heads which the
+            checkpoint lacks, or a context strategy that needs another rotary embedding.
     """
 
     def __init__(self, checkpoint: Checkpoint, config: StreamConfig | None = None) -> None:
@@ -78,30 +100,42 @@ class Streamer:
                 f"max_seq_len is {self.config.max_seq_len}, but the model has positions for "
                 f"{checkpoint.model.max_context} tokens; lower it"
             )
-        self.config.policy.token_to_read(checkpoint.silent_id)
+        if self.config.context_strategy == "sink-window" and not has_fixed_rotation(checkpoint.model.text_model):
+            raise ValueError("sink-window needs a model whose rotary embedding does not depend on the length")
+        self.readout_spec = make_readout_spec(checkpoint, self.config.policy)
 
-    def run(self, features: Iterable[FrameFeatures], task: Task | None = None) -> Generator[FrameOutput]:
+    def run(
+        self,
+        features: Iterable[FrameFeatures],
+        task: Task | None = None,
+        *,
+        on_text: Callable[[TextProgress], None] | None = None,
+    ) -> Generator[FrameOutput]:
         """Stream the frames of one video in order; yield each output as soon as it is decided.
 
-        Closing the generator ends the stream and closes ``features``.
+        ``on_text`` is called after each token of a response. Closing the generator ends the stream and closes
+        ``features``.
 
         Raises:
             ValueError: A task that contradicts itself.
             ContextError: A prompt or user turn that does not fit.
             FeatureError: Features of a different model, or that are not finite.
         """
-        request = StreamRequest(video_id="", features=features, task=task or Task())
+        request = StreamRequest(video_id="", features=features, task=task or Task(), reports_text=on_text is not None)
         for event in self.run_many([request], max_batch_size=1):
             if event.error is not None:
                 raise event.error
+            if event.text_progress is not None and on_text is not None:
+                on_text(event.text_progress)
             if event.output is not None:
                 yield event.output
 
-    def run_many(self, videos: Iterable[StreamRequest], *, max_batch_size: int = 16) -> Generator[StreamEvent]:
+    def run_many(self, videos: Iterable[StreamRequest | None], *, max_batch_size: int = 16) -> Generator[StreamEvent]:
         """Stream many videos with continuous batching; yield events as they come.
 
         Up to ``max_batch_size`` videos share a forward pass. When one ends or fails, the next one takes its place.
-        The outputs of each video are those of ``run``.
+        The outputs of each video are those of ``run``. An item of ``videos`` is None if no video is available yet; the
+        next item is requested after the next pass. While no stream is active, None ends the run.
 
         Raises:
             ValueError: A ``max_batch_size`` below 1. Errors of one video are events.
@@ -114,7 +148,7 @@ class Streamer:
             yield from self._run_many(iter(videos), max_batch_size, graph_runner)
 
     def _run_many(
-        self, queue: Iterator[StreamRequest], max_batch_size: int, graph_runner: CudaGraphRunner | None
+        self, queue: Iterator[StreamRequest | None], max_batch_size: int, graph_runner: CudaGraphRunner | None
     ) -> Generator[StreamEvent]:
         streams: list[_ActiveStream] = []
         try:
@@ -159,14 +193,14 @@ class _ActiveStream:
         self.request: ForwardRequest | None = None
         self.inputs: Inputs | None = None
         self._checkpoint, self._memory = streamer.checkpoint, streamer.memory
-        self._config = streamer.config if video.fps is None else replace(streamer.config, fps=video.fps)
+        config = video.config or streamer.config
+        self._config = config if video.fps is None else replace(config, fps=video.fps)
         self._slot = graph_runner.cache_pool.acquire(video.cache) if graph_runner else None
         self.runner = Runner(
             self._checkpoint.model,
             self._config,
             features=self.source,
-            suppress_tokens=self._checkpoint.prompt.suppress_tokens,
-            silent_id=self._checkpoint.silent_id,
+            readout_spec=streamer.readout_spec,
             cache=self._slot or video.cache,
         )
         self._controller: StreamController | None = None
@@ -188,15 +222,21 @@ class _ActiveStream:
                 if isinstance(message, ForwardRequest):
                     self.inputs, self.request = self.runner.gather_inputs(message.inputs), message
                     return
-                answer = self.runner.fetch_frame_times(message) if isinstance(message, FrameTimesRequest) else None
+                answer = self._fetch_frame_times(message) if isinstance(message, FrameTimesRequest) else None
+                if isinstance(message, EvictRequest):
+                    self.runner.evict(message)
+                if isinstance(message, TextProgress):
+                    yield StreamEvent(video_id=self.video.video_id, text_progress=message)
                 if isinstance(message, FrameOutput):
+                    if self.video.checks_probs:
+                        check_probs(message)
                     yield StreamEvent(video_id=self.video.video_id, output=self._add_times(message))
         except StopIteration:
             if self._controller is None or not self.video.is_traced:
-                yield StreamEvent(video_id=self.video.video_id)
+                yield StreamEvent(video_id=self.video.video_id, counts=self.counts)
             else:
                 trace, cache = self._controller.draft_buffer.trace, self.runner.cache.detached()
-                yield StreamEvent(video_id=self.video.video_id, trace=trace, cache=cache)
+                yield StreamEvent(video_id=self.video.video_id, trace=trace, cache=cache, counts=self.counts)
         except (EngineError, ValueError) as error:
             yield StreamEvent(video_id=self.video.video_id, error=error)
 
@@ -226,8 +266,19 @@ class _ActiveStream:
             memory=self._memory,
             prior_run=self.video.prior_run,
             is_traced=self.video.is_traced,
+            reports_text=self.video.reports_text,
         )
         yield from self._controller.run()
+
+    def _fetch_frame_times(self, request: FrameTimesRequest) -> tuple[float, ...]:
+        """Return the times of the next frames, and pass the questions that came with them to the controller."""
+        times = self.runner.fetch_frame_times(request)
+        assert self._controller is not None
+        for frame, texts in self.runner.new_questions.items():
+            for text in texts:
+                self._controller.add_question(frame, text)
+        self.runner.new_questions.clear()
+        return times
 
     def _add_times(self, output: FrameOutput) -> FrameOutput:
         return replace(

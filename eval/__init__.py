@@ -1,1 +1,1 @@
-"""Truth and scores: samples and what is measured against them."""
+"""References and scores: samples, and the measures of outputs against them."""

@@ -14,19 +14,38 @@ if __name__ == "__main__":  # before the libraries, whose import takes seconds
 from engine.cli.program import Command, Group, run_program
 
 COMMANDS = {
-    "run": Command("stream and score a split", "eval.cli.options:RunOptions", "eval.cli.commands:run"),
-    "sweep": Command(
-        "score a split over a grid of thresholds", "eval.cli.options:SweepOptions", "eval.cli.commands:sweep"
+    "run": Command(
+        "stream and score a split",
+        "eval.cli.options:RunOptions",
+        "eval.cli.run_command:run",
+        prepare="eval.runs.pools.preload:start_server",
     ),
+    "train": Command("train on a split", "eval.training.options:TrainOptions", "eval.cli.train_command:train"),
+    "sweep": Command(
+        "score a split over a grid of thresholds", "eval.cli.options:SweepOptions", "eval.cli.sweep_command:sweep"
+    ),
+    "plan": Command("predict the cost of a run", "eval.planning.options:PlanOptions", "eval.cli.plan_command:plan"),
     "import": Command(
-        "import results of other systems", "eval.cli.options:ImportOptions", "eval.cli.commands:import_files"
+        "import results of other systems", "eval.cli.options:ImportOptions", "eval.cli.finished_runs:import_files"
     ),
     "compare": Command(
         "compare two runs of a split", "eval.cli.options:CompareOptions", "eval.cli.finished_runs:compare"
     ),
+    "leaderboard": Command(
+        "tabulate runs of a split", "eval.cli.options:LeaderboardOptions", "eval.cli.leaderboard:leaderboard"
+    ),
     "score": Command("score a run folder again", "eval.cli.options:RescoreOptions", "eval.cli.finished_runs:score"),
+    "schema": Command(
+        "print the JSON Schema of run folders", "eval.cli.options:SchemaOptions", "eval.cli.printing:print_schema"
+    ),
+    "live": Command(
+        "stream a camera, a URL or a file live", "eval.cli.options:LiveCommandOptions", "eval.cli.live:live"
+    ),
+    "recover": Command(
+        "complete the recording of a killed session", "eval.cli.options:RecoverOptions", "eval.cli.live:recover"
+    ),
     "metrics": Command(
-        "print the definitions of all scores", "eval.cli.options:MetricsOptions", "eval.cli.commands:print_metrics"
+        "print the definitions of all scores", "eval.cli.options:MetricsOptions", "eval.cli.printing:print_metrics"
     ),
 }
 main = partial(run_program, Group("The evaluation.", COMMANDS), prog="python -m eval")

@@ -15,11 +15,11 @@ from hypothesis import settings
 from playwright.sync_api import Browser
 
 from engine.video.writer import write_h264
-from eval.runs.worker import WorkerConfig
+from eval.runs.worker_messages import WorkerConfig
 from tests.support.ci_skips import pytest_sessionfinish  # noqa: F401 - a hook
 from tests.support.data.batches import copies, make_worker_config, run_to_end, write_split
 from tests.support.pages.browser import open_browser
-from tests.support.pages.programs import STARTED
+from tests.support.servers.programs import STARTED
 from tests.support.streams.fakes import tiny_checkpoint
 
 settings.register_profile("stepscope", deadline=None)  # a busy machine is no failure
@@ -55,7 +55,7 @@ class Uploads:
     good: Path
     """40 s, with a name that is hard to write."""
     slow: Path
-    """40 s, which ``tests.support.pages.app_page`` serves slowly."""
+    """40 s, which ``tests.support.servers.app_page`` serves slowly."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -66,6 +66,14 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         running = [program for program in STARTED if program.is_running]
         report.sections += [(f"program {program.pid}", program.dump_stacks()) for program in running]
     return report
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what the programs keep for the user in a folder of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STEPSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -263,7 +263,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     started = []
     for command in _commands(README):
         name = command.arguments[0] if command.program == "stepscope" else ""
-        if name not in ("run", "eval", "export"):
+        if name not in ("run", "eval", "export", "publish"):
             continue
         words = [re.sub(r"^runs/", f"{tmp_path}/", word) for word in command.arguments]
         words += ["--reviews", f"sqlite:///{tmp_path}/reviews.sqlite"] if name == "export" else []
@@ -271,7 +271,8 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
         done = subprocess.run([*start, *words], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{words}: {done.stderr}"
         started.append(name)
-    assert started == ["run", "eval", "export"]
+    assert started == ["run", "eval", "export", "publish"]
     assert (tmp_path / "toy-truck.jsonl").stat().st_size > 0
     assert (tmp_path / "demo" / "metrics.json").exists()
     assert [*(tmp_path / "demo-eaf").glob("*.eaf")]
+    assert len([*(tmp_path / "demo-player" / "videos").glob("*.mp4")]) == 16

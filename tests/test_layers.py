@@ -14,8 +14,9 @@ import pytest
         "engine.config",
         "engine.control.controller",
         "eval.data.samples",
-        "eval.reports.report",
+        "eval.reports.scoring",
         "eval.runs.folder",
+        "eval.cli.printing",
         "app.exports.commands",
     ],
 )
@@ -24,7 +25,13 @@ def test_rooms_of_records_and_control_load_without_torch(room: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_the_engine_loads_without_the_page() -> None:
-    page = "{'gradio', 'app', 'eval'}"
-    program = f"import sys, engine.streamer, engine.training.dataset; sys.exit(bool({page} & set(sys.modules)))"
+def test_the_engine_loads_without_the_page_and_libraries_of_adapters_and_scores() -> None:
+    page = "{'gradio', 'app', 'eval', 'peft', 'sentence_transformers'}"
+    program = f"import sys, engine.cli.commands, engine.training.dataset; sys.exit(bool({page} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_leading_process_of_a_run_loads_without_the_libraries_of_its_workers() -> None:
+    heavy = "{'gradio', 'transformers', 'sentence_transformers', 'sklearn'}"
+    program = f"import sys, eval.cli.run_command; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

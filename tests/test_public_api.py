@@ -22,6 +22,7 @@ PUBLIC = {
         "read_frames",
     ],
     "eval.data": ["read_samples"],
+    "eval.recorder": ["RunRecorder", "SignalSpec", "Turn", "VideoRecorder"],
     "eval.metrics": ["LiveTurn", "corpus_metrics", "find_match", "live_metrics", "score_text"],
 }
 HEAVY = {"torch", "transformers", "gradio"}
@@ -64,6 +65,7 @@ def test_submodules_still_import_from_the_package() -> None:
         "import engine.records",
         "from engine import FrameOutput, Step, StreamConfig, Task, UserTurn, parse_steps",
         "from eval.data import read_samples",
+        "from eval.recorder import RunRecorder",
         "from eval.metrics import LiveTurn, corpus_metrics, find_match, live_metrics, score_text",
     ],
 )

@@ -1,5 +1,6 @@
 """The wheel holds all that the product needs, and works in an empty folder."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,11 +11,10 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.support.pages.browser import free_port
-from tests.support.pages.page_http import PageClient
+from tests.support.pages.page_http import PageClient, is_served
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow
@@ -84,7 +84,7 @@ def page(programs: Path, environment: dict[str, str], tmp_path: Path) -> Iterato
     ):
         try:
             until, address = time.monotonic() + 180, f"http://127.0.0.1:{port}"
-            while "StepScope: http" not in log.read_text() or not _answers(address):
+            while "StepScope: http" not in log.read_text() or not is_served(address):
                 assert process.poll() is None, log.read_text()
                 assert time.monotonic() < until, log.read_text()
                 time.sleep(0.2)
@@ -93,27 +93,22 @@ def page(programs: Path, environment: dict[str, str], tmp_path: Path) -> Iterato
             process.terminate()
 
 
-def _answers(address: str) -> bool:
-    try:
-        return httpx.get(address, timeout=30).is_success
-    except httpx.TransportError:
-        return False
-
-
 def test_the_wheel_has_the_product_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"app", "assets", "engine", "eval"}
     for path in (
         "assets/checkpoint/model.safetensors",
         "assets/demo/boat.mp4",
-        "app/app.css",
+        "app/style/app.css",
+        "app/space/files/requirements.txt",
         "app/templates/scores.html",
-        "engine/policies.toml",
+        "engine/decisions/policies.toml",
         "eval/metrics/metrics.toml",
     ):
         assert path in names
     scripts = [path.relative_to(ROOT).as_posix() for path in (ROOT / "app/player/static").rglob("*.*")]
-    assert set(scripts) <= set(names)
+    run_files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "assets/demo/run").iterdir()]
+    assert set(scripts) | set(run_files) <= set(names)
     assert wheel.stat().st_size < MAX_WHEEL_BYTES
 
 
@@ -125,10 +120,11 @@ def test_the_page_of_the_wheel_serves_a_bundled_video_and_writes_nothing_beside_
     with PageClient(address=page) as client:
         (chosen,) = (part for part in client.config()["components"] if part["props"].get("elem_id") == "chosen")
         event = client.find_event("chosen", "select")
-        message = client.run(event["id"], [None, chosen["props"]["value"]])
+        message = client.run(event["id"], [None, chosen["props"]["value"], 0.5, 0.5])
         assert message["success"], message
         video = message["output"]["data"][1]["path"]
         assert client.file(video).content[4:8] == b"ftyp"
+        assert "robot-hard, 0:46, with its saved run." in json.dumps(message["output"]["data"])
     assert files_of(site) == before
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 

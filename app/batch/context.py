@@ -2,25 +2,29 @@
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from app.batch.job_queue import JobQueue
 from app.formatting import shorten_ids
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 from engine.records import FrameOutput
+from eval.data.loading import read_split
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
 from eval.metrics.failures import JudgedVideo
 from eval.metrics.score import analyze_video
 from eval.reports.compare_runs import Comparison, compare_runs
 from eval.reports.scoring import ScoreSettings, read_score_settings
-from eval.runs.folder import RunFolder
-from eval.runs.worker import WorkerConfig
+from eval.reports.table_files import Row
+from eval.runs.folder import OWN_SPLIT, RunFolder, has_states
+from eval.runs.worker_messages import WorkerConfig
 
 FEATURES_FOLDER = ".features"
 SWEEPS_FOLDER = ".sweeps"
 SPLITS_FOLDER = ".splits"
+BUNDLED_NAME = "bundled"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,8 @@ class BatchContext:
     """Splits that can be run, by name; users may add splits."""
     runs: Path
     """Parent of the run folders; created when the first run starts."""
+    bundled: Path | None = None
+    """Folder of the run that comes with the program; None if the page lacks its split. It is never written."""
     work: WorkerConfig
     """Checkpoint and settings of the page."""
     takes_paths: bool
@@ -45,7 +51,7 @@ class BatchContext:
     def run_names(self) -> list[str]:
         """Return the names of the runs: those of the job queue, which may lack a folder, then by age, newest first.
 
-        Folders whose names are not valid UTF-8 are skipped, since a browser cannot send them.
+        The bundled run is the last. Folders whose names are not valid UTF-8 are skipped: a browser cannot send them.
         """
         found = self.runs.glob("*") if self.runs.is_dir() else ()
         folders = [
@@ -53,11 +59,39 @@ class BatchContext:
         ]
         kept = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
         own = [job.name for job in reversed(self.jobs.all())]
-        return list(dict.fromkeys([*own, *(path.name for path in kept)]))
+        bundled = [BUNDLED_NAME] if self.bundled is not None else []
+        return list(dict.fromkeys([*own, *(path.name for path in kept), *bundled]))
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a run by its name; a run of the user goes before the bundled one of the same name."""
+        own = self.runs / name
+        is_bundled = self.bundled is not None and name == BUNDLED_NAME and not own.exists()
+        return self.bundled if is_bundled and self.bundled is not None else own
 
     def split_of(self, settings: Mapping[str, Any]) -> Split | None:
-        """Return the split of a run's settings; None if the page does not have it."""
-        return next((s for s in self.splits.values() if str(s.path.resolve()) == settings.get("split")), None)
+        """Return the split of a run's settings, or that in the folder of a recorded run; None without one.
+
+        Raises ``ValueError`` if the split of a recorded run cannot be read.
+        """
+        path = settings.get("split")
+        known = next((split for split in self.splits.values() if str(split.path.resolve()) == path), None)
+        if known is not None or not isinstance(path, str) or not settings.get("recorded"):
+            return known
+        own = Path(path)
+        is_own = own.name == OWN_SPLIT and own.parent.parent == self.runs.resolve() and own.is_file()
+        return _read_own_split(own, own.stat().st_mtime_ns) if is_own else None
+
+    def recorded_rows(self, name: str) -> list[Row]:
+        """Return the videos of a recorded run, or of a live session, as rows without scores; empty for any other."""
+        settings, run = self.settings_of(name), RunFolder(self.folder(name))
+        is_session = settings.get("split") == str(run.path.resolve() / OWN_SPLIT)
+        split = self.split_of(settings) if is_session or settings.get("recorded") else None
+        records = [run.record(entry.video_id) for entry in split.entries] if split is not None else []
+        return [
+            {"video_id": record.video_id, "error": record.error, "warning": "" if record.error else "no scores yet"}
+            for record in records
+            if record is not None
+        ]
 
     def compare(self, name: str, other: str, *, encode: Encode) -> Comparison:
         """Compare two runs of one split, scored with the settings of the first.
@@ -67,16 +101,20 @@ class BatchContext:
         if not {name, other} <= set(self.run_names()):
             raise ValueError("there is no such run; choose one from the list")
         split, other_split = (self.split_of(self.settings_of(run)) for run in (name, other))
+        for run, found in ((name, split), (other, other_split)):
+            if found is None:
+                file = Path(str(self.settings_of(run).get("split") or "its split")).name
+                raise ValueError(f"the page lacks {file}, the split of {run}; add it with --split or Another split")
         if split is None or split is not other_split:
-            raise ValueError(f"{name} and {other} are not runs of the same split of this page")
+            raise ValueError(f"{name} and {other} are runs of different splits")
         scoring = self.scoring_of(self.settings_of(name))
-        return compare_runs(self.runs / name, self.runs / other, split, scoring, encode=encode)
+        return compare_runs(self.folder(name), self.folder(other), split, scoring, encode=encode)
 
     def video_names(self, name: str | None) -> Mapping[str, str]:
         """Return the short names of a run's videos in tables, by id; empty if the page lacks the split."""
         try:
             split = self.split_of(self.settings_of(name))
-        except ValueError:  # run.json cannot be read, so the split is unknown
+        except ValueError:  # run.json or the split cannot be read, so the split is unknown
             split = None
         return shorten_ids(entry.video_id for entry in split.entries) if split is not None else {}
 
@@ -86,11 +124,17 @@ class BatchContext:
 
     def make_judge(self, name: str | None) -> Callable[[Sample, Sequence[FrameOutput]], JudgedVideo]:
         """Return a function that analyses the outputs of a run with the settings of its scoring."""
-        scoring = self.scoring_of(self.settings_of(name))
+        settings = self.settings_of(name)
+        scoring, is_stateful = self.scoring_of(settings), has_states(settings)
 
         def judge(sample: Sample, outputs: Sequence[FrameOutput]) -> JudgedVideo:
             return analyze_video(
-                sample, outputs, encode=self.jobs.encode, dataset=scoring.dataset, zero_cost=scoring.zero_cost
+                sample,
+                outputs,
+                encode=self.jobs.encode,
+                dataset=scoring.dataset,
+                zero_cost=scoring.zero_cost,
+                has_states=is_stateful,
             ).judged
 
         return judge
@@ -103,4 +147,10 @@ class BatchContext:
         """Return the contents of a run's ``run.json``; empty for an unknown run. Raises ``ValueError`` if invalid."""
         if name is None or name not in self.run_names():
             return {}
-        return RunFolder(self.runs / name).settings() or {}
+        return RunFolder(self.folder(name)).settings() or {}
+
+
+@lru_cache(maxsize=64)
+def _read_own_split(path: Path, changed_ns: int) -> Split:
+    """Read the split in the folder of a recorded run, again for a new time of change ``changed_ns``."""
+    return read_split(path)

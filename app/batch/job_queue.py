@@ -14,18 +14,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from app.formatting import name_files
 from engine.errors import EngineError
 from eval.data.samples import Sample, Split
 from eval.matching.turns import Encode
-from eval.metrics.score import VideoAnalysis
-from eval.metrics.text import TextScorer, undefined_texts
-from eval.reports.report import compute_video_scores
-from eval.reports.scoring import ScoreSettings, make_analyzer, score_run, write_tables
+from eval.metrics.score import VideoAnalysis, VideoCounts
+from eval.metrics.text import TextScorer
+from eval.reports.scoring import ScoreSettings, compute_video_scores, make_analyzer, score_run, write_tables
 from eval.runs.batch import FinishedVideo, run_batch
 from eval.runs.folder import RunFolder
+from eval.runs.imports.import_results import import_into
+from eval.runs.imports.signals import SignalRule
 from eval.runs.output_folder import FolderRefusedError
 from eval.runs.progress import Progress
-from eval.runs.worker import WorkerConfig
+from eval.runs.worker_messages import WorkerConfig
 
 JobState = Literal["waiting", "running", "scoring", "done", "failed", "refused", "cancelled"]
 Row = dict[str, str | float]
@@ -33,15 +35,19 @@ Row = dict[str, str | float]
 
 @dataclass(kw_only=True, eq=False)
 class Job:
-    """One batch run. Only the worker thread of the queue writes its fields, except ``cancelled``."""
+    """One batch run, or the import of one. Only the thread of the queue writes its fields, except ``cancelled``."""
 
     folder: Path
     """The run folder."""
     split: Split
-    work: WorkerConfig
-    """Checkpoint and settings."""
-    devices: str
-    """See ``eval.runs.batch.parse_devices``."""
+    work: WorkerConfig | None = None
+    """Checkpoint and settings; None for an import."""
+    devices: str = ""
+    """See ``eval.runs.batch.parse_devices``; empty for an import."""
+    results: tuple[Path, ...] = ()
+    """Result files of another system that are imported; empty for a run of the model."""
+    rule: SignalRule | None = None
+    """The rule by which a signal of those files decides; None for that of the files."""
     scoring: ScoreSettings
     state: JobState = "waiting"
     """The last four values are final. A ``refused`` job has not changed its folder."""
@@ -171,9 +177,28 @@ class JobQueue:
             job.ended_s = time.monotonic()
 
     def _run(self, job: Job) -> None:
+        problems: Mapping[str, str] = {}
+        if job.work is None:
+            problems = import_into(job.folder, job.results, job.split, asdict(job.scoring), rule=job.rule)
+        elif not self._stream(job, job.work):
+            job.state = "cancelled"
+            return
+        job.state = "scoring"
+        with self._make_scorer() as scorer:
+            scored = score_run(
+                job.folder, job.split, job.scoring, encode=self.encode, scorer=scorer, analyses=job.analyses
+            )
+        write_tables(job.folder, scored, {**(RunFolder(job.folder).settings() or {}), **self._encoder})
+        job.rows = {str(row["video_id"]): dict(row) for row in scored.rows}
+        texts = [f"text scores are missing: {scored.text_problem}"] if scored.text_problem else []
+        job.problem = name_files("; ".join([*problems.values(), *texts]), [*job.results, job.split.path])
+        job.state = "done"
+
+    def _stream(self, job: Job, work: WorkerConfig) -> bool:
+        """Run the model over the videos of a job; return whether it was not cancelled."""
         samples = {sample.video_id: sample for sample in job.split.samples}
         events = run_batch(
-            job.split, job.work, out=job.folder, devices=job.devices, resume=True, scoring=asdict(job.scoring)
+            job.split, work, out=job.folder, devices=job.devices, resume=True, scoring=asdict(job.scoring)
         )
         with closing(events):
             for event in events:
@@ -182,28 +207,19 @@ class JobQueue:
                 else:
                     self._score(job, event, samples[event.record.video_id])
                 if job.cancelled:
-                    job.state = "cancelled"
-                    return
-        job.state = "scoring"
-        with self._make_scorer() as scorer:
-            scored = score_run(
-                job.folder, job.split, job.scoring, encode=self.encode, scorer=scorer, analyses=job.analyses
-            )
-        write_tables(job.folder, scored, {**(RunFolder(job.folder).settings() or {}), **self._encoder})
-        job.rows = {str(row["video_id"]): dict(row) for row in scored.rows}
-        job.problem = f"text scores are missing: {scored.text_problem}" if scored.text_problem else ""
-        job.state = "done"
+                    return False
+        return True
 
     def _score(self, job: Job, event: FinishedVideo, sample: Sample) -> None:
         """Score one video, to show it in the table while the run continues."""
         record = event.record
-        scores = compute_video_scores([], score_texts=undefined_texts)
+        scores = compute_video_scores(VideoCounts())
         error = record.error
         if not error:
             try:
                 analysis = make_analyzer(RunFolder(job.folder), job.scoring, encode=self.encode)(sample)
                 job.analyses[sample.video_id] = analysis
-                scores = compute_video_scores([analysis.counts], score_texts=undefined_texts)
+                scores = compute_video_scores(analysis.counts)
             except ValueError as problem:
                 error = str(problem)
         job.rows[sample.video_id] = {"video_id": sample.video_id, "error": error, "warning": record.warning, **scores}

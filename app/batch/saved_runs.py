@@ -5,23 +5,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import gradio as gr
 
 from app.batch.context import BatchContext
+from app.controls.widgets import read_event
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
 from app.player.handlers import find_linked_clip, show_link_error
 from app.player.session.live_run import LiveRun
 from app.player.session.run import PAGE_SCORING, Run
+from app.player.session.saved import read_saved_run
 from app.player.views import Buttons, PlayerView, RunView, SliderThresholds, show_clip, show_run
-from app.videos import sample_clip
-from engine.config import StreamConfig
+from app.videos import Clip, sample_clip
 from engine.errors import EngineError
-from eval.data.samples import Sample
-from eval.runs.folder import RunFolder, explain_missing
-from eval.runs.worker import build_task
+from eval.annotations.corrections import TurnName
+from eval.data.samples import Sample, build_task
+from eval.runs.folder import RunFolder
 
 
 def open_video(
@@ -30,6 +31,13 @@ def open_video(
     """Show a video of a run in the player at its worst moment."""
     video_id = batches.find_video(name, str(event.row_value[0]))
     return open_moment(context, batches, live, video_id, names=(name,), open_at="worst")
+
+
+def open_picked(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, name: str | None, event: gr.EventData
+) -> PlayerView:
+    """Show the video of a picked point of a chart in the player at its worst moment."""
+    return open_moment(context, batches, live, str(read_event(event, "point")), names=(name,), open_at="worst")
 
 
 def open_moment(
@@ -41,11 +49,13 @@ def open_moment(
     names: tuple[str | None, ...],
     open_at: float | Literal["worst"],
     open_event: str | None = None,
+    open_turn: TurnName | None = None,
     is_b_above: bool = False,
 ) -> PlayerView:
     """Show a moment of a video in one run, or in two, A and B, in the player.
 
-    ``open_event`` is the key of the event to select. With ``is_b_above``, A is below B.
+    ``open_event`` is the key of the event to select, or ``open_turn`` the reference turn. With ``is_b_above``, A is
+    below B.
     """
     try:
         runs = [read_saved(context, batches, name or "", video_id) for name in names]
@@ -65,7 +75,15 @@ def open_moment(
         f"{letters}{_scoring_words(batches, saved)}"
     )
     now = LiveRun.finished(saved, other=rest[0] if rest else None)
-    run_view = show_run(saved, status, encode=context.encode, open_at=open_at, open_event=open_event, other=now.other)
+    run_view = show_run(
+        saved,
+        status,
+        encode=context.encode,
+        open_at=open_at,
+        open_event=open_event,
+        open_turn=open_turn,
+        other=now.other,
+    )
     return _show(live, saved, video, run_view, now=now)
 
 
@@ -123,8 +141,8 @@ def open_reference(
     try:
         if sample is None or sample.video_path is None:
             raise ValueError(f"{sample.video_id if sample else 'this row'} has no video in its split")
-        planned = _plan(context, sample, sample.video_path, replace(context.config, fps=sample.fps))
-        run = replace(planned, is_finished=True)  # there is nothing to run
+        clip, config = _find_clip(context, sample, sample.video_path), replace(context.config, fps=sample.fps)
+        run = Run(clip=clip, task=build_task(sample), config=config, is_finished=True)  # there is nothing to run
         video = context.copies.find_or_convert(run.clip.path, start_s=run.clip.start_s, duration_s=run.clip.duration_s)
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
@@ -144,11 +162,16 @@ def refuse(error: Exception) -> PlayerView:
 def _show(live: LiveRun | None, run: Run, video: Path, run_view: RunView, *, now: LiveRun | None) -> PlayerView:
     if live is not None:
         live.stop()
-    clip_view = show_clip(run.clip, video, chosen=run.clip.name if run.clip.is_bundled else None)
+    clip_view = show_clip(run.clip, video, chosen=run.clip.name if run.clip.is_bundled else None, run=run)
     buttons = Buttons(live=now, run=gr.Button(interactive=True), stop=gr.Button(interactive=False))
     thresholds = SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
     return PlayerView(
-        clip=clip_view, run=run_view, buttons=buttons, thresholds=thresholds, tabs=gr.Tabs(selected="player")
+        clip=clip_view,
+        run=run_view,
+        buttons=buttons,
+        thresholds=thresholds,
+        tabs=gr.Tabs(selected="player"),
+        strategy=run.config.context_strategy,
     )
 
 
@@ -156,7 +179,7 @@ def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: 
     """Read one video of a run folder. Raises ``ValueError`` with the reason if it cannot be shown."""
     if name not in batches.run_names():
         raise ValueError(f"there is no run {name!r}; choose one from the list")
-    folder = RunFolder(batches.runs / name)
+    folder = RunFolder(batches.folder(name))
     settings = folder.settings() or {}
     split = batches.split_of(settings)
     if split is None:
@@ -164,38 +187,18 @@ def read_saved(context: AppContext, batches: BatchContext, name: str, video_id: 
     sample = next((sample for sample in split.samples if sample.video_id == video_id), None)
     if sample is None or sample.video_path is None:
         raise ValueError(f"{video_id} has no video in {split.path.name}")
-    if missing := explain_missing(sample, folder.record(video_id)):
-        raise ValueError(f"{video_id} has no outputs: {missing}")
-    planned = _plan(context, sample, sample.video_path, _config(settings, sample))
-    model_digest = str(settings.get("model_digest", ""))
-    record = folder.record(video_id)
-    return replace(
-        planned,
-        model_digest=model_digest,
-        outputs=folder.outputs(sample),
-        scoring=batches.scoring_of(settings),
-        live=None if record is None else record.live,
-        name=name,
-        is_finished=True,
-        settings={**settings, **context.encoder},
-    )
+    clip = _find_clip(context, sample, sample.video_path)
+    run = read_saved_run(folder, clip, scoring=batches.scoring_of(settings), encoder=context.encoder)
+    return replace(run, name=name)  # the folder of the bundled run has another name
 
 
-def _plan(context: AppContext, sample: Sample, path: Path, config: StreamConfig) -> Run:
-    """Return the run of a sample before its first frame."""
+def _find_clip(context: AppContext, sample: Sample, path: Path) -> Clip:
+    """Return the clip of a sample: a bundled one, or that of a split of the page."""
     is_bundled = _is_bundled(context, sample)
     splits = () if is_bundled else context.splits.items()
     split = next((name for name, found in splits if sample in found.samples), "")
-    clip = sample_clip(sample, path, is_bundled=is_bundled, split=split)
-    return Run(clip=clip, task=build_task(sample), config=config)
+    return sample_clip(sample, path, is_bundled=is_bundled, split=split)
 
 
 def _is_bundled(context: AppContext, sample: Sample) -> bool:
     return any(clip.sample == sample for clip in context.bundled_videos.clips)
-
-
-def _config(settings: Mapping[str, Any], sample: Sample) -> StreamConfig:
-    try:
-        return StreamConfig(**{**settings.get("config", {}), "fps": sample.fps})
-    except TypeError as error:
-        raise ValueError("the run has settings that this version does not support") from error

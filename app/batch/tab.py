@@ -9,16 +9,21 @@ import gradio as gr
 from app.batch import saved_runs as saved
 from app.batch.compare.panel import ComparePanel, make_compare_panel, wire_compare_panel
 from app.batch.context import BatchContext
+from app.batch.leaderboard.panel import LeaderboardPanel, make_leaderboard_panel, wire_leaderboard_panel
+from app.batch.new_run.imports import FilesCheck, check_files, import_files
 from app.batch.new_run.panel import FormPanel, make_form_panel, wire_form_panel
 from app.batch.new_run.start import start
 from app.batch.runs import handlers
+from app.batch.runs.charts import ChartsPanel, make_charts_panel, wire_charts
 from app.batch.runs.handlers import BatchView, ShownRun
-from app.batch.runs.panel import RunPanel, make_charts, make_run_panel, make_video_table, wire_downloads
+from app.batch.runs.panel import RunPanel, make_run_panel, make_video_table, wire_downloads
+from app.batch.selection.handlers import OnlyKind, choose_kind
 from app.batch.selection.panel import SelectionPanel, make_selection_panel, wire_selection_panel, with_filter
-from app.batch.sweeps.panel import SweepPanel, make_sweep_panel, wire_best_point, wire_sweep_panel
+from app.batch.sweeps.panel import SweepPanel, make_sweep_panel, wire_points, wire_sweep_files, wire_sweep_panel
+from app.batch.training.panel import TrainingPanel, make_training_panel, wire_training_panel
+from app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from app.player.context import AppContext
 from app.player.views import PlayerView, SliderThresholds
-from app.widgets import AT_ONCE, make_status_line, wire
 
 POLL_INTERVAL_S: Final = 1.0
 """Interval at which a window polls the state of its run, while the tab is open."""
@@ -29,12 +34,19 @@ class Layout(NamedTuple):
 
     form: FormPanel
     run: RunPanel
+    views: Any
     selection: SelectionPanel
     slice_scores: Any
+    charts: ChartsPanel
+    charts_tab: Any
     sweep: SweepPanel
     sweep_tab: Any
     compare: ComparePanel
     compare_tab: Any
+    board: LeaderboardPanel
+    board_tab: Any
+    training: TrainingPanel
+    training_tab: Any
     view: BatchView
 
 
@@ -57,7 +69,7 @@ def make_batch_tab(
         live: State of the run in the player of this window.
         player: The components of the player.
         sliders: The threshold sliders of the player.
-        ends: Arguments of events that show another video, such as the events to cancel.
+        ends: Arguments of events that exchange the video, such as the events to cancel.
         here: The ``gr.Tab`` of this tab.
         elsewhere: The remaining ``gr.Tab`` components.
     """
@@ -66,24 +78,34 @@ def make_batch_tab(
     _wire_runs(context, batches, layout, here=here, elsewhere=elsewhere)
     wire_form_panel(batches, form, runs=run.runs, use=run.use, status=view.status, here=here)
     wire_downloads(batches, run)
+    wire_charts(batches, layout.charts, runs=run.runs, shown=view.shown, here=layout.charts_tab, status=view.status)
     wire_sweep_panel(
         context, batches, sweep, runs=run.runs, shown=view.shown, devices=form.devices, here=layout.sweep_tab
     )
-    wire_best_point(sweep, form=(form.speak, form.update), player=sliders)
+    wire_sweep_files(batches, sweep, runs=run.runs, status=view.status)
+    wire_points(sweep, runs=run.runs, form=(form.speak, form.update), player=sliders)
 
     def open_video(live: Any, name: Any, event: gr.SelectData) -> Any:
         return saved.open_video(context, batches, live, name, event)
 
+    def open_picked(live: Any, name: Any, event: gr.EventData) -> Any:
+        return saved.open_picked(context, batches, live, name, event)
+
     wire(view.videos.select, open_video, [live, run.runs], player, **ends)
+    wire(layout.charts.charts["videos"].pick, open_picked, [live, run.runs], player, **ends)
     wire_compare_panel(
         context,
         batches,
         layout.compare,
         runs=run.runs,
         here=layout.compare_tab,
+        status=view.status,
         live=live,
         player=player,
         ends=ends,
+    )
+    wire_training_panel(
+        context, batches, layout.training, here=layout.training_tab, batch_tab=here, elsewhere=elsewhere
     )
 
 
@@ -95,19 +117,23 @@ def _make_layout(batches: BatchContext) -> Layout:
             status = make_status_line("batch_status")
             progress = gr.HTML(elem_id="batch_progress", padding=False)
             run = make_run_panel()
-            with gr.Tabs(elem_id="batch_views"):
-                with gr.Tab("Videos"):
+            with gr.Tabs(elem_id="batch_views") as views:
+                with gr.Tab("Videos", id="videos"):
                     selection = make_selection_panel()
                     videos = make_video_table()
                     slice_scores = gr.HTML(elem_id="slice_scores", padding=False)
                 with gr.Tab("Scores"):
                     corpus = gr.HTML(elem_id="corpus", padding=False)
-                with gr.Tab("Charts"), gr.Row():
-                    charts = make_charts()
+                with gr.Tab("Charts") as charts_tab:
+                    charts = make_charts_panel()
                 with gr.Tab("Thresholds") as sweep_tab:
                     sweep = make_sweep_panel()
                 with gr.Tab("Compare") as compare_tab:
                     compare = make_compare_panel()
+                with gr.Tab("Leaderboard") as board_tab:
+                    board = make_leaderboard_panel()
+                with gr.Tab("Training") as training_tab:
+                    training = make_training_panel()
     view = BatchView(
         shown=shown,
         status=status,
@@ -115,7 +141,6 @@ def _make_layout(batches: BatchContext) -> Layout:
         runs=run.runs,
         videos=videos,
         corpus=corpus,
-        **charts,
         cancel=run.cancel,
         use=run.use,
         **run.downloads,
@@ -126,12 +151,19 @@ def _make_layout(batches: BatchContext) -> Layout:
     return Layout(
         form=form,
         run=run,
+        views=views,
         selection=selection,
         slice_scores=slice_scores,
+        charts=charts,
+        charts_tab=charts_tab,
         sweep=sweep,
         sweep_tab=sweep_tab,
         compare=compare,
         compare_tab=compare_tab,
+        board=board,
+        board_tab=board_tab,
+        training=training,
+        training_tab=training_tab,
         view=view,
     )
 
@@ -158,11 +190,25 @@ def _wire_runs(
         )
 
     wire_view(form.start.click, start, *form.entries)
+    checked = FilesCheck(problem=form.problem, signal=form.rule.signal)
+    wire(form.results.upload, partial(check_files, batches), [form.split, form.results], checked, **AT_ONCE)
+    wire_view(form.import_results.click, import_files, form.split, form.results, form.name, *form.rule)
     wire_view(run.cancel.click, handlers.cancel, run.runs)
     changes = [run.runs.select, run.order.select, selection.only.input, selection.part.input]
-    wire_view(partial(gr.on, changes), handlers.show, run.runs)
+    wire(partial(gr.on, changes), with_filter(batches, handlers.show), [run.runs, *filters], view, **LATEST)
     wire_view(view.timer.tick, handlers.tick, view.shown, run.runs)
     wire(here.select, enter, [run.runs, *filters], view, **AT_ONCE)
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, view.timer, **AT_ONCE)
     offered = wire_selection_panel(context, batches, selection, runs=run.runs, result=layout.slice_scores)
     wire_view(offered.then, show_all, run.runs)
+
+    def choose_picked(name: Any, event: gr.EventData) -> OnlyKind:
+        return choose_kind(batches, name, event)
+
+    opened = wire_leaderboard_panel(
+        context, batches, layout.board, runs=run.runs, views=layout.views, here=layout.board_tab
+    )
+    wire_view(opened.then, handlers.show, run.runs)
+    only_kind = OnlyKind(only=selection.only, views=layout.views)
+    picked = wire(layout.charts.charts["failures"].pick, choose_picked, run.runs, only_kind, **AT_ONCE)
+    wire_view(picked.then, show_all, run.runs)

@@ -6,11 +6,13 @@ from typing import ClassVar
 
 from tyro.conf import UseAppendAction
 
-from engine.cli.options import ASSETS, DeviceOptions
+from app.player.session.model_use import DEFAULT_LIVE_MINUTES
+from engine.cli.options import DeviceOptions, QuantizedOptions
+from engine.model.files.bundled import ASSETS
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageOptions(DeviceOptions):
+class PageOptions(DeviceOptions, QuantizedOptions):
     """Serve the page: load the model once and listen on this machine."""
 
     host: str = "127.0.0.1"
@@ -40,6 +42,15 @@ class PageOptions(DeviceOptions):
     """Maximum duration of an upload, in minutes."""
     keep_mb: int = 4096
     """Memory for cached recordings, which speed up re-runs with new thresholds, in MB."""
+    chat_mb: int = 1024
+    """Memory for the kept contexts of questions, in MB for each worker."""
+    chat_host_mb: int = 2048
+    """Memory on the host for the contexts that leave the memory of a GPU, in MB for each worker."""
+    chat_devices: str = ""
+    """Devices that answer questions, one worker each, such as cuda, cpu:2, ray or ray://HOST:10001; empty for
+    --device."""
+    live_minutes: float = DEFAULT_LIVE_MINUTES
+    """Minutes after which a live session ends if other windows wait for the model; alone it has no limit."""
     max_upload_mb: int = 2048
     """Maximum size of an upload, in MB."""
 

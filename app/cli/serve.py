@@ -4,39 +4,59 @@ import errno
 import os
 import socket
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
+from gradio.utils import get_upload_folder
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
 from transformers.utils import logging as transformers_logging
 
 from app.batch.context import SPLITS_FOLDER, BatchContext
 from app.batch.job_queue import JobQueue
 from app.batch.new_run.own_splits import read_kept_splits
 from app.batch.selection.handlers import read_marks
+from app.chat.routes import chat_routes
+from app.chat.workers import open_workers
 from app.cli.options import PageOptions
 from app.exports.options import STORE
-from app.guard import LOOPBACK, HostRules, RequestGuard
+from app.guard import LOOPBACK, HostRules, RequestGuard, refuse_downloads
 from app.identity import read_users
+from app.live.recorded import read_recorded
+from app.live.tab import CSS as LIVE_CSS
 from app.page import build_page
 from app.player.context import AppContext
 from app.player.display.component import CSS as PLAYER_CSS
+from app.player.handlers import choose_bundled
 from app.player.review_context import ReviewContext
+from app.player.session.bundled_run import BundledRun
+from app.player.session.model_use import ModelUse
 from app.player.session.recordings import RecordingCache
+from app.player.speech import speech_routes
+from app.plotly_script import plotly_routes
 from app.reviews.store import check_store_location, open_store
-from app.theme import CSS, make_theme
+from app.space.zero_gpu import ZeroGpuModel, find_gpu
+from app.style.theme import CSS, make_theme
 from app.transcode import DisplayCopies, serving_folder
 from app.videos import MAX_UPLOAD_BYTES, read_bundled_videos, read_splits
-from engine.cli.options import BUNDLED
+from engine.chat.pool import MAX_QUEUED_QUESTIONS
+from engine.chat.service import AnsweringWorker
+from engine.chat.worker import WorkerOptions
+from engine.cli.options import BUNDLED_RUN
 from engine.config import StreamConfig, read_config
 from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from engine.model.files.bundled import bundled_name
 from eval.data.loading import read_split
 from eval.data.samples import Split
 from eval.matching.sentence_encoders import load_encoder
 from eval.matching.turns import DEFAULT_ENCODER
 from eval.reports.scoring import ScoreSettings
-from eval.runs.worker import WorkerConfig
+from eval.runs.folder import RunFolder
+from eval.runs.worker_messages import WorkerConfig
 
 BUNDLED_MODEL_WARNING = "The bundled model was trained on drawings only. On other videos its output is meaningless."
 DEFAULT_SPLITS = ("test", "val")
@@ -46,31 +66,51 @@ GRADIO_ANALYTICS_OPTIONS = {"GRADIO_ANALYTICS_CACHE_FREQUENCY": str(2**53), "GRA
 MAX_QUEUED_EVENTS = 100
 """Maximum number of queued events; further events are refused with a request to try again."""
 
+MAX_ACTIVE_EVENTS = 40 + MAX_QUEUED_QUESTIONS
+"""Maximum number of running events. A question that waits for a worker is one, without a thread."""
+
 
 def serve(options: PageOptions) -> None:
     """Load the model and serve. Raises ``ValueError`` if the port is taken, and the errors of ``load_model``."""
     if not options.max_minutes > 0:
         raise ValueError(f"--max-minutes must be positive; got {options.max_minutes:g}")
+    if not options.live_minutes >= 0:
+        raise ValueError(f"--live-minutes must be at least 0; got {options.live_minutes:g}")
     if not options.max_upload_mb > 0:
         raise ValueError(f"--max-upload-mb must be positive; got {options.max_upload_mb}")
     _check_address(options.host, options.port)
     config = read_config(options.config, fps=StreamConfig().fps)
     users = read_users(options.auth) if options.auth else None
     store_location = check_store_location(options.reviews) if options.reviews else options.runs / STORE.name
-    with serving_folder() as folder, open_store(store_location) as store:
+    print(f"Loading {options.checkpoint} and the page.", flush=True)
+    with (
+        serving_folder() as folder,
+        closing(DisplayCopies(folder, served=Path(get_upload_folder()))) as copies,
+        open_store(store_location) as store,
+        ExitStack() as stack,
+    ):
         private = (*store.files, *filter(None, [options.auth]))
         splits = read_splits(
             [options.data.with_name(f"{name}.json") for name in DEFAULT_SPLITS], options.split, videos=options.videos
         )
-        problems = read_kept_splits(splits, options.runs / SPLITS_FOLDER)
-        context = _load_context(options, config, splits, folder)
+        problems = [
+            *read_kept_splits(splits, options.runs / SPLITS_FOLDER),
+            *read_recorded(splits, options.runs.resolve()),
+        ]
+        context = _load_context(options, config, splits, copies, stack)
         batches = BatchContext(
             jobs=JobQueue(
                 encode=context.encode, scoring=ScoreSettings(text_encoder=DEFAULT_ENCODER), encoder=context.encoder
             ),
             splits=splits,
             runs=options.runs.resolve(),
-            work=WorkerConfig(checkpoint=options.checkpoint, heads=options.heads, config=config),
+            bundled=BUNDLED_RUN if _has_split(splits, RunFolder(BUNDLED_RUN).split_path()) else None,
+            work=WorkerConfig(
+                checkpoint=options.checkpoint,
+                heads=options.heads,
+                quantize=options.quantize,
+                config=context.config,
+            ),
             takes_paths=options.host in LOOPBACK,
             private=private,
             marks=partial(read_marks, store, is_blind=options.blind),
@@ -84,48 +124,101 @@ def serve(options: PageOptions) -> None:
             store.notice,
             *problems,
         ]
-        print(*filter(None, messages), sep="\n", flush=True)
         rules = HostRules.from_options(options.host, options.allowed_host)
         os.environ.update(GRADIO_ANALYTICS_OPTIONS)
-        build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS).launch(
-            app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)]},
+        refuse_downloads()
+        page = build_page(context, batches, reviews).queue(max_size=MAX_QUEUED_EVENTS)
+        routes = [*plotly_routes(), *speech_routes(), *_chat_routes(context)]
+        page.launch(
+            app_kwargs={"middleware": [Middleware(RequestGuard, rules=rules)], "routes": routes},
             auth=users,
             server_name=options.host,
             server_port=options.port,
             max_file_size=min(MAX_UPLOAD_BYTES, options.max_upload_mb * 2**20),
             blocked_paths=[str(path.resolve()) for path in private],
             theme=make_theme(),
-            css=CSS + PLAYER_CSS,
+            css=CSS + PLAYER_CSS + LIVE_CSS,
             footer_links=["settings"],
             run_history=False,
             enable_monitoring=False,
             ssr_mode=False,
             quiet=True,
+            max_threads=MAX_ACTIVE_EVENTS,
+            prevent_thread_lock=True,
         )
+        print(*filter(None, messages), sep="\n", flush=True)
+        _prepare_opening(context)
+        page.block_thread()
 
 
-def _load_context(options: PageOptions, config: StreamConfig, splits: Mapping[str, Split], folder: Path) -> AppContext:
-    """Load the model and the bundled videos; transcoded videos go to ``folder``."""
+def _has_split(splits: Mapping[str, Split], path: Path) -> bool:
+    return any(split.path.resolve() == path.resolve() for split in splits.values())
+
+
+def _chat_routes(context: AppContext) -> list[BaseRoute]:
+    """Return the routes for questions of programs; none on ZeroGPU."""
+    return chat_routes(context.chat_service, context.checkpoint) if context.remote is None else []
+
+
+def _open_chat_workers(
+    options: PageOptions, checkpoint: Checkpoint
+) -> AbstractContextManager[Sequence[AnsweringWorker]]:
+    worker_options = WorkerOptions(
+        checkpoint=options.checkpoint,
+        heads=str(options.heads) if options.heads else None,
+        allow_untrained_heads=options.allow_untrained_heads,
+        quantize=options.quantize,
+        budget_bytes=options.chat_mb * 2**20,
+        host_budget_bytes=options.chat_host_mb * 2**20,
+    )
+    return open_workers(options.chat_devices, checkpoint, worker_options)
+
+
+def _load_context(
+    options: PageOptions,
+    config: StreamConfig,
+    splits: Mapping[str, Split],
+    copies: DisplayCopies,
+    stack: ExitStack,
+) -> AppContext:
+    """Load the model, the bundled videos, and the workers of questions, which end with ``stack``."""
     transformers_logging.disable_progress_bar()
+    gpu = find_gpu()
     checkpoint = load_model(
         options.checkpoint,
-        device=options.device,
+        device=options.device if gpu is None else "cuda",
         heads=options.heads,
         allow_untrained_heads=options.allow_untrained_heads,
+        graphs="auto" if gpu is None else "off",
+        quantize=options.quantize,
     )
     encoder = load_encoder()
+    is_bundled = bundled_name(checkpoint.folder) is not None
     return AppContext(
         checkpoint=checkpoint,
         bundled_videos=read_bundled_videos(options.data),
-        copies=DisplayCopies(folder),
+        copies=copies,
         encode=encoder.encode,
         encoder=encoder.settings(),
-        model_warning=BUNDLED_MODEL_WARNING if checkpoint.folder.resolve() == BUNDLED.resolve() else "",
-        config=config,
+        model_warning=BUNDLED_MODEL_WARNING if is_bundled else "",
+        config=checkpoint.fit_config(config),
+        bundled_run=BundledRun.find(BUNDLED_RUN, videos=options.data, checkpoint=checkpoint, config=config)
+        if is_bundled
+        else None,
         splits=splits,
         max_duration_s=60 * options.max_minutes,
         recordings=RecordingCache(options.keep_mb * 2**20),
+        chat_workers=() if gpu is not None else stack.enter_context(_open_chat_workers(options, checkpoint)),
+        model_use=ModelUse(limit_s=60 * options.live_minutes),
+        remote=None if gpu is None else ZeroGpuModel(checkpoint, gpu),
     )
+
+
+def _prepare_opening(context: AppContext) -> None:
+    """Open the first video once in the background: decoder and text encoder are slow at their first use."""
+    first = context.opening_clip
+    opening = Thread(target=choose_bundled, args=(context, None, first.name if first else None), daemon=True)
+    opening.start()
 
 
 def _reviewable_splits(splits: MutableMapping[str, Split], data: Path) -> Mapping[str, Split]:

@@ -5,19 +5,32 @@ from functools import partial
 from app.__main__ import DEMO
 from app.exports.__main__ import EXPORTS
 from engine.__main__ import COMMANDS as ENGINE
-from engine.cli.program import Group, run_program
+from engine.cli.program import Command, Group, run_program
 from eval.__main__ import COMMANDS as EVALUATION
 
 STEPSCOPE = Group(
     "See why a streaming video assistant spoke, stayed silent, or lost track of a step.",
     {
         "demo": DEMO,
-        **{name: ENGINE[name] for name in ("run", "encode", "train")},
+        "run": Command("stream one video", "eval.served.options:RunVideoOptions", "eval.served.commands:run_video"),
+        "encode": ENGINE["encode"],
+        "live": EVALUATION["live"],
+        "recover": EVALUATION["recover"],
+        "train": EVALUATION["train"],
         "eval": EVALUATION["run"],
-        **{name: EVALUATION[name] for name in ("sweep", "compare", "score", "import")},
+        **{name: EVALUATION[name] for name in ("sweep", "plan", "compare", "leaderboard", "score", "import")},
         "export": EXPORTS,
+        "publish": Command(
+            "write a read-only player", "app.publish.options:PublishOptions", "app.publish.commands:publish"
+        ),
+        "space": Command(
+            "write the folder of a Hugging Face Space", "app.space.options:SpaceOptions", "app.space.commands:space"
+        ),
+        "figure": Command(
+            "draw a video or a chart of a run", "app.figures.options:FigureOptions", "app.figures.commands:draw"
+        ),
         "bench": ENGINE["bench"],
-        "metrics": EVALUATION["metrics"],
+        **{name: EVALUATION[name] for name in ("schema", "metrics")},
     },
 )
 main = partial(run_program, STEPSCOPE, prog="stepscope")

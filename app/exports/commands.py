@@ -15,7 +15,8 @@ from app.formatting import format_wishes
 from app.reviews.history import read_review
 from app.reviews.review import Review, fold_actions, review_agreement, review_disagreements
 from app.reviews.store import check_store_location, open_store
-from engine.io import write_json
+from engine.io.files import write_json
+from engine.plurals import format_count
 from eval.annotations.corrected_samples import CorrectedSample
 from eval.annotations.corrections import TurnName
 from eval.data.loading import digest_split, read_samples
@@ -33,7 +34,7 @@ def write(options: WriteOptions) -> int:
     videos = gather_videos(read_samples(split), review=review, run=run, prefer=options.prefer)
     name = options.split_name or re.sub(r"\W", "_", split.stem)
     write_export(options.out, videos, file_format=options.format, split=name)
-    print(f"{len(videos)} videos: {options.out}")
+    print(f"{format_count(len(videos), 'video')}: {options.out}")
     problems = [f"failed: {video.video_id}: {video.problem}" for video in videos if video.problem]
     return _report([video.corrected for video in videos if video.corrected], problems)
 
@@ -48,9 +49,9 @@ def traces(options: TracesOptions) -> int:
     source = read_provenance(run)
     chosen = [sample for sample in samples if not options.video or sample.video_id in options.video]
     path = options.out / f"{source.run}-traces.csv"
-    write_traces(path, iter_traced_videos(run, chosen))
+    write_traces(path, iter_traced_videos(run, chosen), signals=run.signals())
     write_json(options.out / f"{source.run}-provenance.json", asdict(source))
-    print(f"{len(chosen)} videos: {path}")
+    print(f"{format_count(len(chosen), 'video')}: {path}")
     return 0
 
 
@@ -71,7 +72,7 @@ def split(options: SplitOptions) -> int:
         )
     except UnsupportedFieldError as error:
         raise ValueError(f"{error.problem}; give --omit {error.field}, or --format manifest") from error
-    print(f"{len(corrected)} videos: {options.out}")
+    print(f"{format_count(len(corrected), 'video')}: {options.out}")
     return _report(corrected)
 
 
@@ -90,7 +91,7 @@ def read_eaf(options: ImportOptions) -> int:
                 )
             except MissingTierError as error:
                 raise ValueError(f"{error}, or give --allow-deletions") from error
-            print(f"{len(actions)} corrections: {path}")
+            print(f"{format_count(len(actions), 'correction')}: {path}")
     return 0
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from app.reviews.review import Review
-from engine.io import replace_surrogates_in
+from engine.io.files import replace_surrogates_in
 from eval.annotations.corrected_samples import CorrectedSample
 from eval.data.samples import Sample
 from eval.data.writers import FileFormat, OptionalField, write_samples

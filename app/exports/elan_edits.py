@@ -1,7 +1,8 @@
 """Read corrections from a document of ``app.exports.writers.elan`` that was edited in ELAN.
 
 Differences from the exported document become corrections. Annotations are matched by text and start time, since ELAN
-may renumber their ids. Only the tiers ``corrected: ...`` are read, and only start times. Turns of a missing tier
+may renumber their ids. Only the tiers ``corrected: ...`` are read. The end of an annotation is that of a reply span if
+the turn has one, or if the annotation of an assistant's turn is longer than that of an instant. Turns of a missing tier
 (renamed or removed) are deleted only with ``allow_deletions``. Documents with a document type declaration, which ELAN
 never writes, and documents above ``_MAX_BYTES`` are refused.
 """
@@ -17,14 +18,17 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from app.exports.pairing import match_equal, match_nearest
-from app.exports.spans import to_ms
+from app.exports.spans import TURN_DURATION_MS, to_ms
 from app.exports.writers.elan import ORIGIN_PROPERTIES, escape_control_chars
+from engine.plurals import format_count
 from eval.annotations.corrected_samples import CorrectedTurn, apply_corrections
 from eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
 from eval.data.samples import Role, Sample
 
 _EDITED = re.compile(r"corrected: (update|user|assistant)( \(\d+\))?")
 _MAX_BYTES = 64 * 2**20
+_INSTANT_MS = TURN_DURATION_MS + 1
+"""Longest annotation of an instant, with rounding."""
 
 
 _TurnKey = tuple[str, int, str]
@@ -107,8 +111,8 @@ def read_eaf_corrections(
         missing = [name for name in _tier_names(role, turns) if root.find(f"TIER[@TIER_ID='{name}']") is None]
         if missing and num_deleted and not allow_deletions:
             raise MissingTierError(
-                f"{path} has no tier {', '.join(map(repr, missing))}; the import would delete {num_deleted} "
-                f"turn{'s' if num_deleted != 1 else ''}; if the tier was renamed, restore its name"
+                f"{path} has no tier {', '.join(map(repr, missing))}; the import would delete "
+                f"{format_count(num_deleted, 'turn')}; if the tier was renamed, restore its name"
             )
         found += changes
     for correction in found:
@@ -125,10 +129,17 @@ class _Annotation:
     role: Role
     time_s: float
     text: str
+    end_s: float | None = None
+    """End of the annotation; None if it has none."""
 
     @property
     def start_ms(self) -> int:
         return to_ms(self.time_s)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is longer than the annotation of an instant, so that it is a reply span."""
+        return self.role == "assistant" and self.end_s is not None and to_ms(self.end_s) > self.start_ms + _INSTANT_MS
 
 
 class _TimedText(NamedTuple):
@@ -176,13 +187,16 @@ def _annotations(root: ElementTree.Element, path: Path, role: Role, sample: Samp
             continue
         for annotation in tier.iterfind("ANNOTATION/*"):
             text = annotation.findtext("ANNOTATION_VALUE") or ""
-            time_ms = slots.get(annotation.get("TIME_SLOT_REF1"))
+            time_ms, end_ms = (slots.get(annotation.get(f"TIME_SLOT_REF{number}")) for number in (1, 2))
             place = f"{path}, tier {match[0]!r}, annotation {annotation.get('ANNOTATION_ID')}"
             if time_ms is None or not time_ms.isdecimal():
                 raise ValueError(f"{place} ({text!r}) has no start time; align it in ELAN")
             if not text.strip():
                 raise ValueError(f"{place} is empty; enter a text, or delete the annotation")
-            found.append(_Annotation(role=role, time_s=_snap_to_frame(int(time_ms) / 1000, sample.fps), text=text))
+            time_s = _snap_to_frame(int(time_ms) / 1000, sample.fps)
+            has_end = end_ms is not None and end_ms.isdecimal()
+            end_s = _snap_to_frame(int(end_ms) / 1000, sample.fps) if end_ms is not None and has_end else None
+            found.append(_Annotation(role=role, time_s=time_s, text=text, end_s=end_s))
     return sorted(found, key=lambda annotation: annotation.time_s)
 
 
@@ -210,21 +224,61 @@ def _find_changes(
     }
     new = {place: _TimedText(found.text, found.start_ms) for place, found in enumerate(annotations)}
     found: list[Correction] = []
+    ends_ms = _exported_ends(turns)
     for i, j in match_equal(old, new):
         _remove_pair(i, j, old, new)
+        found += _find_span(turns[i], ends_ms[i], annotations[j], reviewer)
     for i, j in match_nearest(old, new):
         _remove_pair(i, j, old, new)
-        found.append(Correction(reviewer=reviewer, kind="time", turn=turns[i].name, time_s=annotations[j].time_s))
+        moved = Correction(reviewer=reviewer, kind="time", turn=turns[i].name, time_s=annotations[j].time_s)
+        found += _find_span(turns[i], ends_ms[i], annotations[j], reviewer) or [moved]
     for i, j in match_equal(_start_times(old), _start_times(new)):
         _remove_pair(i, j, old, new)
+        found += _find_span(turns[i], ends_ms[i], annotations[j], reviewer)
         kind: CorrectionKind = "update" if annotations[j].role == "update" else "text"
         found.append(Correction(reviewer=reviewer, kind=kind, turn=turns[i].name, text=annotations[j].text))
     found += [Correction(reviewer=reviewer, kind="delete", turn=turns[place].name) for place in old]
     for place in new:
         name = TurnName(role=annotations[place].role, time_s=annotations[place].time_s, text=annotations[place].text)
         numbers[name.key[:3]] = numbers.get(name.key[:3], -1) + 1
-        found.append(Correction(reviewer=reviewer, kind="add", turn=replace(name, number=numbers[name.key[:3]])))
+        name = replace(name, number=numbers[name.key[:3]])
+        found.append(Correction(reviewer=reviewer, kind="add", turn=name))
+        if annotations[place].is_long:
+            found.append(_set_span(name, annotations[place], reviewer))
     return found
+
+
+def _exported_ends(turns: Sequence[CorrectedTurn]) -> list[int | None]:
+    """Return the ends in milliseconds at which ``write_eaf`` wrote the reply spans of turns; None for instants.
+
+    A tier has no overlaps, so an annotation ends at the latest where the next one of its tier begins.
+    """
+    lanes: list[list[int]] = []
+    ends = [None if turn.turn.end_s is None else to_ms(turn.turn.end_s) for turn in turns]
+    starts = [to_ms(turn.turn.time_s) for turn in turns]
+    for place in sorted(range(len(turns)), key=starts.__getitem__):
+        lane = next((lane for lane in lanes if starts[lane[-1]] < starts[place]), None)
+        if lane is None:
+            lanes.append([place])
+            continue
+        before = ends[lane[-1]]
+        ends[lane[-1]] = None if before is None else min(before, starts[place])
+        lane.append(place)
+    return ends
+
+
+def _find_span(turn: CorrectedTurn, end_ms: int | None, found: _Annotation, reviewer: str) -> list[Correction]:
+    """Return the correction of the reply span of a turn from its annotation, if its length has changed."""
+    if found.role != "assistant" or found.end_s is None:
+        return []
+    if end_ms is None:
+        return [_set_span(turn.name, found, reviewer)] if found.is_long else []
+    length_ms = end_ms - to_ms(turn.turn.time_s)
+    return [_set_span(turn.name, found, reviewer)] if to_ms(found.end_s) - found.start_ms != length_ms else []
+
+
+def _set_span(name: TurnName, found: _Annotation, reviewer: str) -> Correction:
+    return Correction(reviewer=reviewer, kind="span", turn=name, time_s=found.time_s, end_s=found.end_s)
 
 
 def _remove_pair(i: int, j: int, old: dict[int, _TimedText], new: dict[int, _TimedText]) -> None:

@@ -37,7 +37,7 @@ def gather_videos(
         run: The run folder; None exports no outputs.
         prefer: Reviewers whose corrections win conflicts, best first.
     """
-    videos = []
+    videos, is_stateful = [], _has_known_states(run)
     for sample in samples:
         outputs, problem = read_known_outputs(run, sample)
         video = ReviewedVideo(
@@ -47,6 +47,7 @@ def gather_videos(
             duration_s=sample.num_frames / sample.fps,
             steps=sample.steps,
             outputs=outputs,
+            has_states=is_stateful,
             sample=sample,
             review=review,
             prefer=tuple(prefer),
@@ -62,6 +63,14 @@ def read_known_outputs(run: RunFolder | None, sample: Sample) -> tuple[tuple[Fra
         return (run.finished_outputs(sample) if run else ()), ""
     except ValueError as error:
         return (), str(error)
+
+
+def _has_known_states(run: RunFolder | None) -> bool:
+    """Return whether the outputs hold states, which those of a run without readable settings do."""
+    try:
+        return run is None or run.has_states()
+    except ValueError:
+        return True
 
 
 def correct_samples(

@@ -12,6 +12,7 @@ from app.exports.tabulate import ReviewedVideo, build_tables
 from app.exports.writers.dataset import write_dataset
 from app.exports.writers.elan import write_eaf
 from app.exports.writers.tables import write_csv_tables, write_json_tables
+from app.exports.writers.videollm_online import write_videollm_online
 from app.exports.writers.webvtt import write_webvtt
 from eval.runs.folder import output_path
 
@@ -46,6 +47,11 @@ EXPORT_FORMATS: Final[Mapping[str, ExportFormat]] = {
         label="one ELAN document per video; edit the tiers `corrected: ...`",
         ending=".eaf",
         write=lambda path, videos, split: write_eaf(path, *videos),
+    ),
+    "videollm-online": ExportFormat(
+        label="the form of VideoLLM-online's demo, one JSON per video: `video_path`, `frame_fps`, `conversation`",
+        ending=".json",
+        write=lambda path, videos, split: write_videollm_online(path, *videos),
     ),
     "dataset": ExportFormat(
         label="Parquet files and a card for Hugging Face's `datasets`",

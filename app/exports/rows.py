@@ -41,23 +41,26 @@ class ReferenceRow:
     """Cause of the turn's difficulty; empty if the data set has none."""
     reviewers: tuple[str, ...]
     """Reviewers whose corrections changed the turn."""
+    end_s: float | None = None
+    """End of the reply span in seconds; None for an instant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRow:
-    """An interval in which a step has one state."""
+    """An interval in which a step, or the assistant itself, has one state."""
 
     video_id: str
     source: str
-    """``model``, ``reference`` or ``corrected``."""
+    """``model``, ``reference`` or ``corrected`` for a step; ``assistant`` for the state of the assistant itself."""
     step_id: str
+    """Empty for the assistant."""
     step_name: str
     start_s: float
     """Start in seconds."""
     end_s: float
     """End in seconds."""
     state: str
-    """``not_started``, ``in_progress`` or ``completed``."""
+    """``not_started``, ``in_progress`` or ``completed``; of the assistant its own word, such as ``standby``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +105,7 @@ class CorrectionRow:
     video_id: str
     reviewer: str
     kind: str
-    """``text``, ``time``, ``update``, ``boundary``, ``add`` or ``delete``."""
+    """``text``, ``time``, ``update``, ``boundary``, ``add``, ``delete`` or ``span``."""
     role: str
     """Role of the corrected turn."""
     time_s: float
@@ -122,6 +125,8 @@ class CorrectionRow:
     status: str = ""
     """``effective``, ``in conflict``, ``overruled``, ``replaced``, ``undone`` or ``does not fit``
     (``eval.annotations.corrected_samples``); empty if the video has no reference."""
+    new_end_s: float | None = None
+    """For ``span`` the new end of the reply span in seconds; None makes the turn an instant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Rows as timed texts on named tracks, for players and annotation tools. Times are whole milliseconds.
 
 Track names are ``model: assistant``, ``reference: user``, ``corrected: update``, ``model state: S1``,
-``verdicts: NAME``. Turns have no end time: they are shown for ``TURN_DURATION_MS``, at most to the end of the video.
+``assistant state``, ``verdicts: NAME``. A turn with a reply span is shown for the span. An instant has no end time: it
+is shown for ``TURN_DURATION_MS``, at most to the end of the video.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,10 +58,12 @@ def _spans(tables: Tables) -> Iterator[Span]:
     for prediction in tables.predictions:
         yield _turn_span(f"model: {prediction.role}", prediction.time_s, prediction.text, last)
     for reference in tables.references:
-        yield _turn_span(f"{reference.layer}: {reference.role}", reference.time_s, reference.text, last)
+        yield _turn_span(
+            f"{reference.layer}: {reference.role}", reference.time_s, reference.text, last, reference.end_s
+        )
     for state in tables.states:
         start_ms, end_ms = to_ms(state.start_s), to_ms(state.end_s)
-        track = f"{state.source} state: {state.step_id}"
+        track = f"{state.source} state: {state.step_id}" if state.step_id else f"{state.source} state"
         yield Span(track=track, start_ms=start_ms, end_ms=max(end_ms, start_ms + 1), text=state.state)
     for row in tables.verdicts:
         tags = f" [{', '.join(row.tags)}]" if row.tags else ""
@@ -69,8 +72,10 @@ def _spans(tables: Tables) -> Iterator[Span]:
         yield _turn_span(f"verdicts: {row.reviewer}", row.event_time_s, text, last)
 
 
-def _turn_span(track: str, time_s: float, text: str, last_ms: int) -> Span:
+def _turn_span(track: str, time_s: float, text: str, last_ms: int, end_s: float | None = None) -> Span:
     start_ms = to_ms(time_s)
+    if end_s is not None:
+        return Span(track=track, start_ms=start_ms, end_ms=max(to_ms(end_s), start_ms + 1), text=text)
     end_ms = start_ms + TURN_DURATION_MS
     if start_ms < last_ms:
         end_ms = min(end_ms, last_ms)
@@ -78,5 +83,5 @@ def _turn_span(track: str, time_s: float, text: str, last_ms: int) -> Span:
 
 
 def _rank(track: str) -> int:
-    layers = ("corrected", "reference", "model", "corrected state", "reference state", "model state", "verdicts")
-    return layers.index(track.partition(":")[0])
+    states = ("corrected state", "reference state", "model state", "assistant state")
+    return ("corrected", "reference", "model", *states, "verdicts").index(track.partition(":")[0])

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.exports.rows import CorrectionRow, PredictionRow, ReferenceRow, StateRow, Tables, VerdictRow
 from app.reviews.review import Review
 from engine.dialogue import initial_state
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 from engine.records import FrameOutput, Step
 from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from eval.data.samples import Sample, Turn
@@ -30,6 +30,8 @@ class ReviewedVideo:
     """Steps of the task."""
     outputs: tuple[FrameOutput, ...] = ()
     """Outputs of the run; empty without a run."""
+    has_states: bool = True
+    """Whether the states of the steps in the outputs are the system's own."""
     sample: Sample | None = None
     """The source reference."""
     review: Review
@@ -94,13 +96,17 @@ def _reference(video: ReviewedVideo, layer: str, turn: Turn, reviewers: tuple[st
         text=replace_surrogates(turn.text),
         cause=replace_surrogates(turn.cause or ""),
         reviewers=reviewers,
+        end_s=turn.end_s,
     )
 
 
 def _states(video: ReviewedVideo) -> Iterator[StateRow]:
     if video.outputs:
-        states = [(output.time_s, output.dst_state) for output in video.outputs]
-        yield from _state_intervals(video, "model", video.steps, states)
+        if video.has_states:
+            states = [(output.time_s, output.dst_state) for output in video.outputs]
+            yield from _state_intervals(video, "model", video.steps, states)
+        own = [(output.time_s, {"": output.state or ""}) for output in video.outputs]
+        yield from (row for row in _state_intervals(video, "assistant", [Step(id="", name="")], own) if row.state)
     corrected = video.corrected
     layers = [] if video.sample is None else [("reference", video.sample)]
     layers += [("corrected", corrected.sample)] if corrected is not None else []
@@ -134,7 +140,7 @@ def _state_intervals(
                 step_name=replace_surrogates(step.name),
                 start_s=start_s,
                 end_s=end_s,
-                state=value,
+                state=replace_surrogates(value),
             )
 
 
@@ -182,6 +188,7 @@ def _corrections(video: ReviewedVideo) -> Iterator[CorrectionRow]:
             number=correction.turn.number,
             new_text=replace_surrogates(correction.text or ""),
             new_time_s=correction.time_s,
+            new_end_s=correction.end_s,
             order=order,
             at=entry.at.isoformat(),
             status="undone" if entry.is_undone else next(statuses, ""),

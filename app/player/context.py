@@ -1,16 +1,27 @@
 """Shared state of the page: the model, the bundled videos, caches and the text encoder."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from app.player.display.increments import ActiveStreams
+from app.player.session.bundled_run import BundledRun
+from app.player.session.model_use import ModelUse
 from app.player.session.places import RecentSessions
+from app.player.session.plan import RemoteModel, StreamPlan, inspect_plan, stream_plan
 from app.player.session.recordings import RecordingCache
+from app.player.session.run import Run
 from app.transcode import DisplayCopies
-from app.videos import BundledVideos
+from app.videos import BundledVideos, Clip
+from engine.chat.pool import WorkerPool
+from engine.chat.service import AnsweringWorker, ChatService
+from engine.chat.worker import ChatWorker
 from engine.config import StreamConfig
+from engine.inspection import FrameInspection
 from engine.model.checkpoint import Checkpoint
+from engine.records import FrameOutput
+from engine.video.reader import OnDamage, warn_damaged
 from eval.data.samples import Split
 from eval.matching.turns import Encode
 from eval.runs.folder import versions
@@ -28,6 +39,8 @@ class AppContext:
     """Sentence encoder that compares generated texts with the reference."""
     config: StreamConfig = field(default_factory=StreamConfig)
     """Settings of new runs; the frame rate is each video's own."""
+    bundled_run: BundledRun | None = None
+    """The saved run of the bundled videos; None if the page's runs would differ from it."""
     max_duration_s: float
     """Maximum duration of an upload, in seconds."""
     model_warning: str = ""
@@ -42,9 +55,42 @@ class AppContext:
     """Recordings of all windows, with one memory budget."""
     streams: ActiveStreams = field(default_factory=ActiveStreams)
     """Active streams, from which players fetch frames."""
+    remote: RemoteModel | None = None
+    """The model in another process, on ZeroGPU; None if the model of ``checkpoint`` runs in this one."""
+    model_use: ModelUse = field(default_factory=ModelUse)
+    """The live session that has the model, and who waits for it."""
+    chat_workers: Sequence[AnsweringWorker] = ()
+    """The workers that answer questions; by default one, with the page's model."""
+
+    @cached_property
+    def chat_service(self) -> ChatService[AnsweringWorker]:
+        """Answers questions of the page and of programs, which share one queue."""
+        workers: Sequence[AnsweringWorker] = self.chat_workers or (ChatWorker(self.checkpoint),)
+        return ChatService(WorkerPool(workers))
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """Checkpoint, device, versions and text encoder of the page's runs, with the keys of ``run.json``."""
-        device = self.checkpoint.model.device.type
+        device = "cuda" if self.remote is not None else self.checkpoint.model.device.type
         return {"checkpoint": self.checkpoint.name, "device": device, "versions": versions(), **self.encoder}
+
+    @property
+    def opening_clip(self) -> Clip | None:
+        """The bundled video that the page opens on; None without bundled videos."""
+        return (self.bundled_run and self.bundled_run.opening_clip(self.bundled_videos)) or self.bundled_videos.hardest
+
+    def find_saved(self, clip: Clip) -> Run | None:
+        """Return the saved run of a bundled video; None if there is none that the page would make alike."""
+        return self.bundled_run.run_of(clip, encoder=self.encoder) if self.bundled_run is not None else None
+
+    def stream(self, plan: StreamPlan, on_damage: OnDamage = warn_damaged) -> Generator[FrameOutput]:
+        """Execute a plan without a recording; see ``stream_plan``."""
+        if self.remote is not None:
+            return self.remote.stream(plan, on_damage)
+        return stream_plan(self.checkpoint, plan, on_damage)
+
+    def inspect(self, plan: StreamPlan, outputs: Sequence[FrameOutput]) -> FrameInspection:
+        """Inspect the last frame of a plan; see ``inspect_plan``."""
+        if self.remote is not None:
+            return self.remote.inspect(plan, outputs)
+        return inspect_plan(self.checkpoint, plan, outputs)

@@ -8,14 +8,17 @@ windows do not interfere.
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gradio as gr
 
+from app.controls.context_choice import read_strategy
+from app.controls.widgets import begin
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from app.player.session.references import add_reference, describe_reference
+from app.player.session.run import Run
 from app.player.views import (
     UNCHANGED_CLIP,
     Buttons,
@@ -31,16 +34,21 @@ from app.player.views import (
 )
 from app.videos import Clip, find_split_clip
 from engine.config import read_threshold
-from engine.control.controller import Task
+from engine.control.task import Task
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 
 CHOOSE = "Choose a bundled video or upload one."
 
 
-def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) -> PlayerView:
-    """Show a bundled video and its task."""
+def choose_bundled(
+    context: AppContext, live: LiveRun | None, name: str | None, speak: object = None, update: object = None
+) -> PlayerView:
+    """Show a bundled video and its task, with its saved run if that has the thresholds of the sliders.
+
+    Without ``speak`` and ``update`` the sliders have their values of the start.
+    """
     if name is None:
         return _without_clip(live, context.bundled_videos.notice or CHOOSE, task=gr.skip())
     try:
@@ -48,9 +56,41 @@ def choose_bundled(context: AppContext, live: LiveRun | None, name: str | None) 
         video = context.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:
         return _without_clip(live, as_sentence(error), is_problem=True, task="")
-    status = f"{clip.name}, {format_clock(clip.duration_s)}. Press Run. {context.bundled_videos.notice}".strip()
+    saved = context.find_saved(clip)
+    sliders = SliderThresholds(speak=speak, update=update)
+    if saved is not None and _has_thresholds(saved, sliders):
+        return _show_saved(context, live, saved, video, chosen=gr.skip(), open_at="first")
+    kept = f" Its saved run has {saved.config.thresholds_text}." if saved is not None else ""
+    status = f"{clip.name}, {format_clock(clip.duration_s)}.{kept} Press Run. {context.bundled_videos.notice}".strip()
     return PlayerView(
         clip=show_clip(clip, video, chosen=gr.skip()), run=show_nothing(status, clip=clip), buttons=cancel_run(live)
+    )
+
+
+def _has_thresholds(run: Run, sliders: SliderThresholds) -> bool:
+    """Return whether a run has the thresholds of the sliders; None is the threshold of the run."""
+    own = (run.thresholds.speak, run.thresholds.update)
+    return all(slider in (None, threshold) for slider, threshold in zip(sliders, own, strict=True))
+
+
+def _show_saved(
+    context: AppContext,
+    live: LiveRun | None,
+    run: Run,
+    video: Path,
+    *,
+    chosen: Any,
+    open_at: Literal["first"] | None = None,
+) -> PlayerView:
+    """Show the saved run of a bundled video: at its first failure, or where the address leads."""
+    if live is not None:
+        live.stop()
+    status = f"{run.clip.name}, {format_clock(run.clip.duration_s)}, with its saved run. Press Run to stream it again."
+    return PlayerView(
+        clip=show_clip(run.clip, video, chosen=chosen),
+        run=show_run(run, status, encode=context.encode, open_at=open_at),
+        buttons=cancel_run(None)._replace(live=LiveRun.finished(run)),
+        thresholds=SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold),
     )
 
 
@@ -81,11 +121,12 @@ def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, 
 
 
 def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> PlayerView:
-    """Show the hardest bundled video, or open a link.
+    """Show the bundled video that the page opens on, or open a link.
 
     A link (see ``linkedMoment`` in the player, and ``app.player.session.places``) has a bundled video or an upload,
-    thresholds, a time to which the player seeks, and a run. The run is restored if this server has kept it, and run
-    again otherwise.
+    thresholds, a context strategy, a time to which the player seeks, and a run. The run is restored if this server has
+    kept it or if it is the saved one, and run again otherwise. A link of an earlier version may have no strategy: that
+    of this server then applies.
     """
     if not {"video", "upload"} & set(link):
         return choose_bundled(context, live, chosen)
@@ -95,9 +136,20 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
             speak=read_threshold(link.get("speak", context.config.speak_threshold), "speak"),
             update=read_threshold(link.get("update", context.config.update_threshold), "update"),
         )
+        strategy = read_strategy(link.get("context"), context.config.context_strategy)
         video = context.copies.find_or_convert(clip.path, start_s=clip.start_s, duration_s=clip.duration_s)
     except (EngineError, ValueError) as error:
         return show_link_error(context, live, chosen, error)
+    saved = context.find_saved(clip)
+    is_saved = saved is not None and (
+        saved.digest == link["run"]
+        if "run" in link
+        else _has_thresholds(saved, thresholds) and saved.config.context_strategy == strategy
+    )
+    if saved is not None and is_saved:
+        open_at: Literal["first"] | None = None if "run" in link or "t" in link else "first"
+        view = _show_saved(context, live, saved, video, chosen=clip.name, open_at=open_at)
+        return view._replace(strategy=saved.config.context_strategy)
     run = context.recent.find_run(link.get("run"), clip)
     clip_view = ClipView(
         clip=clip,
@@ -111,14 +163,16 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run))
         of_run = SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
         run_view = show_run(run, status, encode=context.encode)
-        return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run)
+        strategy = run.config.context_strategy
+        return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
     if "run" not in link or clip.content_digest:
         notice = " Its run is no longer available." if "run" in link else ""
         status = f"{clip.name}, {format_clock(clip.duration_s)}.{notice} Press Run."
         buttons = cancel_run(live)
     else:
-        status, buttons = "Waiting to start.", _running_buttons(LiveRun(linked_digest=link["run"]))
-    return PlayerView(clip=clip_view, run=show_nothing(status, clip=clip), buttons=buttons, thresholds=thresholds)
+        status, buttons = "Waiting to start.", show_running_buttons(LiveRun(linked_digest=link["run"]))
+    run_view = show_nothing(status, clip=clip)
+    return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=thresholds, strategy=strategy)
 
 
 def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
@@ -134,14 +188,22 @@ def find_linked_clip(context: AppContext, link: Mapping[str, str]) -> Clip:
 
 
 def show_link_error(context: AppContext, live: LiveRun | None, chosen: str | None, error: Exception) -> PlayerView:
-    """Show the hardest bundled video, and why a link failed."""
+    """Show the bundled video that the page opens on, and why a link failed."""
     shown = choose_bundled(context, live, chosen)
     status = status_line(as_sentence(f"the link cannot be opened: {error}"), is_problem=True)
     return shown._replace(run=shown.run._replace(status=status))
 
 
 def queue_run(
-    live: LiveRun | None, clip: Clip | None, goal: str, steps: str, user_turns: str, speak: object, update: object
+    context: AppContext,
+    live: LiveRun | None,
+    clip: Clip | None,
+    goal: str,
+    steps: str,
+    user_turns: str,
+    speak: object,
+    update: object,
+    strategy: object = None,
 ) -> PlayerView:
     """Prepare the page for a run, which may wait for the runs of other windows.
 
@@ -153,15 +215,18 @@ def queue_run(
         read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
         read_threshold(speak, "speak")
         read_threshold(update, "update")
+        read_strategy(strategy, context.config.context_strategy)
     except ValueError as error:
         return PlayerView(run=show_status(as_sentence(error), is_problem=True))
     if live is not None:
         live.is_cancelled = True
-    return PlayerView(run=show_status("Waiting to start."), buttons=_running_buttons(LiveRun()))
+    status = show_status(context.model_use.describe_wait())
+    return PlayerView(run=status, buttons=show_running_buttons(LiveRun()))
 
 
-def _running_buttons(live: LiveRun) -> Buttons:
-    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True))
+def show_running_buttons(live: LiveRun) -> Buttons:
+    """Return the buttons of a run that enters the queue of the model."""
+    return Buttons(live=live, run=gr.Button(interactive=False), stop=gr.Button(interactive=True), stream=begin())
 
 
 def stop_run(live: LiveRun | None) -> None:
@@ -184,7 +249,8 @@ def show_stopped(context: AppContext, live: LiveRun | None) -> PlayerView:
     live.is_cancelled = not live.ended.is_set()
     status = f"Stopped at {format_clock(run.reached_s)} of {format_clock(run.clip.duration_s)}."
     run_view = show_run(run, status, encode=context.encode)
-    return PlayerView(run=run_view, buttons=buttons._replace(live=live))
+    rerun = begin() if live.requested not in (None, run.thresholds) else gr.skip()
+    return PlayerView(run=run_view, buttons=buttons._replace(live=live, rerun=rerun))
 
 
 def finish_run(live: LiveRun | None) -> Buttons:

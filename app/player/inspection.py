@@ -1,20 +1,20 @@
 """Inspection of one frame of the displayed run: the prompt, and the tokens with their log-probabilities."""
 
-from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import gradio as gr
 
+from app.controls.widgets import read_event
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
+from app.player.session.plan import StreamPlan
 from app.player.session.run import Run
-from app.widgets import read_event
 from engine.errors import EngineError
-from engine.inspection import FrameInspection, inspect_frame, trace_frames
-from engine.io import replace_surrogates, to_json
-from engine.model.frame_encoder import FrameFeatures, encode
-from engine.video.reader import read_frames
+from engine.inspection import FrameInspection
+from engine.io.files import replace_surrogates, to_json
+from engine.plurals import format_count
 
 
 def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) -> str:
@@ -29,7 +29,7 @@ def inspect_run(context: AppContext, live: LiveRun | None, event: gr.EventData) 
         if live is None or run is None or not run.outputs or live.increments is not None:
             raise ValueError("there is no finished run to inspect; press Run and wait until it ends")
         if not isinstance(frame, int) or not 0 <= frame < len(run.outputs):
-            raise ValueError(f"there is no such frame; the run has {len(run.outputs)} frames")
+            raise ValueError(f"there is no such frame; the run has {format_count(len(run.outputs), 'frame')}")
         found = _inspect(context, live, run, frame)
     except (EngineError, ValueError) as error:
         return to_json({**key, "error": as_sentence(error)})
@@ -43,6 +43,7 @@ def pack_inspection(found: FrameInspection) -> dict[str, Any]:
         "prompt_tokens": found.prompt_tokens,
         "first_frame": found.first_frame,
         "earlier_tokens": found.earlier_tokens,
+        "forgotten": asdict(found.forgotten) if found.forgotten is not None else None,
         "speak_prob": found.decision.speak_prob,
         "update_prob": found.decision.update_prob,
         "tokens": [
@@ -64,19 +65,7 @@ def _inspect(context: AppContext, live: LiveRun, run: Run, frame: int) -> FrameI
     """Inspect the window's recording, or else replay the stream up to the frame."""
     if live.recording is not None and tuple(live.recording.outputs) == run.outputs:
         return live.recording.inspect(frame)
-    checkpoint = context.checkpoint
-    if run.model_digest != checkpoint.digest:
+    if run.model_digest != context.checkpoint.digest:
         raise ValueError("this run was made with a different checkpoint: its tokens cannot be inspected here")
-    frames = _first_frames(context, run, frame + 1)
-    trace = trace_frames(checkpoint, frames, task=run.task, config=run.config, outputs=run.outputs)
-    return inspect_frame(checkpoint, frames, trace, frame_index=frame, config=run.config)
-
-
-def _first_frames(context: AppContext, run: Run, number: int) -> Sequence[FrameFeatures]:
-    frames = list[FrameFeatures]()
-    read = read_frames(run.clip.path, fps=run.config.fps, excerpt=run.clip.excerpt)
-    for embedded in encode(context.checkpoint, read):
-        frames.append(embedded)
-        if len(frames) == number:
-            return frames
-    raise ValueError(f"the video has only {len(frames)} frames now; the run has {len(run.outputs)}")
+    plan = StreamPlan(clip=run.clip, task=run.task, config=run.config, num_frames=frame + 1)
+    return context.inspect(plan, run.outputs)

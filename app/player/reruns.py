@@ -5,33 +5,40 @@ and shows nothing. Once idle, the sliders, lanes, scores and status line therefo
 """
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice
+from typing import Any, NamedTuple
 
 import gradio as gr
 
+from app.controls.widgets import begin, read_event
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
+from app.player.session.plan import StreamPlan
 from app.player.session.run import Run
 from app.player.views import UNCHANGED, RunView, show_rerunning, show_run, show_status
-from app.widgets import read_event
-from engine.config import read_threshold
+from engine.config import Thresholds, format_thresholds, read_threshold
 from engine.errors import EngineError
-from engine.model.frame_encoder import FrameFeatures, encode
+from engine.plurals import format_count
 from engine.records import FrameOutput, check_probs
-from engine.replay import Recording, Thresholds
-from engine.streamer import Streamer
-from engine.video.reader import read_frames
+from engine.replay import Recording
 from eval.data.json_fields import check_index
 
 STATUS_INTERVAL_S = 0.4
 """Minimum time between two progress messages, in seconds."""
 
 
-def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.EventData) -> RunView:
+class RequestView(NamedTuple):
+    """Updates after a request of thresholds; by default nothing changes."""
+
+    run: RunView = UNCHANGED
+    rerun: Any = gr.skip()
+    """A state: its change begins ``rerun``."""
+
+
+def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.EventData) -> RequestView:
     """Store the thresholds that a window requests; ``rerun`` applies them once the model is free.
 
     The event has ``speak`` and ``update``, the request's number ``ticket``, and ``has_run``, whether a run is shown.
@@ -42,20 +49,21 @@ def request_thresholds(context: AppContext, live: LiveRun | None, event: gr.Even
         ticket = read_event(event, "ticket")
         check_index("ticket", ticket)
     except ValueError as error:
-        return show_status(as_sentence(error), is_problem=True)
+        return RequestView(show_status(as_sentence(error), is_problem=True))
     if live is None:
         text = "There is no run to apply thresholds to: press Run."
-        return show_status(text, is_problem=True) if read_event(event, "has_run") else UNCHANGED
+        return RequestView(show_status(text, is_problem=True)) if read_event(event, "has_run") else RequestView()
     if ticket <= live.ticket:
-        return UNCHANGED
+        return RequestView()
     live.requested, live.ticket = requested, ticket
     if live.run is None or not live.ended.is_set():
-        return UNCHANGED  # wait until the queued or streaming run is shown
+        return RequestView(rerun=begin())  # it waits until the queued or streaming run is shown
     if live.run.model_digest != context.checkpoint.digest:
-        return _refuse(context, live, live.run, "this run was made with a different checkpoint or an older version")
+        problem = "this run was made with a different checkpoint or an older version"
+        return RequestView(_refuse(context, live, live.run, problem))
     if requested == live.run.thresholds:
-        return show_status(f"The run already has these thresholds: {requested}.")
-    return show_status(f"Waiting to run again with {requested}.")
+        return RequestView(show_status(f"The run already has these thresholds: {_words(live.run, requested)}."))
+    return RequestView(show_status(f"Waiting to run again with {_words(live.run, requested)}."), rerun=begin())
 
 
 def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
@@ -79,7 +87,7 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
                     break
                 outputs.append(output)
                 if time.perf_counter() - shown >= STATUS_INTERVAL_S:
-                    yield show_rerunning(run, len(outputs), f"Running again with {requested}")
+                    yield show_rerunning(run, len(outputs), f"Running again with {_words(run, requested)}")
                     shown = time.perf_counter()
     except (EngineError, ValueError) as error:
         yield _refuse(context, live, run, str(error))
@@ -92,8 +100,15 @@ def rerun(context: AppContext, live: LiveRun | None) -> Generator[RunView]:
     live.recording = recording
     context.recordings.keep(live)
     context.recent.keep_run(live.run)
-    status = f"Done: the same run with {requested}, {len(outputs)} frames in {wall_s:.1f} s."
+    status = (
+        f"Done: the same run with {_words(run, requested)}, {format_count(len(outputs), 'frame')} in {wall_s:.1f} s."
+    )
     yield show_run(live.run, status, encode=context.encode, other=live.other, answers=live.ticket)
+
+
+def _words(run: Run, thresholds: Thresholds) -> str:
+    """Return thresholds as the rule of the run's policy uses them."""
+    return format_thresholds(thresholds.speak, thresholds.update, run.config.policy)
 
 
 def _is_current(live: LiveRun, requested: Thresholds) -> bool:
@@ -110,18 +125,12 @@ def _start(
     if live.recording is not None:
         recording = live.recording.at(speak_threshold=requested.speak, update_threshold=requested.update)
         return again, recording, recording.run()
-    frames = encode(context.checkpoint, read_frames(run.clip.path, fps=config.fps, excerpt=run.clip.excerpt))
-    return again, None, Streamer(context.checkpoint, config).run(_first(frames, len(run.outputs)), run.task)
-
-
-def _first(frames: Generator[FrameFeatures], count: int) -> Iterator[FrameFeatures]:
-    """Yield the first ``count`` frames, then close the source."""
-    with closing(frames):
-        yield from islice(frames, count)
+    plan = StreamPlan(clip=run.clip, task=run.task, config=config, num_frames=len(run.outputs))
+    return again, None, context.stream(plan)
 
 
 def _refuse(context: AppContext, live: LiveRun, run: Run, problem: str) -> RunView:
     """Show why the run keeps its thresholds, and reset the display to them."""
     live.requested = None
-    status = f"{as_sentence(problem)} It keeps {run.thresholds}; press Run to run the video again."
+    status = f"{as_sentence(problem)} It keeps {run.config.thresholds_text}; press Run to run the video again."
     return show_run(run, status, encode=context.encode, is_problem=True, other=live.other, answers=live.ticket)

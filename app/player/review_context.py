@@ -11,7 +11,7 @@ from eval.data.samples import Sample, Split
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewContext:
-    """What all windows share of reviewing; only what is in the store changes."""
+    """The parts of reviewing that all windows share; only the contents of the store change."""
 
     store: ReviewStore
     """Where actions are kept."""
@@ -20,7 +20,7 @@ class ReviewContext:
     recent: RecentSessions = field(default_factory=RecentSessions)
     """Uploads, with the references that they were given."""
     is_blind: bool = False
-    """Whether nobody sees what others say; otherwise each reviewer chooses."""
+    """Whether the opinions of others are hidden from everyone; otherwise each reviewer chooses."""
 
     def split_of(self, video_id: str) -> str | None:
         """Return the name of the first split that holds a video."""

@@ -6,38 +6,36 @@ They yield ``RunView`` frame by frame, so that a run can be watched and stopped.
 
 import math
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 
 import gradio as gr
 
-from app.formatting import as_sentence, format_clock
-from app.identity import signed_in, typed_name
+from app.controls.context_choice import read_strategy
+from app.controls.widgets import read_event
+from app.formatting import as_sentence
 from app.player.context import AppContext
+from app.player.corrected import read_corrected
 from app.player.display.increments import StreamIncrements
 from app.player.handlers import read_task
 from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
+from app.player.session.plan import FRAMES_PER_PASS, StreamPlan, read_features, stream_plan
 from app.player.session.references import digest_reference
 from app.player.session.run import Run, TaskText
 from app.player.views import UNCHANGED, RunView, show_run, show_running, show_status
-from app.reviews.history import read_review
 from app.videos import Clip
-from app.widgets import read_event
-from engine.config import read_threshold
-from engine.errors import EngineError, VideoError
-from engine.model.frame_encoder import encode
+from engine.config import ContextStrategy, Thresholds, read_threshold
+from engine.errors import EngineError
+from engine.live.questions import AskedQuestions
+from engine.plurals import format_count
 from engine.records import FrameOutput, check_probs
-from engine.replay import Recording, Thresholds
-from engine.streamer import Streamer
-from engine.video.reader import Frame, read_frames
-from eval.annotations.corrected_samples import apply_corrections
+from engine.replay import Recording
+from engine.video.reader import OnDamage
 
 STATUS_INTERVAL_S = 1.0
 """Minimum time between updates of the status line and progress bar: each one triggers a layout of the whole page."""
-FRAMES_PER_PASS = 8
-"""Maximum look-ahead frames per forward pass; the result does not depend on it."""
 MAX_RECORDED_VALUES = 2**26
 """Maximum frame-feature values in a recording, 256 MB; without a recording, re-runs encode the video again."""
 
@@ -51,6 +49,7 @@ def stream_run(
     user_turns: str,
     speak_threshold: float | None,
     update_threshold: float | None,
+    strategy: str | None = None,
 ) -> Generator[RunView]:
     """Stream the video through the model and show its outputs as they arrive; nothing without a queued run.
 
@@ -61,28 +60,18 @@ def stream_run(
         return
     live.is_started = True
     try:
-        if clip is None:
+        if live.question is not None:
+            live.run = live.question.run
+        elif clip is not None:
+            requested = live.requested or Thresholds(
+                speak=read_threshold(speak_threshold, "speak"), update=read_threshold(update_threshold, "update")
+            )
+            typed_task = TaskText(goal=goal, steps=steps, user_turns=user_turns)
+            chosen = read_strategy(strategy, context.config.context_strategy)
+            live.run = prepare_run(context, clip, typed_task, requested, strategy=chosen)
+        else:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
-        task = read_task(clip, goal=goal, steps=steps, user_turns=user_turns)
-        requested = live.requested or Thresholds(
-            speak=read_threshold(speak_threshold, "speak"), update=read_threshold(update_threshold, "update")
-        )
-        config = replace(
-            context.config,
-            fps=clip.fps,
-            speak_threshold=requested.speak,
-            update_threshold=requested.update,
-            lookahead=min(context.config.lookahead, FRAMES_PER_PASS),
-            max_seq_len=min(context.config.max_seq_len, context.checkpoint.model.max_context),
-        )
-        is_unscored = clip.sample is not None and task.steps != clip.sample.steps
-        if is_unscored:
-            clip = replace(clip, sample=None)  # a reference with different steps cannot be compared
-        digest = context.checkpoint.digest
-        typed_task = TaskText(goal=goal, steps=steps, user_turns=user_turns)
-        live.run = Run(
-            clip=clip, task=task, config=config, typed_task=typed_task, model_digest=digest, settings=context.settings
-        )
+        is_unscored = clip is not None and clip.sample is not None and live.run.clip.sample is None
         yield from _stream_frames(context, live, live.run, is_unscored=is_unscored)
     except (EngineError, ValueError) as error:
         problem = as_sentence(error)
@@ -92,6 +81,40 @@ def stream_run(
             yield show_run(live.run, problem, encode=context.encode, is_problem=True)
     finally:
         live.ended.set()
+
+
+def prepare_run(
+    context: AppContext,
+    clip: Clip,
+    typed_task: TaskText,
+    thresholds: Thresholds,
+    *,
+    strategy: ContextStrategy | None = None,
+) -> Run:
+    """Return a run before its first frame. Raises ``ValueError`` for an invalid task.
+
+    Without a ``strategy`` it is that of the settings of the page.
+    A reference with different steps cannot be compared, so the clip of the run is then without it.
+    """
+    task = read_task(clip, goal=typed_task.goal, steps=typed_task.steps, user_turns=typed_task.user_turns)
+    config = replace(
+        context.config,
+        fps=clip.fps,
+        speak_threshold=thresholds.speak,
+        update_threshold=thresholds.update,
+        context_strategy=strategy or context.config.context_strategy,
+        lookahead=min(context.config.lookahead, FRAMES_PER_PASS),
+        max_seq_len=min(context.config.max_seq_len, context.checkpoint.model.max_context),
+    )
+    is_unscored = clip.sample is not None and task.steps != clip.sample.steps
+    return Run(
+        clip=replace(clip, sample=None) if is_unscored else clip,
+        task=task,
+        config=config,
+        typed_task=typed_task,
+        model_digest=context.checkpoint.digest,
+        settings=context.settings,
+    )
 
 
 def judge_against(
@@ -109,10 +132,7 @@ def judge_against(
         return show_status("The run is still streaming. It is scored against the chosen reference when it ends.")
     if not read_event(event, "corrected"):
         return show_run(run, "Scored against the source reference.", encode=context.encode, other=other)
-    is_blind = reviews.is_blind or bool(read_event(event, "is_blind"))
-    only = (signed_in(request) or typed_name(read_event(event, "reviewer"))) if is_blind else None
-    corrections = read_review(reviews.store, video_id=sample.video_id, only=only).corrections.get(sample.video_id, ())
-    corrected = apply_corrections(sample, corrections)
+    corrected = read_corrected(reviews, sample, event, request)
     changed, conflicts = corrected.num_changed, len(corrected.conflicts)
     status = f"Scored against the corrected reference; turns changed: {changed}, conflicts: {conflicts}."
     view = show_run(run, status, encode=context.encode, corrected=corrected, other=other)
@@ -121,26 +141,28 @@ def judge_against(
 
 def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored: bool) -> Generator[RunView]:
     damages: list[str] = []
-    frames = _checked_frames(run.clip, damages, max_duration_s=context.max_duration_s)
-    features = encode(context.checkpoint, frames, batch_size=FRAMES_PER_PASS)
-    if _can_record(context, run):
-        live.recording = Recording(context.checkpoint, features, task=run.task, config=run.config)
-        outputs = live.recording.run()
-    else:
-        outputs = Streamer(context.checkpoint, run.config).run(features, run.task)
-    began = time.perf_counter()
+
+    def add_damage(warning: str) -> None:
+        damages.append(as_sentence(warning))
+
+    asked = live.asked = AskedQuestions(fps=run.config.fps)
     # The stream stays registered until the whole run is shown: the player may still fetch the last frames.
-    increments = context.streams.begin(run)
-    reached = yield from _show_progress(live, run, outputs, increments)
+    increments = context.streams.begin(run, user_turns=asked.turns)
+    outputs = _begin_outputs(context, live, run, asked, increments, add_damage)
+    began = time.perf_counter()
+    yield from _show_progress(live, run, outputs, increments)
     wall_s = time.perf_counter() - began
     if live.is_cancelled:
         return
+    assert live.run is not None
     context.recordings.keep(live)
-    live.run = run = replace(run, outputs=reached, is_finished=True)
+    live.run = run = replace(live.run, is_finished=True)
     context.recent.keep_run(run)
+    frames = format_count(len(run.outputs), "frame")
     messages = [
-        f"Done: {len(run.outputs)} frames in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s).",
+        f"Done: {frames} in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s).",
         *damages,
+        *(f"The question came after the last frame; ask it again: {text!r}." for text in asked.take_waiting()),
     ]
     if live.linked_digest not in (None, run.digest):
         messages.append("The link refers to a different run: the checkpoint, task, settings or version differ.")
@@ -152,10 +174,40 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     yield show_run(run, " ".join(messages), encode=context.encode, is_problem=is_problem)
 
 
+def _begin_outputs(
+    context: AppContext,
+    live: LiveRun,
+    run: Run,
+    asked: AskedQuestions,
+    increments: StreamIncrements,
+    on_damage: OnDamage,
+) -> Generator[FrameOutput]:
+    """Return the generator of the outputs; the run has a recording if its features fit into one."""
+    question = live.question
+    num_frames = question.num_frames if question is not None else None
+    plan = StreamPlan(
+        clip=run.clip,
+        task=run.task,
+        config=run.config,
+        num_frames=num_frames,
+        max_duration_s=context.max_duration_s,
+    )
+    if question is not None and question.recording is not None:
+        live.recording = question.recording.with_question(question.turn, asked=asked)
+    elif _can_record(context, run):
+        features = read_features(context.checkpoint, plan, on_damage)
+        live.recording = Recording(context.checkpoint, features, task=run.task, config=run.config, asked=asked)
+    elif context.remote is not None:
+        return context.remote.stream(plan, on_damage)
+    else:
+        return stream_plan(context.checkpoint, plan, on_damage, asked=asked, on_text=increments.show_text)
+    return live.recording.run(increments.show_text)
+
+
 def _show_progress(
     live: LiveRun, run: Run, outputs: Generator[FrameOutput], increments: StreamIncrements
-) -> Generator[RunView, None, tuple[FrameOutput, ...]]:
-    """Yield progress views whose cost does not grow with the run; return the outputs so far."""
+) -> Generator[RunView]:
+    """Yield progress views whose cost does not grow with the run; the run of ``live`` then has the outputs so far."""
     live.increments = increments
     began = time.perf_counter()
     shown_at = -math.inf
@@ -171,27 +223,16 @@ def _show_progress(
                     rate = None if is_first else len(increments.outputs) / (now - began)
                     yield show_running(run.clip, increments, rate=rate)
     finally:
-        reached = tuple(increments.outputs)
-        live.run, live.increments = replace(run, outputs=reached), None
-    return reached
+        reached = tuple(increments.outputs[:])
+        asked = () if live.asked is None else tuple(live.asked.turns)
+        task = replace(run.task, questions=(*run.task.questions, *asked))
+        live.run, live.increments = replace(run, task=task, outputs=reached), None
 
 
 def _can_record(context: AppContext, run: Run) -> bool:
-    """Return whether the frame features of a run are small enough for a recording."""
+    """Return whether the frame features of a run are in this process, and small enough for a recording."""
     model = context.checkpoint.model
-    return run.clip.num_frames * model.tokens_per_frame * model.feature_dim <= MAX_RECORDED_VALUES
-
-
-def _checked_frames(clip: Clip, damages: list[str], *, max_duration_s: float) -> Iterator[Frame]:
-    """Yield the frames of a clip, and append decoder warnings to ``damages``.
-
-    Raises ``VideoError`` if an upload turns out longer than the limit, whatever its header declares.
-    """
-
-    def on_damage(warning: str) -> None:
-        damages.append(as_sentence(warning))
-
-    for frame in read_frames(clip.path, fps=clip.fps, excerpt=clip.excerpt, on_damage=on_damage):
-        if clip.content_digest and frame.time_s > max_duration_s:
-            raise VideoError(f"{clip.path}: is longer than the limit of {format_clock(max_duration_s)}; cut it")
-        yield frame
+    return (
+        context.remote is None
+        and run.clip.num_frames * model.tokens_per_frame * model.feature_dim <= MAX_RECORDED_VALUES
+    )

@@ -1,4 +1,4 @@
-"""Views: named tuples of component updates, wired field by field in ``app.page`` (see ``app.widgets``).
+"""Views: named tuples of component updates, wired field by field in ``app.page`` (see ``app.controls.widgets``).
 
 Texts are only passed to text boxes and the player; templates of HTML receive numbers and definitions of metrics.
 """
@@ -11,20 +11,20 @@ import gradio as gr
 
 from app.formatting import format_clock
 from app.player.display.increments import StreamIncrements
+from app.player.display.moments import find_first_failure, find_turn_event, find_worst_moment
 from app.player.display.payload import pack_nothing, pack_run
 from app.player.display.score_tiles import render_scores
 from app.player.session.run import Run, analyze_run, write_task
-from app.reviews.events import VideoEvents, failure_keys, name_events
+from app.reviews.events import name_events, reference_event
 from app.templates import render
 from app.videos import Clip
-from engine.control.controller import Task
-from engine.io import replace_surrogates
+from engine.control.task import Task
+from engine.io.files import replace_surrogates
+from engine.plurals import format_count
 from eval.annotations.corrected_samples import CorrectedSample
-from eval.annotations.corrections import name_turns
-from eval.data.samples import Sample
+from eval.annotations.corrections import TurnName, name_turns
+from eval.data.samples import Sample, build_task
 from eval.matching.turns import Encode
-from eval.metrics.failures import WORST_S, JudgedVideo, worst_frame
-from eval.runs.worker import build_task
 
 
 class ClipView(NamedTuple):
@@ -58,6 +58,10 @@ class Buttons(NamedTuple):
     live: Any
     run: Any
     stop: Any
+    stream: Any = gr.skip()
+    """A state: its change begins the queued run."""
+    rerun: Any = gr.skip()
+    """A state: its change begins a run with the requested thresholds."""
 
 
 class SliderThresholds(NamedTuple):
@@ -79,18 +83,18 @@ class PlayerView(NamedTuple):
     thresholds: SliderThresholds = SliderThresholds(*(gr.skip() for _ in SliderThresholds._fields))
     tabs: Any = gr.skip()
     """The ``gr.Tabs`` of the page."""
+    strategy: Any = gr.skip()
+    """The context strategy of the next run."""
 
 
-def show_clip(clip: Clip, video: Path, *, chosen: Any) -> ClipView:
-    """Return the view of a clip with a reference, played from the file ``video``."""
-    sample = clip.sample
-    assert sample is not None
+def show_clip(clip: Clip, video: Path, *, chosen: Any, run: Run | None = None) -> ClipView:
+    """Return the view of a clip, played from the file ``video``; without a reference its ``run`` has the task."""
     return ClipView(
         clip=clip,
         video=str(video),
         chosen=chosen,
         upload=None,
-        **task_boxes(sample),
+        **task_boxes(clip.sample or run or Task()),
     )
 
 
@@ -119,8 +123,9 @@ def show_run(
     encode: Encode,
     is_problem: bool = False,
     other: Run | None = None,
-    open_at: float | Literal["worst"] | None = None,
+    open_at: float | Literal["worst", "first"] | None = None,
     open_event: str | None = None,
+    open_turn: TurnName | None = None,
     corrected: CorrectedSample | None = None,
     answers: int | None = None,
 ) -> RunView:
@@ -132,15 +137,17 @@ def show_run(
         encode: Sentence encoder that compares generated texts with the reference.
         is_problem: Whether the status is a problem.
         other: A second run of the video, whose lanes are shown below and scored by the settings of ``run``.
-        open_at: Time in seconds to which the player seeks, or ``worst`` for the window with the most failures of both
-            runs, which the status then mentions, and whose first failure of ``run`` is selected.
+        open_at: Time in seconds to which the player seeks; or ``first`` for the first failure, which is selected; or
+            ``worst`` for the window with the most failures of both runs, whose first failure of ``run`` is selected.
+            The status mentions the window, and a run without failures.
         open_event: Key of the event to select there, in the review panel.
+        open_turn: Reference turn to select there, with its failure if it has one.
         corrected: The corrected reference to score against; None for the source reference.
         answers: Number of the threshold request that this view answers.
     """
     names = name_turns(run.clip.sample.turns) if run.clip.sample else ()
     if corrected is not None:
-        run = replace(run, clip=replace(run.clip, sample=corrected.sample))
+        run = replace(run, clip=replace(run.clip, sample=corrected.sample), judge=None)  # it knows the source alone
         names = tuple(turn.name for turn in corrected.turns)
         other = other and replace(other, clip=replace(other.clip, sample=corrected.sample))
     analysis = analyze_run(run, encode)
@@ -149,13 +156,15 @@ def show_run(
     events = name_events(run.clip.video_id, outputs=run.outputs, references=names, judged=judged)
     opens_review = open_event is not None
     if open_at == "worst":
-        worst = worst_frame([of_run for of_run in (judged, beside) if of_run], fps=run.config.fps)
-        status += (
-            " It has no failures." if worst is None else " This is its worst moment; press N for the next failure."
-        )
-        longest = max(run.outputs, other.outputs if other is not None else (), key=len)
-        open_at = None if worst is None else longest[worst].time_s
-        open_event = None if worst is None or judged is None else _first_failure(judged, events, worst, run.config.fps)
+        worst = find_worst_moment(run, judged, events, other=(other, beside) if other is not None else None)
+        status += f" {worst.words}"
+        open_at, open_event = worst.time_s, worst.event
+    elif open_at == "first":
+        first = find_first_failure(run, judged, events)
+        status += "" if first.event else f" {first.words}"
+        open_at, open_event = first.time_s or 0.0, first.event
+    elif open_turn is not None:
+        open_event = find_turn_event(judged, events, reference_event(run.clip.video_id, open_turn).key)
     return RunView(
         status=status_line(status, is_problem=is_problem),
         progress=_bar(len(run.outputs), run.clip.num_frames),
@@ -174,13 +183,6 @@ def show_run(
     )
 
 
-def _first_failure(judged: JudgedVideo, events: VideoEvents, frame: int, fps: float) -> str | None:
-    """Return the key of the first failure in the worst window, which begins at ``frame``; None if there is none."""
-    keys = failure_keys(judged, events)
-    starts = (failure.frame_index for failure in judged.failures)
-    return next((key for start, key in zip(starts, keys, strict=True) if frame <= start < frame + WORST_S * fps), None)
-
-
 def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None) -> RunView:
     """Return the progress of a streaming run, with its ``rate`` in frames per second.
 
@@ -189,7 +191,7 @@ def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None
     at, end_s = format_clock(increments.outputs[-1].time_s), format_clock(clip.duration_s)
     done, total = len(increments.outputs), clip.num_frames
     pace = "" if rate is None else f"{rate:.0f} frames/s, "
-    view = show_status(f"Running: {done} of {total} frames, {pace}at {at} of {end_s}.")._replace(
+    view = show_status(f"Running: {done} of {format_count(total, 'frame')}, {pace}at {at} of {end_s}.")._replace(
         progress=_bar(done, total)
     )
     return view if rate is not None else view._replace(player=increments.since(0), scores="")
@@ -198,7 +200,7 @@ def show_running(clip: Clip, increments: StreamIncrements, *, rate: float | None
 def show_rerunning(run: Run, done: int, action: str) -> RunView:
     """Return the progress of a re-run; the previous run stays visible until it is done."""
     total = len(run.outputs)
-    return show_status(f"{action}: {done} of {total} frames.")._replace(progress=_bar(done, total))
+    return show_status(f"{action}: {done} of {format_count(total, 'frame')}.")._replace(progress=_bar(done, total))
 
 
 def show_nothing(status: str, *, clip: Clip | None = None, is_problem: bool = False) -> RunView:

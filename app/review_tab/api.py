@@ -21,7 +21,7 @@ from app.reviews.events import reference_event
 from app.reviews.history import read_review, redo, undo
 from app.reviews.review import Opinion, Review
 from engine.errors import EngineError
-from engine.io import replace_surrogates, replace_surrogates_in
+from engine.io.files import replace_surrogates, replace_surrogates_in
 from eval.annotations.corrected_samples import CorrectedSample, apply_corrections
 from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.samples import Sample
@@ -166,6 +166,7 @@ def _layer(sample: Sample, corrected: CorrectedSample) -> Answer:
         {
             **_named(video_id, found.name),
             "time": found.turn.time_s,
+            "end": found.turn.end_s,
             "text": found.turn.text,
             "is_added": found.source is None,
             "reviewers": list(found.reviewers),

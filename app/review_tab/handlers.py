@@ -42,6 +42,7 @@ from app.review_tab.summary import (
 from app.reviews.review import Review
 from app.templates import render_note
 from engine.errors import EngineError
+from engine.plurals import format_count
 from eval.data.writers import OPTIONAL_FIELDS, OptionalField, UnsupportedFieldError
 
 OMIT_LABEL = "Omit from a corrected split"
@@ -193,7 +194,7 @@ def _refusal(error: Exception) -> str:
 
 
 def _export_words(written: Export, review: Review) -> Any:
-    sentences = [f"{written.path.name} has {written.num_videos} videos."]
+    sentences = [f"{written.path.name} has {format_count(written.num_videos, 'video')}."]
     if review.only is not None:
         sentences.append(f"It contains only the reviews of {review.only}.")
     if written.num_without_reference:
@@ -287,12 +288,13 @@ def _judged_run(
 def _progress_words(query: ReviewQuery, progress: Progress, *, num_videos: int, num_to_settle: int) -> str:
     if query.split == UNSPLIT:
         return (
-            f"Videos in no split: {progress.num_events} judged events in {num_videos} videos"
+            f"Videos in no split: {format_count(progress.num_events, 'judged event')} in "
+            f"{format_count(num_videos, 'video')}"
             f"{f', {num_to_settle} to settle' if num_to_settle else ''}."
         )
     kinds = "reference turns" if not query.run else f"reference turns and texts of {query.run}, matched pairs once"
     kinds += f", and {progress.num_extra} more that were judged" if progress.num_extra else ""
     return (
-        f"{query.split}: {progress.num_events} events ({kinds}) in {num_videos} videos"
+        f"{query.split}: {format_count(progress.num_events, 'event')} ({kinds}) in {format_count(num_videos, 'video')}"
         f"{f', {num_to_settle} to settle' if num_to_settle else ''}."
     )

@@ -14,6 +14,7 @@ from app.exports.formats import EXPORT_FORMATS, write_export
 from app.exports.tabulate import ReviewedVideo
 from app.reviews.store import ReviewStore
 from engine.errors import EngineError
+from engine.plurals import format_count
 from eval.data.samples import Sample, Split
 from eval.data.writers import FILE_FORMATS, FileFormat, OptionalField
 
@@ -22,7 +23,12 @@ REVIEW_EXPORTS: Final[dict[str, str]] = {f"everything, as {form}": form for form
 SPLIT_EXPORTS: Final[dict[str, FileFormat]] = {f"corrected split, as {form}": form for form in FILE_FORMATS}
 """Export formats of the corrected references, by their names on the page."""
 ALLOW_DELETIONS: Final = "Delete turns whose tier is missing"
-_EXTENSIONS: Final[dict[FileFormat, str]] = {"manifest": "json", "dst": "json", "proassist": "jsonl"}
+_EXTENSIONS: Final[dict[FileFormat, str]] = {
+    "manifest": "json",
+    "dst": "json",
+    "proassist": "jsonl",
+    "proactive-videoqa": "json",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +132,6 @@ def import_document(
     except (EngineError, ValueError, OSError) as error:
         return ImportOutcome(message=f"{str(error).replace(str(path), path.name)}.", is_refused=True)
     num_deleted = sum(action.correction is not None and action.correction.kind == "delete" for action in kept)
-    corrections = "1 correction was" if len(kept) == 1 else f"{len(kept)} corrections were"
+    corrections = format_count(len(kept), "correction was", "corrections were")
     deletions = f" (deletions: {num_deleted})" if num_deleted else ""
     return ImportOutcome(message=f"{path.name}: {corrections} imported for {reviewer}{deletions}.", is_refused=False)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from app.controls.widgets import make_status_line
 from app.identity import needs_login
 from app.player.review_context import ReviewContext
 from app.review_tab.handlers import NO_RUN_CHOICE, NOT_EXPORTED, OMIT_LABEL, ExportView
@@ -11,7 +12,6 @@ from app.review_tab.import_export import ALLOW_DELETIONS, REVIEW_EXPORTS, SPLIT_
 from app.review_tab.query import NO_RUN, UNSPLIT
 from app.review_tab.summary import COLUMN_HELP, SETTLE_HEADERS, VIDEO_HEADERS
 from app.templates import render_note
-from app.widgets import make_status_line
 from eval.data.writers import OPTIONAL_FIELDS
 
 
@@ -144,7 +144,7 @@ def make_export_panel() -> ExportPanel:
         omit = gr.CheckboxGroup(
             [(words, detail) for detail, words in OPTIONAL_FIELDS.items()],
             label=OMIT_LABEL,
-            info="dst cannot represent the first two, proassist none of the three",
+            info="dst cannot hold the first three, proassist the first four, proactive-videoqa the 2nd, 4th and 5th",
             elem_id="without",
         )
         with gr.Row():

@@ -90,4 +90,4 @@ def find_run(batches: BatchContext, query: ReviewQuery) -> RunFolder | None:
         return None
     if query.run not in batches.run_names():
         raise ValueError(f"there is no run {query.run!r}; choose one from the list")
-    return RunFolder(batches.runs / query.run)
+    return RunFolder(batches.folder(query.run))

@@ -17,7 +17,7 @@ from app.reviews.actions import Event
 from app.reviews.events import match_events, name_events, reference_event
 from app.reviews.review import EventReview, Review, count_once, review_agreement, review_disagreements
 from app.templates import render
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 from engine.records import FrameOutput
 from eval.annotations.corrected_samples import CorrectedSample
 from eval.annotations.corrections import name_turns

@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 
 from app.batch.context import BatchContext
+from app.controls.widgets import AT_ONCE, make_status_line, wire
 from app.identity import signed_in, typed_name
 from app.player.context import AppContext
 from app.player.review_context import ReviewContext
@@ -25,7 +26,6 @@ from app.review_tab.panels import (
     make_tables,
 )
 from app.review_tab.query import ReviewQuery
-from app.widgets import AT_ONCE, make_status_line, wire
 
 REMEMBERED = """(split, run, who, blind) => {
     let kept = {};
@@ -59,7 +59,7 @@ def make_review_tab(
         reviews: The review store and the reviewed splits.
         live: State of the run in the player of this window.
         player: The components of the player.
-        ends: Arguments of events that show another video, such as the events to cancel.
+        ends: Arguments of events that exchange the video, such as the events to cancel.
         here: The ``gr.Tab`` of this tab.
     """
     with gr.Row():

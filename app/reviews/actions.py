@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 from uuid import uuid4
 
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 from eval.annotations.corrections import MAX_TEXT_CHARS, Correction, TurnName
 from eval.data.json_fields import check_index, check_number, check_text
 from eval.data.samples import Role

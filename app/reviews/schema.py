@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from engine.errors import EngineError
-from engine.io import atomic_write
+from engine.io.files import atomic_write
 
 VERSION_TABLE: Final = "review_schema"
 ADVISORY_LOCK_ID: Final = 7_305_241  # arbitrary, but unique on the database server

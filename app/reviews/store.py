@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 from app.reviews.actions import Action, Moment, from_body, to_body
 from app.reviews.schema import ACTIONS, ADVISORY_LOCK_ID, StoreError, prepare_schema
 from engine.errors import first_line
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 
 LOCK_TIMEOUT_S = 60.0
 _COLUMNS: Final = (

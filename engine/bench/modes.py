@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from engine.config import StreamConfig
-from engine.control.controller import Task
-from engine.io import load_json
+from engine.control.task import Task
+from engine.decisions.policies import Signal
+from engine.io.files import load_json
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import encode
-from engine.policies import Signal
+from engine.model.features.frame_encoder import encode
 from engine.records import FrameOutput, Step, UserTurn
 from engine.streamer import Streamer, StreamRequest
 from engine.video.reader import read_frames

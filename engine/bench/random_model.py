@@ -4,22 +4,63 @@ The speak threshold is chosen so that a given fraction of the frames triggers a 
 suppressed, so that every response has the maximum length. Sizes come from the published ``config.json``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
+from torch import nn
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerBase,
+    SiglipVisionConfig,
+    SiglipVisionModel,
+    SmolVLMConfig,
+    SmolVLMForConditionalGeneration,
+)
 
 from engine.config import StreamConfig
-from engine.control.controller import Task
+from engine.control.task import Task
 from engine.inference.cuda_graphs import create_graph_pool
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.prompt import Prompt
+from engine.model.published.model import LlamaAssistant
 from engine.model.smolvlm import StreamingModel
+from engine.model.vision_language import VisionLanguageModel
 from engine.records import Step
 from engine.streamer import Streamer, StreamRequest
 
+_TINY = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 1024,
+}
 SHAPES = {
+    "SmolVLM2-256M": {
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "head_dim": 64,
+        "vocab_size": 49280,
+        "max_position_embeddings": 8192,
+    },
+    "SmolVLM2-500M": {
+        "hidden_size": 960,
+        "intermediate_size": 2560,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 15,
+        "num_key_value_heads": 5,
+        "head_dim": 64,
+        "vocab_size": 49280,
+        "max_position_embeddings": 8192,
+    },
     "SmolVLM2-2.2B": {
         "hidden_size": 2048,
         "intermediate_size": 8192,
@@ -30,18 +71,21 @@ SHAPES = {
         "vocab_size": 49280,
         "max_position_embeddings": 8192,
     },
-    "tiny": {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "vocab_size": 1024,
-        "max_position_embeddings": 4096,
+    "Llama-3-8B-10": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 128256,
+        "max_position_embeddings": 8192,
     },
+    "tiny-10": {**_TINY, "max_position_embeddings": 8192},
+    "tiny": {**_TINY, "max_position_embeddings": 4096},
 }
-"""Sizes of the text models. ``tiny`` is for tests."""
+"""Sizes of the text models. With ``-10`` it is VideoLLM-online's family: 10 tokens per frame, frames joined by a
+separator, and a silent token that decides. The tiny ones are for tests and for CPUs."""
 _TASK = Task(
     goal="build it", steps=tuple(Step(id=f"S{number}", name=f"attach part {number}") for number in range(1, 9))
 )
@@ -64,26 +108,59 @@ class _EndlessPrompt(Prompt):
         return (*super().suppress_tokens, self.eos_id)
 
 
+class _SilentTokenPrompt(_EndlessPrompt):
+    """The layout of VideoLLM-online with the tokens of another tokenizer: frames are joined by the silent token."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__(tokenizer)
+        self.silent_id = self.words(",")[0]
+        self.frame_separator, self.stream_opening = (self.silent_id,), self.words("[")
+        self.response_opening, self.update_opening = self.words("] Assistant:"), ()
+
+
 def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
     """Build a model of a shape with random weights, with the device and tokenizer of a bundled checkpoint."""
     torch.manual_seed(0)
-    prompt = _EndlessPrompt(bundled.prompt.tokenizer)
-    vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = SmolVLMConfig(
-        text_config={**SHAPES[shape], "model_type": "llama"},
-        vision_config={**vision, "image_size": 24, "patch_size": 6},  # unused: frames are encoded already
-        scale_factor=2,
-        image_token_id=prompt.image_id,
-        tie_word_embeddings=False,
-    )
-    device = bundled.model.device
-    with torch.device(device):
-        model = StreamingModel(SmolVLMForConditionalGeneration._from_config(config, dtype=bundled.model.dtype))
-    for head in (model.speaking_decision_head, model.dst_update_head):
-        head.float()
+    device, dtype, tokenizer = bundled.model.device, bundled.model.dtype, bundled.prompt.tokenizer
+    prompt, silent_id = _EndlessPrompt(tokenizer), bundled.silent_id
+    if shape.endswith("-10"):
+        prompt = silent = _SilentTokenPrompt(tokenizer)
+        silent_id, model = silent.silent_id, _make_assistant(SHAPES[shape], device, dtype)
+    else:
+        model = _make_smolvlm(SHAPES[shape], prompt.image_id, device, dtype)
     model.eval().requires_grad_(requires_grad=False)
     graphs = bundled.graphs and create_graph_pool(model)
-    return replace(bundled, name=f"{shape}, random weights", model=model, prompt=prompt, graphs=graphs)
+    name = f"{shape}, random weights"
+    return replace(bundled, name=name, model=model, prompt=prompt, silent_id=silent_id, graphs=graphs)
+
+
+def _make_smolvlm(
+    sizes: Mapping[str, int], image_id: int, device: torch.device, dtype: torch.dtype
+) -> VisionLanguageModel:
+    vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = SmolVLMConfig(
+        text_config={**sizes, "model_type": "llama"},
+        vision_config={**vision, "image_size": 24, "patch_size": 6},  # unused: frames are encoded already
+        scale_factor=2,
+        image_token_id=image_id,
+        tie_word_embeddings=False,
+    )
+    with torch.device(device):
+        model = StreamingModel(SmolVLMForConditionalGeneration._from_config(config, dtype=dtype))
+    for head in (model.speaking_decision_head, model.dst_update_head):
+        head.float()
+    return model
+
+
+def _make_assistant(sizes: Mapping[str, int], device: torch.device, dtype: torch.dtype) -> VisionLanguageModel:
+    """Build a Llama with a connector for VideoLLM-online's frames: 10 tokens of width 1,024."""
+    sizes_of_tower = {"hidden_size": 1024, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    vision = SiglipVisionConfig(**sizes_of_tower, image_size=24, patch_size=6)  # unused: frames are encoded already
+    width = sizes["hidden_size"]
+    with torch.device(device):
+        llama = LlamaForCausalLM._from_config(LlamaConfig(**sizes, tie_word_embeddings=False), dtype=dtype)
+        connector = nn.Sequential(nn.Linear(1024, width), nn.GELU(), nn.Linear(width, width)).to(dtype)
+        return LlamaAssistant(llama, SiglipVisionModel(vision), connector, grid_size=3, framing="pad")
 
 
 def build_random_workload(
@@ -95,7 +172,8 @@ def build_random_workload(
     ``trigger_ratio`` of 0.25 the rank is 3 and the threshold 0.35, which one frame of four exceeds.
     """
     videos = tuple(_random_video(checkpoint, number, num_frames) for number in range(num_videos))
-    silent = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens)
+    policy = "heads" if checkpoint.model.has_heads else "silent-token"
+    silent = StreamConfig(speak_threshold=1, update_threshold=1, max_new_tokens=response_tokens, decision_policy=policy)
     outputs = list(Streamer(checkpoint, silent).run(videos[0].features, _TASK))
     probs = sorted(output.speak_prob for output in outputs)
     rank = min(round(len(probs) * (1 - trigger_ratio)), len(probs) - 1)

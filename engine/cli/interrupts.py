@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -44,6 +44,35 @@ def handle_interrupts() -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[Callable[[], None]]:
+    """Defer SIGINT and SIGTERM while the block lasts; the yielded function raises the first one that came.
+
+    A second signal interrupts at once. Outside the main thread nothing is deferred.
+    """
+    pending: list[KeyboardInterrupt] = []
+
+    def note(number: int, _: object) -> None:
+        interrupt = KeyboardInterrupt("SIGTERM") if number == signal.SIGTERM else KeyboardInterrupt()
+        if pending:
+            raise interrupt
+        pending.append(interrupt)
+
+    def check() -> None:
+        if pending:
+            raise pending[0]
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield check
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def exit_code(interrupt: KeyboardInterrupt) -> int:

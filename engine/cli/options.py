@@ -7,10 +7,11 @@ from typing import Final
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction
 
 from engine.cli.program import Options
-from engine.config import GraphSetting, StreamConfig
+from engine.config import GraphSetting, HardwareDecoding, Quantization, StreamConfig
+from engine.model.files.bundled import ASSETS, BUNDLED_CHECKPOINTS
 
-ASSETS: Final = Path(__file__).parents[2] / "assets"
-BUNDLED: Final = ASSETS / "checkpoint"
+BUNDLED: Final = BUNDLED_CHECKPOINTS["bundled"]
+BUNDLED_RUN: Final = ASSETS / "demo" / "run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,9 +19,17 @@ class CheckpointOptions(Options):
     """The checkpoint."""
 
     checkpoint: str = str(BUNDLED)
-    """Checkpoint folder or hub id."""
+    """Checkpoint folder, hub id, or bundled or bundled-silent-token."""
     heads: Path | None = None
     """Heads file that replaces the checkpoint's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizedOptions(CheckpointOptions):
+    """The checkpoint and the bits of its weights."""
+
+    quantize: Quantization = "none"
+    """Load the weights of a Llama assistant in 8 or 4 bits; needs bitsandbytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +43,7 @@ class DeviceOptions(CheckpointOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions(DeviceOptions):
+class ModelOptions(DeviceOptions, QuantizedOptions):
     """The checkpoint, its device and its numbers."""
 
     dtype: str = "auto"
@@ -44,7 +53,16 @@ class ModelOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(ModelOptions):
+class DecodingOptions(Options):
+    """How videos are decoded."""
+
+    hardware_decoding: HardwareDecoding = "off"
+    """Decode videos with NVDEC, on the GPU of the model or else the first one (cuda); pixels may differ. A video that
+    it does not decode is decoded in software, with a warning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(DecodingOptions, ModelOptions):
     """Stream one video and write a FrameOutput per line."""
 
     video: Positional[Path]
@@ -57,6 +75,8 @@ class RunOptions(ModelOptions):
     """Text file with one step per line, such as 'S1: attach the wheel'."""
     user: UseAppendAction[tuple[str, ...]] = ()
     """A user turn, as 'TIME: WORDS'; TIME in seconds, as m:ss or as h:mm:ss."""
+    ask: UseAppendAction[tuple[str, ...]] = ()
+    """A question, written like a user turn; the assistant answers it at this frame, also below the speak threshold."""
     features: Path | None = None
     """Feature file of the video, to skip encoding."""
     config: Path | None = None
@@ -66,7 +86,7 @@ class RunOptions(ModelOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncodeOptions(ModelOptions):
+class EncodeOptions(DecodingOptions, ModelOptions):
     """Encode one video and write its frame features."""
 
     video: Positional[Path]
@@ -75,28 +95,6 @@ class EncodeOptions(ModelOptions):
     """The .safetensors file to write."""
     fps: float = 2.0
     """Frames sampled per second of video."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainOptions(ModelOptions):
-    """Train the heads and the text model on annotated clips, and write a checkpoint to a new folder."""
-
-    clips: Positional[Path]
-    """JSON lines of clips; see engine/training/dataset.py."""
-    out: Path
-    """Folder of the new checkpoint, new or empty."""
-    fps: float = 2.0
-    """Frame rate of the features."""
-    num_steps: int = 1000
-    """Optimiser steps."""
-    batch_size: int = 8
-    """Clips in one step."""
-    learning_rate: float = 1e-4
-    """Peak learning rate."""
-    negative_rate: float = 1.0
-    """Fraction of the silent frames that the loss counts, in (0, 1]."""
-    seed: int = 0
-    """Seed of order and sub-sampling."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +110,8 @@ class BenchOptions(ModelOptions):
     threads: int | None = None
     """Number of CPU threads (default: torch's)."""
     arch: str | None = None
-    """Use a random model of this shape and random videos: SmolVLM2-2.2B or tiny."""
+    """Use a random model of this shape and random videos: SmolVLM2-256M, SmolVLM2-500M, SmolVLM2-2.2B, Llama-3-8B-10
+    (VideoLLM-online's, with 10 tokens per frame), tiny or tiny-10."""
     frames: int = 1000
     """Frames per video for --arch."""
     videos: int = 1

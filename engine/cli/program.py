@@ -43,7 +43,7 @@ class Options:
     """Options of a command."""
 
     stop_message: ClassVar[str] = "stopped; nothing was written"
-    """The line that Ctrl-C and SIGTERM print; ``{0}`` stands for the options."""
+    """The line that Ctrl-C and SIGTERM print; ``{0}`` is replaced by the options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,9 @@ class Command:
     """A subclass of ``Options``."""
     function: str
     """Takes the options; returns the exit code, or None for success."""
+    prepare: str = ""
+    """``module:name`` of a function that takes the options before the command's module is imported; its own module
+    imports little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,8 @@ def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
         options = parse(load_object(command.options), words, prog=prog)
+        if command.prepare:
+            load_object(command.prepare)(options)
         function = load_object(command.function)
         with handle_interrupts():
             return function(options) or 0

@@ -9,44 +9,34 @@ defines streaming frame by frame and token by token. A pass may also carry draft
 of a turn (see ``engine.control.draft_buffer``). Drafts change the number of passes and nothing else.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Generator
+from dataclasses import replace
 from typing import cast
 
 from engine.config import StreamConfig
+from engine.control.context import StreamContext
 from engine.control.draft_buffer import ComputedItem, DraftBuffer, FeedItem
 from engine.control.drafter import ResponseMemory
-from engine.control.prompt_codec import PromptCodec
-from engine.control.requests import Answer, ControlLoop, Decision, FrameTimesRequest, Image, PassCounts, Request
+from engine.control.feeder import Feeder
+from engine.control.prompt_codec import PromptCodec, count_overhead, count_summary
+from engine.control.requests import (
+    Answer,
+    ControlLoop,
+    FrameTimesRequest,
+    PassCounts,
+    Request,
+)
 from engine.control.speculator import AssistantTurn, PriorRun, Speculator
+from engine.control.task import Task
 from engine.dialogue import apply_update, initial_state
 from engine.errors import ContextError
-from engine.records import FrameOutput, Step, UserTurn, frame_at
+from engine.records import Forgotten, FrameOutput, frame_at
 
 _MIN_LOOKAHEAD = 8
 """Frames per pass after a trigger; it then grows with the number of silent frames since."""
 _MAX_PRIOR_FRAMES = 512
 """Frames per pass where an earlier run predicts their decisions."""
-_TextLoop = Generator[Request | FrameOutput, Answer, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """The task of a stream: all inputs except the frames."""
-
-    goal: str = ""
-    """The goal; may be empty."""
-    steps: tuple[Step, ...] = ()
-    """The steps; none for a video without a task."""
-    user_turns: tuple[UserTurn, ...] = ()
-    """User turns; each is fed before the image of frame ``floor(time_s * fps)``."""
-    initial_state: Mapping[str, str] = field(default_factory=dict)
-    """Initial states by step id; steps without an entry are not started."""
-
-
-def find_late_turns(task: Task, *, fps: float, num_frames: int) -> tuple[UserTurn, ...]:
-    """Return the user turns after the end of a video of ``num_frames`` frames, which are never fed."""
-    return tuple(turn for turn in task.user_turns if frame_at(turn.time_s, fps) >= num_frames)
 
 
 class StreamController:
@@ -60,9 +50,10 @@ class StreamController:
         memory: Earlier responses, for drafts.
         prior_run: An earlier run of the same frames and task with other thresholds.
         is_traced: Whether the trace keeps all contexts, not only the present one.
+        reports_text: Whether ``run`` yields a ``TextProgress`` after each token of a response.
 
     Raises:
-        ValueError: Steps or initial states that contradict one another.
+        ValueError: Steps or initial states that are inconsistent.
         ContextError: A prompt or user turn that does not fit the context; ``run`` raises it, too.
     """
 
@@ -76,26 +67,37 @@ class StreamController:
         memory: ResponseMemory | None = None,
         prior_run: PriorRun | None = None,
         is_traced: bool = False,
+        reports_text: bool = False,
     ) -> None:
         self.task, self.config, self.codec = task, config, codec
         self.tokens_per_frame = tokens_per_frame
         self.state = initial_state(task.steps, task.initial_state)
-        self.num_fed = 0
-        """Confirmed tokens of the context."""
-        self.pending_ids: list[int] = []
-        """Tokens of the context that wait for the next pass, such as the ``<eos>`` of the last turn."""
-        self.refreshed = False
         self.is_traced = is_traced
         self.draft_buffer = DraftBuffer(tokens_per_frame, prior_trace=prior_run.trace if prior_run else None)
+        self.context = StreamContext(
+            task,
+            config=config,
+            codec=codec,
+            tokens_per_frame=tokens_per_frame,
+            draft_buffer=self.draft_buffer,
+            is_traced=is_traced,
+        )
         self.first_frame, self.frame_times = 0, cast(tuple[float, ...], ())
         self.lookahead = config.prefill_frames
         self.has_prior_run = prior_run is not None
         self.num_silent_frames = 0
         self.speaking, self.updating = config.count_triggers("speak"), config.count_triggers("update")
+        summary_tokens = count_summary(codec, config, tokens_per_frame=tokens_per_frame)
+        self.room = config.room - count_overhead(codec) - summary_tokens
+        """Maximum context length after an image and its user turns, such that the longest turn still fits."""
+        self.user_texts: defaultdict[int, list[str]] = defaultdict(list)
         self.user_ids: dict[int, tuple[int, ...]] = {}
+        self.question_frames: set[int] = set()
+        add_user_turn = self.add_question if config.answer_user_turns else self.add_user_turn
         for turn in sorted(task.user_turns, key=lambda turn: turn.time_s):
-            frame = frame_at(turn.time_s, config.fps)
-            self.user_ids[frame] = self.user_ids.get(frame, ()) + codec.user_turn(turn.text)
+            add_user_turn(frame_at(turn.time_s, config.fps), turn.text)
+        for turn in sorted(task.questions, key=lambda turn: turn.time_s):
+            self.add_question(frame_at(turn.time_s, config.fps), turn.text)
         self.speculator = Speculator(
             config,
             codec=codec,
@@ -105,24 +107,49 @@ class StreamController:
             user_ids=self.user_ids,
             draft_buffer=self.draft_buffer,
             prior_run=prior_run,
+            room=self.room,
         )
-        self.reset_context()
+        self.feeder = Feeder(
+            config,
+            codec=codec,
+            tokens_per_frame=tokens_per_frame,
+            context=self.context,
+            draft_buffer=self.draft_buffer,
+            speculator=self.speculator,
+            reports_text=reports_text,
+        )
+        self.context.begin(self.state)
 
     @property
     def counts(self) -> PassCounts:
         """Cost of the stream so far."""
         return self.draft_buffer.counts
 
+    def add_user_turn(self, frame: int, text: str) -> None:
+        """Add a user turn before the image of a frame that was not fed yet."""
+        self.user_texts[frame].append(text)
+        self.user_ids[frame] = self.codec.user_turns(self.user_texts[frame])
+
+    def add_question(self, frame: int, text: str) -> None:
+        """Add a user turn that the assistant must answer at this frame, which was not fed yet."""
+        self.add_user_turn(frame, text)
+        self.question_frames.add(frame)
+
     def run(self) -> ControlLoop:
         """Yield requests and, in order, one output per frame."""
         frame = 0
         while (yield from self.has_frame(frame)):
             time_s = self.frame_times[frame - self.first_frame]
-            self.make_room(frame)
+            forgotten = yield from self.make_room(frame)
             if self.is_traced:
                 self.draft_buffer.mark_frame(frame)
-            decision = yield from self.step(frame)
-            turn, response = yield from self.generate_turn(frame, decision)
+            image = yield from self.step(frame)
+            assert image.decision is not None
+            decision = image.decision
+            turn, response = yield from self.generate_turn(frame, image)
+            self.context.end_frame(has_user_turn=frame in self.user_ids)
+            if response is None:
+                self.context.pending_ids += self.codec.frame_separator
             yield FrameOutput(
                 frame_index=frame,
                 time_s=time_s,
@@ -131,26 +158,13 @@ class StreamController:
                 response=response,
                 updates=turn.updates,
                 dst_state=dict(self.state),
-                cache_tokens=self.context_tokens,
-                refreshed=self.refreshed,
+                cache_tokens=self.context.num_tokens,
+                refreshed=forgotten is not None,
                 latency_ms=0.0,
                 legality=turn.legality,
+                forgotten=forgotten,
             )
-            self.refreshed = self.context_tokens >= self.config.refresh_at
-            if self.refreshed:
-                self.reset_context()
             frame += 1
-
-    def reset_context(self) -> None:
-        """Begin a new context: the schema prompt with the present state is pending."""
-        prompt = self.codec.schema(goal=self.task.goal, steps=self.task.steps, state=self.state)
-        if len(prompt) + self.tokens_per_frame >= self.config.refresh_at:
-            raise ContextError(
-                f"the schema prompt takes {len(prompt)} tokens, but the context has room for "
-                f"{self.config.refresh_at - self.tokens_per_frame - 1}; shorten goal and steps or raise max_seq_len"
-            )
-        self.num_fed, self.pending_ids = 0, list(prompt)
-        self.draft_buffer.start_context(is_traced=self.is_traced, num_prompt_tokens=len(prompt))
 
     def has_frame(self, frame: int) -> Generator[Request | FrameOutput, Answer, bool]:
         """Return whether the video has this frame. Without a pending draft, fetch the next frames first."""
@@ -158,61 +172,70 @@ class StreamController:
             yield from self.fetch_frame_times(frame)
         return frame < self.speculator.frames_end
 
-    def fetch_frame_times(self, first: int) -> Generator[Request | FrameOutput, Answer, None]:
+    def fetch_frame_times(self, first: int, *, may_wait: bool = True) -> Generator[Request | FrameOutput, Answer, None]:
         """Request the times of the next frames, as many as one pass may feed."""
         max_frames = _MAX_PRIOR_FRAMES if self.has_prior_run else self.lookahead
-        answer = yield FrameTimesRequest(first=first, max_frames=max_frames)
+        answer = yield FrameTimesRequest(first=first, max_frames=max_frames, may_wait=may_wait)
         self.frame_times = cast(tuple[float, ...], answer)
         self.first_frame, self.speculator.frames_end = first, first + len(self.frame_times)
 
-    def step(self, frame: int) -> Generator[Request | FrameOutput, Answer, Decision]:
-        """Feed the user turns and the image of a frame; return its decisions."""
-        tokens = (*self.pending_ids, *self.user_ids.get(frame, ()))
-        image = FeedItem(piece=Image(frame_index=frame), needs_decision=True)
+    def step(self, frame: int) -> Generator[Request | FrameOutput, Answer, ComputedItem]:
+        """Feed the user turns that precede the image of a frame, and the image; return the results at the image."""
+        tokens = (*self.context.pending_ids, *self.speculator.ids_before_image(frame))
+        image = self.speculator.image_item(frame)
         items = [*(FeedItem(piece=token) for token in tokens), image]
-        computed = yield from self.forward(items, self.speculator.draft_frames(frame + 1), frame=frame)
+        computed = yield from self.feeder.forward(items, self.speculator.draft_frames(frame + 1), frame=frame)
+        self.context.add_image(frame)
         self.num_silent_frames += 1
         self.lookahead = min(self.config.lookahead, max(_MIN_LOOKAHEAD, self.num_silent_frames))
-        assert computed.decision is not None
-        return computed.decision
-
-    def forward(
-        self, items: Sequence[FeedItem], drafts: Iterator[FeedItem], *, frame: int
-    ) -> Generator[Request | FrameOutput, Answer, ComputedItem]:
-        """Feed items, unless they were fed as a draft before; return the results at the last one."""
-        if not self.draft_buffer.matches(items):
-            yield from self.draft_buffer.forward(items, drafts, num_cached=self.num_fed, frame=frame)
-        computed = self.draft_buffer.accept(len(items))
-        self.num_fed += self.draft_buffer.count_tokens(item.piece for item in items)
-        self.pending_ids = []
         return computed
 
-    def make_room(self, frame: int) -> None:
-        """Refresh the context early if a user turn would not fit. Raises ``ContextError`` if it never fits."""
-        needed = len(self.user_ids.get(frame, ())) + self.tokens_per_frame
-        if self.context_tokens + needed > self.config.room and self.num_fed > 0:
-            self.reset_context()
-            self.refreshed = True
-        if self.context_tokens + needed > self.config.room:
+    def make_room(self, frame: int) -> Generator[Request | FrameOutput, Answer, Forgotten | None]:
+        """Shorten the context before a frame if it is full, or if the frame does not fit; return the part forgotten.
+
+        Raises ``ContextError`` if the frame does not fit in any case.
+        """
+        context, forgotten = self.context, None
+        limit = self.room - len(self.user_ids.get(frame, ())) - self.tokens_per_frame
+        if context.num_fed > 0 and (context.is_full or context.num_tokens > limit):
+            if self.config.context_strategy == "none":
+                raise ContextError(
+                    f"the context is full at frame {frame}: after its {context.num_tokens} tokens, the frame and the "
+                    f"longest turn do not fit into {self.config.max_seq_len}; choose another context_strategy than "
+                    "none, or raise max_seq_len"
+                )
+            summary = None
+            if self.config.context_strategy == "summarize-and-drop":
+                summary = yield from self.feeder.summarize(frame)
+            forgotten = yield from context.shorten(self.state, limit=limit, summary=summary)
+        if context.num_tokens > limit:
+            name, cure = ("user turn at frame", "it") if frame in self.user_ids else ("frame", "goal and steps")
+            needed = context.num_tokens - limit + self.room
             raise ContextError(
-                f"the user turn at frame {frame} does not fit: with the prompt and the image it takes "
-                f"{self.context_tokens + needed} tokens of {self.config.room}; shorten it or raise max_seq_len"
+                f"the {name} {frame} does not fit: with the prompt and the image it takes {needed} tokens of "
+                f"{self.room}; shorten {cure} or raise max_seq_len"
             )
+        return forgotten
 
     def generate_turn(
-        self, frame: int, decision: Decision
+        self, frame: int, image: ComputedItem
     ) -> Generator[Request | FrameOutput, Answer, tuple[AssistantTurn, str | None]]:
-        """Generate the updates and the response that a decision triggers."""
-        config = self.config
-        should_speak = self.speaking.add(decision.speak_prob)
+        """Generate the updates and the response that the decisions at an image trigger, or a user turn demands."""
+        config, decision = self.config, image.decision
+        assert decision is not None
+        should_speak = self.speaking.add(decision.speak_prob) or frame in self.question_frames
         should_update = self.updating.add(decision.update_prob)
+        question = self.user_ids.get(frame) if self.codec.answers_user_turns else None
+        should_speak = should_speak or question is not None
         turn = AssistantTurn(frame=frame, should_speak=should_speak, state=self.state)
         if should_update or should_speak:
             self.num_silent_frames, self.lookahead = 0, min(config.lookahead, _MIN_LOOKAHEAD)
             if self.speculator.is_drafting and (self.lookahead > 1 or self.has_prior_run):
-                yield from self.fetch_frame_times(frame + 1)  # frames to draft after the end of the turn
+                # frames to draft after the end of the turn; the turn does not wait for them
+                yield from self.fetch_frame_times(frame + 1, may_wait=False)
         while should_update:
-            text = yield from self.generate_text(turn, self.codec.update_id, config.max_update_tokens)
+            self.context.pending_ids += self.codec.update_opening
+            text = yield from self.feeder.generate_text(turn, "update", config.max_update_tokens)
             change = apply_update(self.state, text, illegal=config.illegal_updates)
             self.state = dict(change.state)
             legality = (*turn.legality, change.legality)
@@ -222,40 +245,18 @@ class StreamController:
             self.speculator.record_update(text, is_followed=should_update)
         if not should_speak:
             return turn, None
-        response = yield from self.generate_text(turn, self.codec.response_id, config.max_new_tokens)
+        self.context.pending_ids += question or self.codec.response_opening
+        first = None if self.context.pending_ids else image.token
+        response = yield from self.feeder.generate_text(turn, "response", config.max_new_tokens, first=first)
+        self.context.pending_ids += self.codec.stream_opening
         self.speculator.record_response(response, turn=turn)
         return turn, response
-
-    def generate_text(self, turn: AssistantTurn, opening: int, max_tokens: int) -> _TextLoop:
-        """Generate one update or response of at most ``max_tokens`` tokens. Its ``<eos>`` stays pending."""
-        ids: list[int] = []
-        self.pending_ids.append(opening)
-        while len(ids) < max_tokens:
-            drafts = self.speculator.draft_text(turn, opening, ids)
-            computed = yield from self.forward(self.pending_items(needs_token=True), drafts, frame=turn.frame)
-            assert computed.token is not None
-            if computed.token == self.codec.eos_id:
-                break
-            ids.append(computed.token)
-            self.pending_ids = [computed.token]
-        self.pending_ids.append(self.codec.eos_id)
-        return self.codec.text(ids)
 
     def should_update_again(self, turn: AssistantTurn) -> Generator[Request | FrameOutput, Answer, bool]:
         """Return whether a further update follows: the probability at the ``<eos>`` of the last one decides alone."""
         drafts = self.speculator.draft_after_update(turn)
-        computed = yield from self.forward(self.pending_items(needs_decision=True), drafts, frame=turn.frame)
+        items = self.feeder.pending_items(needs_decision=True)
+        computed = yield from self.feeder.forward(items, drafts, frame=turn.frame)
         assert computed.decision is not None
         config, prob = self.config, computed.decision.update_prob
         return config.policy.exceeds(prob, config.update_threshold, signal="update")
-
-    def pending_items(self, *, needs_decision: bool = False, needs_token: bool = False) -> list[FeedItem]:
-        """Return the pending tokens as items; the values are read at the last one."""
-        *front, last = self.pending_ids
-        last_item = FeedItem(piece=last, needs_decision=needs_decision, needs_token=needs_token)
-        return [*(FeedItem(piece=token) for token in front), last_item]
-
-    @property
-    def context_tokens(self) -> int:
-        """Length of the context in tokens, pending tokens included."""
-        return self.num_fed + len(self.pending_ids)

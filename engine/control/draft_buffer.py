@@ -21,9 +21,23 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Literal
 
-from engine.control.requests import Answer, Decision, ForwardRequest, ForwardResult, Image, PassCounts, Piece, Request
-from engine.records import FrameOutput
+from engine.control.requests import (
+    Answer,
+    Decision,
+    EvictRequest,
+    ForwardRequest,
+    ForwardResult,
+    Image,
+    PassCounts,
+    Piece,
+    Request,
+)
+from engine.records import Forgotten, FrameOutput
+
+TurnKind = Literal["update", "response", "summary"]
+"""Kinds of texts that the model writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +52,8 @@ class FeedItem:
     """Whether the next token is sampled."""
     is_draft: bool = False
     """Whether it is a draft of a token that the model has yet to sample."""
+    turn: TurnKind | None = None
+    """The turn whose text it belongs to; None for all tokens that the model does not write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,18 +75,39 @@ class FrameStart:
     item: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextStart:
+    """The beginning of a context, before its items."""
+
+    prompt_tokens: int = 0
+    """Tokens of the system prompt, which are its first items; 0 if it has none of its own."""
+    eviction: EvictRequest | None = None
+    """How it was cut out of the context before; None if it began empty."""
+    forgotten: Forgotten | None = None
+    """The part of the context before that it lacks; None for the first one."""
+
+    @property
+    def num_kept(self) -> int:
+        """Tokens of the context before with which it began."""
+        return 0 if self.eviction is None else self.eviction.num_kept
+
+
 @dataclass(slots=True, kw_only=True)
 class Trace:
     """All confirmed items of a run, context by context. An untraced run keeps only its present context."""
 
     contexts: list[list[ComputedItem]] = field(default_factory=list)
-    """Confirmed items of each context, in the order of feeding; a refresh begins a new context."""
+    """Confirmed items of each context, in the order of feeding, without those kept from the context before."""
     num_cached: int = 0
     """Tokens of the last context that the KV cache of the run holds."""
-    prompt_lengths: list[int] = field(default_factory=list)
-    """Tokens of the system prompt of each context."""
+    starts: list[ContextStart] = field(default_factory=list)
+    """The beginning of each context."""
     frame_starts: dict[int, FrameStart] = field(default_factory=dict)
     """For each frame of a traced run, its first item."""
+
+    def find_root(self, context: int) -> int:
+        """Return the last context up to ``context`` that began empty; all after it were cut out of one another."""
+        return next(number for number in range(context, -1, -1) if self.starts[number].eviction is None)
 
 
 class DraftBuffer:
@@ -96,22 +133,37 @@ class DraftBuffer:
         """Whether no item awaits verification."""
         return not self._unverified
 
-    def start_context(self, *, is_traced: bool, num_prompt_tokens: int) -> None:
-        """Begin a new context with a system prompt. Earlier contexts are dropped, unless the run is traced."""
+    def start_context(self, start: ContextStart, *, is_traced: bool) -> None:
+        """Begin a new, empty context. Earlier contexts are dropped, unless the run is traced."""
+        self._begin(start, is_traced=is_traced)
+
+    def cut_context(self, start: ContextStart, *, is_traced: bool) -> Generator[Request | FrameOutput, Answer, None]:
+        """Begin a new context with a part of the present one, which the cache then holds as well."""
+        eviction = start.eviction
+        assert eviction is not None
+        is_cached = self.trace.num_cached >= eviction.num_cached
+        if not self._begin(start, is_traced=is_traced) and is_cached:
+            yield eviction
+            self.trace.num_cached = eviction.num_kept
+
+    def _begin(self, start: ContextStart, *, is_traced: bool) -> bool:
+        """Begin a context; return whether its items are those of an earlier run, which needs no passes."""
         number = self._num_contexts
         self._num_contexts += 1
         self._unverified.clear()
         self.trace.num_cached = 0
-        if not is_traced:
+        if not is_traced and self._prior_trace is None:
             self.trace.contexts.clear()
-            self.trace.prompt_lengths.clear()
+            self.trace.starts.clear()
         self.trace.contexts.append([])
-        self.trace.prompt_lengths.append(num_prompt_tokens)
-        if self._prior_trace and number < len(self._prior_trace.contexts):
-            # the earlier run's results become drafts that are already computed
-            self._unverified.extend(self._prior_trace.contexts[number])
-            is_last = number == len(self._prior_trace.contexts) - 1
-            self.trace.num_cached = self._prior_trace.num_cached if is_last else 0
+        self.trace.starts.append(start)
+        if not self._prior_trace or number >= len(self._prior_trace.contexts):
+            return False
+        # the earlier run's results become drafts that are already computed
+        self._unverified.extend(self._prior_trace.contexts[number])
+        is_last = number == len(self._prior_trace.contexts) - 1
+        self.trace.num_cached = self._prior_trace.num_cached if is_last else 0
+        return True
 
     def mark_frame(self, frame: int) -> None:
         """Record in the trace that the next confirmed item is the first of a frame."""
@@ -154,8 +206,9 @@ class DraftBuffer:
         recomputed: list[FeedItem] = []
         if self.trace.num_cached < num_cached:
             # confirmed items come from an earlier run whose cache is gone: feed them again in this pass
+            yield from self._refeed_earlier(frame)
             recomputed = [FeedItem(piece=computed.item.piece) for computed in self.trace.contexts[-1]]
-            num_cached = 0
+            num_cached = self.trace.starts[-1].num_kept
         self.context_end = num_cached
         fed: list[FeedItem] = []
         decision_positions, sample_positions = list[int](), list[int]()
@@ -170,7 +223,7 @@ class DraftBuffer:
                 if item.needs_token:
                     sample_positions.append(last_position)
                 if isinstance(item.piece, Image):
-                    last_frame = item.piece.frame_index
+                    last_frame = max(last_frame, item.piece.frame_index)
         result = yield ForwardRequest(
             num_cached=num_cached,
             inputs=tuple(item.piece for item in fed),
@@ -187,3 +240,15 @@ class DraftBuffer:
             self._unverified.append(ComputedItem(item=item, decision=decision, token=token))
         num_drafted = sum(item.is_draft for item in fed)
         self.counts += PassCounts(passes=1, tokens=self.context_end - num_cached, drafted=num_drafted)
+
+    def _refeed_earlier(self, frame: int) -> Generator[Request | FrameOutput, Answer, None]:
+        """Feed the contexts that the present one was cut out of, one pass each, and cut them again."""
+        last = len(self.trace.contexts) - 1
+        for number in range(self.trace.find_root(last), last):
+            pieces = tuple(computed.item.piece for computed in self.trace.contexts[number])
+            num_cached = self.trace.starts[number].num_kept
+            yield ForwardRequest(num_cached=num_cached, inputs=pieces, frames=range(frame, frame + 1))
+            self.counts += PassCounts(passes=1, tokens=self.count_tokens(pieces))
+            eviction = self.trace.starts[number + 1].eviction
+            assert eviction is not None
+            yield eviction

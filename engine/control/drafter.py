@@ -25,6 +25,8 @@ _MAX_UNSURE_TOKENS = 3
 """Longest draft after a shorter match, in tokens."""
 _MAX_SENTENCES = 64
 """Sentences that the memory keeps."""
+_MAX_INDEXED = 256
+"""Sentences that the n-gram index of a stream keeps; an endless stream would fill the memory otherwise."""
 _PLACEHOLDER = re.compile(r"\{(\w+):(\d+)\}")
 
 
@@ -95,8 +97,7 @@ class Drafter:
         self._sentences: list[tuple[int, ...]] = []
         self._occurrences: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         """For each token id, the sentences and positions at which it occurs."""
-        for text in (goal, *(step.name for step in steps)):
-            self._index(tokenize(f" {text}"))
+        self._begin_index()
 
     def record_response(self, text: str, *, event: str, state: Mapping[str, str]) -> None:
         """Store a response with the event that it answered and the dialogue state at that time."""
@@ -139,17 +140,31 @@ class Drafter:
 
     def _close(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text with its end of turn."""
+        if len(self._closed_ids) > _MAX_INDEXED:
+            self._closed_ids.clear()
         if text not in self._closed_ids:
             self._closed_ids[text] = (*self._tokenize(text), self._eos_id)
         return self._closed_ids[text]
 
     def _index(self, sentence: tuple[int, ...]) -> None:
-        """Add a sentence to the n-gram index."""
+        """Add a sentence to the n-gram index; a full index keeps goal, steps and the later half of the sentences."""
         if sentence in self._sentences:
             return
+        if len(self._sentences) >= _MAX_INDEXED:
+            later = self._sentences[_MAX_INDEXED // 2 :]
+            self._begin_index()
+            for kept in later:
+                self._index(kept)
         for position, token in enumerate(sentence):
             self._occurrences[token].append((len(self._sentences), position))
         self._sentences.append(sentence)
+
+    def _begin_index(self) -> None:
+        """Begin the n-gram index with the goal and the step names."""
+        self._sentences.clear()
+        self._occurrences.clear()
+        for text in (self._goal, *(step.name for step in self._steps)):
+            self._index(self._tokenize(f" {text}"))
 
     def _look_up_ngram(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Return the continuation of the longest indexed match of the last tokens; the latest of equal length.

@@ -1,29 +1,67 @@
-"""The interface between the controller and the tokenizer."""
+"""The interface between the controller and the tokenizer: the parts of a context as token ids.
+
+The context of a stream is built of these parts, frame by frame::
+
+    schema | image, frame_separator          a silent frame
+           | image, response_opening, reply, eos (if feeds_eos), stream_opening
+
+Examples, with ``#`` for the tokens of an image. SmolVLM has no separators: ``schema # # [ASST] Good . <eos> #``.
+VideoLLM-online writes ``<bos>... [ # , # ] Assistant: Good . <eos> [ #``, and ProAssist
+``<bos>... # # <header> assistant ... Good . #``, where the model itself writes the opening of its reply.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
+from engine.config import StreamConfig
 from engine.records import Step
+
+SUMMARY_REQUEST: Final = "Please summarize the progress."
+"""The request for a summary. **Source**: ProAssist, mmassist/datasets/prepare/prompts.py."""
 
 
 class PromptCodec(Protocol):
-    """Converts prompts and texts to token ids and back; ``engine.model.prompt.Prompt`` implements it."""
+    """Converts prompts and texts to token ids and back; the prompts of ``engine.model`` implement it."""
 
-    update_id: int
-    """The token that opens a state update."""
-    response_id: int
-    """The token that opens a response."""
+    update_opening: tuple[int, ...]
+    """The tokens that open a state update; empty if the model writes none."""
+    response_opening: tuple[int, ...]
+    """The tokens that open a response. If empty, its first token is read at the image, where silence is excluded."""
+    frame_separator: tuple[int, ...]
+    """The tokens between a silent frame and the next image."""
+    stream_opening: tuple[int, ...]
+    """The tokens between the end of a response and the next image."""
     eos_id: int
     """The token that ends a turn."""
+    feeds_eos: bool
+    """Whether the end of a turn enters the context."""
+    answers_user_turns: bool
+    """Whether user turns follow the image of their frame and are always answered; else they precede it."""
+    summary_request: tuple[int, ...]
+    """The tokens that ask for a summary of the context, placed as user turns are."""
 
-    def schema(self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> tuple[int, ...]:
-        """Return the ids of the system prompt."""
+    def schema(
+        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+    ) -> tuple[int, ...]:
+        """Return the ids of the system prompt, up to the first image, perhaps with a summary of the past."""
 
-    def user_turn(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a user turn."""
+    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """Return the ids of the user turns of one frame; if they are answered, up to the reply."""
 
     def words(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text."""
+        """Return the ids of a text as the model writes it, for drafts."""
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of generated ids."""
+
+
+def count_summary(codec: PromptCodec, config: StreamConfig, *, tokens_per_frame: int) -> int:
+    """Return the tokens of a summary with its request, an image and its end; 0 if the strategy asks for none."""
+    if config.context_strategy != "summarize-and-drop":
+        return 0
+    return len(codec.summary_request) + tokens_per_frame + len(codec.response_opening) + config.max_summary_tokens + 1
+
+
+def count_overhead(codec: PromptCodec) -> int:
+    """Return the tokens of a response's opening and end beyond the two that ``StreamConfig.room`` reserves."""
+    return max(0, len(codec.response_opening) + len(codec.stream_opening) + int(codec.feeds_eos) - 2)

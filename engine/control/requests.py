@@ -12,6 +12,16 @@ class FrameTimesRequest:
 
     first: int
     max_frames: int
+    may_wait: bool = True
+    """Whether the runner may wait for a frame of a live source; otherwise it returns the frames that are there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextProgress:
+    """The response of a frame as far as it is generated; the answer is None."""
+
+    frame_index: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +75,31 @@ class ForwardResult:
     """One sampled token id for each of ``sample_positions``."""
 
 
-Request = FrameTimesRequest | ForwardRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictRequest:
+    """Request to drop the middle of the KV cache; the answer is None.
+
+    Example: with ``num_cached`` = 10, ``head`` = 3 and ``tail`` = 4, the tokens 3, 4 and 5 are dropped.
+    """
+
+    num_cached: int
+    """Cached tokens; the cache is cropped to this length first."""
+    head: int
+    """First tokens to keep."""
+    tail: int
+    """Last tokens to keep."""
+    renumbers: bool
+    """Whether the last tokens get the positions after the first ones; otherwise their keys keep the old ones."""
+
+    @property
+    def num_kept(self) -> int:
+        """Tokens that are kept."""
+        return self.head + self.tail
+
+
+Request = FrameTimesRequest | ForwardRequest | EvictRequest | TextProgress
 Answer = tuple[float, ...] | ForwardResult | None
-"""Frame times in seconds, the result of a forward pass, or None after a ``FrameOutput``."""
+"""Frame times in seconds, the result of a forward pass, or None after any other message."""
 ControlLoop = Generator[Request | FrameOutput, Answer, None]
 
 

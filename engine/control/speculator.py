@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from engine.config import StreamConfig
-from engine.control.draft_buffer import DraftBuffer, FeedItem, Trace
+from engine.control.draft_buffer import DraftBuffer, FeedItem, Trace, TurnKind
 from engine.control.drafter import Drafter, ResponseMemory, classify_update
 from engine.control.prompt_codec import PromptCodec
 from engine.control.requests import Image
@@ -26,8 +26,8 @@ from engine.records import FrameOutput, Step, UpdateLegality
 
 _MAX_ITEMS_AFTER_RESPONSE = 8
 """Items that are drafted after a drafted response; a frame with turns of an earlier run takes several."""
-_TurnIds = tuple[int, tuple[int, ...]]
-"""A turn as its opening token and the ids after it, without the end of turn."""
+_TurnIds = tuple[TurnKind, tuple[int, ...]]
+"""A turn as its kind and the ids of its text, without opening and end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,7 @@ class Speculator:
         user_ids: Token ids of the user turns, by frame.
         draft_buffer: The buffer whose passes the drafts extend.
         prior_run: An earlier run.
+        room: Maximum context length after an image; by default that of the settings.
     """
 
     def __init__(
@@ -92,7 +93,9 @@ class Speculator:
         user_ids: Mapping[int, tuple[int, ...]],
         draft_buffer: DraftBuffer,
         prior_run: PriorRun | None = None,
+        room: int | None = None,
     ) -> None:
+        self.room = config.room if room is None else room
         self.frames_end = 0
         """Frames before this index are known to exist."""
         self.is_drafting = config.draft_tokens > 0 and not config.do_sample
@@ -111,83 +114,125 @@ class Speculator:
         """Store a finished response for later drafts."""
         self._drafter.record_response(text, event=self._classify_event(turn), state=turn.state)
 
-    def draft_frames(self, first: int) -> Iterator[FeedItem]:
-        """Yield the known frames from ``first`` on as silent ones, until the context is full."""
-        buffer = self._draft_buffer
+    def ids_before_image(self, frame: int) -> tuple[int, ...]:
+        """Return the ids of the user turns that precede the image of a frame."""
+        return () if self._codec.answers_user_turns else self._user_ids.get(frame, ())
+
+    def image_item(self, frame: int) -> FeedItem:
+        """Return the image of a frame, with the values that are read there."""
+        return FeedItem(
+            piece=Image(frame_index=frame), needs_decision=True, needs_token=not self._codec.response_opening
+        )
+
+    def draft_frames(self, first: int, *, opening: tuple[int, ...] | None = None) -> Iterator[FeedItem]:
+        """Yield the known frames from ``first`` on as silent ones, until the context is full.
+
+        ``opening`` are the tokens before the first image; by default those after a silent frame.
+        """
+        buffer, codec = self._draft_buffer, self._codec
+        if self._config.do_sample and not codec.response_opening:
+            return  # a token is sampled at each image, so that drafts would use up random numbers
+        opening = codec.frame_separator if opening is None else opening
         for frame in range(first, self.frames_end):
-            user_ids = self._user_ids.get(frame, ())
-            image = Image(frame_index=frame)
-            is_full = buffer.context_end + buffer.count_tokens((*user_ids, image)) > self._config.room
-            if is_full or buffer.context_end >= self._config.refresh_at:
+            if buffer.context_end + len(opening) >= self._config.shorten_at:
                 return
-            yield from (FeedItem(piece=token) for token in user_ids)
-            yield FeedItem(piece=image, needs_decision=True)
-            if frame in self._prior_frames and not (yield from self._replay_frame(self._prior_frames[frame])):
+            image, needed = self.image_item(frame), (*opening, *self._user_ids.get(frame, ()))
+            if buffer.context_end + buffer.count_tokens((*needed, image.piece)) > self.room:
                 return
+            yield from (FeedItem(piece=token) for token in (*opening, *self.ids_before_image(frame)))
+            yield image
+            opening = codec.frame_separator
+            if codec.answers_user_turns and frame in self._user_ids:
+                return  # the answer is next
+            if frame in self._prior_frames:
+                prior = self._prior_frames[frame]
+                if not (yield from self._replay_frame(prior)):
+                    return
+                if prior.should_speak:
+                    opening = codec.stream_opening
 
     def _replay_frame(self, prior: _PriorFrame) -> Generator[FeedItem, None, bool]:
         """Yield the turns of an earlier run at a frame, if they trigger now; return whether the frame is predicted."""
-        codec = self._codec
         if (prior.should_update or prior.should_speak) and not self.is_drafting:
             return False
         if (prior.should_update and not prior.updates) or (prior.should_speak and prior.response is None):
             return False  # it triggers now and did not then: the text is unknown
-        turns = [(codec.update_id, ids) for ids in prior.updates if prior.should_update]
-        turns += [(codec.response_id, prior.response)] if prior.should_speak and prior.response is not None else []
+        turns: list[_TurnIds] = [("update", ids) for ids in prior.updates if prior.should_update]
+        turns += [("response", prior.response)] if prior.should_speak and prior.response is not None else []
         if not self._is_within_limits(turns):
             return False
-        for opening, ids in turns:
-            yield FeedItem(piece=opening, needs_token=True)
-            yield from (FeedItem(piece=token, needs_token=True, is_draft=True) for token in ids)
-            yield FeedItem(piece=codec.eos_id, needs_decision=opening == codec.update_id, is_draft=True)
+        for kind, ids in turns:
+            yield from self._open_turn(kind)
+            yield from (FeedItem(piece=token, needs_token=True, is_draft=True, turn=kind) for token in ids)
+            yield from self._close_turn(kind)
         return True
+
+    def _open_turn(self, kind: TurnKind) -> Iterator[FeedItem]:
+        """Yield the opening of a turn; the first token of its text is read at the last one."""
+        opening = self._codec.update_opening if kind == "update" else self._codec.response_opening
+        for number, token in enumerate(opening, start=1):
+            yield FeedItem(piece=token, needs_token=number == len(opening))
+
+    def _close_turn(self, kind: TurnKind, *, is_draft: bool = True) -> Iterator[FeedItem]:
+        """Yield the end of a turn, if it enters the context."""
+        if self._codec.feeds_eos:
+            yield FeedItem(piece=self._codec.eos_id, needs_decision=kind == "update", is_draft=is_draft)
 
     def _is_within_limits(self, turns: Sequence[_TurnIds]) -> bool:
         """Return whether this run may write these turns; the limits of the earlier run may have been higher."""
-        config, update_id = self._config, self._codec.update_id
-        updates = [ids for opening, ids in turns if opening == update_id]
-        responses = [ids for opening, ids in turns if opening != update_id]
+        config = self._config
+        updates = [ids for kind, ids in turns if kind == "update"]
+        responses = [ids for kind, ids in turns if kind == "response"]
         return (
             len(updates) <= config.max_updates_per_frame
             and all(len(ids) <= config.max_update_tokens for ids in updates)
             and all(len(ids) <= config.max_new_tokens for ids in responses)
         )
 
-    def draft_text(self, turn: AssistantTurn, opening: int, ids: Sequence[int]) -> Iterator[FeedItem]:
+    def draft_text(self, turn: AssistantTurn, kind: TurnKind, ids: Sequence[int]) -> Iterator[FeedItem]:
         """Yield the rest of an update or response that begins with ``ids``, then the items after its end."""
-        if not self.is_drafting:
+        if not self.is_drafting or kind == "summary":
             return
-        is_update = opening == self._codec.update_id
-        draft, max_tokens = self._draft_ids(turn, ids, is_update=is_update)
-        for number, token in enumerate(draft, start=len(ids) + 1):
-            is_end = token == self._codec.eos_id
-            yield FeedItem(piece=token, needs_token=not is_end, needs_decision=is_end and is_update, is_draft=True)
-            if number == max_tokens and not is_end:  # a text at its limit is closed by an <eos> that is not sampled
-                yield FeedItem(piece=self._codec.eos_id, needs_decision=is_update)
-                draft = (*draft[: max_tokens - len(ids)], self._codec.eos_id)
+        draft, max_tokens = self._draft_ids(turn, ids, is_update=kind == "update")
+        is_ended, num_drafted = False, 0
+        for token in draft:
+            if token == self._codec.eos_id:
+                is_ended = True
+                yield from self._close_turn(kind)
                 break
-        if draft and draft[-1] == self._codec.eos_id:
-            if is_update:
-                text = self._codec.text([*ids, *draft[:-1]])
-                state = apply_update(turn.state, text, illegal=self._config.illegal_updates).state
-                yield from self.draft_after_update(replace(turn, updates=(*turn.updates, text), state=state))
-            elif turn.frame in self._prior_frames or ids or self._is_predictable(turn):
-                yield from islice(self.draft_frames(turn.frame + 1), _MAX_ITEMS_AFTER_RESPONSE)
+            if len(ids) + num_drafted == max_tokens - 1 and not self._codec.feeds_eos:
+                return  # the last token of a text at its limit is not fed
+            num_drafted += 1
+            yield FeedItem(piece=token, needs_token=True, is_draft=True, turn=kind)
+            if len(ids) + num_drafted == max_tokens:  # closed by an <eos> that is not sampled
+                is_ended = True
+                yield from self._close_turn(kind, is_draft=False)
+                break
+        if not is_ended:
+            return
+        if kind == "update":
+            text = self._codec.text([*ids, *draft[:num_drafted]])
+            state = apply_update(turn.state, text, illegal=self._config.illegal_updates).state
+            yield from self.draft_after_update(replace(turn, updates=(*turn.updates, text), state=state))
+        elif turn.frame in self._prior_frames or ids or self._is_predictable(turn):
+            frames = self.draft_frames(turn.frame + 1, opening=self._codec.stream_opening)
+            yield from islice(frames, _MAX_ITEMS_AFTER_RESPONSE)
 
     def draft_after_update(self, turn: AssistantTurn) -> Iterator[FeedItem]:
         """Yield the items after the end of an update: a second update, the response or the next frames."""
         if not self.is_drafting:
             return
         has_room = len(turn.updates) < self._config.max_updates_per_frame
+        kind: TurnKind
         if has_room and self._drafter.memory.is_followed(turn.updates[-1]):
-            opening = self._codec.update_id
+            kind = "update"
         elif turn.should_speak:
-            opening = self._codec.response_id
+            kind = "response"
         else:
             yield from self.draft_frames(turn.frame + 1)
             return
-        yield FeedItem(piece=opening, needs_token=True)
-        yield from self.draft_text(turn, opening, ())
+        yield from self._open_turn(kind)
+        yield from self.draft_text(turn, kind, ())
 
     def _draft_ids(self, turn: AssistantTurn, ids: Sequence[int], *, is_update: bool) -> tuple[tuple[int, ...], int]:
         """Return a draft, and the limit of the whole text in tokens."""
@@ -218,12 +263,12 @@ def _index_prior_run(prior_run: PriorRun, codec: PromptCodec, config: StreamConf
     the contexts differ or, with several frames in a row, the counts.
     """
     frames = {}
-    turns = _split_turns(prior_run.trace, codec) if prior_run.trace else {}
+    turns = _split_turns(prior_run.trace) if prior_run.trace else {}
     speaking, updating = config.count_triggers("speak"), config.count_triggers("update")
     for output in prior_run.outputs:
         frame = output.frame_index
-        updates = tuple(ids for opening, ids in turns.get(frame, ()) if opening == codec.update_id)
-        responses = [ids for opening, ids in turns.get(frame, ()) if opening == codec.response_id]
+        updates = tuple(ids for kind, ids in turns.get(frame, ()) if kind == "update")
+        responses = [ids for kind, ids in turns.get(frame, ()) if kind == "response"]
         if prior_run.trace is None:
             updates = tuple(codec.words(text) for text in output.updates)
             responses = [codec.words(output.response)] if output.response is not None else []
@@ -236,21 +281,18 @@ def _index_prior_run(prior_run: PriorRun, codec: PromptCodec, config: StreamConf
     return frames
 
 
-def _split_turns(trace: Trace, codec: PromptCodec) -> dict[int, list[_TurnIds]]:
-    """Return the turns of a trace, each with its opening token, by the frame before them."""
+def _split_turns(trace: Trace) -> dict[int, list[_TurnIds]]:
+    """Return the turns of a trace that have a text, each with its kind, by the frame before them."""
     turns: defaultdict[int, list[_TurnIds]] = defaultdict(list)
     for context in trace.contexts:
         frame, is_open = 0, False
         for computed in context:
-            piece = computed.item.piece
+            piece, kind = computed.item.piece, computed.item.turn
             if isinstance(piece, Image):
-                frame, is_open = piece.frame_index, False
-            elif piece in (codec.update_id, codec.response_id):
-                turns[frame].append((piece, ()))
-                is_open = True
-            elif piece == codec.eos_id:
-                is_open = False
-            elif is_open:
-                opening, ids = turns[frame][-1]
-                turns[frame][-1] = (opening, (*ids, piece))
+                frame = piece.frame_index
+            elif kind is not None and not is_open:
+                turns[frame].append((kind, (piece,)))
+            elif kind is not None:
+                turns[frame][-1] = (kind, (*turns[frame][-1][1], piece))
+            is_open = kind is not None
     return turns

@@ -20,9 +20,10 @@ from torch import Tensor
 from engine.config import GraphSetting, StreamConfig
 from engine.control.requests import Decision, ForwardRequest, ForwardResult
 from engine.inference.kv_pool import KVCachePool, SlotKVCache
-from engine.inference.static import BucketShape, Inputs, ReadoutSpec, StaticStep, is_supported, pick_bucket
+from engine.inference.readout import ReadoutSpec
+from engine.inference.static import BucketShape, Inputs, StaticStep, is_supported, pick_bucket
 from engine.model.kv_cache import KVCache
-from engine.model.smolvlm import StreamingModel
+from engine.model.vision_language import VisionLanguageModel
 
 Step = Callable[[], Tensor]
 Capture = Callable[[StaticStep], Step]
@@ -141,11 +142,12 @@ class CudaGraphRunner:
 
 
 def _split_result(rows: Sequence[Sequence[float]], request: ForwardRequest) -> ForwardResult:
-    """Return the requested positions of one stream's rows ``[2 or 3, L]``."""
+    """Return the requested positions of one stream's rows ``[2 to 4, L]``; see ``StaticStep``."""
     speak, update, *tokens = rows
+    at_images = set(request.decision_positions)
     return ForwardResult(
         decisions=tuple(Decision(speak_prob=speak[at], update_prob=update[at]) for at in request.decision_positions),
-        tokens=tuple(int(tokens[0][at]) for at in request.sample_positions),
+        tokens=tuple(int(tokens[-1 if at in at_images else 0][at]) for at in request.sample_positions),
     )
 
 
@@ -164,7 +166,7 @@ class CudaGraphPool:
     """
 
     def __init__(
-        self, model: StreamingModel, *, backend: Callable[[], Capture] = CudaGraphCapture, min_context: int = 256
+        self, model: VisionLanguageModel, *, backend: Callable[[], Capture] = CudaGraphCapture, min_context: int = 256
     ) -> None:
         self.model, self.backend, self.min_context = model, backend, min_context
         self.is_enabled = True
@@ -209,7 +211,7 @@ def _first_line(error: RuntimeError) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def create_graph_pool(model: StreamingModel, setting: GraphSetting = "auto") -> CudaGraphPool | None:
+def create_graph_pool(model: VisionLanguageModel, setting: GraphSetting = "auto") -> CudaGraphPool | None:
     """Return the graph pool of a model, or None if it streams without graphs.
 
     Raises:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.model.kv_cache import KVCache, KVCacheLayer
-from engine.model.smolvlm import StreamingModel
+from engine.model.vision_language import VisionLanguageModel
 
 
 class KVCachePool:
@@ -22,8 +22,8 @@ class KVCachePool:
         capacity: Tokens per slot.
     """
 
-    def __init__(self, model: StreamingModel, *, num_slots: int, capacity: int) -> None:
-        text = model.vlm.model.text_model
+    def __init__(self, model: VisionLanguageModel, *, num_slots: int, capacity: int) -> None:
+        text = model.text_model
         self.num_slots, self.capacity = num_slots, capacity
         self._free = list(range(num_slots))
 

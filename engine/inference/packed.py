@@ -12,11 +12,11 @@ from torch import Tensor
 
 from engine.model.attention import attend, forward_layers
 from engine.model.kv_cache import KVCache
-from engine.model.smolvlm import StreamingModel
+from engine.model.vision_language import VisionLanguageModel
 
 
 def forward_packed(
-    model: StreamingModel,
+    model: VisionLanguageModel,
     inputs: Sequence[Tensor],
     caches: Sequence[KVCache],
     read_positions: Sequence[Sequence[int]],
@@ -33,7 +33,7 @@ def forward_packed(
     starts = [cache.length for cache in caches]
     hidden = torch.cat(list(inputs))
     positions = torch.cat([torch.arange(s, s + n, device=hidden.device) for s, n in zip(starts, lengths, strict=True)])
-    text = model.vlm.model.text_model
+    text = model.text_model
     groups = text.config.num_attention_heads // text.config.num_key_value_heads
     masks = (_causal_mask(start, length, hidden) for start, length in zip(starts, lengths, strict=True))
     biases = [mask.repeat(groups, 1)[None, None] for mask in masks]

@@ -1,37 +1,73 @@
-"""Reads decisions from hidden states: probabilities of the two heads, or of the silent token.
+"""Reads decisions from hidden states: probabilities of the two heads, or of the silent token."""
 
-``silent_id`` is the token to read, or None to read the heads; ``DecisionPolicy.token_to_read`` returns it.
-"""
+from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from engine.control.requests import Decision
-from engine.model.smolvlm import StreamingModel
+from engine.decisions.policies import DecisionPolicy
+from engine.model.checkpoint import Checkpoint
+from engine.model.vision_language import VisionLanguageModel
 
 
-def read_decisions(model: StreamingModel, hidden: Tensor, *, silent_id: int | None) -> list[Decision]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadoutSpec:
+    """How decisions and tokens are read from hidden states."""
+
+    silent_id: int | None = None
+    """The token that means silence; None to read the heads."""
+    needs_most_likely: bool = False
+    """Whether silence must be the most likely token; else the probability of speaking is 1."""
+    suppress_tokens: tuple[int, ...] = ()
+    """Token ids that are never generated."""
+    suppress_at_images: tuple[int, ...] = ()
+    """Token ids that open no turn: they are not generated where a decision is read, too."""
+
+
+def make_readout_spec(checkpoint: Checkpoint, policy: DecisionPolicy) -> ReadoutSpec:
+    """Return how a policy reads a checkpoint. Raises ``ValueError`` if it cannot."""
+    return ReadoutSpec(
+        silent_id=checkpoint.token_to_read(policy),
+        needs_most_likely=policy.source == "most-likely-token",
+        suppress_tokens=checkpoint.prompt.suppress_tokens,
+        suppress_at_images=() if checkpoint.silent_id is None else (checkpoint.silent_id,),
+    )
+
+
+def read_decisions(model: VisionLanguageModel, hidden: Tensor, spec: ReadoutSpec) -> list[Decision]:
     """Return the decisions at ``N`` positions from last hidden states ``[N, D]``."""
-    if silent_id is None:
+    speak, update = decision_probs(model, hidden, spec)
+    pairs = zip(speak.tolist(), update.tolist(), strict=True)
+    return [Decision(speak_prob=s, update_prob=u) for s, u in pairs]
+
+
+def decision_probs(
+    model: VisionLanguageModel, hidden: Tensor, spec: ReadoutSpec, *, logits: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the probabilities of speaking and of an update at hidden states ``[N, D]``, both ``[N]`` in float64.
+
+    ``logits [N, V]`` are those of the next tokens, if they are known.
+    """
+    if spec.silent_id is None:
         speak, update = model.decision_logits(hidden)
-        pairs = zip(speak.sigmoid().tolist(), update.sigmoid().tolist(), strict=True)
-        return [Decision(speak_prob=s, update_prob=u) for s, u in pairs]
-    return [Decision(speak_prob=1 - silent, update_prob=0.0) for silent, _ in _token_probs(model, hidden, silent_id)]
+        return speak.sigmoid().double(), update.sigmoid().double()
+    logits = model.token_logits(hidden) if logits is None else logits
+    silent = 1 - logits.softmax(-1)[:, spec.silent_id].double()
+    if spec.needs_most_likely:
+        silent = torch.where(logits.argmax(-1) == spec.silent_id, silent, torch.ones_like(silent))
+    return silent, torch.zeros_like(silent)
 
 
-def read_silence(model: StreamingModel, hidden: Tensor, *, silent_id: int | None) -> list[tuple[float, float]]:
+def read_silence(model: VisionLanguageModel, hidden: Tensor, *, silent_id: int | None) -> list[tuple[float, float]]:
     """Return the probabilities of silence and of its strongest rival at ``N`` positions.
 
-    The rival is speech, or with a silent token the most likely one of all other tokens. Arguments as in
-    ``read_decisions``.
+    The rival is speech, or with a silent token the most likely one of all other tokens. ``silent_id`` is None to read
+    the heads.
     """
     if silent_id is None:
-        decisions = read_decisions(model, hidden, silent_id=None)
+        decisions = read_decisions(model, hidden, ReadoutSpec())
         return [(1 - decision.speak_prob, decision.speak_prob) for decision in decisions]
-    return _token_probs(model, hidden, silent_id)
-
-
-def _token_probs(model: StreamingModel, hidden: Tensor, silent_id: int) -> list[tuple[float, float]]:
-    """Return the probability of the silent token and the highest of all remaining tokens, per position."""
     probs = model.token_logits(hidden).softmax(-1)
     silent = probs[:, silent_id].tolist()
     probs[:, silent_id] = 0

@@ -6,22 +6,36 @@ grow with the video. Requests of one stream or of many are one forward pass.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from engine.config import StreamConfig
-from engine.control.requests import ForwardRequest, ForwardResult, FrameTimesRequest, Image, Piece
+from engine.control.requests import EvictRequest, ForwardRequest, ForwardResult, FrameTimesRequest, Image, Piece
 from engine.errors import FeatureError
 from engine.inference.cuda_graphs import CudaGraphRunner, has_nan
 from engine.inference.packed import forward_packed
-from engine.inference.readout import read_decisions
+from engine.inference.readout import ReadoutSpec, read_decisions
 from engine.inference.sampler import Sampler
-from engine.inference.static import Inputs, ReadoutSpec
-from engine.model.frame_encoder import FrameFeatures
+from engine.inference.static import Inputs
+from engine.model.attention import shift_keys
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
-from engine.model.smolvlm import StreamingModel
+from engine.model.vision_language import VisionLanguageModel
+
+
+@runtime_checkable
+class LiveFrames(Protocol):
+    """Frames of a live source, which arrive while the stream runs."""
+
+    def take(self, max_frames: int, *, may_wait: bool) -> Sequence[FrameFeatures]:
+        """Return up to ``max_frames`` frames that have arrived.
+
+        If there are none, wait for one if ``may_wait``; at the end of the source, return none.
+        """
 
 
 class Runner:
@@ -30,47 +44,61 @@ class Runner:
     Args:
         model: The model; its weights are not changed.
         config: Decision policy and generation settings.
-        features: Features of the frames in order, from index 0. From a sequence all of them are kept.
-        suppress_tokens: Token ids that are never generated.
-        silent_id: The token that means silence, for policies that read it.
+        features: Features of the frames in order, from index 0. From a sequence all of them are kept. ``LiveFrames``
+            are taken as they arrive: a pass never waits for more than one.
+        readout_spec: How decisions and tokens are read; by default from the heads.
         cache: The KV cache of an earlier run, to continue from.
     """
 
     def __init__(
         self,
-        model: StreamingModel,
+        model: VisionLanguageModel,
         config: StreamConfig,
         *,
         features: Iterator[FrameFeatures] | Sequence[FrameFeatures],
-        suppress_tokens: tuple[int, ...] = (),
-        silent_id: int | None = None,
+        readout_spec: ReadoutSpec | None = None,
         cache: KVCache | None = None,
     ) -> None:
         self.model, self.config = model, config
-        silent_id = config.policy.token_to_read(silent_id)
-        self.readout_spec = ReadoutSpec(silent_id=silent_id, suppress_tokens=suppress_tokens)
-        self.sampler = Sampler(config, suppress_tokens=suppress_tokens)
+        self.readout_spec = readout_spec or ReadoutSpec()
+        self.sampler = Sampler(config, suppress_tokens=self.readout_spec.suppress_tokens)
         self.cache = cache or KVCache(model.num_layers)
+        self.new_questions: dict[int, tuple[str, ...]] = {}
+        """Questions of frames that were fetched since the dictionary was last cleared, by frame."""
         self._keeps_all = isinstance(features, Sequence)
+        self._live = features if isinstance(features, LiveFrames) else None
         self._source = iter(features)
         self._window: deque[FrameFeatures] = deque()
 
     def fetch_frame_times(self, request: FrameTimesRequest) -> tuple[float, ...]:
         """Return the times of the requested frames in seconds, and drop earlier frames from the window.
 
-        Raises ``FeatureError`` for features that are not finite.
+        The frame before them stays: a summary is asked for beside it. Raises ``FeatureError`` for features that are not
+        finite.
         """
-        while self._window and self._window[0].index < request.first and not self._keeps_all:
+        while self._window and self._window[0].index < request.first - 1 and not self._keeps_all:
             self._window.popleft()
         skipped = request.first - self._window[0].index if self._window else 0
-        new = list(islice(self._source, max(0, skipped + request.max_frames - len(self._window))))
+        num_missing = max(0, skipped + request.max_frames - len(self._window))
+        if self._live is None:
+            new = list(islice(self._source, num_missing))
+        else:
+            may_wait = request.may_wait and len(self._window) <= skipped
+            new = list(self._live.take(num_missing, may_wait=may_wait)) if num_missing else []
         _check_finite(new)
+        self.new_questions |= {frame.index: frame.questions for frame in new if frame.questions}
         self._window.extend(new)
         return tuple(frame.time_s for frame in islice(self._window, skipped, skipped + request.max_frames))
 
     def forward(self, request: ForwardRequest) -> ForwardResult:
         """Run one forward pass."""
         return forward_batch([self], [self.gather_inputs(request.inputs)], [request])[0]
+
+    @torch.inference_mode()
+    def evict(self, request: EvictRequest) -> None:
+        """Drop the middle of the KV cache."""
+        self.cache.crop_to(request.num_cached)
+        evict_tokens(self.model, self.cache, request)
 
     def gather_inputs(self, pieces: tuple[Piece, ...]) -> Inputs:
         """Return token ids and frame features in order. Raises ``FeatureError`` for features of a wrong shape."""
@@ -88,6 +116,13 @@ class Runner:
                 f"{list(shape)}; encode the video with this checkpoint"
             )
         return frame.features
+
+
+def evict_tokens(model: VisionLanguageModel, cache: KVCache, request: EvictRequest) -> None:
+    """Drop the middle of a KV cache that holds exactly the tokens of the request."""
+    distance = request.num_cached - request.num_kept
+    shift = partial(shift_keys, model.text_model, distance=distance) if request.renumbers else None
+    cache.evict(head=request.head, tail=request.tail, shift_keys=shift)
 
 
 def _check_finite(frames: Sequence[FrameFeatures]) -> None:
@@ -130,7 +165,7 @@ def forward_batch(
     return _forward_eager(runners, [embed_inputs(runners[0].model, pieces) for pieces in inputs], requests)
 
 
-def embed_inputs(model: StreamingModel, inputs: Inputs) -> Tensor:
+def embed_inputs(model: VisionLanguageModel, inputs: Inputs) -> Tensor:
     """Return the embeddings ``[L, D]`` of token ids and frame features, in order."""
     tokens = model.embed_tokens(
         torch.tensor([piece for piece in inputs if isinstance(piece, int)], device=model.device).long()
@@ -156,9 +191,15 @@ def _forward_eager(
     row_of = {key: row for row, key in enumerate(keys)}  # (stream, position) -> row of ``hidden``
     decision_rows = [row_of[stream, at] for stream, request in enumerate(requests) for at in request.decision_positions]
     sample_rows = [row_of[stream, at] for stream, request in enumerate(requests) for at in request.sample_positions]
-    silent_id = runners[0].readout_spec.silent_id
-    decisions = iter(read_decisions(model, hidden[decision_rows], silent_id=silent_id) if decision_rows else ())
-    tokens = iter(_sample(runners, requests, model.token_logits(hidden[sample_rows])) if sample_rows else ())
+    spec = runners[0].readout_spec
+    decisions = iter(read_decisions(model, hidden[decision_rows], spec) if decision_rows else ())
+    tokens: Iterator[int] = iter(())
+    if sample_rows:
+        logits = model.token_logits(hidden[sample_rows])
+        openings = [number for number, row in enumerate(sample_rows) if row in set(decision_rows)]
+        if openings and spec.suppress_at_images:
+            logits[torch.tensor(openings)[:, None], torch.tensor(spec.suppress_at_images)] = -torch.inf
+        tokens = iter(_sample(runners, requests, logits))
     return [
         ForwardResult(
             decisions=tuple(islice(decisions, len(request.decision_positions))),

@@ -25,8 +25,9 @@ from torch import Tensor
 from transformers import LlamaModel
 
 from engine.inference.kv_pool import KVCachePool, SlotKVCache
-from engine.model.attention import attend, forward_layers
-from engine.model.smolvlm import StreamingModel
+from engine.inference.readout import ReadoutSpec, decision_probs
+from engine.model.attention import attend, forward_layers, has_fixed_rotation
+from engine.model.vision_language import VisionLanguageModel
 
 Inputs = Sequence[int | Tensor]
 """Inputs of one stream: token ids, and features ``[tokens_per_frame, F]`` of frames."""
@@ -50,20 +51,10 @@ class BucketShape:
     """Whether next tokens are computed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadoutSpec:
-    """How decisions and tokens are read from hidden states."""
-
-    silent_id: int | None
-    """The token that means silence; None to read the heads."""
-    suppress_tokens: tuple[int, ...]
-    """Token ids that are never generated."""
-
-
-def is_supported(model: StreamingModel) -> bool:
+def is_supported(model: VisionLanguageModel) -> bool:
     """Return whether the text model is a Llama whose rotary embedding does not depend on the length."""
-    text = model.vlm.model.text_model
-    return isinstance(text, LlamaModel) and text.rotary_emb.rope_type not in {"dynamic", "longrope"}
+    text = model.text_model
+    return isinstance(text, LlamaModel) and has_fixed_rotation(text)
 
 
 def pick_bucket(
@@ -123,19 +114,21 @@ class _SlotAttention:
 class StaticStep:
     """A pass of one shape over the slots of a pool: ``fill`` its buffers, then call it.
 
-    A call returns float64 ``[2, N]``, or ``[3, N]`` with next tokens: speak probabilities, update probabilities, token
-    ids.
+    A call returns float64 ``[2, N]``: speak probabilities, update probabilities. With next tokens it has a third row
+    for their ids, and perhaps a fourth for those that open a turn at an image.
     """
 
     def __init__(
-        self, model: StreamingModel, pool: KVCachePool, *, shape: BucketShape, readout_spec: ReadoutSpec
+        self, model: VisionLanguageModel, pool: KVCachePool, *, shape: BucketShape, readout_spec: ReadoutSpec
     ) -> None:
         self.model, self.pool, self.shape, self.readout_spec = model, pool, shape, readout_spec
         n, device = shape.num_tokens, model.device
         self._indexes = torch.zeros(6 * n + shape.num_slots * shape.query_len, dtype=torch.long, device=device)
         self._features = torch.zeros(n, model.feature_dim, dtype=model.dtype, device=device)
         self._suppress_tokens = torch.tensor(readout_spec.suppress_tokens, dtype=torch.long, device=device)
-        self._num_kv_groups = model.vlm.config.text_config.num_attention_heads // pool.keys[0].shape[1]
+        at_images = readout_spec.suppress_at_images
+        self._suppress_at_images = torch.tensor(at_images, dtype=torch.long, device=device) if at_images else None
+        self._num_kv_groups = model.text_model.config.num_attention_heads // pool.keys[0].shape[1]
 
     def fill(self, inputs: Sequence[Inputs], caches: Sequence[SlotKVCache]) -> None:
         """Write the inputs of the streams into the buffers: all indexes in one copy, features in a second."""
@@ -184,7 +177,7 @@ class StaticStep:
             pack_index=pack_index,
             bias=self._bias(positions[unpack_index], hidden),
         )
-        return self._read_out(forward_layers(self.model.vlm.model.text_model, hidden, positions, attention))
+        return self._read_out(forward_layers(self.model.text_model, hidden, positions, attention))
 
     def _bias(self, positions: Tensor, like: Tensor) -> Tensor:
         """Return the causal mask ``[B, 1, groups * L, C]``: a query at position ``p`` sees the keys ``0 ... p``."""
@@ -197,14 +190,13 @@ class StaticStep:
 
     def _read_out(self, hidden: Tensor) -> Tensor:
         """Return probabilities and most likely next tokens at all positions."""
-        silent_id = self.readout_spec.silent_id
-        reads_heads = silent_id is None
-        logits = self.model.token_logits(hidden) if self.shape.needs_tokens or not reads_heads else hidden
-        if reads_heads:
-            rows = [logit.sigmoid().double() for logit in self.model.decision_logits(hidden)]
-        else:
-            speak = 1 - logits.softmax(-1)[:, silent_id].double()
-            rows = [speak, torch.zeros_like(speak)]
+        spec = self.readout_spec
+        logits = self.model.token_logits(hidden) if self.shape.needs_tokens or spec.silent_id is not None else None
+        rows = [*decision_probs(self.model, hidden, spec, logits=logits)]
         if self.shape.needs_tokens:
-            rows.append(logits.index_fill(1, self._suppress_tokens, -torch.inf).argmax(-1).double())
+            assert logits is not None
+            allowed = logits.index_fill(1, self._suppress_tokens, -torch.inf)
+            rows.append(allowed.argmax(-1).double())
+            if self._suppress_at_images is not None:
+                rows.append(allowed.index_fill(1, self._suppress_at_images, -torch.inf).argmax(-1).double())
         return torch.stack(rows)

@@ -7,11 +7,13 @@ and values to a ``LayerAttention``. Sizes: ``N`` new tokens of all streams, ``B`
 
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
+from transformers.models.llama.modeling_llama import rotate_half
 
 _NAME = "stepscope"
 
@@ -63,6 +65,26 @@ def forward_layers(
     hidden = hidden + last.mlp(last.post_attention_layernorm(hidden))
     normed: Tensor = text_model.norm(hidden)
     return normed[0]
+
+
+def has_fixed_rotation(text_model: PreTrainedModel) -> bool:
+    """Return whether the rotary embedding of a model does not depend on the length of the context."""
+    return text_model.rotary_emb.rope_type not in {"dynamic", "longrope"}
+
+
+def shift_keys(text_model: PreTrainedModel, keys: Tensor, *, distance: int) -> Tensor:
+    """Return keys ``[..., L, head_dim]`` as if their tokens stood ``distance`` positions earlier.
+
+    Rotations add up: the rotation of position ``p`` and that of ``-distance`` are the rotation of ``p - distance``.
+    They are computed in float32.
+
+    **Source**: RoFormer, equation 34 (arXiv 2104.09864), in the layout of transformers' Llama.
+    """
+    rotary, exact = text_model.rotary_emb, keys.float()
+    rotation = rotary(exact, torch.tensor([[-distance]], device=keys.device))
+    cos, sin = (part / rotary.attention_scaling for part in rotation)  # the keys are scaled already
+    shifted: Tensor = exact * cos + rotate_half(exact) * sin
+    return shifted.to(keys.dtype)
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, *, bias: Tensor, scale: float) -> Tensor:

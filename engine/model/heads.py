@@ -1,8 +1,4 @@
-"""The heads file: StepScope's additions to a SmolVLM checkpoint, in one ``.safetensors`` file.
-
-It holds both heads, the projector if there is one, and embeddings of ``[DST]`` and ``[ASST]`` (``token_embeddings``) if
-the tokenizer lacks them. Its metadata has ``pooling`` and, for the token policies, ``silent_token``.
-"""
+"""The parts that StepScope adds to a SmolVLM: both decision heads, the projector, and the tokens that it lacks."""
 
 from pathlib import Path
 from typing import Any
@@ -12,42 +8,33 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, SmolVLMForConditionalGeneration
 
 from engine.errors import CheckpointError
-from engine.model.checkpoint_files import open_tensors, write_tensors
+from engine.model.files.checkpoint_files import write_tensors
+from engine.model.files.heads_file import DECISION_POLICY, SILENT_TOKEN
 from engine.model.prompt import RESPONSE_TOKEN, UPDATE_TOKEN
-from engine.model.smolvlm import StreamingModel
+from engine.model.smolvlm import Pooling, StreamingModel
 
-HEADS_FILE = "heads.safetensors"
 _TOKEN_ROWS = "token_embeddings"
+_PROJECTOR = "vision_projector."
 
 
-def save_heads(path: Path, model: StreamingModel, *, silent_token: str | None = None) -> None:
-    """Write a heads file: the heads, the projector if there is one, the pooling and the token that means silence."""
+def save_heads(
+    path: Path,
+    model: StreamingModel,
+    *,
+    silent_token: str | None = None,
+    decision_policy: str | None = None,
+    token_rows: Tensor | None = None,
+) -> None:
+    """Write a heads file: the heads, the projector if there is one, the pooling and the token that means silence.
+
+    ``decision_policy`` is the policy of a model that is trained to decide by the silent token. ``token_rows`` are the
+    embeddings ``[2, D]`` of [DST] and [ASST] for a base that lacks these tokens.
+    """
     state = {k: v for k, v in model.state_dict().items() if not k.startswith("vlm.")}
-    settings = {"pooling": model.pooling} | ({} if silent_token is None else {"silent_token": silent_token})
-    write_tensors(path, state, settings)
-
-
-def find_heads(folder: Path, heads: str | Path | None, *, allow_untrained: bool) -> Path | None:
-    """Return the heads file to load; None to use random heads. Raises ``CheckpointError`` if it is missing."""
-    path = Path(heads) if heads is not None else folder / HEADS_FILE
-    if path.is_file():
-        if path.suffix != ".safetensors":
-            raise CheckpointError(f"{path} is not a .safetensors file; pickles are never opened")
-        return path
-    if heads is None and allow_untrained:
-        return None
-    raise CheckpointError(
-        f"{path} is missing: without trained heads the model cannot decide; give --heads FILE, "
-        "or --allow-untrained-heads to use random ones"
-    )
-
-
-def read_heads(path: Path | None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read the tensors and settings of a heads file; both are empty if ``path`` is None."""
-    if path is None:
-        return {}, {}
-    with open_tensors(path) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    if token_rows is not None:
+        state[_TOKEN_ROWS] = token_rows
+    settings = {"pooling": model.pooling, SILENT_TOKEN: silent_token, DECISION_POLICY: decision_policy}
+    write_tensors(path, state, {name: value for name, value in settings.items() if value is not None})
 
 
 def add_tokens(
@@ -77,18 +64,34 @@ def add_tokens(
 
 
 def add_heads(
-    vlm: SmolVLMForConditionalGeneration, tensors: dict[str, Tensor], settings: dict[str, str]
+    vlm: SmolVLMForConditionalGeneration,
+    tensors: dict[str, Tensor],
+    settings: dict[str, str],
+    *,
+    pooling: Pooling | None = None,
+    feature_dim: int | None = None,
 ) -> StreamingModel:
-    """Build the streaming model around a SmolVLM and load the tensors of a heads file into it."""
-    pooling: Any = settings.get("pooling", "mean")
+    """Build the streaming model around a SmolVLM and load the tensors of a heads file into it.
+
+    ``pooling`` and ``feature_dim`` replace those of the heads file; a projector for another width has random weights.
+    """
+    stored: Any = settings.get("pooling", "mean")
     projector = tensors.get("vision_projector.0.weight")
+    width = None if projector is None else projector.shape[-1]
+    is_new = feature_dim is not None and feature_dim != (width or vlm.config.text_config.hidden_size)
     try:
-        model = StreamingModel(vlm, pooling=pooling, feature_dim=None if projector is None else projector.shape[-1])
+        model = StreamingModel(vlm, pooling=pooling or stored, feature_dim=feature_dim if is_new else width)
     except ValueError as error:
         raise CheckpointError(f"the heads file's metadata: {error}") from error
+    if is_new:
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(_PROJECTOR)}
     if not tensors:
         return model
-    wanted = {name: t for name, t in model.state_dict().items() if not name.startswith("vlm.")}
+    wanted = {
+        name: t
+        for name, t in model.state_dict().items()
+        if not name.startswith("vlm.") and not (is_new and name.startswith(_PROJECTOR))
+    }
     if set(wanted) != set(tensors):
         different = ", ".join(sorted(set(wanted) ^ set(tensors)))
         raise CheckpointError(f"the heads file must hold {', '.join(wanted)}; it differs in {different}")

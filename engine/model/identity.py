@@ -10,14 +10,27 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
-from transformers import SmolVLMConfig
 
-from engine.model.checkpoint_files import read_normalization, read_object, read_tensor, read_text, stored_tensors
-from engine.model.heads import read_heads
+from engine.config import Quantization
+from engine.model.files.checkpoint_files import (
+    ADAPTER_CONFIG,
+    ADAPTER_FILE,
+    open_tensors,
+    read_normalization,
+    read_object,
+    read_tensor,
+    read_text,
+    stored_tensors,
+)
+from engine.model.files.heads_file import read_heads
+from engine.model.published.layout import Layout
+
+if TYPE_CHECKING:
+    from transformers import SmolVLMConfig
 
 _TOKENIZER_FILES: Final = (
     "tokenizer.json",
@@ -65,8 +78,10 @@ class ModelIdentity:
         return _digest([_canonical(asdict(self))])
 
 
-def identify_folder(folder: Path, *, heads: Path | None) -> ModelIdentity:
+def identify_folder(folder: Path, *, heads: Path | None, base: Path | None = None) -> ModelIdentity:
     """Return the identity of a checkpoint folder with a heads file; ``heads`` is None for random heads.
+
+    ``base`` is the folder of the weights that an adapter in ``folder`` changes; both count as its weights.
 
     Raises ``CheckpointError`` for a file that cannot be read.
     """
@@ -75,8 +90,13 @@ def identify_folder(folder: Path, *, heads: Path | None) -> ModelIdentity:
     templates += [read_text(folder / name) for name in ("chat_template.jinja", "chat_template.json")]
     tokenizer = [read_text(folder / name) for name in _TOKENIZER_FILES]
     tensors, settings = read_heads(heads)
+    weights = _tensor_parts(_stored(base or folder))
+    if base is not None:
+        adapter = read_object(folder / ADAPTER_CONFIG)
+        scale = [adapter.get(name) for name in ("r", "lora_alpha", "use_rslora")]
+        weights = chain(weights, [_canonical(scale)], _tensor_parts(_stored(folder, pattern=ADAPTER_FILE)))
     return ModelIdentity(
-        weights=_digest(_tensor_parts(_stored(folder))),
+        weights=_digest(weights),
         heads=_digest(chain([_canonical(settings)], _tensor_parts(sorted(tensors.items())))) if heads else "",
         config=_digest([_canonical(_effective(read_object(folder / "config.json")))]),
         tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
@@ -85,7 +105,49 @@ def identify_folder(folder: Path, *, heads: Path | None) -> ModelIdentity:
     )
 
 
-def digest_encoder(folder: Path, config: SmolVLMConfig) -> str:
+def identify_layout(layout: Layout, *, quantize: Quantization = "none") -> ModelIdentity:
+    """Return the identity of a published assistant: adapters, base model and tower, in this order.
+
+    Weights that are loaded with fewer bits (``quantize``) are other weights.
+    """
+    tokenizer_config = read_object(layout.base / "tokenizer_config.json")
+    tokenizer_config.pop("chat_template", None)  # the templates of both systems are their own
+    tokenizer = [read_text(layout.base / name) for name in _TOKENIZER_FILES]
+    configs = [(folder / name) for folder in layout.folders for name in ("config.json", ADAPTER_CONFIG)]
+    tensors = chain.from_iterable(_layout_tensors(folder) for folder in layout.folders)
+    return ModelIdentity(
+        weights=_digest(chain(_tensor_parts(tensors), () if quantize == "none" else [quantize])),
+        heads="",
+        config=_digest([_canonical([layout.family.name, *(_effective(read_object(path)) for path in configs)])]),
+        tokenizer=_digest([_canonical([tokenizer_config, *tokenizer])]),
+        chat_template=_digest([layout.separator]),
+        preprocessor=_digest([f"{read_normalization(layout.tower).describe()}, {layout.family.framing}"]),
+    )
+
+
+def _layout_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    path = folder / ADAPTER_FILE
+    if not path.is_file():
+        yield from _stored(folder)
+        return
+    with open_tensors(path) as file:
+        for name in sorted(file.keys()):
+            yield name, file.get_tensor(name)
+
+
+def digest_tower(folder: Path, frame_tokens: str) -> str:
+    """Return the digest of a SigLIP tower, over its values in float32, and of the tokens that it gives a frame."""
+    config = read_object(folder / "config.json")
+    parts = (
+        part
+        for name, tensor in _stored(folder)
+        if not name.startswith(("text_model.", "logit_"))
+        for part in (name, str(list(tensor.shape)), _bytes(tensor.float()))
+    )
+    return _digest(chain([_canonical([frame_tokens, _effective(config.get("vision_config", config))])], parts))
+
+
+def digest_encoder(folder: Path, config: "SmolVLMConfig") -> str:
     """Return the digest of the vision encoder: vision tower, connector and their settings.
 
     It covers the values in float32, independent of the dtype in which they are stored.
@@ -113,9 +175,9 @@ def _tensor_parts(tensors: Iterable[tuple[str, Tensor]]) -> Iterator[str | memor
         yield from (name, str(tensor.dtype), str(list(tensor.shape)), _bytes(tensor))
 
 
-def _stored(folder: Path, *parts: str) -> Iterator[tuple[str, Tensor]]:
+def _stored(folder: Path, *parts: str, pattern: str = "model*.safetensors") -> Iterator[tuple[str, Tensor]]:
     """Read the tensors with one of ``parts`` in their name, or all, sorted by name: the split into files is no part."""
-    for name, path in sorted(stored_tensors(folder).items()):
+    for name, path in sorted(stored_tensors(folder, pattern).items()):
         if not parts or any(part in name for part in parts):
             yield name, read_tensor(path, name)
 

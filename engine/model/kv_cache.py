@@ -1,9 +1,10 @@
-"""The KV cache of one stream: append, crop, fork. It does not depend on a model.
+"""The KV cache of one stream: append, crop, evict, fork. It does not depend on a model.
 
 Each layer keeps keys and values ``[1, heads, capacity, width]`` in buffers that double when they are full. Appending
-copies only the new tokens; cropping only changes the length.
+copies only the new tokens; cropping only changes the length; an eviction moves the last tokens forward.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -40,11 +41,21 @@ class KVCacheLayer(DynamicLayer):
         """Memory of its buffers, in bytes."""
         return sum(buffer.nbytes for buffer in self._buffers or ())
 
-    def copy_to(self, other: "KVCacheLayer") -> None:
-        """Append all tokens to ``other``, which shares no memory with this layer."""
-        if self._buffers is not None and self.length:
-            keys, values = (buffer[..., : self.length, :] for buffer in self._buffers)
+    def copy_to(self, other: "KVCacheLayer", *, length: int | None = None, device: str | None = None) -> None:
+        """Append the first ``length`` tokens, or all, to ``other``, which shares no memory with this layer."""
+        length = self.length if length is None else length
+        if self._buffers is not None and length:
+            keys, values = (buffer[..., :length, :].to(device) for buffer in self._buffers)
             other.update(keys, values)
+
+    def evict(self, *, head: int, tail: int, shift_keys: Callable[[Tensor], Tensor] | None) -> None:
+        """Keep the first ``head`` and the last ``tail`` tokens; see ``KVCache.evict``."""
+        if self._buffers is not None and tail:
+            keys, values = (buffer[..., self.length - tail : self.length, :].clone() for buffer in self._buffers)
+            moved = (keys if shift_keys is None else shift_keys(keys), values)
+            for buffer, kept in zip(self._buffers, moved, strict=True):
+                buffer[..., head : head + tail, :] = kept
+        self.length = head + tail
 
     def _grow(self, keys: Tensor, values: Tensor, *, capacity: int) -> None:
         new = tuple(x.new_empty((*x.shape[:-2], capacity, x.shape[-1])) for x in (keys, values))
@@ -78,17 +89,31 @@ class KVCache(Cache):
             for layer in self.layers:
                 layer.length = length
 
+    def evict(self, *, head: int, tail: int, shift_keys: Callable[[Tensor], Tensor] | None = None) -> None:
+        """Keep the first ``head`` and the last ``tail`` tokens, and drop those between them.
+
+        ``shift_keys`` takes the keys ``[1, heads, tail, width]`` of the last tokens to their new positions; by default
+        they keep the rotation of their old ones. Values stay as they are: they were computed from dropped tokens, too.
+
+        Raises ``ValueError`` when fewer tokens are held.
+        """
+        if head < 0 or tail < 0 or head + tail > self.length:
+            raise ValueError(f"the cache holds {self.length} tokens and cannot keep {head} and {tail} of them")
+        if head + tail < self.length:
+            for layer in self.layers:
+                layer.evict(head=head, tail=tail, shift_keys=shift_keys)
+
     def detached(self) -> "KVCache":
         """Return a cache that stays valid after its stream has ended: this one, since it owns its buffers."""
         return self
 
-    def fork(self) -> "KVCache":
-        """Return an independent copy."""
+    def fork(self, *, length: int | None = None, device: str | None = None) -> "KVCache":
+        """Return an independent copy of the first ``length`` tokens, or of all, on ``device`` if it is given."""
         copy = KVCache(len(self.layers))
-        self.copy_to(copy)
+        self.copy_to(copy, length=length, device=device)
         return copy
 
-    def copy_to(self, other: "KVCache") -> None:
-        """Append all tokens to ``other``."""
+    def copy_to(self, other: "KVCache", *, length: int | None = None, device: str | None = None) -> None:
+        """Append the first ``length`` tokens, or all, to ``other``, on ``device`` if it is given."""
         for layer, target in zip(self.layers, other.layers, strict=True):
-            layer.copy_to(target)
+            layer.copy_to(target, length=length, device=device)

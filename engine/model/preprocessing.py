@@ -6,12 +6,16 @@ transformers' fast image processors need torchvision, which must not be installe
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+Framing = Literal["stretch", "pad", "crop"]
+"""How a frame becomes square: stretched; its longest side fitted and black bars added; or its centre cropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,19 +37,36 @@ class Normalization:
         return f"scale {self.scale!r}, mean {mean}, std {std}"
 
 
-def normalize_images(images: Iterable[NDArray[np.uint8]], *, size: int, normalization: Normalization) -> Tensor:
-    """Resize RGB images ``[H, W, 3]`` to ``size`` x ``size`` and normalise them: ``[B, 3, size, size]``.
+def normalize_images(
+    images: Iterable[NDArray[np.uint8]], *, size: int, normalization: Normalization, framing: Framing = "stretch"
+) -> Tensor:
+    """Bring RGB images ``[H, W, 3]`` to ``size`` x ``size`` and normalise them: ``[B, 3, size, size]``.
 
-    The aspect ratio is not kept. **Source**: Idefics3's image processor without image splitting.
+    **Source** of ``stretch``: Idefics3's image processor without image splitting.
     """
-    resized = np.stack([resize_image(image, size=size) for image in images])
+    resized = np.stack([resize_image(image, size=size, framing=framing) for image in images])
     pixels = torch.from_numpy(resized).permute(0, 3, 1, 2).float() * normalization.scale
     mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (normalization.mean, normalization.std))
     return (pixels - mean) / std
 
 
-def resize_image(image: NDArray[np.uint8], *, size: int) -> NDArray[np.uint8]:
-    """Resize an RGB image ``[H, W, 3]`` to ``size`` x ``size``; an image of that size is returned unchanged."""
-    if image.shape[:2] == (size, size):
+def resize_image(image: NDArray[np.uint8], *, size: int, framing: Framing = "stretch") -> NDArray[np.uint8]:
+    """Bring an RGB image ``[H, W, 3]`` to ``size`` x ``size``; an image of that size is returned unchanged.
+
+    Worked example for a size of 384: an image of 640 x 360 is padded to 384 x 216 with bars of 84 rows, or resized to
+    683 x 384 and cropped by 149 columns on the left and 150 on the right.
+    """
+    height, width = image.shape[:2]
+    if (height, width) == (size, size):
         return image
-    return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
+    if framing == "stretch":
+        return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
+    scale = size / (max(height, width) if framing == "pad" else min(height, width))
+    height, width = max(1, round(height * scale)), max(1, round(width * scale))
+    resized = cv2.resize(image, (width, height), interpolation=cv2.INTER_CUBIC).astype(np.uint8, copy=False)
+    top, left = abs(size - height) // 2, abs(size - width) // 2
+    if framing == "crop":
+        return resized[top : top + size, left : left + size]
+    square = np.zeros((size, size, 3), np.uint8)
+    square[top : top + height, left : left + width] = resized
+    return square

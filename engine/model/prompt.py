@@ -5,13 +5,14 @@ assistant is ``[DST] S3->complete <eos>`` or ``[ASST] text <eos>``. Texts never 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from engine.control.prompt_codec import SUMMARY_REQUEST, PromptCodec
 from engine.errors import CheckpointError
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 from engine.records import Step
 
 UPDATE_TOKEN = "[DST]"
@@ -19,8 +20,18 @@ RESPONSE_TOKEN = "[ASST]"
 _SYSTEM, _USER = ("\ue000", "\ue001")  # private-use characters as placeholders while the template is rendered
 
 
-def schema_text(*, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> str:
-    """Return the text of the system prompt: the goal, every step with its state, and the state line.
+class StreamPrompt(PromptCodec, Protocol):
+    """The prompt codec of a loaded model."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+    @property
+    def suppress_tokens(self) -> tuple[int, ...]:
+        """Ids that are never generated within a turn."""
+
+
+def schema_text(*, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None) -> str:
+    """Return the text of the system prompt: the goal, every step with its state, the state line, and a summary.
 
     Source: the plan's ``_build_updated_schema_prompt``, whose last line is that of the DST training data.
     """
@@ -32,6 +43,8 @@ def schema_text(*, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -
         lines += [f"- {_one_line(s.id)}: {_one_line(s.name)} ({state[s.id].upper()})" for s in steps]
         states = ", ".join(f"Step {_one_line(s.id)}: {state[s.id]}" for s in steps)
         lines += ["", "Dialogue Context:", f"Current step states - {states}"]
+    if summary:
+        lines += ["", f"Summary: {_one_line(summary)}"]
     return "\n".join(lines)
 
 
@@ -61,10 +74,17 @@ class Prompt:
     turn.
     """
 
+    frame_separator: tuple[int, ...] = ()
+    stream_opening: tuple[int, ...] = ()
+    feeds_eos = True
+    answers_user_turns = False
+
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
         self.update_id = self._special(UPDATE_TOKEN)
         self.response_id = self._special(RESPONSE_TOKEN)
+        self.update_opening: tuple[int, ...] = (self.update_id,)
+        self.response_opening: tuple[int, ...] = (self.response_id,)
         self.image_id = self._special("<image>")
         eos_id = tokenizer.eos_token_id
         if not isinstance(eos_id, int):
@@ -77,15 +97,25 @@ class Prompt:
                 "the chat template rewrites earlier messages when one is added; it cannot be streamed"
             )
         self._before_user, self._after_user = _cut(both.removeprefix(self._after_system), _USER)
+        self.summary_request = self.user_turn(SUMMARY_REQUEST)
 
-    def schema(self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> tuple[int, ...]:
+    def schema(
+        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+    ) -> tuple[int, ...]:
         """Return the ids of the system prompt."""
-        text = schema_text(goal=goal, steps=steps, state=state)
+        return self.system(schema_text(goal=goal, steps=steps, state=state, summary=summary))
+
+    def system(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a system prompt with this text."""
         return self._wrap(self._before_system, text, self._after_system)
 
     def user_turn(self, text: str) -> tuple[int, ...]:
         """Return the ids of a user turn, which precedes the image of its frame."""
         return self._wrap(self._before_user, text, self._after_user)
+
+    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """Return the ids of several user turns, in order."""
+        return tuple(token for text in texts for token in self.user_turn(text))
 
     def words(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text; special tokens in it are split into ordinary ones."""

@@ -6,17 +6,16 @@ per frame, ``F`` feature width, ``D`` text width, ``L`` tokens, ``V`` vocabulary
 
 from typing import Literal, get_args
 
-import torch
 from torch import Tensor, nn
-from transformers import SmolVLMForConditionalGeneration
+from transformers import PreTrainedModel, SmolVLMForConditionalGeneration
 
 from engine.model.attention import use_layer_attention
-from engine.model.kv_cache import KVCache
+from engine.model.vision_language import VisionLanguageModel
 
 Pooling = Literal["mean", "first", "none"]
 
 
-class StreamingModel(nn.Module):
+class StreamingModel(VisionLanguageModel):
     """A SmolVLM model that also decides when to speak and when to update the dialogue state.
 
     Args:
@@ -36,12 +35,10 @@ class StreamingModel(nn.Module):
         self.vlm = vlm
         use_layer_attention(vlm.model.text_model)
         self.pooling: Pooling = pooling
-        self.hidden_size: int = text.hidden_size
-        self.num_layers: int = text.num_hidden_layers
-        self.max_context: int = text.max_position_embeddings
-        """Longest context that the text model's positions allow, in tokens."""
-        self.image_size: int = vlm.config.vision_config.image_size
-        """Side of the square image that the vision tower takes, in pixels."""
+        self.hidden_size = text.hidden_size
+        self.num_layers = text.num_hidden_layers
+        self.max_context = text.max_position_embeddings
+        self.image_size = vlm.config.vision_config.image_size
         width = self.hidden_size
         self.feature_dim = feature_dim or width
         self.vision_projector: nn.Module = nn.Identity()
@@ -63,15 +60,21 @@ class StreamingModel(nn.Module):
         return side**2 // int(self.vlm.config.scale_factor) ** 2 if self.pooling == "none" else 1
 
     @property
-    def device(self) -> torch.device:
-        """Device of the weights."""
-        return self.dst_update_head.weight.device
+    def frame_tokens(self) -> str:
+        """The pooling."""
+        return self.pooling
 
     @property
-    def dtype(self) -> torch.dtype:
-        """Dtype of the text model."""
-        dtype: torch.dtype = self.vlm.get_input_embeddings().weight.dtype
-        return dtype
+    def text_model(self) -> PreTrainedModel:
+        """SmolVLM's text model."""
+        text_model: PreTrainedModel = self.vlm.model.text_model
+        return text_model
+
+    @property
+    def lm_head(self) -> nn.Module:
+        """SmolVLM's output embeddings."""
+        lm_head: nn.Module = self.vlm.lm_head
+        return lm_head
 
     def encode_images(self, pixel_values: Tensor) -> Tensor:
         """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, D]``.
@@ -90,23 +93,7 @@ class StreamingModel(nn.Module):
         projected: Tensor = self.vision_projector(features.to(self.device, self.dtype))
         return projected
 
-    def embed_tokens(self, ids: Tensor) -> Tensor:
-        """Return the embeddings ``[..., D]`` of token ids ``[...]``."""
-        embedded: Tensor = self.vlm.get_input_embeddings()(ids)
-        return embedded
-
-    def forward(self, inputs: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Feed embeddings ``[B, L, D]`` after the cached tokens; return hidden states ``[B, L, D]``."""
-        output = self.vlm.model.text_model(inputs_embeds=inputs, past_key_values=cache, use_cache=cache is not None)
-        hidden: Tensor = output.last_hidden_state
-        return hidden
-
     def decision_logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of both heads at hidden states ``[N, D]``: speaking ``[N]``, update ``[N]``, in float32."""
         states = hidden.float()
         return self.speaking_decision_head(states)[:, 0], self.dst_update_head(states)[:, 0]
-
-    def token_logits(self, hidden: Tensor) -> Tensor:
-        """Return next-token logits ``[N, V]`` at hidden states ``[N, D]``, in float32."""
-        logits: Tensor = self.vlm.lm_head(hidden)
-        return logits.float()

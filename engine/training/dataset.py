@@ -1,54 +1,82 @@
-"""Reads annotated clips for training from JSON lines, one clip per line; an invalid line is an error.
+"""Clips for training with their frame features on disk, and the batches that are drawn from them.
 
-A line has ``features`` (a feature file, relative to the JSON lines file), ``goal``, ``steps`` (``[{id, name}]``),
-``turns`` (``[{frame_index, role, text}]``) and, optionally, ``initial_state``.
+``read_clips`` reads JSON lines, one clip per line: ``features`` (a feature file, relative to the JSON lines file),
+``goal``, ``steps`` (``[{id, name}]``), ``turns`` (``[{frame_index, role, text}]``) and, optionally, ``initial_state``.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from engine.dialogue import initial_state, parse_update
-from engine.io import load_json
+from engine.errors import ContextError, FeatureError
+from engine.io.files import load_json
 from engine.model.checkpoint import Checkpoint
-from engine.model.feature_files import read_features
+from engine.model.features.feature_files import open_features
 from engine.records import Step, numbered_lines
-from engine.training.trainer import TrainingClip, TrainingSequence, TrainingTurn, build_sequence
+from engine.training.objective import Batch
+from engine.training.sequences import TrainingClip, TrainingSequence, TrainingTurn, build_sequence, find_contexts
 
 _ROLES = ("update", "user", "assistant")
+
+
+class FrameSource(Protocol):
+    """Frame features, in memory or on disk."""
+
+    def read(self, first: int = 0, stop: int | None = None) -> Tensor:
+        """Return the features ``[n, I, F]`` of the frames from ``first`` to before ``stop``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EncodedClip:
     """A clip with its frame features."""
 
+    name: str
+    """Name in messages."""
     clip: TrainingClip
-    features: Tensor
-    """Features ``[T, I, F]``, or any ``[T, ...]`` that the trainer's ``embed`` takes."""
+    source: FrameSource
 
 
-def read_clips(path: Path, checkpoint: Checkpoint, *, fps: float) -> list[EncodedClip]:
-    """Read clips with their features. Raises ``ValueError`` or ``FeatureError``, naming file and line."""
+def read_clips(
+    path: Path, checkpoint: Checkpoint, *, fps: float, on_invalid: Callable[[str], None] | None = None
+) -> list[EncodedClip]:
+    """Read clips and open their feature files.
+
+    Raises ``ValueError`` or ``FeatureError``, naming file and line, for an invalid clip. With ``on_invalid`` such a
+    clip is left out, and the function is called with the message.
+    """
     clips = []
     for number, line in numbered_lines(path):
         try:
-            record = load_json(line)
-            frames = list(read_features(path.parent / record["features"], checkpoint, fps=fps))
-            clips.append(_clip(record, torch.stack([frame.features for frame in frames])))
-        except (KeyError, TypeError, ValueError) as error:
-            reason = f"the field {error} is missing" if isinstance(error, KeyError) else error
-            raise ValueError(f"{path}, line {number}: {reason}") from error
+            clips.append(_read_clip(line, path, number, checkpoint, fps))
+        except (ValueError, FeatureError) as error:
+            if on_invalid is None:
+                raise
+            on_invalid(str(error))
     if not clips:
-        raise ValueError(f"{path} holds no clips; write one JSON object per line")
+        raise ValueError(f"{path} holds no clips that can be used; write one JSON object per line")
     return clips
 
 
-def _clip(record: dict[str, Any], features: Tensor) -> EncodedClip:
+def _read_clip(line: str, path: Path, number: int, checkpoint: Checkpoint, fps: float) -> EncodedClip:
+    try:
+        record = load_json(line)
+        source = open_features(path.parent / record["features"], checkpoint, fps=fps)
+        clip = _clip(record, source.num_frames)
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"the field {error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f"{path}, line {number}: {reason}") from error
+    except FeatureError as error:
+        raise FeatureError(f"{path}, line {number}: {error}") from error
+    return EncodedClip(name=f"line {number}", clip=clip, source=source)
+
+
+def _clip(record: dict[str, Any], num_frames: int) -> TrainingClip:
     steps = tuple(Step(**step) for step in record["steps"])
     for step in steps:
         _check_text(step.id, "the id of a step")
@@ -59,10 +87,9 @@ def _clip(record: dict[str, Any], features: Tensor) -> EncodedClip:
     initial_state(steps, state)
     turns = tuple(TrainingTurn(**turn) for turn in record["turns"])
     for turn in turns:
-        _check_turn(turn, steps, num_frames=len(features))
+        _check_turn(turn, steps, num_frames=num_frames)
     _check_text(record["goal"], "goal")
-    clip = TrainingClip(goal=record["goal"], steps=steps, turns=turns, num_frames=len(features), initial_state=state)
-    return EncodedClip(clip=clip, features=features)
+    return TrainingClip(goal=record["goal"], steps=steps, turns=turns, num_frames=num_frames, initial_state=state)
 
 
 def _check_turn(turn: TrainingTurn, steps: Sequence[Step], *, num_frames: int) -> None:
@@ -84,28 +111,75 @@ def _check_text(value: object, name: str) -> None:
         raise ValueError(f"{name} must be text; got {value!r}")
 
 
+def check_contexts(
+    clip: TrainingClip, checkpoint: Checkpoint, *, refresh_at: int | None = None
+) -> list[TrainingSequence]:
+    """Return the sequences of a clip's contexts. Raises ``ContextError`` if one is longer than the model allows."""
+    per_frame, limit = checkpoint.model.tokens_per_frame, checkpoint.model.max_context
+    contexts = find_contexts(clip, checkpoint.smolvlm_prompt, tokens_per_frame=per_frame, refresh_at=refresh_at)
+    longest = max((len(context.ids) for context in contexts), default=0)
+    if longest > limit:
+        raise ContextError(
+            f"a context of it has {longest} tokens, but the model has {limit} positions; lower --max-seq-len, or "
+            "shorten its turns"
+        )
+    return contexts
+
+
 def batches(
-    clips: Sequence[EncodedClip], checkpoint: Checkpoint, *, batch_size: int, seed: int, mid_start_rate: float = 0.3
-) -> Iterator[tuple[list[TrainingSequence], Tensor]]:
+    clips: Sequence[EncodedClip],
+    checkpoint: Checkpoint,
+    *,
+    batch_size: int,
+    seed: int,
+    mid_start_rate: float = 0.3,
+    refresh_at: int | None = None,
+    first_step: int = 0,
+) -> Iterator[Batch]:
     """Yield batches endlessly: ``B`` sequences, and the features ``[N, F]`` of all their image tokens.
 
-    Clips come in random order, and with probability ``mid_start_rate`` from a random frame on, as after a refresh. An
-    epoch drops the last incomplete batch, unless it is the only one: with 10 clips and ``batch_size`` 4 it has two
-    batches, with 3 clips one batch of 3. Raises ``ValueError`` for a ``batch_size`` below 1.
+    The contexts of all clips, as a stream refreshes at ``refresh_at`` tokens, come in random order, and with
+    probability ``mid_start_rate`` one from a random frame of its clip on, as after a refresh. An epoch drops the last
+    incomplete batch, unless it is the only one: with 10 contexts and ``batch_size`` 4 it has two batches, with 3 one
+    batch of 3. The batches are those from ``first_step`` on. Raises ``ValueError`` for a
+    ``batch_size`` below 1.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-    rng = random.Random(seed)
     per_frame = checkpoint.model.tokens_per_frame
+    items = [
+        (item, first)
+        for item in clips
+        for first in _first_frames(check_contexts(item.clip, checkpoint, refresh_at=refresh_at))
+    ]
+    starts = range(0, len(items) - len(items) % batch_size or len(items), batch_size)
+    epoch, skipped = divmod(first_step, len(starts))
     while True:
-        order = list(clips)
+        rng = random.Random(f"{seed} {epoch}")
+        order = list(items)
         rng.shuffle(order)
-        for start in range(0, len(order) - len(order) % batch_size or len(order), batch_size):
+        drawn = [
+            (item, rng.randrange(item.clip.num_frames) if rng.random() < mid_start_rate else first)
+            for item, first in order
+        ]
+        for start in starts[skipped:]:
             sequences, features = [], []
-            for item in order[start : start + batch_size]:
-                first = rng.randrange(item.clip.num_frames) if rng.random() < mid_start_rate else 0
-                sequences.append(
-                    build_sequence(item.clip, checkpoint.prompt, tokens_per_frame=per_frame, first_frame=first)
+            for item, first in drawn[start : start + batch_size]:
+                sequence = build_sequence(
+                    item.clip,
+                    checkpoint.smolvlm_prompt,
+                    tokens_per_frame=per_frame,
+                    first_frame=first,
+                    refresh_at=refresh_at,
                 )
-                features.append(item.features[first:].flatten(0, 1))
+                sequences.append(sequence)
+                features.append(item.source.read(first, first + len(sequence.ends)).flatten(0, 1))
             yield sequences, torch.cat(features)
+        epoch, skipped = epoch + 1, 0
+
+
+def _first_frames(contexts: Sequence[TrainingSequence]) -> Iterator[int]:
+    first = 0
+    for context in contexts:
+        yield first
+        first += len(context.ends)

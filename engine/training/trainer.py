@@ -1,225 +1,196 @@
-"""Fine-tunes a streaming model on annotated clips: LM loss on the turns, BCE on both heads.
+"""The training loop: batches in, one optimiser step of an objective and its losses out.
 
-A clip becomes one sequence like a stream's context. The LM labels are the tokens after an opening. The heads' labels
-are at the last image token (does an update, a response follow) and at an update's ``<eos>`` (does one more update
-follow). The labels of a frame with one update and one response::
-
-    tokens   <image>  [DST]  S3          ->complete  <eos>  [ASST]  Good   <eos>
-    targets  -        S3     ->complete  <eos>       -      Good    <eos>  -
-    speak    1        -      -           -           -      -       -      -
-    update   1        -      -           -           0      -       -      -
+A step does not depend on the state of any random generator, so that a run that continues from a saved state equals one
+that was never interrupted.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from typing import Literal
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from engine.dialogue import apply_update, initial_state
-from engine.model.prompt import Prompt
-from engine.model.smolvlm import StreamingModel
-from engine.records import Step
+from engine.errors import EngineError
+from engine.training.config import TrainConfig
+from engine.training.processes import ALONE, Processes
 
-IGNORE_INDEX = -100
-"""Label that no loss counts, as in PyTorch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingTurn:
-    """One reference turn of a clip."""
-
-    frame_index: int
-    role: Literal["update", "user", "assistant"]
-    """An update or a response, which follows the image of its frame, or a user turn, which precedes it."""
-    text: str
-    """The update, such as ``S3->start``, or the message."""
+_NUM_WATCHED = 10
+"""Steps over which the loss is averaged to find a divergence."""
+_STATE_NAMES = ("exp_avg", "exp_avg_sq", "step")
+B = TypeVar("B")
+B_contra = TypeVar("B_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingClip:
-    """The annotation of one clip."""
+class StepLosses:
+    """The losses of one step, in all processes together."""
 
-    goal: str
-    steps: tuple[Step, ...]
-    turns: tuple[TrainingTurn, ...]
-    """Reference turns in order; within a frame updates, user, assistant."""
-    num_frames: int
-    initial_state: Mapping[str, str] = field(default_factory=dict)
-    """States of steps at the start; ``not_started`` for the rest."""
+    total: float
+    """The loss that the step minimises."""
+    parts: Mapping[str, float]
+    """Its parts by the names of the objective; nan for a part without labels."""
 
-
-@dataclass(slots=True, kw_only=True)
-class TrainingSequence:
-    """A clip as tokens; all lists but ``ends`` have one entry per token."""
-
-    ids: list[int] = field(default_factory=list)
-    """Token ids; the image placeholder for the tokens of a frame."""
-    frames: list[int] = field(default_factory=list)
-    """Index of an image token in the clip's ``[T * I]`` features; -100 for text."""
-    targets: list[int] = field(default_factory=list)
-    """Next token to predict; -100 for no target."""
-    speak: list[int] = field(default_factory=list)
-    """Label of the speaking head, 1 or 0; -100 for no label. Likewise ``update``."""
-    update: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    """Per frame, the number of tokens up to its end, including its turns."""
-
-    def append(self, token: int, *, frame: int = IGNORE_INDEX) -> None:
-        """Append one token without labels."""
-        self.ids.append(token)
-        self.frames.append(frame)
-        for labels in (self.targets, self.speak, self.update):
-            labels.append(IGNORE_INDEX)
-
-    def append_turn(self, opening: int, words: Sequence[int], eos: int) -> None:
-        """Append an assistant turn, with its words and ``<eos>`` as targets."""
-        self.append(opening)
-        for token in (*words, eos):
-            self.targets[-1] = token
-            self.append(token)
+    def __str__(self) -> str:
+        """Return the parts as text; ``-`` for one without labels."""
+        return ", ".join(
+            f"{name}={'-' if math.isnan(loss) else format(loss, '.3f')}" for name, loss in self.parts.items()
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainConfig:
-    """Training settings."""
+class Objective(Protocol[B_contra]):
+    """A loss of a model on batches of type ``B``, which a trainer minimises."""
 
-    num_steps: int = 1000
-    learning_rate: float = 1e-3
-    """Peak of the one-cycle schedule."""
-    weight_decay: float = 0.05
-    decision_weight: float = 2.0
-    """Weight of the two BCE losses relative to the LM loss."""
-    positive_weight: float = 1.5
-    """Weight of frames with a turn in the BCE."""
-    negative_rate: float = 1.0
-    """Fraction of the frames without a turn that the BCE counts, in (0, 1]."""
-    clip_norm: float = 1.0
-    seed: int = 0
+    @property
+    def model(self) -> nn.Module:
+        """The model; its parameters that require a gradient are trained."""
 
-    def __post_init__(self) -> None:
-        """Raise ``ValueError`` if a value is out of range."""
-        if not (self.num_steps >= 0 and 0 <= self.learning_rate < 100):
-            raise ValueError(
-                f"num_steps and learning_rate must not be negative; got {self.num_steps}, {self.learning_rate}"
+    @property
+    def config(self) -> TrainConfig:
+        """Settings."""
+
+    @property
+    def loss_names(self) -> tuple[str, ...]:
+        """Names of the parts of the loss."""
+
+    @property
+    def guess_loss(self) -> float:
+        """Loss of a uniform guess; 0 if it is unknown."""
+
+    def backward(self, batch: B_contra, *, seed: int, processes: Processes) -> StepLosses:
+        """Add the gradient of the share of this process in a batch; return the losses.
+
+        All random numbers follow from ``seed``, which is different for each step.
+        """
+
+    def state(self) -> dict[str, Any]:
+        """Return plain values from which ``load_state`` continues exactly; they do not include the model."""
+
+    def load_state(self, values: Mapping[str, Any]) -> None:
+        """Continue from a state."""
+
+
+class DivergedError(EngineError):
+    """A training run whose loss is not finite, or far above its start."""
+
+
+@dataclass(slots=True)
+class _DivergenceWatch:
+    """Raises ``DivergedError`` for a loss that is not finite, or whose mean over ten steps is far above its start.
+
+    The limit is the larger of three times the first loss, which no step has changed, and three times the loss of a
+    uniform guess.
+    """
+
+    guess_loss: float
+    first: list[float] = field(default_factory=list)
+    """The first loss; empty before it."""
+    recent: "deque[float]" = field(default_factory=lambda: deque(maxlen=_NUM_WATCHED))
+
+    def add(self, loss: float, step: int) -> None:
+        if not math.isfinite(loss):
+            raise DivergedError(f"the loss of step {step} is {loss}: training diverged; lower --learning-rate")
+        if not self.first:
+            self.first.append(loss)
+        self.recent.append(loss)
+        mean, start = sum(self.recent) / len(self.recent), self.first[0]
+        if len(self.recent) == _NUM_WATCHED and mean > 3 * max(start, self.guess_loss):
+            raise DivergedError(
+                f"the loss rose from {start:.3g} to {mean:.3g} by step {step}: training diverged; lower --learning-rate"
             )
-        if not 0 < self.negative_rate <= 1:
-            raise ValueError(f"negative_rate must be in (0, 1]; got {self.negative_rate}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Losses:
-    """The loss of the turns' tokens and of both heads in one batch, each a mean over its labels; nan without labels."""
+class Trainer(Generic[B]):
+    """Trains the parameters of a model that require a gradient.
 
-    text: Tensor
-    """Cross-entropy, in nats."""
-    speak: Tensor
-    update: Tensor
-
-
-def build_sequence(
-    clip: TrainingClip, prompt: Prompt, *, tokens_per_frame: int = 1, first_frame: int = 0
-) -> TrainingSequence:
-    """Return a clip as tokens with labels, from ``first_frame`` on, with the system prompt of the state there."""
-    state = initial_state(clip.steps, clip.initial_state)
-    for turn in clip.turns:
-        if turn.role == "update" and turn.frame_index < first_frame:
-            state = dict(apply_update(state, turn.text).state)
-    sequence = TrainingSequence()
-    for token in prompt.schema(goal=clip.goal, steps=clip.steps, state=state):
-        sequence.append(token)
-    texts: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
-    for turn in clip.turns:
-        texts[turn.frame_index, turn.role].append(turn.text)
-    for frame in range(first_frame, clip.num_frames):
-        for token in chain.from_iterable(map(prompt.user_turn, texts[frame, "user"])):
-            sequence.append(token)
-        for index in range(tokens_per_frame):
-            sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
-        sequence.speak[-1] = int(bool(texts[frame, "assistant"]))  # at the last image token
-        for text in texts[frame, "update"]:
-            sequence.update[-1] = 1  # at the last image token, or at the <eos> of the previous update
-            sequence.append_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
-        sequence.update[-1] = 0  # no further update follows
-        for text in texts[frame, "assistant"]:
-            sequence.append_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
-        sequence.ends.append(len(sequence.ids))
-    return sequence
-
-
-def collate(sequences: Sequence[TrainingSequence], name: str) -> Tensor:
-    """Pad the list ``name`` of every sequence to a tensor ``[B, L]``; ids with 0, labels with -100."""
-    lists = [torch.tensor(getattr(sequence, name)) for sequence in sequences]
-    return nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value=0 if name == "ids" else IGNORE_INDEX)
-
-
-def stream_losses(
-    model: StreamingModel,
-    sequences: Sequence[TrainingSequence],
-    images: Tensor,
-    *,
-    config: TrainConfig,
-    random: torch.Generator,
-) -> Losses:
-    """Compute the losses of ``B`` sequences with the embeddings ``[N, D]`` of their image tokens, in order.
-
-    ``random`` draws the negative labels ``[B, L]`` that the heads' losses count.
+    Args:
+        objective: The loss, its model and the settings; parameters that do not require a gradient are not changed.
+        rates: Factors of the learning rate by prefix of a parameter's name.
+        warmup: Fraction of the steps in which the learning rate rises to its peak.
+        processes: The processes that share each batch; all receive the same batches.
     """
-    ids = collate(sequences, "ids").to(model.device)
-    inputs = model.embed_tokens(ids).clone()
-    inputs[collate(sequences, "frames") != IGNORE_INDEX] = images.to(inputs.dtype)
-    hidden = model(inputs)
-    targets = collate(sequences, "targets").to(model.device)
-    is_target = targets != IGNORE_INDEX
-    text = cross_entropy(model.token_logits(hidden[is_target]), targets[is_target])
-    weight = torch.tensor(config.positive_weight, device=model.device)
-    losses = []
-    for name, head in (("speak", model.speaking_decision_head), ("update", model.dst_update_head)):
-        labels = collate(sequences, name).to(model.device)
-        drawn = torch.rand(labels.shape, generator=random).to(labels.device)
-        counted = (labels == 1) | ((labels == 0) & (drawn < config.negative_rate))
-        logits = head(hidden[counted].float())[:, 0]
-        losses.append(binary_cross_entropy_with_logits(logits, labels[counted].float(), pos_weight=weight))
-    return Losses(text=text, speak=losses[0], update=losses[1])
+
+    def __init__(
+        self,
+        objective: Objective[B],
+        *,
+        rates: Mapping[str, float] | None = None,
+        warmup: float = 0.08,
+        processes: Processes = ALONE,
+    ) -> None:
+        self.objective, self.model, self.config = objective, objective.model, objective.config
+        self._processes = processes
+        self.num_steps_done = 0
+        self._optimizer, self._schedule = _make_optimizer(self.model, self.config, rates or {}, warmup)
+        self._watch = _DivergenceWatch(guess_loss=objective.guess_loss)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return next(self.model.parameters()).device
+
+    def step(self, batch: B) -> StepLosses:
+        """Train on one batch; return its losses.
+
+        Raises ``DivergedError``; the step that diverged has changed no weight if its loss is not finite.
+        """
+        config, number = self.config, self.num_steps_done
+        self.model.train()
+        self._optimizer.zero_grad()
+        losses = self.objective.backward(batch, seed=(config.seed << 32) + number, processes=self._processes)
+        self._processes.add_gradients(self.model)
+        self._watch.add(losses.total, number + 1)
+        nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)
+        self._optimizer.step()
+        self._schedule.step()
+        self.num_steps_done += 1
+        return losses
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors, and the plain values, from which ``load_state`` continues exactly."""
+        tensors = {}
+        for name, parameter in self._trained().items():
+            tensors[f"model.{name}"] = parameter.detach()
+            for key, value in self._optimizer.state.get(parameter, {}).items():
+                tensors[f"{key}.{name}"] = value
+        groups = [{k: v for k, v in group.items() if k != "params"} for group in self._optimizer.param_groups]
+        schedule = {
+            k: v for k, v in self._schedule.state_dict().items() if isinstance(v, int | float) and k != "total_steps"
+        }
+        watch = {"first": self._watch.first, "recent": list(self._watch.recent)}
+        values = {"step": self.num_steps_done, "groups": groups, "schedule": schedule, "watch": watch}
+        return tensors, {**values, "objective": self.objective.state()}
+
+    def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Continue from a state. Raises ``ValueError`` if it is of different parameters."""
+        trained = self._trained()
+        if {f"model.{name}" for name in trained} != {name for name in tensors if name.startswith("model.")}:
+            raise ValueError("the saved state trains other parameters; continue with the settings of its run")
+        with torch.no_grad():
+            for name, parameter in trained.items():
+                parameter.copy_(tensors[f"model.{name}"])
+                found = {key: tensors[f"{key}.{name}"] for key in _STATE_NAMES if f"{key}.{name}" in tensors}
+                if found:
+                    self._optimizer.state[parameter] = {
+                        key: value.clone() if key == "step" else value.clone().to(parameter.device)
+                        for key, value in found.items()
+                    }
+        for group, kept in zip(self._optimizer.param_groups, values["groups"], strict=True):
+            group.update({key: tuple(value) if isinstance(value, list) else value for key, value in kept.items()})
+        self._schedule.load_state_dict(dict(values["schedule"]))
+        self._watch.first = list(values["watch"]["first"])
+        self._watch.recent = deque(values["watch"]["recent"], maxlen=_NUM_WATCHED)
+        self.num_steps_done = int(values["step"])
+        self.objective.load_state(values.get("objective", {}))  # a state of an earlier version has none
+
+    def _trained(self) -> dict[str, nn.Parameter]:
+        return {name: one for name, one in self.model.named_parameters() if one.requires_grad}
 
 
-def train(
-    model: StreamingModel,
-    batches: Iterable[tuple[Sequence[TrainingSequence], Tensor]],
-    *,
-    config: TrainConfig,
-    embed: Callable[[Tensor], Tensor] | None = None,
-    rates: Mapping[str, float] | None = None,
-) -> Iterator[Losses]:
-    """Train on batches, one optimiser step each, and yield the losses of each step.
-
-    A batch has sequences and the features ``[N, ...]`` of their image tokens; ``embed`` turns them into embeddings
-    ``[N, D]``, by default with the model's projector. ``rates`` are factors of the learning rate by prefix of a
-    parameter's name; parameters that do not require a gradient are not changed.
-    """
-    optimizer, schedule = _optimizer(model, config, rates or {})
-    random = torch.Generator().manual_seed(config.seed)
-    model.train()
-    for sequences, features in islice(batches, config.num_steps):
-        with torch.autocast(model.device.type, torch.bfloat16):
-            images = (embed or model.embed_frames)(features)
-            losses = stream_losses(model, sequences, images, config=config, random=random)
-        loss = losses.text + config.decision_weight * (losses.speak + losses.update)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
-        optimizer.step()
-        schedule.step()
-        yield Losses(text=losses.text.detach(), speak=losses.speak.detach(), update=losses.update.detach())
-    model.eval()
-
-
-def _optimizer(
-    model: StreamingModel, config: TrainConfig, rates: Mapping[str, float]
+def _make_optimizer(
+    model: nn.Module, config: TrainConfig, rates: Mapping[str, float], warmup: float
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
     groups: dict[float, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
@@ -232,6 +203,6 @@ def _optimizer(
         betas=(0.9, 0.98),
     )
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, max_lr=list(groups), total_steps=max(config.num_steps, 2) + 1, pct_start=0.08
+        optimizer, max_lr=list(groups), total_steps=max(config.num_steps, 2) + 1, pct_start=warmup
     )
     return optimizer, schedule

@@ -1,4 +1,4 @@
-"""The decoders behind ``engine.video.reader``: decord, PyAV and OpenCV, each a generator of pictures.
+"""The decoders of every picture behind ``engine.video.reader``: PyAV, decord and OpenCV, each a generator of pictures.
 
 All yield the pictures of a ``Track`` in display order, upright, with true times, and raise one ``DecodeError`` after
 the last readable picture. No other exception leaves this module. Non-square pixels are not stretched.
@@ -7,30 +7,28 @@ the last readable picture. No other exception leaves this module. Non-square pix
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 import av
 import av.logging
 import cv2
 import numpy as np
+from av.container import InputContainer
 from av.video.frame import VideoFrame
+from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
 
 from engine.errors import VideoError
 from engine.video.track import Track, open_container, reason_of, seconds_of
 
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read when OpenCV first opens a video
-try:
-    import decord
-except (ImportError, OSError):  # no build for this platform, or a build that does not load
-    decord = None
-if decord is not None:
-    decord.logging.set_level(decord.logging.QUIET)
 av.logging.set_level(None)  # any level makes decoder threads wait for the GIL: closing a half-read file hung
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 
-MAX_DECORD_PIXELS = 2560 * 1600
-"""Largest picture to decode with decord, which holds about forty at once; PyAV and OpenCV hold only a few."""
+_MANY_PIXELS = 2560 * 1600
+"""Largest picture to decode with decord, which holds forty, or with all threads of FFmpeg, each of which holds one."""
 SEEK_MARGIN_S = 1.0
 """Seconds to seek before the first needed picture: containers index decoding times, which precede display times."""
 _THREAD_BYTES = 512 * 2**20
@@ -54,40 +52,13 @@ class Picture:
     """Makes the image, uint8 [H, W, 3] RGB, upright. A picture that is never fetched costs little."""
 
 
-def decode_with_decord(track: Track) -> Iterator[Picture]:
-    """Decode with decord. It seeks to a picture when it is fetched, so other pictures cost little."""
-    if decord is None:
-        raise DecodeError("decord is not installed")
-    if track.width * track.height > MAX_DECORD_PIXELS:
-        raise DecodeError("decord: holds too many pictures of this size at once")
-    try:
-        reader = decord.VideoReader(str(track.path))
-        spans: np.ndarray = reader.get_frame_timestamp(range(len(reader))).astype(np.float64)  # [T, 2], from its index
-        shape = tuple(reader[0].shape)  # decord calls narrow turned pictures [H, W, 4]
-    except (decord.DECORDError, RuntimeError, IndexError, ValueError, TypeError) as error:
-        raise DecodeError(f"decord: {reason_of(error)}") from error
-    if shape != (track.height, track.width, 3) or abs(spans[0, 0] - track.start_s) > track.step_s / 2:
-        raise DecodeError("decord: reads a stream of a different shape or start")
-    for number, (begin, end) in enumerate(spans - track.zero_s):
-        fetch = partial(_fetch_with_decord, reader, number)
-        end = end if end > begin else begin + track.step_s
-        yield Picture(time_s=float(begin), end_s=float(end), is_decoded=False, fetch=fetch)
-
-
 def decode_with_pyav(track: Track) -> Iterator[Picture]:
     """Decode with PyAV in sequence. After a broken packet, continue at the next key picture."""
     failure: str | None = None
     is_clean = True  # pictures after a broken one depend on it, up to the next key picture
     end_s = 0.0
     with open_container(track.path) as container:
-        stream = container.streams.video[track.stream_index]
-        stream.thread_type = "AUTO"
-        if track.width * track.height > MAX_DECORD_PIXELS:  # every thread holds a picture
-            max_threads = max(1, _THREAD_BYTES // (3 * track.width * track.height))
-            stream.codec_context.thread_count = min(max_threads, os.cpu_count() or 1)
-        ticks = _find_seek(track)
-        if ticks is not None:
-            container.seek(ticks, stream=stream)
+        stream, reformatter = open_stream(container, track), VideoReformatter()
         packets = container.demux(stream)
         while True:
             try:
@@ -105,9 +76,34 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
                 if is_clean:
                     time_s = end_s if frame.pts is None else seconds_of(frame.pts, stream) - track.zero_s
                     end_s = time_s + (seconds_of(frame.duration, stream) or track.step_s)
-                    yield Picture(time_s=time_s, end_s=end_s, is_decoded=True, fetch=partial(_upright, frame))
+                    yield Picture(
+                        time_s=time_s, end_s=end_s, is_decoded=True, fetch=partial(make_upright, frame, reformatter)
+                    )
     if failure is not None:
         raise DecodeError(failure)
+
+
+def decode_with_decord(track: Track) -> Iterator[Picture]:
+    """List the pictures with decord, and decode in sequence up to the one that is fetched."""
+    decord = _import_decord()
+    if decord is None:
+        raise DecodeError("decord is not installed")
+    if track.width * track.height > _MANY_PIXELS:
+        raise DecodeError("decord: holds too many pictures of this size at once")
+    try:
+        reader = decord.VideoReader(str(track.path))
+        spans: np.ndarray = reader.get_frame_timestamp(range(len(reader))).astype(np.float64)  # [T, 2], from its index
+        shape = tuple(reader.next().shape)  # decord calls narrow turned pictures [H, W, 4]
+        reader.seek(0)
+    except (decord.DECORDError, RuntimeError, IndexError, StopIteration, ValueError, TypeError) as error:
+        raise DecodeError(f"decord: {reason_of(error)}") from error
+    if shape != (track.height, track.width, 3) or abs(spans[0, 0] - track.start_s) > track.step_s / 2:
+        raise DecodeError("decord: reads a stream of a different shape or start")
+    sequence = _DecordSequence(reader, decord.DECORDError)
+    for number, (begin, end) in enumerate(spans - track.zero_s):
+        end = end if end > begin else begin + track.step_s
+        fetch = partial(sequence.fetch, number)
+        yield Picture(time_s=float(begin), end_s=float(end), is_decoded=False, fetch=fetch)
 
 
 def decode_with_opencv(track: Track) -> Iterator[Picture]:
@@ -127,6 +123,64 @@ def decode_with_opencv(track: Track) -> Iterator[Picture]:
         raise DecodeError(f"OpenCV: {reason_of(error)}") from error
     finally:
         capture.release()
+
+
+class _DecordSequence:
+    """Fetches pictures of a decord reader in rising order.
+
+    Each picture before it is read, because decord seeks and skips to wrong pictures where groups of pictures are open.
+    """
+
+    def __init__(self, reader: Any, error_class: type[Exception]) -> None:
+        self._reader, self._error_class = reader, error_class
+        self._position = 0
+
+    def fetch(self, number: int) -> np.ndarray:
+        """Return the image of a picture that was not fetched before; numbers must rise."""
+        try:
+            for _ in range(number - self._position):
+                self._reader.next()
+            image: np.ndarray = self._reader.next().asnumpy()
+        except (self._error_class, RuntimeError, StopIteration) as error:
+            raise DecodeError(f"decord: {reason_of(error)}") from error
+        self._position = number + 1
+        return image
+
+
+@cache
+def _import_decord() -> Any:
+    """Import decord when the first video needs it; None if it has no build for this platform, or one that fails."""
+    try:
+        decord = import_module("decord")
+    except (ImportError, OSError):
+        return None
+    decord.logging.set_level(decord.logging.QUIET)
+    return decord
+
+
+def open_stream(container: InputContainer, track: Track) -> VideoStream:
+    """Return the stream of a track, set up to decode from ``track.begin_s``."""
+    stream = container.streams.video[track.stream_index]
+    stream.thread_type = "AUTO"
+    if stream.codec_context.is_hwaccel:
+        stream.codec_context.thread_count = 1  # threads of FFmpeg only wait for the device, each with a picture
+    elif track.width * track.height > _MANY_PIXELS:
+        max_threads = max(1, _THREAD_BYTES // (3 * track.width * track.height))
+        stream.codec_context.thread_count = min(max_threads, os.cpu_count() or 1)
+    ticks = _find_seek(track)
+    if ticks is not None:
+        container.seek(ticks, stream=stream)
+    return stream
+
+
+def make_upright(frame: VideoFrame, reformatter: VideoReformatter) -> np.ndarray:
+    """Return the image of a frame, uint8 [H, W, 3] RGB, after its rotation. Raises ``DecodeError`` if it has none."""
+    quarter_turns = round(frame.rotation / 90)  # counterclockwise, as np.rot90 counts
+    try:
+        image = reformatter.reformat(frame, format="rgb24", threads=1).to_ndarray()
+    except (av.error.FFmpegError, ValueError) as error:
+        raise DecodeError(f"PyAV: {reason_of(error)}") from error
+    return np.ascontiguousarray(np.rot90(image, quarter_turns))
 
 
 def _find_seek(track: Track) -> int | None:
@@ -149,19 +203,3 @@ def _find_seek(track: Track) -> int | None:
         if packet is None or packet.pts is None or not packet.is_keyframe:
             return None
         return ticks if seconds_of(packet.pts, stream) - track.zero_s <= track.begin_s else None
-
-
-def _fetch_with_decord(reader: Any, number: int) -> np.ndarray:
-    try:
-        image: np.ndarray = reader[number].asnumpy()
-    except (decord.DECORDError, RuntimeError, IndexError, StopIteration) as error:
-        raise DecodeError(f"decord: {reason_of(error)}") from error
-    return image
-
-
-def _upright(frame: VideoFrame) -> np.ndarray:
-    quarter_turns = round(frame.rotation / 90)  # counterclockwise, as np.rot90 counts
-    try:
-        return np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), quarter_turns))
-    except (av.error.FFmpegError, ValueError) as error:
-        raise DecodeError(f"PyAV: {reason_of(error)}") from error

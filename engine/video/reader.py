@@ -1,13 +1,15 @@
 """Reads a video file as a stream of upright frames at a constant rate, each with its true time in the video.
 
-decord, PyAV and OpenCV are tried in this order; when one fails in the middle, the next continues at that frame. A
-damaged file yields its readable frames and then a ``VideoWarning``, one without any a ``VideoError``. Audio is ignored.
+``engine.video.selective`` decodes the pictures that are needed; where it cannot, PyAV, decord and OpenCV in turn decode
+all. When a decoder fails in the middle, the next continues at that frame. A damaged file yields its readable frames and
+then a ``VideoWarning``, one without any a ``VideoError``. Audio is ignored.
 """
 
 import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -16,17 +18,17 @@ import numpy as np
 from engine.errors import VideoError
 from engine.records import Excerpt
 from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
-from engine.video.track import Track, find_track, measure_packets
-
-EPSILON_S = 6e-4
-"""Tolerance for rounded times: a picture may start this much after an instant. Matroska rounds to 1 ms."""
+from engine.video.selective import decode_sampled
+from engine.video.track import EPSILON_S, Sampling, Track, find_track, measure_packets
 
 Decoders = tuple[Callable[[Track], Iterator[Picture]], ...]
-DECODERS: Decoders = (decode_with_decord, decode_with_pyav, decode_with_opencv)
+DECODERS: Decoders = (decode_with_pyav, decode_with_decord, decode_with_opencv)
+SAMPLED_DECODERS: Decoders = (decode_sampled, *DECODERS)
+"""Those of ``sample_track``; the first decodes only the pictures that are needed."""
 
 
 class VideoWarning(UserWarning):
-    """A video is damaged and was read only partly."""
+    """A video is damaged and was read only partly, or was decoded in software although a device should."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +36,7 @@ class Frame:
     """The picture on display at one sampling instant."""
 
     index: int
-    """Index of the instant, from 0; the instant is ``index / fps`` seconds after the start of what is read."""
+    """Index of the instant, from 0; the instant is ``index / fps`` seconds after the start of the read range."""
     time_s: float
     """True presentation time of the picture, in seconds on the clock of a browser that plays the file.
 
@@ -71,7 +73,10 @@ class VideoInfo:
 
 
 OnDamage = Callable[[str], None]
-"""Callback for a damaged video; it gets a description of the damage once, after the last frame."""
+"""Callback for a damaged video; it gets a description of the damage once, after the last frame.
+
+For a video that a device should decode and could not, it gets the reason, before the first frame of the next decoder.
+"""
 
 
 def warn_damaged(message: str) -> None:
@@ -86,6 +91,7 @@ def read_frames(
     size: tuple[int, int] | None = None,
     excerpt: Excerpt | None = None,
     on_damage: OnDamage = warn_damaged,
+    device: str = "cpu",
 ) -> Iterator[Frame]:
     """Sample a video at ``fps`` frames per second: frame ``i`` is the picture on display at ``i / fps`` seconds.
 
@@ -93,6 +99,9 @@ def read_frames(
     ``excerpt``, frame ``i`` is the picture at ``start_s + i / fps`` seconds, and at most ``num_frames`` are read.
     Images are resized to ``size``, (height, width) in pixels, with ``INTER_AREA``. ``on_damage`` is called once, after
     the last readable frame of a damaged file.
+
+    ``device`` decodes: ``cpu``, or a GPU such as ``cuda`` or ``cuda:1``, whose pixels may differ. A video that it does
+    not decode is decoded in software; ``on_damage`` is called then, too.
 
     Raises:
         ValueError: ``fps`` or ``size`` is not positive.
@@ -102,7 +111,11 @@ def read_frames(
         raise ValueError(f"fps must be positive and finite, not {fps}")
     if size is not None and min(size) < 1:
         raise ValueError(f"size must be (height, width) of at least 1 pixel each, not {size}")
-    return sample_track(find_track(Path(path)), fps=fps, size=size, excerpt=excerpt, on_damage=on_damage)
+    decoders = SAMPLED_DECODERS
+    if device != "cpu":
+        decoders = (partial(_decode_on_device, device=device, on_fallback=on_damage), *SAMPLED_DECODERS)
+    track = find_track(Path(path))
+    return sample_track(track, fps=fps, size=size, excerpt=excerpt, decoders=decoders, on_damage=on_damage)
 
 
 def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
@@ -126,6 +139,20 @@ def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
     )
 
 
+def find_cut(path: str | Path) -> float | None:
+    """Return the time in seconds at which a file is cut off, from its packets; None for a whole file.
+
+    Only the first picture is decoded. Raises ``VideoError`` if no picture can be decoded.
+    """
+    track = find_track(Path(path))
+    try:
+        next(sample_track(track, fps=1.0, size=None, on_damage=lambda _: None))
+    except VideoError as error:
+        raise VideoError(f"{track.path}: no picture can be read; export or download the video again") from error
+    _, end_s = measure_packets(track)
+    return end_s if track.lasts_beyond(end_s) else None
+
+
 def decode_pictures(
     track: Track,
     *,
@@ -140,7 +167,7 @@ def decode_pictures(
     starts from the beginning again, so ``select`` must return False for pictures that were yielded already.
     Raises ``VideoError`` if no picture could be read; calls ``on_damage`` at the end of a damaged file.
     """
-    reached_s, is_damaged, reasons = 0.0, False, list[str]()
+    reached_s, damage, reasons = 0.0, "", list[str]()
     for decode in decoders:
         end_s, is_sequential = 0.0, False
         try:
@@ -160,15 +187,15 @@ def decode_pictures(
             reasons.append(f"the file ends early, its header declares {track.duration_s or 0:.2f} s")
         except DecodeError as error:
             reasons.append(str(error))
-        # A failure of decord alone does not prove damage; OpenCV does not report damage.
-        is_damaged = is_damaged or is_sequential
+        if is_sequential and not damage:  # a failure of the others does not prove damage
+            damage = reasons[-1]
     else:
-        is_damaged = True
+        damage = damage or reasons[-1]
     if reached_s == 0:
-        listed = "; ".join(reasons)
+        listed = "; ".join(dict.fromkeys(reasons))
         raise VideoError(f"{track.path}: no picture can be decoded ({listed}); export or download the video again")
-    if is_damaged:
-        damage = f"damaged, could be read up to {reached_s:.2f} s ({reasons[min(1, len(reasons) - 1)]})"
+    if damage:
+        damage = f"damaged, could be read up to {reached_s:.2f} s ({damage})"
         on_damage(f"{track.path}: {damage}; export or download it again")
 
 
@@ -178,19 +205,20 @@ def sample_track(
     fps: float,
     size: tuple[int, int] | None,
     excerpt: Excerpt | None = None,
-    decoders: Decoders = DECODERS,
+    decoders: Decoders = SAMPLED_DECODERS,
     on_damage: OnDamage = warn_damaged,
 ) -> Iterator[Frame]:
     """Sample a track as ``read_frames`` does, with the same errors."""
     start_s, num_frames = (excerpt.start_s, excerpt.num_frames) if excerpt else (0.0, math.inf)
+    sampling = Sampling(fps=fps, start_s=start_s, num_frames=num_frames)
     index = 0
 
     def is_due(_: float, until_s: float) -> bool:
-        return index < num_frames and start_s + index / fps < until_s - EPSILON_S
+        return sampling.is_due(index, until_s)
 
     if excerpt:
         check_start(track, start_s)
-        track = replace(track, begin_s=start_s)
+    track = replace(track, begin_s=start_s, sampling=sampling)
     stop_s = start_s + (num_frames - 1) / fps + 2 * EPSILON_S
     for shown in decode_pictures(track, select=is_due, stop_s=stop_s, decoders=decoders, on_damage=on_damage):
         image = shown.image
@@ -216,6 +244,15 @@ def ends_before_error(track: Track, start_s: float) -> VideoError:
     return VideoError(
         f"{track.path}: ends{ends}, before the clip starts at {start_s:g} s; give the whole video of the clip"
     )
+
+
+def _decode_on_device(track: Track, *, device: str, on_fallback: OnDamage) -> Iterator[Picture]:
+    """Decode as ``decode_sampled`` on a device; call ``on_fallback`` if the next decoder must take over."""
+    try:
+        yield from decode_sampled(track, device=device)
+    except DecodeError as error:
+        on_fallback(f"{track.path}: decoded in software, not on {device} ({error})")
+        raise
 
 
 def _with_end_times(pictures: Iterator[Picture]) -> Iterator[tuple[Picture, float]]:

@@ -1,10 +1,12 @@
 """The video stream that is read from a file, as its container describes it."""
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import av
+from av.codec.hwaccel import HWAccel
 from av.container import InputContainer
 from av.stream import Disposition
 from av.video.stream import VideoStream
@@ -17,6 +19,24 @@ _BROWSER_TIMED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm"})
 """Containers that browsers play; ``video.currentTime`` counts from time 0 of the file, not from the first picture."""
 NOT_VIDEO = frozenset({"tty", "image2", "hls", "dash", "concat"})
 """Formats that FFmpeg opens as video although they are not: text as terminal art, still pictures, playlists."""
+
+
+EPSILON_S = 6e-4
+"""Tolerance for rounded times: a picture may start this much after an instant. Matroska rounds to 1 ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """The instants at which a video is sampled: instant ``i`` is ``start_s + i / fps``."""
+
+    fps: float
+    start_s: float = 0.0
+    num_frames: float = math.inf
+    """Number of instants."""
+
+    def is_due(self, index: int, until_s: float) -> bool:
+        """Return whether instant ``index`` exists and a picture on display up to ``until_s`` seconds covers it."""
+        return index < self.num_frames and self.start_s + index / self.fps < until_s - EPSILON_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +65,8 @@ class Track:
     pixel_format: str
     begin_s: float = 0.0
     """Time before which no pictures are needed, from ``zero_s``; a decoder may leave them out."""
+    sampling: Sampling | None = None
+    """Instants whose pictures are needed; None if every picture is. A decoder need not decode the others."""
 
     @property
     def step_s(self) -> float:
@@ -75,11 +97,16 @@ def open_container(path: Path) -> InputContainer:
     try:
         if path.stat().st_size == 0:
             raise VideoError(f"{path}: the file is empty (0 bytes); copy or download it again")
-        # "file:" so that a colon in a name does not select a protocol; the whitelist keeps playlists off the network
-        return av.open(f"file:{path}", metadata_errors="replace", options={"protocol_whitelist": "file"})
+        return open_media(path)
     except (av.error.FFmpegError, OSError) as error:
         cure = "give an mp4, mov, mkv or webm file, or copy it again if it is one"
         raise VideoError(f"{path}: cannot be opened as video ({reason_of(error)}); {cure}") from error
+
+
+def open_media(path: Path, *, hwaccel: HWAccel | None = None) -> InputContainer:
+    """Open a file with PyAV, which raises its own errors; ``hwaccel`` is the device that decodes."""
+    # "file:" so that a colon in a name does not select a protocol; the whitelist keeps playlists off the network
+    return av.open(f"file:{path}", metadata_errors="replace", options={"protocol_whitelist": "file"}, hwaccel=hwaccel)
 
 
 def find_track(path: Path, *, max_pixels: int | None = None) -> Track:

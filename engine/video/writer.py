@@ -7,7 +7,7 @@ precise seeking. Files are written atomically. libx264 comes with PyAV; no ffmpe
 import itertools
 import math
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -24,9 +24,9 @@ from av.video.reformatter import ColorRange, Colorspace
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError
-from engine.io import atomic_write
-from engine.video.reader import EPSILON_S, check_start, decode_pictures, ends_before_error
-from engine.video.track import Track, find_track
+from engine.io.files import atomic_write
+from engine.video.reader import check_start, decode_pictures, ends_before_error
+from engine.video.track import EPSILON_S, Track, find_track
 
 CLOCK = 90_000
 """Ticks per second of the times written: a whole number per picture at 24, 25, 29.97, 30, 50 and 60 fps."""
@@ -66,19 +66,34 @@ def open_encoder(path: Path, *, height: int, width: int, fps: Fraction, crf: int
         with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             part = Path(folder, "video.mp4")  # FFmpeg opens it a second time, by name, to move the index to the front
             with av.open(f"file:{part}", "w", format="mp4", options={"movflags": "+faststart"}) as container:
-                stream = container.add_stream("libx264", rate=fps, options={"crf": str(crf), "preset": preset})
-                stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-                stream.codec_context.time_base = Fraction(1, CLOCK)
-                stream.codec_context.max_b_frames = 0  # with them, an mp4 of a variable rate gets a wrong duration
-                stream.codec_context.flags |= Flags.frame_duration
-                stream.codec_context.colorspace = Colorspace.SMPTE170M
-                stream.codec_context.color_range = ColorRange.MPEG
+                stream = add_h264(container, height=height, width=width, fps=fps, crf=crf, preset=preset)
                 yield Encoder(container, stream)
                 container.mux(stream.encode(None))
             with part.open("rb") as encoded, atomic_write(path, binary=True) as file:
                 shutil.copyfileobj(encoded, file)
     except (av.error.FFmpegError, OSError) as error:
         raise VideoError(f"{path}: cannot be written ({error}); check the folder and its free space") from error
+
+
+def add_h264(
+    container: OutputContainer,
+    *,
+    height: int,
+    width: int,
+    fps: Fraction,
+    crf: int,
+    preset: str,
+    options: Mapping[str, str] | None = None,
+) -> VideoStream:
+    """Add an H.264 stream of even sizes to an open container; ``options`` are those of x264."""
+    stream = container.add_stream("libx264", rate=fps, options={"crf": str(crf), "preset": preset, **(options or {})})
+    stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+    stream.codec_context.time_base = Fraction(1, CLOCK)
+    stream.codec_context.max_b_frames = 0  # with them, an mp4 of a variable rate gets a wrong duration
+    stream.codec_context.flags |= Flags.frame_duration
+    stream.codec_context.colorspace = Colorspace.SMPTE170M
+    stream.codec_context.color_range = ColorRange.MPEG
+    return stream
 
 
 def write_h264(path: str | Path, images: Iterable[np.ndarray], *, fps: float | Fraction, crf: int = 23) -> int:

@@ -12,16 +12,19 @@ from engine.dialogue import parse_update
 from eval.annotations.corrections import Correction, CorrectionKind, TurnName, check_correction, name_turns
 from eval.data.samples import Sample, Turn, turn_order
 
-Aspect = Literal["text", "time", "presence"]
+Aspect = Literal["text", "time", "end", "presence"]
 CorrectionStatus = Literal["in conflict", "effective", "overruled", "replaced", "does not fit"]
 """``in conflict``: proposals differ and the source is kept. ``effective``: the corrected reference has the change.
 ``overruled``: the proposal of a preferred reviewer is used instead. ``replaced``: the same reviewer corrected the value
 again. ``does not fit``: the source has no such turn."""
+INSTANT: Final = "instant"
+"""The proposal of a turn without a reply span."""
 _ASPECTS: Final[Mapping[CorrectionKind, Aspect]] = {
     "text": "text",
     "update": "text",
     "time": "time",
     "boundary": "time",
+    "span": "end",
     "add": "presence",
     "delete": "presence",
 }
@@ -33,7 +36,7 @@ class Proposal:
 
     reviewer: str
     value: str | float
-    """The text, the time in seconds, or ``keep`` or ``delete``."""
+    """The text, the time or the end in seconds, ``INSTANT``, or ``keep`` or ``delete``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +143,7 @@ class _TurnDraft:
     turn: Turn
     source: int | None
     proposals: dict[Aspect, dict[str, str | float]] = field(
-        default_factory=lambda: {"text": {}, "time": {}, "presence": {}}
+        default_factory=lambda: {"text": {}, "time": {}, "end": {}, "presence": {}}
     )
     last: dict[tuple[str, str], int] = field(default_factory=dict)
     """Number of the latest correction per slot (see ``_slot``) and reviewer."""
@@ -154,8 +157,11 @@ class _TurnDraft:
         if correction.text is not None and correction.kind in ("text", "update"):
             update = parse_update(correction.text) if correction.kind == "update" else None
             self.proposals["text"][reviewer] = correction.text if update is None else str(update)
-        if correction.time_s is not None and correction.kind in ("time", "boundary"):
+        if correction.time_s is not None and correction.kind in ("time", "boundary", "span"):
             self.proposals["time"][reviewer] = correction.time_s
+        if correction.kind == "span":
+            self.last["time", reviewer] = number  # it has the start, too
+            self.proposals["end"][reviewer] = INSTANT if correction.end_s is None else correction.end_s
 
     def effective(self) -> dict[Aspect, dict[str, str | float]]:
         """Return the effective proposals per aspect; a reviewer who deletes the turn has no other proposals."""
@@ -198,11 +204,20 @@ class _TurnDraft:
             return self.source
         text, time_s = chosen["text"], chosen["time"]
         turn = self.turn if text is None else replace(self.turn, text=str(text))
-        turn = turn if time_s is None else replace(turn, time_s=float(time_s))
+        turn = turn if time_s is None else turn.moved(float(time_s))
+        turn = turn if chosen["end"] is None else _with_end(turn, chosen["end"])
         contributors = {who for aspect, of_all in effective.items() for who in of_all if of_all[who] == chosen[aspect]}
         has_changed = self.source is None or turn != self.turn
         reviewers = tuple(sorted(contributors)) if has_changed else ()
         return CorrectedTurn(turn=turn, name=self.name, source=self.source, reviewers=reviewers)
+
+
+def _with_end(turn: Turn, end: str | float) -> Turn:
+    """Return a turn with another end of its reply span, or as an instant; an end before its start makes it one, too."""
+    if end == INSTANT or float(end) <= turn.time_s:
+        return turn.as_instant()
+    related_s = turn.related_end_s
+    return replace(turn, end_s=float(end), related_end_s=related_s if related_s is None else min(related_s, float(end)))
 
 
 def _slot(correction: Correction) -> str:

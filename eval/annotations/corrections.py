@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from engine.dialogue import parse_update
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 from eval.data.json_fields import check_index, check_number, check_text
 from eval.data.samples import Role, Sample, Turn, is_inside
 
-CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete"]
+CorrectionKind = Literal["text", "time", "update", "boundary", "add", "delete", "span"]
 MAX_TEXT_CHARS = 50_000
 CORRECTION_KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
 
@@ -50,19 +50,24 @@ class Correction:
     reviewer: str
     kind: CorrectionKind
     """``text``, ``time`` and ``update`` replace a value of a turn; ``add`` and ``delete`` a whole turn. ``boundary``
-    moves all updates of one time, except those that the reviewer has deleted."""
+    moves all updates of one time, except those that the reviewer has deleted. ``span`` sets the reply span of an
+    assistant's turn, or makes it an instant."""
     turn: TurnName
     """The turn in the source; for ``add`` the new turn."""
     text: str | None = None
     """The new text, or the new update such as ``S3->complete``."""
     time_s: float | None = None
     """The new time, in seconds from the start of the video."""
+    end_s: float | None = None
+    """For ``span`` the new end, in seconds from the start of the video; None makes the turn an instant."""
 
     def __post_init__(self) -> None:
         if self.kind not in CORRECTION_KINDS:
             raise ValueError(f"a correction must be one of {', '.join(CORRECTION_KINDS)}; got {self.kind!r}")
         if self.time_s is not None:
             check_number("a correction's time_s", self.time_s)
+        if self.end_s is not None:
+            check_number("a correction's end_s", self.end_s)
         if self.text is not None:
             check_text("a correction's text", self.text, max_chars=MAX_TEXT_CHARS)
             object.__setattr__(self, "text", replace_surrogates(self.text))
@@ -90,6 +95,8 @@ def check_correction(sample: Sample, correction: Correction) -> None:
         if kind == "boundary" and role != "update":
             raise ValueError(f"a step boundary is moved by its updates, not by a turn of the role {role}")
         _check_time(sample, correction.time_s)
+    elif kind == "span":
+        _check_span(sample, correction)
     elif kind == "add":
         _check_text(sample, role, correction.turn.text)
         _check_time(sample, correction.turn.time_s)
@@ -105,6 +112,17 @@ def _check_text(sample: Sample, role: Role, text: str | None) -> None:
     if update is None or update.step_id not in ids:
         known = ", ".join(ids) or "no step"
         raise ValueError(f"an update must be S3->start or S3->complete, of a step among {known}; got {text!r}")
+
+
+def _check_span(sample: Sample, correction: Correction) -> None:
+    if correction.turn.role != "assistant":
+        raise ValueError(f"only a turn of the assistant has a reply span, not one of the role {correction.turn.role}")
+    _check_time(sample, correction.time_s)
+    last_s, start_s, end_s = sample.num_frames / sample.fps, correction.time_s, correction.end_s
+    if end_s is not None and start_s is not None and not start_s < end_s <= last_s:
+        raise ValueError(
+            f"a reply span must end after its start, {start_s:g} s, and at most at {last_s:g} s; got {end_s:g}"
+        )
 
 
 def _check_time(sample: Sample, time_s: float | None) -> None:

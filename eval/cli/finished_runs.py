@@ -1,24 +1,31 @@
-"""The commands on finished runs, which need no model: ``score`` one again, ``compare`` two."""
+"""The commands on finished runs, which need no checkpoint: ``score`` one again, ``compare`` two, ``import`` results."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.io import replace_nan, to_json, write_csv, write_json
-from eval.cli.commands import print_scores
-from eval.cli.options import CompareOptions, RescoreOptions
+from engine.io.files import replace_nan, to_json, write_csv, write_json
+from engine.plurals import format_count
+from eval.cli.options import CompareOptions, ImportOptions, RescoreOptions
+from eval.cli.tables import make_score_settings, print_scores, write_scores
 from eval.data.loading import read_split
 from eval.data.samples import Split
-from eval.matching.sentence_encoders import load_encoder
-from eval.matching.turns import DEFAULT_ENCODER
+from eval.matching.grading import NamedJudge
+from eval.matching.text_encoder import import_encoder
+from eval.metrics.score import list_references
 from eval.metrics.text import TextScorer
-from eval.reports.compare_runs import FEW_VIDEOS, Comparison, compare_runs
-from eval.reports.scoring import ScoreSettings, read_score_settings, score_run, write_tables
+from eval.reports.compare_runs import FEW_VIDEOS, Comparison, compare_runs, find_common_split
+from eval.reports.scoring import ScoreSettings, read_run_scoring, score_run, write_tables
 from eval.reports.table_files import read_metrics
 from eval.reports.tables import format_differences, tabulate_differences
-from eval.runs.folder import RunFolder
+from eval.runs.folder import RunFolder, relative_split
+from eval.runs.imports.import_results import import_into, list_missing
 from eval.runs.output_folder import lock_folder
+from eval.served.chat import ChatClient, Endpoint
+from eval.served.judge import CACHE_NAME, EndpointJudge
 
 
 def score(options: RescoreOptions) -> int:
@@ -30,21 +37,22 @@ def score(options: RescoreOptions) -> int:
     run = RunFolder(options.run)
     split = read_split(options.split or run.split_path())
     settings = run.settings() or {}
-    before = _read_scoring(run)
+    before = read_run_scoring(run)
     scoring = ScoreSettings(
         text_encoder=before.text_encoder if options.encoder is None else options.encoder,
         dataset=before.dataset if options.dataset is None else options.dataset,
         zero_cost=options.zero_cost or before.zero_cost,
     )
     _check_videos(run, split)
-    encoder = load_encoder(scoring.text_encoder)
-    with lock_folder(options.run), TextScorer() as scorer:
-        scored = score_run(options.run, split, scoring, encode=encoder.encode, scorer=scorer)
+    references = list_references(split.samples)
+    with lock_folder(options.run), TextScorer(references=references) as scorer, _open_judge(options) as judge:
+        encoder = import_encoder(scoring.text_encoder)  # while METEOR starts
+        scored = score_run(options.run, split, scoring, encode=encoder.encode, scorer=scorer, judge=judge)
         if scored.text_problem is not None and _has_text_scores(options.run):
             raise ValueError(f"text scores cannot be computed, so that the folder keeps its: {scored.text_problem}")
         settings = {**settings, **asdict(scoring)}
         with TemporaryDirectory(dir=options.run, prefix=".score.") as staged:
-            write_json(Path(staged) / "run.json", settings)
+            write_json(Path(staged) / "run.json", relative_split(settings, options.run))
             settings |= {"split": str(split.path.resolve()), **encoder.settings()}
             write_tables(Path(staged), scored, settings)
             for path in Path(staged).iterdir():
@@ -57,16 +65,27 @@ def score(options: RescoreOptions) -> int:
     return 1 if scored.errors else 0
 
 
+@contextmanager
+def _open_judge(options: RescoreOptions) -> Iterator[NamedJudge | None]:
+    """Open the served judge; None for the default one."""
+    if not options.judge:
+        yield None
+        return
+    if not options.judge_model.strip():
+        raise ValueError("--judge-model is missing; name the model that grades")
+    endpoint = Endpoint(url=options.judge, model=options.judge_model)
+    if endpoint.is_stream:
+        raise ValueError(f"a judge must be an http:// or https:// endpoint; got {options.judge}")
+    with ChatClient(endpoint) as client:
+        judge = EndpointJudge(client, options.run / CACHE_NAME)
+        yield NamedJudge(name=judge.name, grade=judge)
+
+
 def compare(options: CompareOptions) -> int:
     """Print the differences of two runs; return 1 if a video is left out."""
     runs = RunFolder(options.run_a), RunFolder(options.run_b)
-    paths = [run.split_path() for run in runs]
-    if options.run_a.resolve() == options.run_b.resolve():
-        raise ValueError(f"{options.run_a} and {options.run_b} are the same run; give two")
-    if options.split is None and paths[0] != paths[1]:
-        raise ValueError(f"the runs are of different splits, {paths[0]} and {paths[1]}; give --split to choose one")
-    split, scoring = read_split(options.split or paths[0]), _read_scoring(runs[0])
-    encode = load_encoder(scoring.text_encoder).encode
+    split, scoring = read_split(find_common_split(*runs, given=options.split)), read_run_scoring(runs[0])
+    encode = import_encoder(scoring.text_encoder).encode
     found = compare_runs(options.run_a, options.run_b, split, scoring, encode=encode)
     rows = tabulate_differences(found.differences)
     if options.out is not None:
@@ -77,19 +96,27 @@ def compare(options: CompareOptions) -> int:
         print(to_json(replace_nan({**names, **notes, "differences": rows}), indent=1))
     else:
         _print_comparison(found, options, scoring)
-    if _read_scoring(runs[1]) != scoring:
+    if read_run_scoring(runs[1]) != scoring:
         print(f"warning: {options.run_b} was scored with other settings than {options.run_a}", file=sys.stderr)
     for video_id, reason in found.left_out.items():
         print(f"left out: {video_id}: {reason}", file=sys.stderr)
     return 1 if found.left_out else 0
 
 
-def _read_scoring(run: RunFolder) -> ScoreSettings:
-    """Return the settings that a run was scored with."""
-    settings = run.settings() or {}
-    encoder = settings.get("text_encoder")
-    default = ScoreSettings(text_encoder=encoder if isinstance(encoder, str) and encoder else DEFAULT_ENCODER)
-    return read_score_settings(settings, default=default)
+def import_files(options: ImportOptions) -> int:
+    """Import result files into a run folder and score it; return 1 if a file or a video of the split is unmatched."""
+    split = read_split(options.split)
+    scoring = make_score_settings(options)
+    problems = import_into(options.out, options.files, split, asdict(scoring), rule=options.rule)
+    with TextScorer(references=list_references(split.samples)) as scorer:
+        encoder = import_encoder(scoring.text_encoder)
+        scored = score_run(options.out, split, scoring, encode=encoder.encode, scorer=scorer)
+        write_scores(options.out, scored, encoder)
+    for line in list_missing(RunFolder(options.out).settings() or {}):
+        print(line)
+    for problem in problems.values():
+        print(f"failed: {problem}", file=sys.stderr)
+    return 1 if scored.errors or problems else 0
 
 
 def _check_videos(run: RunFolder, split: Split) -> None:
@@ -100,9 +127,11 @@ def _check_videos(run: RunFolder, split: Split) -> None:
     num_known = sum(run.record(entry.video_id) is not None for entry in split.entries)
     if num_known < num_videos:
         raise ValueError(
-            f"{num_videos - num_known} of the {num_videos} videos of {run.path} are not in {split.path}; "
+            f"{num_videos - num_known} of {format_count(num_videos, 'video')} of {run.path} are not in {split.path}; "
             f"give the split of the run, {run.split_path()}"
         )
+    if not any(sample.has_reference and run.record(sample.video_id) is not None for sample in split.samples):
+        raise ValueError(f"no video of {run.path} has a reference in {split.path}; give --split with the references")
 
 
 def _has_text_scores(folder: Path) -> bool:
@@ -110,7 +139,7 @@ def _has_text_scores(folder: Path) -> bool:
 
 
 def _print_comparison(found: Comparison, options: CompareOptions, scoring: ScoreSettings) -> None:
-    print(f"A is {options.run_a}, B is {options.run_b}; {len(found.videos)} videos")
+    print(f"A is {options.run_a}, B is {options.run_b}; {format_count(len(found.videos), 'video')}")
     print(f"both scored as A: text encoder {scoring.text_encoder}, zero_cost {scoring.zero_cost}\n")
     print(format_differences(found.differences))
     if found.times_problem:

@@ -1,15 +1,18 @@
 """The options of the evaluation's commands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from tyro.conf import Positional, arg
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from engine.cli.options import CheckpointOptions
+from engine.cli.options import DecodingOptions, ModelOptions, QuantizedOptions
 from engine.cli.program import Options
-from engine.config import StreamConfig, read_config
+from engine.config import ContextStrategy, StreamConfig, read_config
+from engine.decisions.signals import SignalPolicy
 from eval.matching.turns import DEFAULT_ENCODER, ZeroCost
+from eval.reports.table_formats import TableFormat
+from eval.runs.imports.signals import SignalRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,7 @@ class ScoreOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamOptions(CheckpointOptions):
+class StreamOptions(DecodingOptions, QuantizedOptions):
     """The split, the checkpoint and the settings of its streams."""
 
     split: Positional[Path]
@@ -37,12 +40,21 @@ class StreamOptions(CheckpointOptions):
     """Folder to keep frame embeddings in (float16), so that the next run need not encode the videos."""
     config: Path | None = None
     """YAML or JSON file of stream settings; its frame rate is not used, since each video has its own."""
+    answer_user_turns: bool = False
+    """The assistant must answer each user turn of the references at its frame, also below the speak threshold."""
+    context_strategy: ContextStrategy | None = None
+    """How a full context becomes shorter (default: that of --config, or refresh)."""
     resume: bool = False
     """Keep the finished videos of --out, whose settings and model must be equal, and run the rest."""
 
     def stream_config(self, **thresholds: float | None) -> StreamConfig:
-        """Return the settings of ``--config`` with the thresholds that are not None."""
-        given = {name: value for name, value in thresholds.items() if value is not None}
+        """Return the settings of ``--config`` with the options, and with the thresholds that are not None."""
+        settings = {
+            **thresholds,
+            "context_strategy": self.context_strategy,
+            "answer_user_turns": self.answer_user_turns or None,
+        }
+        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         return read_config(self.config, fps=StreamConfig().fps, **given)
 
 
@@ -59,6 +71,9 @@ class RunOptions(ScoreOptions, StreamOptions):
     """Speak if the probability is greater (default: that of --config, or 0.5)."""
     update_threshold: float | None = None
     """Update if the probability is greater (default: that of --config, or 0.5)."""
+    batch_size: int | None = None
+    """Videos per forward pass of a worker; the results are the same (default: from the free memory, at most 16 on a
+    CPU and 32 on a GPU)."""
     teacher_forced: bool = False
     """Add VideoLLM-online's scores, from a second, teacher-forced pass over each video."""
 
@@ -71,34 +86,58 @@ class SweepOptions(ScoreOptions, StreamOptions):
 
     out: Path | None = None
     """Sweep folder to write: sweep.csv, sweep.json; a preview needs none."""
-    speak: str = "0.1:0.9:9"
-    """Speak thresholds: FIRST:LAST:NUMBER, or with commas."""
-    update: str = "0.1:0.9:9"
-    """Update thresholds: FIRST:LAST:NUMBER, or with commas."""
+    speak: str | None = None
+    """Speak thresholds: FIRST:LAST:NUMBER, or with commas (default: 0.1:0.9:9; nine of a named signal)."""
+    update: str | None = None
+    """Update thresholds, likewise; a checkpoint that decides by a silent token has none."""
     preview: Path | None = None
     """Derive the decisions from the probabilities of this run folder, without a model; approximate, since different
     decisions change the context of the model."""
+    signal: tuple[str, ...] = ()
+    """With --preview: the signals that decide, one to speak and one to update, such as speak_prob or a named one
+    (default: the probabilities that the run has, else its first named signals)."""
     metric: tuple[str, ...] = ()
     """Scores to choose the best point by; see docs/metrics.md (default: fewest failures where each point is run, then
     F1 of decisions)."""
     device: str = "auto"
     """auto, cuda:0, mps, cpu, or cpu:1 for one thread."""
+    batch_size: int | None = None
+    """Videos per forward pass; the results are the same (default: from the free memory, at most 16 on a CPU and 32 on a
+    GPU)."""
 
     stop_message: ClassVar[str] = "stopped; --out keeps the finished videos, --resume runs the rest"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions(ScoreOptions):
-    """Import result files of published systems into a run folder and score it."""
+    """Import result files of other systems into a run folder and score it."""
 
     files: Positional[tuple[Path, ...]]
-    """ProAssist's results/*.json, or the output of VideoLLM-online's demo.cli."""
+    """Results of ProAssist, VideoLLM-online, MMDuet, ProactiveVideoQA, MiniCPM-o-Demo (recording.json), Streamo,
+    JoyAI-VL or Omni-DuplexEval; the form is recognised by content."""
     split: Path
     """Manifest of the references."""
     out: Path
     """Run folder to write; it must be new or empty."""
+    threshold: float | None = None
+    """Threshold at which a signal decides to speak, for files that hold signals and no threshold, such as those of
+    MMDuet."""
+    signal: str = ""
+    """With --threshold: the signal that decides, such as informative_score (default: the only one that decides)."""
+    policy: SignalPolicy = "above"
+    """With --threshold: how values become decisions: above, running-sum (the sum since the last decision) or drop (the
+    fall since the frame before)."""
 
     stop_message: ClassVar[str] = "stopped; {0.out} is not complete; remove it and import again"
+
+    @property
+    def rule(self) -> SignalRule | None:
+        """The rule of the signal that decides; None without a threshold."""
+        if self.threshold is None:
+            if self.signal or self.policy != "above":
+                raise ValueError("--signal and --policy need --threshold")
+            return None
+        return SignalRule(signal=self.signal, policy=self.policy, threshold=self.threshold)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +154,34 @@ class RescoreOptions(Options):
     """Name that chooses the match window (default: that of the run)."""
     zero_cost: ZeroCost | None = None
     """Keep or drop a match of cost 0 (default: as in the run)."""
+    judge: str = ""
+    """OpenAI-compatible endpoint that grades replies in reply spans, such as http://localhost:8000/v1 (default: cosine
+    bands, offline). The key is read from $STEPSCOPE_API_KEY or $OPENAI_API_KEY; answers are kept in the run folder."""
+    judge_model: str = ""
+    """Name of the model that grades."""
 
     stop_message: ClassVar[str] = "stopped; score {0.run} again, if its tables were being written"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderboardOptions(Options):
+    """Print the scores of runs of one split as a table.
+
+    All runs are scored with the settings of the first one, over the videos that are finished in all of them.
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Run folders: own, recorded or imported."""
+    metric: tuple[str, ...] = ()
+    """Scores in the columns; see docs/metrics.md (default: those of eval/reports/leaderboard.py)."""
+    sort: str = ""
+    """Column that sorts the rows, best first (default: the order of the runs)."""
+    format: TableFormat = "markdown"
+    """markdown, csv or latex."""
+    split: Path | None = None
+    """Manifest of the references (default: the split of the runs)."""
+    out: Path | None = None
+    """File to write (default: print)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,5 +204,44 @@ class CompareOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecoverOptions(Options):
+    """Complete the recording of a live session whose process was killed."""
+
+    folder: Positional[Path]
+    """The run folder of the session."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaOptions(Options):
+    """Print the JSON Schema of the files of a run folder, as in docs/run-folder.schema.json."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MetricsOptions(Options):
     """Print the definition of every score, as in docs/metrics.md."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveCommandOptions(ModelOptions):
+    """Stream a live source in real time and record the session as a run folder; each line typed is a question."""
+
+    source: Positional[str]
+    """A URL, such as rtsp://camera.local/stream or http://host/video.mjpg, or a video file, played at its speed."""
+    out: Path
+    """Run folder to write, new or empty: video, outputs, and a split that refers to the video."""
+    goal: str = ""
+    """Goal of the task."""
+    steps: Path | None = None
+    """Text file with one step per line, such as 'S1: attach the wheel'."""
+    queue_frames: int = 4
+    """Frames that may wait before the encoder, and before the model; the oldest ones without a question are dropped."""
+    on_time_s: float = 1.0
+    """Maximum lag of a frame that counts as decided in time, in seconds."""
+    stall_s: float = 30.0
+    """Maximum time without a picture, in seconds; a lost connection is tried again meanwhile."""
+    config: Path | None = None
+    """YAML or JSON file of stream settings; options override it."""
+    stream: OmitArgPrefixes[StreamConfig] = field(default_factory=StreamConfig)
+    """Settings of the stream."""
+
+    stop_message: ClassVar[str] = "stopped"

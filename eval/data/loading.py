@@ -1,4 +1,4 @@
-"""Reads the samples of a split from a file in one of the three formats of docs/data-formats.md, recognised by content.
+"""Reads the samples of a split from a file in one of the four formats of docs/data-formats.md, recognised by content.
 
 No record is dropped silently: ``read_samples`` raises ``ValueError`` naming file, record, field and remedy;
 ``read_split`` returns an entry with the reason.
@@ -11,21 +11,22 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from engine.dialogue import initial_state, parse_update
 from engine.records import Step
 from eval.data.clips import Extent, read_extent
 from eval.data.dst_clips import read_clip
 from eval.data.json_fields import Fields
+from eval.data.proactive_videoqa import is_gold, read_gold
 from eval.data.proassist import read_dialogue
 from eval.data.sample_ids import SampleIds
-from eval.data.samples import InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
+from eval.data.samples import SPAN_FIELDS, InvalidSample, Role, Sample, Split, Turn, is_inside, turn_order
 from eval.data.video_files import VideoFolder
 
 _FORMATS = (
-    'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips) or with "conversation" and '
-    '"metadata" (ProAssist dialogues)'
+    'write an object with a list "videos" (a manifest), or objects with "dst" (DST clips), with "conversation" and '
+    '"metadata" (ProAssist dialogues) or with "question_id" and "answer" (ProactiveVideoQA)'
 )
 
 
@@ -34,7 +35,7 @@ class SampleWarning(UserWarning):
 
 
 def read_samples(path: str | Path, *, strict: bool = True, videos: Path | None = None) -> list[Sample]:
-    """Read all samples of a file in any of the three formats, with turns in seconds from the start of the sample.
+    """Read all samples of a file in any of the four formats, with turns in seconds from the start of the sample.
 
     Args:
         path: The file.
@@ -53,7 +54,7 @@ def read_split(path: str | Path, *, videos: Path | None = None) -> Split:
     """Read a split with one entry per record: a sample, or the reason why the record is invalid.
 
     ``videos`` is a folder with the videos of records whose ``video_path`` is missing or names a missing file. Raises
-    ``ValueError`` if the file has none of the three formats, or if ``videos`` is not a folder.
+    ``ValueError`` if the file has none of the four formats, or if ``videos`` is not a folder.
     """
     source = Path(path)
     file = _SplitFile(source, strict=True, videos=videos)
@@ -181,7 +182,7 @@ def _parse_lines(text: str) -> list[_Record]:
 
 
 def _record(value: object, number: int, *, field: str, is_listed: bool = False) -> _Record:
-    found = value.get(field) if isinstance(value, dict) else None
+    found = (value.get(field) or value.get("question_id")) if isinstance(value, dict) else None
     video_id = found if isinstance(found, str) and found else None
     name = f"video number {number}" if video_id is None else f"video {video_id}"
     return _Record(name=name, number=number, value=value, video_id=video_id, is_listed=is_listed)
@@ -203,6 +204,8 @@ def _published(value: object) -> tuple[Sample, Extent | None]:
     if not isinstance(value, dict):
         raise ValueError(f"a record must be a JSON object; {_FORMATS}")
     fields = Fields(record=value)
+    if is_gold(fields):
+        return read_gold(fields), None
     is_clip = fields.has("dst") or fields.has("inferred_goal")
     if not is_clip and not fields.has("conversation"):
         raise ValueError(f"has an unknown format; {_FORMATS}")
@@ -233,6 +236,7 @@ def _listed(value: object) -> tuple[Sample, None]:
         turns=tuple(sorted(turns, key=turn_order)),
         initial_state=given,
         start_s=fields.read_number("start_s", minimum=0) if fields.has("start_s") else None,
+        has_reference=fields.record.get("has_reference") is not False,
     )
     return sample, None
 
@@ -245,4 +249,24 @@ def _turn(fields: Fields, ids: Sequence[str]) -> Turn:
         known = ", ".join(ids) or "no step"
         raise fields.error("text", f"must have the form S3->start or S3->complete, of a step among {known}")
     cause = fields.read_text("cause") if fields.has("cause") else None
-    return Turn(time_s=fields.read_number("time_s"), role=role, text=text, cause=cause)
+    time_s = fields.read_number("time_s")
+    return _with_span(Turn(time_s=time_s, role=role, text=text, cause=cause), fields)
+
+
+def _with_span(turn: Turn, fields: Fields) -> Turn:
+    """Return a turn with the reply span of its record, and the span of its evidence, as far as it names them.
+
+    Raises ``ValueError`` for an end that is not after the turn's time, and for one of a turn of another role.
+    """
+    if turn.role != "assistant" and fields.has("end_s"):
+        raise fields.error("end_s", "must be absent: only an assistant turn has a reply span")
+    if fields.has("related_end_s") and not fields.has("end_s"):
+        raise fields.error("related_end_s", "must come with end_s, the end of the reply span")
+    if fields.has("related_start_s") and not fields.has("related_end_s"):
+        raise fields.error("related_start_s", "must come with related_end_s, the end of the evidence")
+    names = [name for name in SPAN_FIELDS if fields.has(name)]
+    times: dict[str, Any] = {name: fields.read_number(name) for name in names}
+    spanned = replace(turn, **times)
+    if spanned.end_s is not None and spanned.end_s <= turn.time_s:
+        raise fields.error("end_s", f"must be after time_s, {turn.time_s:g}")
+    return replace(spanned, related_start_s=spanned.related_start_s or None)

@@ -5,13 +5,16 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
+from engine.control.task import Task
 from engine.records import Excerpt, Step, UserTurn, frame_at
 
 Role = Literal["update", "user", "assistant"]
+SPAN_FIELDS: Final = ("end_s", "related_start_s", "related_end_s")
+"""Fields of a turn that describe its reply span; None for an instant."""
 ROLE_ORDER: Mapping[str, int] = {"update": 0, "user": 1, "assistant": 2}
 
 
@@ -26,6 +29,26 @@ class Turn:
     """The message, or the update as text, such as ``S3->complete``."""
     cause: str | None = None
     """Why this turn is hard, if the data names a reason."""
+    end_s: float | None = field(default=None, repr=False)
+    """End of the reply span, after ``time_s``: a reply is in time from ``time_s`` to here. None for an instant."""
+    related_end_s: float | None = field(default=None, repr=False)
+    """End of the evidence in the video, if the data names it; only for a turn with a reply span."""
+    related_start_s: float | None = field(default=None, repr=False)
+    """Start of the evidence; None for the start of the video. No score depends on it."""
+
+    def moved(self, time_s: float) -> "Turn":
+        """Return the turn at another time; its span keeps its length."""
+        shift = time_s - self.time_s
+        times = {name: getattr(self, name) for name in SPAN_FIELDS}
+        moved: dict[str, Any] = {name: value + shift for name, value in times.items() if value is not None}
+        if "related_start_s" in moved:
+            moved["related_start_s"] = max(0.0, moved["related_start_s"]) or None
+        return replace(self, time_s=time_s, **moved)
+
+    def as_instant(self) -> "Turn":
+        """Return the turn without its reply span."""
+        without: dict[str, Any] = dict.fromkeys(SPAN_FIELDS)
+        return replace(self, **without)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +69,8 @@ class Sample:
     """States at the start; steps that are missing here have not started."""
     start_s: float | None = None
     """Start of the sample's ``num_frames`` in the file, in seconds; None if the sample is the whole file."""
+    has_reference: bool = True
+    """Whether ``turns`` are a reference; False for a recorded video that has none, so that it has no scores."""
 
     @property
     def excerpt(self) -> Excerpt | None:
@@ -82,6 +107,21 @@ class Split:
     def samples(self) -> tuple[Sample, ...]:
         """The valid samples."""
         return tuple(entry for entry in self.entries if isinstance(entry, Sample))
+
+
+def pack_turn(turn: Turn) -> dict[str, Any]:
+    """Return the values of a turn by field, for a digest: without the fields of a reply span if it has none.
+
+    So the digest of a reference is that of earlier versions, which knew no spans, and no start of the evidence.
+    """
+    values = asdict(turn)
+    del values["related_start_s"]
+    return {name: value for name, value in values.items() if value is not None or name not in SPAN_FIELDS}
+
+
+def build_task(sample: Sample) -> Task:
+    """Return the task that a sample's video is streamed with."""
+    return Task(goal=sample.goal, steps=sample.steps, user_turns=sample.user_turns, initial_state=sample.initial_state)
 
 
 def is_inside(time_s: float, sample: Sample) -> bool:

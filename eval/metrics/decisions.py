@@ -19,7 +19,6 @@ from eval.metrics.measures import MatchedVideo, Measure
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
 NUM_BINS = 10
-NAN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,20 +60,6 @@ class DecisionCounts(Counts):
     def num_expected(self) -> float:
         """Expected frames."""
         return self.num_hits + self.num_misses
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReliabilityBin:
-    """The frames whose probability is in one of ``NUM_BINS`` bins of [0, 1]."""
-
-    low: float
-    """Lower edge, inclusive."""
-    high: float
-    """Upper edge, exclusive except for 1."""
-    num_frames: float
-    mean_prob: float
-    """nan if empty."""
-    expected_share: float
 
 
 def count_decisions(
@@ -141,9 +126,9 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
     return {
         "accuracy": ratio(counts.num_hits + counts.num_rejections, counts.num_frames),
         "balanced_accuracy": (recall + specificity) / 2,
-        "precision": ratio(counts.num_hits, counts.num_decided) if is_mixed else NAN,
-        "recall": recall if is_mixed else NAN,
-        "f1": ratio(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else NAN,
+        "precision": ratio(counts.num_hits, counts.num_decided) if is_mixed else math.nan,
+        "recall": recall if is_mixed else math.nan,
+        "f1": ratio(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else math.nan,
         **rank_scores(counts.expected_probs, counts.other_probs),
         "brier": ratio(counts.squared_error_sum, num_known),
         "ece": ratio(sum(errors), num_known),
@@ -167,7 +152,7 @@ def rank_scores(expected: Values, other: Values) -> dict[str, float]:
     again at each call and is 30 times slower in a bootstrap.
     """
     if not (expected.total and other.total):
-        return {"average_precision": NAN, "auroc": NAN}
+        return {"average_precision": math.nan, "auroc": math.nan}
     hits = expected.above(expected.numbers, or_equal=True)
     alarms, above = other.above(expected.numbers, or_equal=True), other.above(expected.numbers)
     precisions = np.divide(hits, hits + alarms, out=np.zeros_like(hits), where=hits > 0)
@@ -176,20 +161,6 @@ def rank_scores(expected: Values, other: Values) -> dict[str, float]:
         "average_precision": float((expected.weights * precisions).sum()) / expected.total,
         "auroc": float((expected.weights * below_or_half_tied).sum()) / (expected.total * other.total),
     }
-
-
-def reliability_bins(counts: DecisionCounts) -> tuple[ReliabilityBin, ...]:
-    """Return the bins; the calibration error is the mean over frames of ``|mean_prob - expected_share|``."""
-    return tuple(
-        ReliabilityBin(
-            low=number / NUM_BINS,
-            high=(number + 1) / NUM_BINS,
-            num_frames=num_frames,
-            mean_prob=ratio(counts.bin_prob_sums[number], num_frames),
-            expected_share=ratio(counts.bin_expected[number], num_frames),
-        )
-        for number, num_frames in enumerate(counts.bin_frames)
-    )
 
 
 def _event_scores(counts: DecisionCounts) -> dict[str, float]:

@@ -27,7 +27,6 @@ class Metric:
 
     name: str
     definition: str
-    """One sentence."""
     range: str
     """Possible values, such as ``0 to 1``."""
     better: Better

@@ -18,17 +18,6 @@ from eval.metrics.measures import MatchedVideo, Measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepBoundary:
-    """Delays of the predicted start and completion of one step."""
-
-    step_id: str
-    start_delay_s: float | None
-    """Predicted minus reference start in seconds; None unless both sides start the step."""
-    complete_delay_s: float | None
-    """As ``start_delay_s``, of the completion."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StepStates(Counts):
     """The frames of one step, in one or many videos, by the relation of its state to the reference's."""
 
@@ -79,12 +68,7 @@ class DstCounts(Counts):
     legacy_exact: int = 0
 
 
-def count_dst(
-    outputs: Sequence[FrameOutput],
-    sample: Sample,
-    *,
-    match: UpdateMatch | None = None,
-) -> DstCounts:
+def count_dst(outputs: Sequence[FrameOutput], sample: Sample, *, match: UpdateMatch | None = None) -> DstCounts:
     """Count one video.
 
     ``match`` is by default ``pair_updates(outputs, sample)``. A frame of the sample without an output counts as a wrong
@@ -130,29 +114,23 @@ def summarize_dst(counts: DstCounts) -> dict[str, float]:
     }
 
 
-def step_boundaries(outputs: Sequence[FrameOutput], sample: Sample) -> tuple[StepBoundary, ...]:
-    """Return, per step, the delays of its first predicted start and completion.
+def boundary_delays_s(outputs: Sequence[FrameOutput], sample: Sample, *, reached: Sequence[str]) -> dict[str, float]:
+    """Return, per step, the predicted minus the reference time of its first frame with one of the states ``reached``.
 
-    The start is the first frame with the state ``in_progress`` or ``completed``; the completion is the first frame with
-    ``completed``. A boundary that the initial state has already passed has no delay.
+    With ``in_progress`` and ``completed`` these are the starts, with ``completed`` alone the completions, in seconds.
+    A step is left out unless both sides reach the states, and if the initial state has already reached them.
     """
     predicted = {output.frame_index: output.dst_state for output in outputs}
     expected = dict(enumerate(reference_states(sample)))
-    given = initial_state(sample.steps, sample.initial_state)
-
-    def delay_s(step_id: str, reached: Sequence[str]) -> float | None:
+    given, delays_s = initial_state(sample.steps, sample.initial_state), {}
+    for step in sample.steps:
         gen, ref = (
-            min((frame for frame, state in states.items() if state[step_id] in reached), default=None)
+            min((frame for frame, state in states.items() if state[step.id] in reached), default=None)
             for states in (predicted, expected)
         )
-        return None if gen is None or ref is None or given[step_id] in reached else (gen - ref) / sample.fps
-
-    return tuple(
-        StepBoundary(
-            step_id=step.id, start_delay_s=delay_s(step.id, STATES[1:]), complete_delay_s=delay_s(step.id, STATES[2:])
-        )
-        for step in sample.steps
-    )
+        if gen is not None and ref is not None and given[step.id] not in reached:
+            delays_s[step.id] = (gen - ref) / sample.fps
+    return delays_s
 
 
 def _count_pairs(match: UpdateMatch, *, fps: float) -> DstCounts:
@@ -223,9 +201,8 @@ def _count_states(outputs: Sequence[FrameOutput], sample: Sample) -> DstCounts:
         [frame in predicted and predicted[frame][step_id] == state[step_id] for step_id in ids]
         for frame, state in enumerate(reference_states(sample))
     ]
-    boundaries = step_boundaries(outputs, sample)
-    starts_s = [item.start_delay_s for item in boundaries if item.start_delay_s is not None]
-    completions_s = [item.complete_delay_s for item in boundaries if item.complete_delay_s is not None]
+    starts_s = boundary_delays_s(outputs, sample, reached=STATES[1:]).values()
+    completions_s = boundary_delays_s(outputs, sample, reached=STATES[2:]).values()
     return DstCounts(
         num_frames=len(rows),
         num_frames_right=sum(all(row) for row in rows),
@@ -254,9 +231,7 @@ def _count_legacy(gen: Sequence[TimedUpdate], ref: Sequence[TimedUpdate]) -> Dst
 
 
 def _count(video: MatchedVideo) -> DstCounts:
-    if not video.has_states:
-        return DstCounts()
-    return count_dst(video.outputs, video.sample, match=video.updates)
+    return count_dst(video.outputs, video.sample, match=video.updates) if video.has_states else DstCounts()
 
 
 MEASURES = (Measure(name="dst", kind=DstCounts, count=_count, summarize=summarize_dst),)

@@ -1,7 +1,7 @@
 """The failures of one video, turn by turn, at which a researcher stops in the player.
 
-Responses are matched as in ``eval.metrics.turn_taking`` and updates as in ``eval.matching.updates``, so the failures
-agree with the scores. A correct pair that is more than ``LATE_S`` apart is early or late.
+Responses are matched as in ``eval.metrics.replies.turn_taking`` and updates as in ``eval.matching.updates``, so the
+failures agree with the scores. A correct pair that is more than ``LATE_S`` apart is early or late.
 """
 
 from bisect import bisect_left
@@ -13,21 +13,29 @@ from typing import Final, Literal, get_args
 from engine.dialogue import parse_update
 from engine.records import FrameOutput, frame_at
 from eval.data.samples import ROLE_ORDER, Sample
+from eval.matching.spans import delay_from_span
 from eval.matching.turns import Match, Pair
 from eval.matching.updates import UpdateMatch
 from eval.metrics.counts import Counts
 from eval.metrics.dialogue_state import reference_states
 from eval.metrics.measures import MatchedVideo, Measure
-from eval.metrics.turn_taking import spoken_texts
+from eval.metrics.replies.repetition import normalize_text
+from eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD, spoken_texts
 
 MatchOutcome = Literal["matched", "mismatched", "redundant"]
 FailureKind = Literal[
-    "missed", "redundant", "wrong text", "early or late", "wrong update", "missed update", "wrong state"
+    "missed",
+    "redundant",
+    "wrong text",
+    "early or late",
+    "wrong update",
+    "missed update",
+    "wrong state",
+    "repeats itself",
 ]
 FAILURE_KINDS: Final[tuple[FailureKind, ...]] = get_args(FailureKind)
 """In the order of the tables."""
 LATE_S = 1.0
-SEMANTIC_THRESHOLD = 0.5
 WORST_S = 5.0
 
 
@@ -43,11 +51,14 @@ class JudgedTurn:
     reference: int | None = None
     """Position of the reference in ``Sample.turns``; None if redundant."""
     delay_s: float | None = None
-    """Time of the frame minus that of the reference's frame; negative is early."""
+    """Time of the frame minus that of the reference's frame; negative is early. 0 inside a reply span; after it, the
+    time since its end."""
     semantic_score: float | None = None
     """Similarity of the two texts, in [0, 1]; responses only."""
     cost: float | None = None
     """Matching cost; responses only."""
+    grade: int | None = None
+    """Grade of the replies of its reply span so far, 0 wrong to 2 right; None outside the spans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,22 +88,45 @@ class JudgedVideo:
     """By time; at one time updates, responses, states, and the model before the reference."""
 
 
-def judge(sample: Sample, outputs: Sequence[FrameOutput], match: Match, updates: UpdateMatch) -> JudgedVideo:
+def judge(
+    sample: Sample, outputs: Sequence[FrameOutput], match: Match, updates: UpdateMatch, *, has_states: bool = True
+) -> JudgedVideo:
     """Judge one video up to its last output; later references are not judged.
 
-    The outputs must have the states of the sample's steps. ``match`` are their responses, ``updates`` their updates.
+    The outputs must have the states of the sample's steps. ``match`` are their responses, ``updates`` their updates. A
+    system without states (``has_states``) has no failures of updates and states.
     """
-    spoken = _turns_by_frame(sample, "assistant")
+    spoken = {  # of two reference turns at a frame the last, as in matching
+        frame_at(turn.time_s, sample.fps): number
+        for number, turn in enumerate(sample.turns)
+        if turn.role == "assistant"
+    }
     responses = _judge_responses(sample, spoken_texts(outputs), match.pairs, spoken)
     updated, missed_updates = _judge_updates(sample, updates)
     turns = tuple(sorted((*updated, *responses), key=lambda turn: (turn.frame_index, turn.role != "update")))
     last = outputs[-1].frame_index if outputs else -1
-    failures = [_fail(turn, number) for number, turn in enumerate(turns) if not is_correct(turn)]
+    repeated = find_repeats(turns)
+    failures = [
+        _fail(turn, number, repeated)
+        for number, turn in enumerate(turns)
+        if not is_correct(turn) and (has_states or turn.role != "update")
+    ]
     missed = [_failure("missed", frame, reference=spoken[frame]) for frame in match.missed]
-    missed += [_failure("missed update", frame, reference=number) for frame, number in missed_updates]
+    if has_states:
+        missed += [_failure("missed update", frame, reference=number) for frame, number in missed_updates]
+        failures += _wrong_states(sample, outputs)
     failures += [failure for failure in missed if failure.frame_index <= last]
-    failures += _wrong_states(sample, outputs)
     return JudgedVideo(turns=turns, failures=_sort(failures, turns, sample, outputs))
+
+
+def add_grades(judged: JudgedVideo, grades: Mapping[int, int]) -> JudgedVideo:
+    """Return a judged video with the grades of its responses, given by frame."""
+    if not grades:
+        return judged
+    turns = tuple(
+        replace(turn, grade=grades.get(turn.frame_index)) if turn.role == "assistant" else turn for turn in judged.turns
+    )
+    return replace(judged, turns=turns)
 
 
 def _sort(
@@ -149,11 +183,6 @@ def worst_frame(runs: Sequence[JudgedVideo], *, fps: float) -> int | None:
     return max(frames, key=lambda first: bisect_left(frames, first + WORST_S * fps) - bisect_left(frames, first))
 
 
-def _turns_by_frame(sample: Sample, role: str) -> dict[int, int]:
-    """Return the position of the reference turn at each frame; of two turns the last, as in matching."""
-    return {frame_at(turn.time_s, sample.fps): number for number, turn in enumerate(sample.turns) if turn.role == role}
-
-
 def _judge_responses(
     sample: Sample, responses: Mapping[int, str], pairs: Sequence[Pair], spoken: Mapping[int, int]
 ) -> Iterable[JudgedTurn]:
@@ -166,7 +195,7 @@ def _judge_responses(
             turns[pair.gen_frame],
             outcome="matched" if pair.semantic_score > SEMANTIC_THRESHOLD else "mismatched",
             reference=spoken[pair.ref_frame],
-            delay_s=(pair.gen_frame - pair.ref_frame) / sample.fps,
+            delay_s=delay_from_span(pair.gen_frame, sample.turns[spoken[pair.ref_frame]], fps=sample.fps),
             semantic_score=pair.semantic_score,
             cost=pair.cost,
         )
@@ -196,14 +225,28 @@ def is_correct(turn: JudgedTurn) -> bool:
     return turn.outcome == "matched" and abs(turn.delay_s or 0) <= LATE_S
 
 
-def _fail(turn: JudgedTurn, number: int) -> Failure:
+def find_repeats(turns: Sequence[JudgedTurn]) -> frozenset[int]:
+    """Return the positions of the responses whose text repeats an earlier one, apart from case, spaces and signs."""
+    earlier, repeats = set[str](), set[int]()
+    for number, turn in enumerate(turns):
+        if turn.role != "assistant":
+            continue
+        text = normalize_text(turn.text)
+        if text in earlier:
+            repeats.add(number)
+        earlier.add(text)
+    return frozenset(repeats)
+
+
+def _fail(turn: JudgedTurn, number: int, repeated: frozenset[int]) -> Failure:
     kind: FailureKind
     if turn.outcome == "matched":
         kind = "early or late"
     elif turn.role == "update":
         kind = "wrong update"
     else:
-        kind = "redundant" if turn.outcome == "redundant" else "wrong text"
+        redundant: FailureKind = "repeats itself" if number in repeated else "redundant"
+        kind = redundant if turn.outcome == "redundant" else "wrong text"
     return _failure(kind, turn.frame_index, turn=number, reference=turn.reference)
 
 

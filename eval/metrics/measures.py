@@ -6,12 +6,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from engine.records import FrameOutput
 from eval.data.samples import Sample
-from eval.matching.turns import Match
+from eval.matching.grading import Grade
+from eval.matching.turns import Encode, Match
 from eval.matching.updates import UpdateMatch
 from eval.metrics.counts import C
 
@@ -37,6 +38,10 @@ class MatchedVideo:
     live: "LiveCounts | None"
     wall_s: float | None
     has_states: bool
+    encode: Encode
+    """Texts to embeddings ``[N, D]``."""
+    grade: Grade
+    """Grades replies against gold answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +57,17 @@ class Measure(Generic[C]):
 
 
 def find_measures() -> tuple[Measure[Any], ...]:
-    """Return the ``MEASURES`` of all modules of this package, ordered by module.
+    """Return the ``MEASURES`` of all modules of this package and of its folders, ordered by the module's own name.
 
     Raises ``ValueError`` if two measures share a name.
     """
     package = import_module("eval.metrics")
-    names = [module.name for module in iter_modules(package.__path__) if module.name != "score"]
-    modules = [import_module(f"eval.metrics.{name}") for name in names]
-    measures = {measure.name: measure for module in modules for measure in getattr(module, "MEASURES", ())}
-    if len(measures) < sum(len(getattr(module, "MEASURES", ())) for module in modules):
-        raise ValueError(f"two measures share a name; the names are {', '.join(measures)}")
-    return tuple(measures.values())
+    found = (module.name for module in walk_packages(package.__path__, "eval.metrics."))
+    names = sorted((name for name in found if name != "eval.metrics.score"), key=lambda name: name.rsplit(".", 1)[-1])
+    measures = tuple(measure for name in names for measure in getattr(import_module(name), "MEASURES", ()))
+    if len({measure.name for measure in measures}) < len(measures):
+        raise ValueError(f"two measures share a name; the names are {', '.join(one.name for one in measures)}")
+    return measures
 
 
 def add_fields(measures: Sequence[Measure[Any]]) -> Callable[[type[T]], type[T]]:

@@ -1,26 +1,28 @@
 """All scores of a video and of a split, from one set of counts.
 
-``analyze_video`` matches and counts a video once. ``summarize`` adds the counts of many videos and divides once (micro
-average), so a video's row and the corpus use the same functions. An undefined score is nan.
+``analyze_video`` matches and counts a video once. The counts of many videos are added and divided once (micro average),
+so a video's row and the corpus use the same functions. An undefined score is nan.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from engine.decisions.signals import SignalSpec
 from engine.records import FrameOutput
 from eval.data.samples import Sample
+from eval.matching.grading import CosineBands, Grade, RememberedGrades
 from eval.matching.turns import Encode, ZeroCost, find_match
 from eval.matching.updates import pair_updates
 from eval.metrics.counts import Counts, Pool, mean
 from eval.metrics.decisions import DecisionCounts
 from eval.metrics.dialogue_state import StepStates, count_step_states
-from eval.metrics.failures import FailureCounts, JudgedVideo, judge
+from eval.metrics.failures import FailureCounts, JudgedVideo, add_grades, judge
 from eval.metrics.measures import MatchedVideo, add_fields, find_measures
-from eval.metrics.system import SystemCounts
-from eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
-from eval.metrics.turn_taking import (
+from eval.metrics.replies.reply_spans import grade_responses
+from eval.metrics.replies.turn_taking import (
+    SEMANTIC_THRESHOLD,
     TurnCounts,
     count_turns,
     match_responses,
@@ -29,6 +31,9 @@ from eval.metrics.turn_taking import (
     spoken_texts,
     turn_metrics,
 )
+from eval.metrics.signals import count_signals
+from eval.metrics.system import SystemCounts
+from eval.metrics.text import TextCounts, TextPairs, TextScorer, score_text, undefined_texts
 from eval.metrics.videollm_online import LiveCounts
 
 ScoreTexts = Callable[[TextCounts], dict[str, float]]
@@ -61,6 +66,8 @@ class VideoAnalysis:
     judged: JudgedVideo
     steps: tuple[StepStates, ...]
     """Frames by the state of each step of the task, in order."""
+    signals: Mapping[str, DecisionCounts] = field(default_factory=dict)
+    """Counts of each named signal that decides."""
 
 
 def analyze_video(
@@ -73,6 +80,8 @@ def analyze_video(
     live: LiveCounts | None = None,
     wall_s: float | None = None,
     has_states: bool = True,
+    grade: Grade | None = None,
+    specs: Sequence[SignalSpec] = (),
 ) -> VideoAnalysis:
     """Match the turns of one video, and count them and its states.
 
@@ -83,15 +92,20 @@ def analyze_video(
         sample: The reference.
         outputs: The assistant's outputs, one record per frame.
         encode: Function from ``N`` texts to embeddings ``[N, D]``.
-        dataset: Name that selects the match window; see ``eval.metrics.turn_taking.MATCH_WINDOWS_S``.
+        dataset: Name that selects the match window; see ``eval.metrics.replies.turn_taking.MATCH_WINDOWS_S``.
         zero_cost: ``keep`` or ``drop`` edges of cost 0; see ``eval.matching.turns.find_match``.
         live: Counts of the teacher-forced pass, if it was run.
         wall_s: Wall time of the whole run of the video in seconds, if known.
         has_states: Whether the system has a dialogue state; if not, the scores of updates and states are undefined.
+        grade: Grades replies inside a reply span; by default ``CosineBands`` of the encoder.
+        specs: Descriptions of the named signals of the outputs.
     """
     match = match_responses(sample, outputs, encode=encode, dataset=dataset, zero_cost=zero_cost)
     updates = pair_updates(outputs, sample)
-    judged = judge(sample, outputs, match, updates)
+    graded = RememberedGrades(grade or CosineBands(encode))
+    judged = add_grades(
+        judge(sample, outputs, match, updates, has_states=has_states), grade_responses(sample, outputs, grade=graded)
+    )
     video = MatchedVideo(
         sample=sample,
         outputs=outputs,
@@ -101,6 +115,8 @@ def analyze_video(
         live=live,
         wall_s=wall_s,
         has_states=has_states,
+        encode=encode,
+        grade=graded,
     )
     pairs, responses, texts = matched_pairs(match), spoken_texts(outputs), reference_texts(sample)
     return VideoAnalysis(
@@ -110,8 +126,14 @@ def analyze_video(
             hypotheses=[responses[pair.gen_frame] for pair in pairs],
         ),
         judged=judged,
-        steps=count_step_states(sample, outputs),
+        steps=count_step_states(sample, outputs) if has_states else (),
+        signals=count_signals(specs, sample, outputs),
     )
+
+
+def list_references(samples: Iterable[Sample]) -> list[str]:
+    """Return the references of the text scores of a split, which do not depend on a run."""
+    return [text for sample in samples for text in reference_texts(sample).values()]
 
 
 def count_texts(videos: Sequence[VideoAnalysis], scorer: TextScorer) -> list[VideoCounts]:
@@ -120,13 +142,8 @@ def count_texts(videos: Sequence[VideoAnalysis], scorer: TextScorer) -> list[Vid
     return [replace(video.counts, texts=counts) for video, counts in zip(videos, texts, strict=True)]
 
 
-def summarize(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
-    """Return all scores of the pooled counts; text scores are nan unless ``score_texts`` computes them."""
-    return score_counts(Pool(rows, VideoCounts).total(), score_texts=score_texts)
-
-
 def score_counts(counts: VideoCounts, *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
-    """Return all scores of counts that are already pooled; see ``summarize``."""
+    """Return all scores of one video, or of added counts; text scores are nan unless ``score_texts`` computes them."""
     scores: dict[str, float] = {}
     for measure in MEASURES:
         scores.update(measure.summarize(getattr(counts, measure.name)))
@@ -135,7 +152,7 @@ def score_counts(counts: VideoCounts, *, score_texts: ScoreTexts = undefined_tex
 
 def decision_f1(scores: Mapping[str, float]) -> float:
     """Return the mean of the heads' event F1 at 1 s, over those that are defined; nan if none is."""
-    of_heads = [scores[f"{head}_event_f1_1s"] for head in ("speaking", "dst_update")]
+    of_heads = [scores.get(f"{head}_event_f1_1s", math.nan) for head in ("speaking", "dst_update")]
     return mean([score for score in of_heads if not math.isnan(score)])
 
 
@@ -147,7 +164,7 @@ def corpus_metrics(
     match_window: tuple[int, int],
     dist_func_factor: float = 0.3,
     dist_func_power: float = 1.5,
-    semantic_threshold: float = 0.5,
+    semantic_threshold: float = SEMANTIC_THRESHOLD,
     zero_cost: ZeroCost = "keep",
     score_texts: Callable[[Sequence[str], Sequence[str]], dict[str, float]] = score_text,
 ) -> dict[str, float]:

@@ -13,9 +13,10 @@ from typing import Annotated
 from pydantic import Field
 
 from engine.config import check_threshold
-from engine.json_records import Amount
+from engine.io.json_records import Amount
+from engine.plurals import format_count
 from eval.metrics.counts import Counts, mean, ratio
-from eval.metrics.measures import MatchedVideo, Measure
+from eval.metrics.measures import Measure
 
 SCORES = ("lm_ppl", "frame_diff", "time_diff_s", "fluency", "lm_correctness")
 """The scores of a conversation; ``time_diff_s`` is ``frame_diff`` in seconds."""
@@ -103,11 +104,9 @@ def summarize_live(counts: LiveCounts) -> dict[str, float]:
     return {f"live_{name}": ratio(*both) for name, *both in zip(SCORES, counts.sums, counts.num_defined, strict=True)}
 
 
-def _count(video: MatchedVideo) -> LiveCounts:
-    return video.live or LiveCounts()
-
-
-MEASURES = (Measure(name="live", kind=LiveCounts, count=_count, summarize=summarize_live),)
+MEASURES = (
+    Measure(name="live", kind=LiveCounts, count=lambda video: video.live or LiveCounts(), summarize=summarize_live),
+)
 
 
 def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:
@@ -120,7 +119,9 @@ def _lead(turns: Sequence[LiveTurn], index: int, *, threshold: float) -> int:
     num_late = max(min(len(turns[index + 1].silent_prob), num_frames - 1), 0)
     if len(turn.late_silent_prob) < num_late:
         got = len(turn.late_silent_prob)
-        raise ValueError(f"turn {index} never speaks and needs {num_late} frames after it in late_*_prob; got {got}")
+        raise ValueError(
+            f"turn {index} never speaks and needs {format_count(num_late, 'frame')} after it in late_*_prob; got {got}"
+        )
     late = _first_speak(turn.late_silent_prob[:num_late], turn.late_other_prob[:num_late], threshold=threshold)
     return -num_late if late is None else -(late + 1)
 

@@ -3,21 +3,25 @@
 All of it comes from the analyses of the videos (``eval.metrics.score``), so the outputs are not read again.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
 
+from engine.decisions.signals import SignalSpec
 from eval.metrics.counts import Pool, Values, ratio
-from eval.metrics.decisions import DecisionCounts, reliability_bins
+from eval.metrics.decisions import DecisionCounts, summarize_decisions
 from eval.metrics.dialogue_state import StepStates
 from eval.metrics.failures import FAILURE_KINDS
 from eval.metrics.score import VideoAnalysis, VideoCounts
+from eval.metrics.signals import is_probability, ranked_range, total_counts
 
 NUM_POINTS: Final = 101
 """Thresholds of a precision-recall curve: 0, 0.01, ... 1."""
+MAX_ROC_POINTS: Final = 500
 
 
 def build_chart_data(videos: Sequence[VideoAnalysis]) -> dict[str, Any]:
@@ -26,14 +30,9 @@ def build_chart_data(videos: Sequence[VideoAnalysis]) -> dict[str, Any]:
     heads = {"speak": total.speaking, "update": total.updating}
     return {
         "precision_recall": {head: precision_recall(counts) for head, counts in heads.items()},
-        "reliability": {
-            head: [
-                {"mean_prob": tenth.mean_prob, "expected_share": tenth.expected_share, "num_frames": tenth.num_frames}
-                for tenth in reliability_bins(counts)
-                if tenth.num_frames
-            ]
-            for head, counts in heads.items()
-        },
+        "roc": {head: roc(counts) for head, counts in heads.items()},
+        "operating_points": {head: _operating_point(counts) for head, counts in heads.items()},
+        "reliability": {head: reliability(counts) for head, counts in heads.items()},
         "leads_s": {head: _histogram(counts.leads_s) for head, counts in heads.items()},
         "failures": dict(zip(FAILURE_KINDS, map(int, total.failures.by_kind), strict=True)),
         "states": _state_shares(videos),
@@ -43,6 +42,36 @@ def build_chart_data(videos: Sequence[VideoAnalysis]) -> dict[str, Any]:
             if total.system.latencies_ms.total
         ],
     }
+
+
+def chart_signals(specs: Sequence[SignalSpec], videos: Sequence[VideoAnalysis]) -> dict[str, Any]:
+    """Return the charts of the named signals that decide, at thresholds in their own units; empty without any.
+
+    A running sum has no curves, since its decision at a frame depends on the frames before. Only probabilities have a
+    reliability.
+    """
+    found = {}
+    for spec in specs:
+        if spec.decides is None:
+            continue
+        counts = total_counts(spec.name, [video.signals for video in videos])
+        has_curves = spec.rule.level != "sum"
+        found[spec.name] = {
+            "title": spec.title,
+            "decides": spec.decides,
+            "threshold": math.nan if spec.threshold is None else spec.threshold,
+            "precision_recall": _in_units(spec, precision_recall(counts)) if has_curves else [],
+            "roc": _in_units(spec, roc(counts)) if has_curves else [],
+            "operating_point": _operating_point(counts),
+            "reliability": reliability(counts) if is_probability(spec) else [],
+        }
+    return {"signals": found} if found else {}
+
+
+def _in_units(spec: SignalSpec, points: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Return the points of a curve with their thresholds in the units of the signal."""
+    low, high = ranked_range(spec)
+    return [{**point, "threshold": float(f"{low + (high - low) * point['threshold']:.12g}")} for point in points]
 
 
 def _state_shares(videos: Sequence[VideoAnalysis]) -> list[dict[str, float]]:
@@ -64,6 +93,49 @@ def precision_recall(counts: DecisionCounts) -> list[dict[str, float]]:
         {"threshold": threshold, "precision": hit / (hit + alarm), "recall": hit / num_expected}
         for threshold, hit, alarm in np.stack((thresholds, hits, alarms), axis=1).tolist()
         if hit + alarm and num_expected
+    ]
+
+
+def roc(counts: DecisionCounts) -> list[dict[str, float]]:
+    """Return the ROC curve over frames, from no decided frame to all; empty unless the frames have both classes.
+
+    Points on a straight line between their neighbours are left out, so the area of the curve is ``auroc``. A curve with
+    more than ``MAX_ROC_POINTS`` corners is thinned. The threshold is nan where every frame is decided.
+
+    Expected 0.9 and 0.4 and the rest 0.6 and 0.2 give the points (0, 0), (0, 1/2), (1/2, 1/2), (1/2, 1), (1, 1).
+    """
+    expected, other = counts.expected_probs, counts.other_probs
+    if not (expected.total and other.total):
+        return []
+    thresholds = np.unique(np.concatenate((expected.numbers, other.numbers)))[::-1]
+    hits = np.append(expected.above(thresholds), expected.total)
+    alarms = np.append(other.above(thresholds), other.total)
+    turns = np.diff(alarms)[:-1] * np.diff(hits)[1:] != np.diff(alarms)[1:] * np.diff(hits)[:-1]
+    corners = np.flatnonzero(np.concatenate(([True], turns, [True])))
+    kept = corners[np.linspace(0, len(corners) - 1, min(len(corners), MAX_ROC_POINTS)).round().astype(int)]
+    points = np.stack((np.append(thresholds, np.nan), alarms / other.total, hits / expected.total), axis=1)[kept]
+    return [{"threshold": t, "false_positive_rate": alarm, "recall": hit} for t, alarm, hit in points.tolist()]
+
+
+def _operating_point(counts: DecisionCounts) -> dict[str, float]:
+    """Return the rates of the decisions of the run itself, over frames; nan if undefined."""
+    scores = summarize_decisions(counts)
+    return {
+        "precision": scores["precision"],
+        "recall": scores["recall"],
+        "false_positive_rate": ratio(counts.num_false_alarms, counts.num_false_alarms + counts.num_rejections),
+    }
+
+
+def reliability(counts: DecisionCounts) -> list[dict[str, float]]:
+    """Return mean probability and share of expected frames of each bin of probabilities that is not empty.
+
+    The calibration error is the mean over frames of ``|mean_prob - expected_share|``.
+    """
+    return [
+        {"mean_prob": prob_sum / number, "expected_share": expected / number, "num_frames": number}
+        for number, prob_sum, expected in zip(counts.bin_frames, counts.bin_prob_sums, counts.bin_expected, strict=True)
+        if number
     ]
 
 

@@ -5,7 +5,7 @@ compared.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -38,7 +38,7 @@ class ComparedVideo:
     scores: tuple[Mapping[str, float], Mapping[str, float]]
     """All scores in run A and in run B."""
     turns: tuple[ComparedTurn, ...]
-    """The assistant's and update turns of the reference that both runs reached."""
+    """The assistant's and update turns of the reference that both runs reached; no updates if a run has no states."""
 
     def count(self, wrong_in: WrongIn) -> int:
         """Return the number of turns that are wrong in exactly these runs."""
@@ -59,6 +59,16 @@ class Comparison:
     """Why differences of times are nan, although both values are given; empty if times are compared."""
 
 
+def find_common_split(a: RunFolder, b: RunFolder, *, given: Path | None = None) -> Path:
+    """Return the file of the split of two runs, or ``given``. Raises ``ValueError`` unless they can be compared."""
+    paths = a.split_path(), b.split_path()
+    if a.path.resolve() == b.path.resolve():
+        raise ValueError(f"{a.path} and {b.path} are the same run; give two")
+    if given is None and paths[0] != paths[1]:
+        raise ValueError(f"the runs are of different splits, {paths[0]} and {paths[1]}; give --split to choose one")
+    return given or paths[0]
+
+
 def compare_runs(
     a: Path, b: Path, split: Split, settings: ScoreSettings, *, encode: Encode, num_resamples: int = 1000
 ) -> Comparison:
@@ -67,52 +77,77 @@ def compare_runs(
     Raises ``ValueError`` if they have no finished video in common.
     """
     folders = (RunFolder(a), RunFolder(b))
-    analyzers = [make_analyzer(folder, settings, encode=encode) for folder in folders]
-    counts: tuple[list[VideoCounts], list[VideoCounts]] = ([], [])
-    videos: list[ComparedVideo] = []
-    left_out: dict[str, str] = {}
-    for sample in split.samples:
-        unfinished = [path.name for path, folder in zip((a, b), folders, strict=True) if _is_missing(folder, sample)]
-        if unfinished:
-            left_out[sample.video_id] = f"not finished in {' and '.join(unfinished)}"
-            continue
-        try:
-            analyses = [analyze(sample) for analyze in analyzers]
-        except ValueError as error:
-            left_out[sample.video_id] = str(error)
-            continue
-        for run_counts, analysis in zip(counts, analyses, strict=True):
-            run_counts.append(analysis.counts)
-        videos.append(_compare_video(sample, *analyses))
-    if not videos:
-        raise ValueError(f"{a.name} and {b.name} have no finished video in common; compare runs of one split")
+    analyzed, left_out = _analyze_both(folders, split, settings, encode)
     shown = [
         metric.name
         for metric in METRICS
         if metric.name in FAILURE_SCORES or not (metric.is_detail or metric.is_count or metric.name in _SKIPPED)
     ]
-    differences = compare_scores(
-        counts[0], counts[1], kind=VideoCounts, score=score_counts, num_resamples=num_resamples
-    )
-    times_problem = _explain_time_difference(folders, [video.video_id for video in videos])
+    of_a, of_b = ([analysis.counts for analysis in of_run] for of_run in zip(*analyzed.values(), strict=True))
+    differences = compare_scores(of_a, of_b, kind=VideoCounts, score=score_counts, num_resamples=num_resamples)
+    times_problem = _explain_time_difference(folders, list(analyzed))
+    roles = {"assistant", "update"} if _have_states(folders) else {"assistant"}
     return Comparison(
         differences={
             name: _drop_difference(found) if times_problem and name in _TIMES else found
             for name in shown
             if (found := differences.get(name)) is not None and not (math.isnan(found.a) or math.isnan(found.b))
         },
-        videos=tuple(videos),
+        videos=tuple(
+            _compare_video(sample, *analyzed[sample.video_id], roles=roles)
+            for sample in split.samples
+            if sample.video_id in analyzed
+        ),
         left_out=left_out,
         times_problem=times_problem,
     )
 
 
-def _compare_video(sample: Sample, a: VideoAnalysis, b: VideoAnalysis) -> ComparedVideo:
+def score_both(
+    a: Path, b: Path, split: Split, settings: ScoreSettings, metric: str, *, encode: Encode
+) -> list[tuple[str, float, float]]:
+    """Return each compared video with a score in both runs, in the order of the split. Raises as ``compare_runs``."""
+    analyzed, _ = _analyze_both((RunFolder(a), RunFolder(b)), split, settings, encode)
+    return [
+        (video_id, score_counts(of_a.counts)[metric], score_counts(of_b.counts)[metric])
+        for video_id, (of_a, of_b) in analyzed.items()
+    ]
+
+
+def _analyze_both(
+    folders: tuple[RunFolder, RunFolder], split: Split, settings: ScoreSettings, encode: Encode
+) -> tuple[dict[str, tuple[VideoAnalysis, VideoAnalysis]], dict[str, str]]:
+    """Return the analyses in both runs by video, and ``Comparison.left_out``."""
+    counts_states = _have_states(folders)
+    first, second = (make_analyzer(folder, settings, encode=encode, counts_states=counts_states) for folder in folders)
+    analyzed: dict[str, tuple[VideoAnalysis, VideoAnalysis]] = {}
+    left_out: dict[str, str] = {}
+    for sample in split.samples:
+        records = [(folder.path.name, folder.record(sample.video_id)) for folder in folders]
+        if unfinished := [name for name, record in records if explain_missing(sample, record)]:
+            left_out[sample.video_id] = f"not finished in {' and '.join(unfinished)}"
+            continue
+        try:
+            analyzed[sample.video_id] = first(sample), second(sample)
+        except ValueError as error:
+            left_out[sample.video_id] = str(error)
+    if not analyzed:
+        names = " and ".join(folder.path.name for folder in folders)
+        raise ValueError(f"{names} have no finished video in common; compare runs of one split")
+    return analyzed, left_out
+
+
+def _have_states(folders: tuple[RunFolder, RunFolder]) -> bool:
+    """Return whether both runs have states; else updates and states are not compared."""
+    return all(folder.has_states() for folder in folders)
+
+
+def _compare_video(sample: Sample, a: VideoAnalysis, b: VideoAnalysis, *, roles: Set[str]) -> ComparedVideo:
     num_frames = min(a.counts.system.num_frames, b.counts.system.num_frames)
     return ComparedVideo(
         video_id=sample.video_id,
         scores=(score_counts(a.counts), score_counts(b.counts)),
-        turns=tuple(compare_turns(a.judged, b.judged, references=_find_references(sample, num_frames))),
+        turns=tuple(compare_turns(a.judged, b.judged, references=_find_references(sample, num_frames, roles))),
     )
 
 
@@ -122,6 +157,10 @@ def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[s
     if devices[0] != devices[1]:
         ran = [", ".join(map(str, of_run)) if isinstance(of_run, list) else "not known" for of_run in devices]
         return f"the devices differ: {ran[0]}; {ran[1]}"
+    sizes = [{record.batch_size for name in video_ids if (record := folder.record(name))} for folder in folders]
+    if sizes[0] != sizes[1]:
+        shown = ["/".join(map(str, sorted(of_run))) or "not known" for of_run in sizes]
+        return f"the numbers of videos per pass differ: {shown[0]}; {shown[1]}"
     for folder in folders:
         records = [folder.record(video_id) for video_id in video_ids]
         reused = sum(record is not None and record.reused_features is True for record in records)
@@ -137,13 +176,9 @@ def _drop_difference(found: Difference) -> Difference:
     return replace(found, difference=math.nan, interval=NO_INTERVAL, p_value=math.nan)
 
 
-def _is_missing(folder: RunFolder, sample: Sample) -> bool:
-    return bool(explain_missing(sample, folder.record(sample.video_id)))
-
-
-def _find_references(sample: Sample, num_frames: int) -> Sequence[int]:
+def _find_references(sample: Sample, num_frames: int, roles: Set[str]) -> Sequence[int]:
     return [
         number
         for number, turn in enumerate(sample.turns)
-        if turn.role != "user" and frame_at(turn.time_s, sample.fps) < num_frames
+        if turn.role in roles and frame_at(turn.time_s, sample.fps) < num_frames
     ]

@@ -5,20 +5,25 @@ the order of the split; a failed video, an invalid record and a video without a 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from engine.io import write_csv, write_json
+from engine.io.files import write_csv, write_json
 from eval.data.samples import Sample, Split
-from eval.matching.turns import Encode, ZeroCost
-from eval.metrics.score import VideoAnalysis, analyze_video, count_texts
-from eval.metrics.text import TextScorer
-from eval.reports.charts import build_chart_data
-from eval.reports.report import Report, compute_video_scores, make_report
+from eval.matching.grading import COSINE_JUDGE, Grade, NamedJudge
+from eval.matching.turns import DEFAULT_ENCODER, Encode, ZeroCost
+from eval.metrics.bootstrap import NUM_RESAMPLES, Interval, bootstrap
+from eval.metrics.counts import Pool
+from eval.metrics.definitions import METRICS
+from eval.metrics.score import ScoreTexts, VideoAnalysis, VideoCounts, analyze_video, count_texts, score_counts
+from eval.metrics.signals import summarize_signals
+from eval.metrics.text import TextScorer, undefined_texts
+from eval.reports.charts import build_chart_data, chart_signals
 from eval.reports.tables import write_columns
-from eval.runs.folder import RunFolder, VideoRecord, explain_missing
+from eval.runs.folder import RunFolder, explain_unscored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,24 +31,35 @@ class ScoreSettings:
     """Settings of the scores."""
 
     text_encoder: str
-    """Name of the sentence encoder."""
     dataset: str = ""
-    """Name that chooses the match window; see ``eval.metrics.turn_taking.MATCH_WINDOWS_S``."""
+    """Name that chooses the match window; see ``eval.metrics.replies.turn_taking.MATCH_WINDOWS_S``."""
     zero_cost: ZeroCost = "keep"
     """Whether to ``keep`` or ``drop`` matches of cost 0; see ``eval.matching.turns``."""
 
 
 def read_score_settings(settings: Mapping[str, Any], *, default: ScoreSettings) -> ScoreSettings:
-    """Return the score settings of a ``run.json``; missing ones, and the encoder, are taken from ``default``.
+    """Return the score settings of a ``run.json``; missing ones, and the encoder, are taken from ``default``."""
+    return replace(default, **{name: settings[name] for name in ("dataset", "zero_cost") if name in settings})
 
-    Raises ``ValueError`` for invalid settings.
-    """
-    dataset, zero_cost = settings.get("dataset", default.dataset), settings.get("zero_cost", default.zero_cost)
-    if not isinstance(dataset, str) or zero_cost not in get_args(ZeroCost):
-        raise ValueError(
-            f"the run was scored with dataset {dataset!r} and zero_cost {zero_cost!r}, which are not known"
-        )
-    return replace(default, dataset=dataset, zero_cost=zero_cost)
+
+def read_run_scoring(run: RunFolder) -> ScoreSettings:
+    """Return the settings that a run was scored with. Raises ``ValueError`` for invalid settings."""
+    settings = run.settings() or {}
+    default = ScoreSettings(text_encoder=settings.get("text_encoder") or DEFAULT_ENCODER)
+    return read_score_settings(settings, default=default)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The scores of the videos of a split that have any."""
+
+    num_videos: int
+    scores: Mapping[str, float]
+    """Scores of the pooled counts; nan if undefined."""
+    intervals: Mapping[str, Interval]
+    """Their 95 % intervals; counts have none."""
+    num_undefined: Mapping[str, int]
+    """Per score, the number of videos in which it is undefined, if not 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +67,6 @@ class ScoredRun:
     """The scores of a run."""
 
     report: Report
-    """Scores of the split."""
     rows: tuple[Mapping[str, str | float], ...]
     """Rows of ``videos.csv``."""
     errors: Mapping[str, str]
@@ -62,20 +77,29 @@ class ScoredRun:
     """Content of ``charts.json``; see ``eval.reports.charts``."""
     text_problem: str | None
     """Why text scores are missing; None if they are present."""
+    judge: str = COSINE_JUDGE
+    """Name of the judge of replies inside reply spans."""
+    signals: Mapping[str, Any] = field(default_factory=dict)
+    """Scores of each named signal that decides; see ``eval.metrics.signals``."""
 
 
-def make_analyzer(run: RunFolder, settings: ScoreSettings, *, encode: Encode) -> Callable[[Sample], VideoAnalysis]:
-    """Return a function that analyses a finished video of a run folder.
+def make_analyzer(
+    run: RunFolder, settings: ScoreSettings, *, encode: Encode, grade: Grade | None = None, counts_states: bool = True
+) -> Callable[[Sample], VideoAnalysis]:
+    """Return a function that analyses a finished video of a run folder; ``grade`` is the judge, see ``analyze_video``.
+
+    Without ``counts_states`` a run with states is analysed as one without.
 
     Raises ``ValueError`` for an invalid ``run.json``. The function raises it with the reason if a video has no outputs,
     or invalid ones.
     """
-    has_states = run.has_states()
+    has_states, specs = counts_states and run.has_states(), run.signals()
 
     def analyze(sample: Sample) -> VideoAnalysis:
         record = run.record(sample.video_id)
-        if record is None or record.error:
-            raise ValueError(explain_missing(sample, record))
+        if reason := explain_unscored(sample, record):
+            raise ValueError(reason)
+        assert record is not None
         return analyze_video(
             sample,
             run.outputs(sample),
@@ -85,6 +109,8 @@ def make_analyzer(run: RunFolder, settings: ScoreSettings, *, encode: Encode) ->
             live=record.live,
             wall_s=record.wall_s,
             has_states=has_states,
+            grade=grade,
+            specs=specs,
         )
 
     return analyze
@@ -98,6 +124,7 @@ def score_run(
     encode: Encode,
     scorer: TextScorer,
     analyses: Mapping[str, VideoAnalysis] | None = None,
+    judge: NamedJudge | None = None,
 ) -> ScoredRun:
     """Score the videos of a split in a run folder.
 
@@ -108,11 +135,13 @@ def score_run(
         encode: Texts to embeddings ``[N, D]``, of ``settings.text_encoder``.
         scorer: An open ``TextScorer``.
         analyses: Analyses of videos that were already made with the same settings, by id.
+        judge: Grades replies inside reply spans; by default the cosine bands.
     """
     run = RunFolder(folder)
-    analyze = make_analyzer(run, settings, encode=encode)
+    analyze = make_analyzer(run, settings, encode=encode, grade=None if judge is None else judge.grade)
     records = {sample.video_id: run.record(sample.video_id) for sample in split.samples}
-    errors = dict(_errors(split, records))
+    found = ((entry.video_id, explain_unscored(entry, records.get(entry.video_id))) for entry in split.entries)
+    errors = {video_id: reason for video_id, reason in found if reason}
     analyzed: dict[str, VideoAnalysis] = {}
     for sample in split.samples:
         if sample.video_id not in errors:
@@ -132,9 +161,7 @@ def score_run(
             "video_id": entry.video_id,
             "error": errors.get(entry.video_id, ""),
             "warning": warnings.get(entry.video_id, ""),
-            **compute_video_scores(
-                [counts[entry.video_id]] if entry.video_id in counts else [], score_texts=scorer.summarize
-            ),
+            **compute_video_scores(counts.get(entry.video_id, VideoCounts()), score_texts=scorer.summarize),
         }
         for entry in split.entries
     ]
@@ -143,22 +170,41 @@ def score_run(
         rows=tuple(rows),
         errors=errors,
         warnings=warnings,
-        charts=build_chart_data(list(analyzed.values())),
+        charts=build_chart_data(list(analyzed.values())) | chart_signals(run.signals(), list(analyzed.values())),
+        signals=summarize_signals(run.signals(), [video.signals for video in analyzed.values()]),
         text_problem=scorer.problem,
+        judge=COSINE_JUDGE if judge is None else judge.name,
     )
+
+
+def make_report(rows: Sequence[VideoCounts], *, score_texts: ScoreTexts, num_resamples: int = NUM_RESAMPLES) -> Report:
+    """Score a split; ``score_texts`` is ``TextScorer.summarize`` of an open scorer."""
+    pool = Pool(rows, VideoCounts)
+    intervals = bootstrap(pool, partial(score_counts, score_texts=score_texts), num_resamples=num_resamples)
+    videos = [score_counts(row, score_texts=score_texts) for row in rows]
+    undefined = {metric.name: sum(math.isnan(scores.get(metric.name, 0.0)) for scores in videos) for metric in METRICS}
+    return Report(
+        num_videos=len(rows),
+        scores=score_counts(pool.total(), score_texts=score_texts),
+        intervals={one.name: intervals[one.name] for one in METRICS if one.name in intervals and not one.is_count},
+        num_undefined={name: number for name, number in undefined.items() if number},
+    )
+
+
+def compute_video_scores(counts: VideoCounts, *, score_texts: ScoreTexts = undefined_texts) -> dict[str, float]:
+    """Return the scores of one video in the columns of ``videos.csv``; all are nan for empty counts."""
+    scores = score_counts(counts, score_texts=score_texts)
+    renamed = {name.replace("CIDEr", "CIDEr_split_df"): value for name, value in scores.items()}
+    return {metric.name: renamed[metric.name] for metric in METRICS if metric.scope != "split"}
 
 
 def write_tables(folder: Path, run: ScoredRun, settings: Mapping[str, Any]) -> None:
     """Write ``videos.csv``, ``columns.csv``, ``metrics.json`` and ``charts.json``, each atomically."""
     write_csv(folder / "videos.csv", run.rows)
     write_columns(folder / "columns.csv")
-    content = {"text_problem": run.text_problem, "errors": run.errors, "warnings": run.warnings, **asdict(run.report)}
+    problems = {"text_problem": run.text_problem, "errors": run.errors, "warnings": run.warnings}
+    content = {"judge": run.judge, **problems, **asdict(run.report)}
+    if run.signals:
+        content["signal_scores"] = run.signals
     write_json(folder / "charts.json", run.charts)
     write_json(folder / "metrics.json", {**settings, **content})
-
-
-def _errors(split: Split, records: Mapping[str, VideoRecord | None]) -> Iterator[tuple[str, str]]:
-    for entry in split.entries:
-        reason = explain_missing(entry, records.get(entry.video_id))
-        if reason:
-            yield entry.video_id, reason

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from engine.io import unescape_formula
-from engine.json_records import Count, Finite, FiniteOrNan, check_regular, read_record
+from engine.io.files import unescape_formula
+from engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
 
 Row = Mapping[str, str | float]
 _TEXT_COLUMNS: Final = ("video_id", "error", "warning")
@@ -66,13 +66,38 @@ class _Latency(BaseModel):
     latency_ms: Finite
 
 
+class _RocPoint(BaseModel):
+    threshold: FiniteOrNan
+    false_positive_rate: Finite
+    recall: Finite
+
+
+class _OperatingPoint(BaseModel):
+    precision: FiniteOrNan
+    recall: FiniteOrNan
+    false_positive_rate: FiniteOrNan
+
+
+class _SignalCharts(BaseModel):
+    title: str
+    decides: Head
+    threshold: FiniteOrNan
+    precision_recall: list[_CurvePoint]
+    roc: list[_RocPoint]
+    operating_point: _OperatingPoint
+    reliability: list[_ReliabilityBin]
+
+
 class _Charts(BaseModel):
     precision_recall: dict[Head, list[_CurvePoint]]
+    roc: dict[Head, list[_RocPoint]] = {}
+    operating_points: dict[Head, _OperatingPoint] = {}
     reliability: dict[Head, list[_ReliabilityBin]]
     leads_s: dict[Head, list[_Lead]]
     failures: dict[str, Count]
     states: list[_StateShares]
     latency_ms: list[_Latency]
+    signals: dict[str, _SignalCharts] = {}
 
 
 def read_metrics(folder: Path) -> Mapping[str, Any]:
@@ -81,26 +106,19 @@ def read_metrics(folder: Path) -> Mapping[str, Any]:
 
 
 def read_charts(folder: Path) -> Mapping[str, Any]:
-    """Read ``charts.json``; see ``eval.reports.charts``."""
+    """Read ``charts.json``; see ``eval.reports.charts``. Parts that older versions did not write are empty."""
     return read_record(_Charts, folder / "charts.json").model_dump()
 
 
 def read_video_rows(folder: Path) -> Sequence[Row]:
     """Read ``videos.csv``: a row per video, its scores nan if undefined."""
     path = folder / "videos.csv"
-    try:
-        check_regular(path)
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            if not {"video_id", "error"} <= set(reader.fieldnames or ()):
-                raise ValueError("the columns video_id and error are missing")
-            names = {column: _OLD_COLUMNS.get(column, column) for column in reader.fieldnames or ()}
-            return [{name: _value(name, row[column]) for column, name in names.items()} for row in reader]
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ValueError(f"{path} cannot be read: {reason}") from error
+    with reading(path), path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file, strict=True)
+        if not {"video_id", "error"} <= set(reader.fieldnames or ()):
+            raise ValueError("the columns video_id and error are missing")
+        names = {column: _OLD_COLUMNS.get(column, column) for column in reader.fieldnames or ()}
+        return [{name: _value(name, row[column]) for column, name in names.items()} for row in reader]
 
 
 def _value(name: str, cell: str | None) -> str | float:

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.io import write_csv
+from engine.io.files import write_csv
 from eval.metrics.bootstrap import NO_INTERVAL, Interval
 from eval.metrics.definitions import GROUPS, METRICS, Better, Metric, find_metric
 from eval.reports.statistics import Difference

@@ -1,1 +1,1 @@
-"""Batch runs of a split: run folders, the scheduler with its worker pools, and imported results."""
+"""Batch runs of a split: run folders, workers, and imported results."""

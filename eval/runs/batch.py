@@ -4,23 +4,25 @@
 cancels the run and leaves the finished videos; a later run with ``resume`` keeps them and runs the rest.
 """
 
-import hashlib
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from engine.model.checkpoint import identify_model, resolve_device
+from engine.io.files import digest_file
+from engine.model.checkpoint_folder import identify_model
+from engine.model.devices import resolve_device
 from eval.data.samples import Sample, Split
-from eval.runs.folder import VideoRecord, open_run_folder
-from eval.runs.local_pool import run_videos
+from eval.runs.folder import RunFolder, VideoRecord
+from eval.runs.pools.local_pool import make_process_pool
+from eval.runs.pools.ray_pool import is_cluster, join_cluster
+from eval.runs.pools.scheduler import Backend, run_scheduler
 from eval.runs.progress import Progress, WorkerStatus
-from eval.runs.ray_pool import is_cluster, join_cluster
-from eval.runs.worker import VideoResult, WorkerConfig, WorkerSpec
+from eval.runs.worker_messages import VideoResult, WorkerConfig, WorkerSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,35 +49,32 @@ def run_batch(
     Args:
         split: The split from ``read_split``; invalid records are left out.
         worker_config: Checkpoint and settings.
-        out: The run folder; ``eval.runs.folder.open_run_folder`` lists the folders that are refused.
+        out: The run folder; ``eval.runs.output_folder.OutputFolder.open`` lists the folders that are refused.
         devices: ``ray`` or ``ray://...`` (see ``join_cluster``), or devices of this machine (see ``parse_devices``).
         resume: Keep the finished videos of an earlier run with the same settings.
         scoring: Settings of the scores, copied into ``run.json``.
 
     Raises:
         ValueError: A device or cluster that does not exist, or a folder that is refused.
-        EngineError: A checkpoint that cannot be loaded.
+        EngineError: A checkpoint that cannot be loaded, or a device that decodes no video.
         OSError: A folder that cannot be written, such as on a full disk; no partial file remains.
     """
     samples = split.samples
-    with (
-        _open_executor(devices) as executor,
-        open_run_folder(
-            out, {**build_run_settings(split, worker_config, executor.worker_specs), **(scoring or {})}, resume=resume
-        ) as folder,
-    ):
-        pending, num_kept = [], 0
+    with ExitStack() as stack:
+        backend = stack.enter_context(_open_backend(devices, worker_config))
+        settings = build_run_settings(split, worker_config, list(backend.slots().values()))
+        folder = stack.enter_context(RunFolder.open(out, {**settings, **(scoring or {})}, resume=resume))
+        pending = []
         for sample in samples:
             record = folder.find_finished(sample)
             if record is None:
                 folder.delete_video(sample.video_id)
                 pending.append(sample)
             else:
-                num_kept += 1
                 yield FinishedVideo(record=record, is_kept=True)
-        counter = _ProgressCounter(pending, num_videos=len(samples), num_finished=num_kept)
+        counter = _ProgressCounter(pending, num_videos=len(samples))
         yield counter.progress(())
-        with closing(executor.run_videos(pending, worker_config, executor.worker_specs)) as events:
+        with closing(run_scheduler(pending, backend)) as events:
             for event in events:
                 if isinstance(event, VideoResult):
                     folder.save_video(event.record, event.outputs)
@@ -92,8 +91,9 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
     if worker_config.heads is not None:
         if not worker_config.heads.is_file():
             raise ValueError(f"the heads file {worker_config.heads} does not exist")
-        heads = hashlib.sha256(worker_config.heads.read_bytes()).hexdigest()[:16]
-    identity = identify_model(worker_config.checkpoint, heads=worker_config.heads)
+        heads = digest_file(worker_config.heads)[:16]
+    quantize, hardware = worker_config.quantize, worker_config.hardware_decoding
+    identity = identify_model(worker_config.checkpoint, heads=worker_config.heads, quantize=quantize)
     return {
         "split": str(split.path.resolve()),
         "checkpoint": worker_config.checkpoint,
@@ -105,6 +105,8 @@ def build_run_settings(split: Split, worker_config: WorkerConfig, worker_specs: 
         "config": asdict(worker_config.config),
         "live": worker_config.live,
         "kept_features": worker_config.features is not None,
+        **({} if quantize == "none" else {"quantize": quantize}),
+        **({} if hardware == "off" else {"hardware_decoding": hardware}),
     }
 
 
@@ -125,7 +127,7 @@ def parse_devices(devices: str = "auto") -> list[WorkerSpec]:
         if kind == "cpu" and number:
             if not number.isdecimal() or not 1 <= int(number) <= 1024:
                 raise ValueError(f"cpu:{number} must give a number of processes, such as cpu:2")
-            worker_specs += [WorkerSpec(device="cpu", num_threads=1)] * int(number)
+            worker_specs += [WorkerSpec(device="cpu", num_threads=1, num_sharing=int(number))] * int(number)
         elif kind == "cuda" and not number:
             resolve_device("cuda")
             worker_specs += [WorkerSpec(device=f"cuda:{index}") for index in range(torch.cuda.device_count())]
@@ -138,54 +140,42 @@ def parse_devices(devices: str = "auto") -> list[WorkerSpec]:
     return worker_specs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Executor:
-    """Workers, and the function that runs videos on them."""
-
-    worker_specs: Sequence[WorkerSpec]
-    run_videos: Callable[
-        [Sequence[Sample], WorkerConfig, Sequence[WorkerSpec]], Generator[VideoResult | tuple[WorkerStatus, ...]]
-    ]
-    """See ``eval.runs.scheduler.run_scheduler``."""
-
-
-@contextmanager
-def _open_executor(devices: str) -> Iterator[_Executor]:
+def _open_backend(devices: str, worker_config: WorkerConfig) -> AbstractContextManager[Backend]:
     """Use devices of this machine, or join a Ray cluster and leave it at the end."""
-    if not is_cluster(devices):
-        yield _Executor(worker_specs=parse_devices(devices), run_videos=run_videos)
-        return
-    with join_cluster(devices) as cluster:
-        yield _Executor(worker_specs=cluster.worker_specs(), run_videos=cluster.run_videos)
+    if is_cluster(devices):
+        return join_cluster(devices, worker_config)
+    specs = parse_devices(devices)
+    if worker_config.hardware_decoding != "off":
+        from engine.video.hardware import check_hardware  # noqa: PLC0415 - no other leading process needs PyAV
+
+        check_hardware(worker_config.hardware_decoding, [spec.device for spec in specs])
+    return nullcontext(make_process_pool(worker_config, specs))
 
 
 class _ProgressCounter:
     """Counts finished videos and frames."""
 
-    def __init__(self, samples: Iterable[Sample], *, num_videos: int, num_finished: int) -> None:
-        self._frames = {sample.video_id: sample.num_frames for sample in samples}
-        self._total = sum(self._frames.values())
+    def __init__(self, samples: Iterable[Sample], *, num_videos: int) -> None:
+        self._pending = {sample.video_id: sample.num_frames for sample in samples}
+        self._num_frames = sum(self._pending.values())
         self._num_videos = num_videos
-        self._num_finished = num_finished
         self._started_s: float | None = None
 
     def finish(self, video_id: str) -> None:
-        self._start_clock()
-        self._num_finished += 1
-        del self._frames[video_id]
+        del self._pending[video_id]
 
     def progress(self, workers: tuple[WorkerStatus, ...]) -> Progress:
-        num_in_progress = sum(min(worker.num_done, self._frames.get(worker.video_id or "", 0)) for worker in workers)
-        if num_in_progress:
-            self._start_clock()
+        videos = (video for worker in workers for video in worker.videos)
+        in_progress = (min(video.num_done, self._pending.get(video.video_id, 0)) for video in videos)
+        num_done = self._num_frames - sum(self._pending.values()) + sum(in_progress)
+        now_s = time.perf_counter()
+        if num_done and self._started_s is None:
+            self._started_s = now_s
         return Progress(
             num_videos=self._num_videos,
-            num_finished=self._num_finished,
-            num_frames=self._total,
-            num_done=self._total - sum(self._frames.values()) + num_in_progress,
-            elapsed_s=0.0 if self._started_s is None else time.perf_counter() - self._started_s,
+            num_finished=self._num_videos - len(self._pending),
+            num_frames=self._num_frames,
+            num_done=num_done,
+            elapsed_s=0.0 if self._started_s is None else now_s - self._started_s,
             workers=workers,
         )
-
-    def _start_clock(self) -> None:
-        self._started_s = time.perf_counter() if self._started_s is None else self._started_s

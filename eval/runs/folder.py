@@ -7,76 +7,87 @@ whose record has no error, and runs the rest again.
 
 import hashlib
 import json
+import math
 import platform
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
-from pydantic import AliasChoices, Field
-
-from engine.config import IllegalUpdates
-from engine.dialogue import fill_legality, initial_state
-from engine.io import write_json
-from engine.json_records import Amount, Count
-from engine.records import FrameOutput, write_outputs
-from eval.data.samples import InvalidSample, Sample
+from engine.config import IllegalUpdates, StreamConfig
+from engine.decisions.policies import DecisionPolicy, find_policy
+from engine.decisions.signals import SignalSpec
+from engine.dialogue import STATES, fill_legality, initial_state
+from engine.io.files import write_json
+from engine.io.json_records import Amount, Count, short_repr
+from engine.records import FrameOutput, GapReason, read_outputs, write_outputs
+from eval.data.samples import InvalidSample, Sample, pack_turn
 from eval.metrics.videollm_online import LiveCounts
-from eval.runs.files import REDO, read_sample_outputs, read_settings
-from eval.runs.output_folder import Outcome, OutputFolder, open_folder
+from eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 
 _PACKAGES: Final = ("torch", "transformers", "numpy")
 _RECORD: Final = ".record.json"
 _MAX_NAME_LENGTH: Final = 120
+OWN_SPLIT: Final = "split.json"
+"""The split in the folder of a recorded run whose videos bring their own tasks."""
 
-IDENTITY: Final = ("split", "model_digest", "heads_digest", "device", "config", "live", "kept_features")
+IDENTITY: Final = (
+    *("split", "model_digest", "heads_digest", "device", "config", "live", "kept_features"),
+    *("recorded", "signals", "has_states", "hardware_decoding"),
+)
 """The settings in ``run.json`` that determine the outputs; a run is resumed only with the same values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VideoRecord:
+class VideoRecord(Outcome):
     """The record of a finished or failed video, beside its outputs."""
 
-    video_id: str
-    source: str
-    """Digest of its sample; see ``digest_sample``."""
     num_frames: Count = 0
     """Frames that were streamed."""
     wall_s: Amount | None = None
     """Seconds of decoding, encoding and model, without the teacher-forced pass; None if unknown.
 
-    With kept features, of the model alone.
+    With kept features, of the model alone. Of the time that several videos were in flight, each has an equal share.
     """
+    batch_size: Count = 1
+    """Videos per forward pass at most."""
     device: str = ""
-    """Torch device that it ran on."""
     peak_memory_mb: Amount | None = None
     """Peak memory so far of the GPU, or of the worker process on a CPU; None if unknown."""
-    warning: Annotated[str, Field(validation_alias=AliasChoices("warning", "remark"))] = ""
-    """A problem that did not stop the run, such as damage to the file; ``remark`` in files of older versions."""
-    error: str = ""
-    """Why it failed; empty if it is finished."""
     live: LiveCounts | None = None
     """Counts of the teacher-forced pass, if there was one."""
     reused_features: bool | None = None
     """Whether it ran on embeddings that an earlier run had kept; None if unknown."""
+    fps: Amount | None = None
+    """Frames per second of a recorded video; None if they are those of the split."""
+    undecided: Mapping[GapReason, Count] | None = None
+    """Instants of a live session without a decision, by reason; None if it is not one, or of an earlier version."""
 
 
 class RunFolder(OutputFolder):
-    """A run folder to read; ``open_run_folder`` opens one for writing."""
+    """A run folder to read; ``open`` opens one for writing."""
 
     kind = "run"
     identity = IDENTITY
+    result_files = (f"*{_RECORD}",)
+    redo = "continue the run, which runs this video again"
 
     def settings(self) -> Mapping[str, Any] | None:
-        """Return ``run.json``, or None if it does not exist. Raises ``ValueError`` if it is invalid."""
-        return read_settings(self.path / "run.json")
+        """Return ``run.json``, or None if it does not exist. Raises ``ValueError`` if it is invalid.
+
+        A relative ``split`` begins at the run folder, so that both can be moved together.
+        """
+        settings = self._read_settings(RunSettings, "run.json")
+        if settings is None or not settings.get("split"):
+            return settings
+        return {**settings, "split": str((self.path / settings["split"]).resolve())}
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Write ``run.json``: the settings, and the versions of Python and the packages."""
-        write_settings(self.path, settings)
+        write_json(self.path / "run.json", {**relative_split(settings, self.path), "versions": versions()})
 
     def split_path(self) -> Path:
         """Return the path of the run's split. Raises ``ValueError`` if this is not the run folder of a split."""
@@ -85,18 +96,13 @@ class RunFolder(OutputFolder):
             raise ValueError(f"{self.path} is not the run folder of a split; give a folder of `stepscope eval`")
         return Path(split)
 
-    def _illegal_updates(self) -> IllegalUpdates:
-        """Return how the run treated illegal updates; ``apply`` for an imported run."""
-        config = (self.settings() or {}).get("config")
-        return "refuse" if isinstance(config, dict) and config.get("illegal_updates") == "refuse" else "apply"
-
     def has_states(self) -> bool:
-        """Return whether the outputs hold states: those of imported systems only repeat the initial state."""
-        return "imported" not in (self.settings() or {})
+        """Return whether the outputs hold states; see the function of this name."""
+        return has_states(self.settings() or {})
 
-    def has_results(self) -> bool:
-        """Return whether a video of this run is finished or failed."""
-        return self.count_videos() > 0
+    def signals(self) -> tuple[SignalSpec, ...]:
+        """Return the descriptions of the named signals. Raises ``ValueError`` for an invalid ``run.json``."""
+        return read_signal_specs(self.settings() or {})
 
     def count_videos(self) -> int:
         """Return the number of videos of this run that are finished or failed."""
@@ -104,12 +110,7 @@ class RunFolder(OutputFolder):
 
     def record(self, video_id: str) -> VideoRecord | None:
         """Return a video's record, or None if it does not exist. An invalid record counts as that of a failed video."""
-        try:
-            return self._read_video(VideoRecord, self._record_path(video_id), video_id)
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            return VideoRecord(video_id=video_id, source="", error=f"{error}; {REDO}")
+        return self._read_video(VideoRecord, self._record_path(video_id), video_id)
 
     def finished_outputs(self, sample: Sample) -> tuple[FrameOutput, ...]:
         """Return a video's outputs, empty if it was not run or failed. Raises as ``outputs``."""
@@ -120,11 +121,26 @@ class RunFolder(OutputFolder):
 
         Raises ``ValueError`` if they are missing or invalid, or if their steps are not those of the sample.
         """
-        outputs = read_sample_outputs(output_path(self.path, sample.video_id), sample)
+        path = output_path(self.path, sample.video_id)
+        try:
+            outputs = self._with_states(read_outputs(path), sample)
+            check_frames(path, outputs, sample)
+        except FileNotFoundError as error:
+            raise ValueError(f"{path} is missing; {self.redo}") from error
+        except ValueError as error:
+            raise ValueError(f"{error}; {self.redo}") from error
         if all(output.legality is not None for output in outputs):
             return outputs
-        initial = initial_state(sample.steps, sample.initial_state)
-        return fill_legality(outputs, initial, illegal=self._illegal_updates())
+        config = (self.settings() or {}).get("config", {})
+        illegal: IllegalUpdates = "refuse" if config.get("illegal_updates") == "refuse" else "apply"
+        return fill_legality(outputs, initial_state(sample.steps, sample.initial_state), illegal=illegal)
+
+    def _with_states(self, outputs: tuple[FrameOutput, ...], sample: Sample) -> tuple[FrameOutput, ...]:
+        """Give the outputs of a run without states the initial state, which depends on the steps of the split."""
+        if not sample.steps or any(output.dst_state for output in outputs) or self.has_states():
+            return outputs
+        state = initial_state(sample.steps, sample.initial_state)
+        return tuple(replace(output, dst_state=state) for output in outputs)
 
     def find_finished(self, sample: Sample) -> VideoRecord | None:
         """Return the record of a sample whose outputs are complete and current, or None if it must be run again."""
@@ -142,6 +158,14 @@ class RunFolder(OutputFolder):
         self.delete_video(record.video_id)
         if not record.error:
             write_outputs(output_path(self.path, record.video_id), outputs)
+        self.save_record(record)
+
+    def save_record(self, record: VideoRecord) -> None:
+        """Write the record of a video whose outputs are written, which marks it as finished."""
+        write_json(self._record_path(record.video_id), asdict(record))
+
+    def finish_video(self, record: VideoRecord) -> None:
+        """Write the record of a video whose outputs are in ``output_path`` already."""
         write_json(self._record_path(record.video_id), asdict(record))
 
     def delete_video(self, video_id: str) -> None:
@@ -153,27 +177,87 @@ class RunFolder(OutputFolder):
         return self.path / f"{_file_name(video_id)}{_RECORD}"
 
 
-def open_run_folder(
-    path: Path, settings: Mapping[str, Any], *, resume: bool = False
-) -> AbstractContextManager[RunFolder]:
-    """Lock a folder for a run and write its ``run.json``; see ``open_folder``."""
-    return open_folder(RunFolder(path), settings, resume=resume)
+def check_frames(source: object, outputs: Sequence[FrameOutput], sample: Sample) -> None:
+    """Raise ``ValueError`` unless there is one output per frame, with a known state of each step of the sample."""
+    ids = {step.id for step in sample.steps}
+    for index, output in enumerate(outputs):
+        if output.frame_index != index:
+            raise ValueError(f"{source}, line {index + 1}: frame_index must count from 0; got {output.frame_index}")
+        state = output.dst_state
+        if state.keys() != ids or not set(STATES).issuperset(state.values()):
+            raise ValueError(
+                f"{source}, line {index + 1}: dst_state must have the steps of the split, {', '.join(sorted(ids))}, "
+                f"each as one of {', '.join(STATES)}; got {short_repr(dict(state))}"
+            )
+
+
+def has_states(settings: Mapping[str, Any]) -> bool:
+    """Return whether outputs hold states by the settings of their run.
+
+    Those of an import repeat the initial state, and so do those of a policy without updates.
+    """
+    stated = settings.get("has_states")
+    if stated is not None:
+        return bool(stated)
+    return "imported" not in settings and read_policy(settings).has_updates
+
+
+def read_policy(settings: Mapping[str, Any]) -> DecisionPolicy:
+    """Return the decision policy in the settings of a run, by default that of the heads.
+
+    Raises ``ValueError`` for an unknown policy.
+    """
+    config = settings.get("config")
+    return find_policy(config.get("decision_policy", "heads") if isinstance(config, Mapping) else "heads")
+
+
+def read_signal_specs(settings: Mapping[str, Any]) -> tuple[SignalSpec, ...]:
+    """Return the descriptions of the named signals in the settings of a run."""
+    return tuple(spec if isinstance(spec, SignalSpec) else SignalSpec(**spec) for spec in settings.get("signals") or ())
+
+
+def read_stream_config(settings: Mapping[str, Any], *, fps: float) -> StreamConfig:
+    """Return the stream settings of a ``run.json`` for a video. Raises ``ValueError`` for unknown settings."""
+    try:
+        return StreamConfig(**{**settings.get("config", {}), "fps": fps})
+    except TypeError as error:
+        raise ValueError("the run has settings that this version does not support") from error
 
 
 def explain_missing(entry: Sample | InvalidSample, outcome: Outcome | None) -> str:
     """Return why an entry of a split has no outputs; an empty text if it has."""
     if isinstance(entry, InvalidSample):
         return entry.reason
+    if isinstance(outcome, VideoRecord) and outcome.fps and not math.isclose(outcome.fps, entry.fps):
+        return f"was recorded at {outcome.fps:g} frames/s, but the split has {entry.fps:g}; record it at the same rate"
     return "has not been run; continue the run" if outcome is None else outcome.error
+
+
+def explain_unscored(entry: Sample | InvalidSample, outcome: Outcome | None) -> str:
+    """Return why an entry of a split has no scores; an empty text if it has."""
+    if reason := explain_missing(entry, outcome):
+        return reason
+    return "" if isinstance(entry, Sample) and entry.has_reference else "has no reference, so it has no scores"
+
+
+def relative_split(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return settings for ``run.json``: a split in the run folder is named relative to it, so that it can be moved."""
+    split = settings.get("split")
+    if split != str(folder.resolve() / OWN_SPLIT):
+        return dict(settings)
+    return {**settings, "split": OWN_SPLIT}
 
 
 def digest_sample(sample: Sample) -> str:
     """Return a digest of a sample and the size of its video file, 16 hexadecimal digits."""
     path = sample.video_path
     size = path.stat().st_size if path is not None and path.exists() else None
-    content = {**asdict(sample), "video_path": None if path is None else path.name, "size": size}
+    turns = [pack_turn(turn) for turn in sample.turns]
+    content = {**asdict(sample), "turns": turns, "video_path": None if path is None else path.name, "size": size}
     if path is None or sample.start_s is None:
         del content["start_s"]  # so that older runs, without this field, keep their digest
+    if sample.has_reference:
+        del content["has_reference"]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -182,14 +266,13 @@ def output_path(folder: Path, video_id: str) -> Path:
     return folder / f"{_file_name(video_id)}.jsonl"
 
 
-def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write ``run.json``: the settings, and the versions of Python and the packages."""
-    write_json(folder / "run.json", {**settings, "versions": versions()})
-
-
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that run the model."""
-    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):  # a recorded run may come from a program without them
+            found[name] = version(name)
+    return found
 
 
 def _file_name(video_id: str) -> str:

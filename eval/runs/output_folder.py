@@ -9,15 +9,17 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 
 from filelock import FileLock, Timeout
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
 from engine.config import StreamConfig
-from engine.json_records import read_record
-from eval.runs.files import RunSettings
+from engine.decisions.signals import SignalSpec, check_signals
+from engine.io.json_records import read_record
+from eval.matching.turns import ZeroCost
 
 _LOCK: Final = ".lock"
 
@@ -26,28 +28,69 @@ class FolderRefusedError(ValueError):
     """A run or a sweep cannot be written into this folder, which is unchanged."""
 
 
-class Outcome(Protocol):
+def _check_config(config: dict[str, Any]) -> dict[str, Any]:
+    try:
+        StreamConfig(**{name: config[name] for name in config.keys() & StreamConfig.__dataclass_fields__.keys()})
+    except ValueError as error:
+        raise ValueError(f"config.{error}") from error
+    return config
+
+
+class RunSettings(BaseModel):
+    """Schema of the settings of a run; one of a different version may lack some, or have additional ones."""
+
+    model_config = ConfigDict(extra="allow")
+
+    split: str = ""
+    checkpoint: str = ""
+    model_digest: str = ""
+    heads_digest: str | None = None
+    device: str = ""
+    devices: list[str] = []
+    config: Annotated[dict[str, Any], AfterValidator(_check_config)] = {}
+    live: bool = False
+    kept_features: bool = False
+    hardware_decoding: str = "off"
+    text_encoder: str = ""
+    dataset: str = ""
+    zero_cost: ZeroCost = "keep"
+    imported: list[str] = []
+    recorded: dict[str, Any] | None = None
+    """Name and settings of the model of a recorded run; None for any other run."""
+    signals: Annotated[list[SignalSpec], AfterValidator(check_signals)] = []
+    """Descriptions of the named signals of the outputs, in the order of their lanes."""
+    has_states: bool | None = None
+    """Whether the outputs hold states of the steps; None: not in an imported run, in any other."""
+    versions: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
     """The result of a video, of one run or of every point of a sweep."""
 
-    @property
-    def video_id(self) -> str:
-        """Id of the video."""
-
-    @property
-    def error(self) -> str:
-        """Why it failed; empty if it is finished."""
+    video_id: str
+    source: str
+    """Digest of its sample; see ``eval.runs.folder.digest_sample``."""
+    warning: Annotated[str, Field(validation_alias=AliasChoices("warning", "remark"))] = ""
+    """A problem that did not stop it, such as damage to the file; ``remark`` in files of older versions."""
+    error: str = ""
+    """Why it failed; empty if it is finished."""
 
 
 R = TypeVar("R", bound=Outcome)
 
 
 class OutputFolder(ABC):
-    """A folder of a run or a sweep to read; ``open_folder`` opens one for writing."""
+    """A folder of a run or a sweep to read; ``open`` opens one for writing."""
 
     kind: ClassVar[str]
     """``run`` or ``sweep``."""
     identity: ClassVar[Sequence[str] | None]
     """The settings that must be equal to resume; None for all."""
+    result_files: ClassVar[Sequence[str]]
+    """Patterns of the files that belong to the present settings."""
+    redo: ClassVar[str]
+    """How to replace an invalid file of a video."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,10 +98,6 @@ class OutputFolder(ABC):
     @abstractmethod
     def settings(self) -> Mapping[str, Any] | None:
         """Return the settings, or None if their file does not exist. Raises ``ValueError`` if it is invalid."""
-
-    @abstractmethod
-    def has_results(self) -> bool:
-        """Return whether anything would be lost if the settings changed."""
 
     @abstractmethod
     def write_settings(self, settings: Mapping[str, Any]) -> None:
@@ -72,7 +111,7 @@ class OutputFolder(ABC):
         found = self.settings()
         if found is None and any(entry.name != _LOCK and entry.suffix != ".part" for entry in self.path.iterdir()):
             raise FolderRefusedError(f"{self.path} is not empty and holds no {self.kind}; name a new folder")
-        if found is None or not self.has_results():
+        if found is None or not any(any(self.path.glob(pattern)) for pattern in self.result_files):
             return
         if not resume:
             raise FolderRefusedError(
@@ -82,33 +121,47 @@ class OutputFolder(ABC):
             changes = describe_changes(changed, found, settings)
             raise FolderRefusedError(f"{self.path} holds a {self.kind} with {changes}; name a new folder")
 
-    def _read_video(self, kind: type[R], path: Path, video_id: str) -> R:
-        """Read the record of a video. Raises as ``read_record``, and ``ValueError`` for that of a different video."""
-        record = read_record(kind, path)
-        if record.video_id != video_id:
-            raise ValueError(f"{path} is of the video {record.video_id}, not of {video_id}")
-        return record
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, settings: Mapping[str, Any], *, resume: bool = False) -> Iterator[Self]:
+        """Create and lock a folder and write its settings; the lock lasts as long as the ``with`` block.
 
+        Raises ``FolderRefusedError`` as ``check``, for a file, and for a folder that a different program has locked.
+        """
+        folder = cls(path)
+        if path.exists() and not path.is_dir():
+            raise FolderRefusedError(f"--out {path} is a file; name a folder for the {cls.kind}")
+        path.mkdir(parents=True, exist_ok=True)
+        with lock_folder(path):
+            folder.check(settings, resume=resume)
+            for partial in path.glob(".*.part"):  # of a program that was killed while it wrote
+                partial.unlink(missing_ok=True)
+            folder.write_settings(settings)
+            yield folder
 
-F = TypeVar("F", bound=OutputFolder)
+    def _read_settings(self, schema: type[BaseModel], name: str) -> dict[str, Any] | None:
+        """Return the content of the file with the settings. Returns None and raises ``ValueError`` as ``settings``."""
+        try:
+            return read_record(schema, self.path / name).model_dump(exclude_unset=True)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ValueError(f"{error}; restore the file, or {self.kind} into a new folder") from error
 
+    def _read_video(self, kind: type[R], path: Path, video_id: str) -> R | None:
+        """Read the result of a video, or return None if it does not exist.
 
-@contextmanager
-def open_folder(folder: F, settings: Mapping[str, Any], *, resume: bool) -> Iterator[F]:
-    """Create and lock a folder and write its settings; the lock lasts as long as the ``with`` block.
-
-    Raises ``FolderRefusedError`` as ``OutputFolder.check``, for a file, and for a folder that a different program has
-    locked.
-    """
-    if folder.path.exists() and not folder.path.is_dir():
-        raise FolderRefusedError(f"--out {folder.path} is a file; name a folder for the {folder.kind}")
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with lock_folder(folder.path):
-        folder.check(settings, resume=resume)
-        for partial in folder.path.glob(".*.part"):  # of a program that was killed while it wrote
-            partial.unlink(missing_ok=True)
-        folder.write_settings(settings)
-        yield folder
+        An invalid file, or one of a different video, counts as that of a failed video.
+        """
+        try:
+            result = read_record(kind, path)
+            if result.video_id != video_id:
+                raise ValueError(f"{path} is of the video {result.video_id}, not of {video_id}")
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            return kind(video_id=video_id, source="", error=f"{error}; {self.redo}")
+        return result
 
 
 @contextmanager

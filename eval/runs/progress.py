@@ -4,6 +4,16 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VideoStatus:
+    """Progress of one video in flight."""
+
+    video_id: str
+    num_frames: int
+    num_done: int
+    """Frames that are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
     """Status of one worker."""
 
@@ -11,12 +21,8 @@ class WorkerStatus:
     """Its device, with a number where one device has several, such as ``cpu 2``."""
     pid: int | None = None
     """Its process; None if that runs on a different machine."""
-    video_id: str | None = None
-    """The video that it runs; None while it loads the checkpoint or is idle."""
-    num_frames: int = 0
-    """Frames of that video."""
-    num_done: int = 0
-    """Frames of that video that are done."""
+    videos: tuple[VideoStatus, ...] = ()
+    """The videos that it runs; none while it loads the checkpoint or is idle."""
     total_done: int = 0
     """Frames of all videos that are done."""
 
@@ -30,13 +36,12 @@ class Progress:
     num_finished: int
     """Videos with a record: kept, finished or failed."""
     num_frames: int
-    """Frames to run."""
     num_done: int
     """Frames that are done."""
     elapsed_s: float
     """Seconds since the first frame was done; 0 before it, so that loading does not lower the rate."""
     workers: tuple[WorkerStatus, ...]
-    """The status of each live worker."""
+    """One per live worker."""
 
     @property
     def frames_per_s(self) -> float:

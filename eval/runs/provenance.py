@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any, Final, Self
 
-from engine.config import StreamConfig, format_threshold
-from engine.io import to_json
+from engine.config import StreamConfig, name_thresholds
+from engine.decisions.policies import POLICIES, DecisionPolicy
+from engine.io.files import to_json
 
 PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
     "run": "Name of the run folder, or digest of a run that was made on the page.",
@@ -27,23 +28,21 @@ PROVENANCE_COLUMNS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Origin of the outputs and scores of one run; unknown texts are empty."""
+    """Origin of the outputs and scores of one run; unknown texts are empty. See ``PROVENANCE_COLUMNS``, too."""
 
     run: str
-    """Name of the run folder, or digest of a run that was made on the page."""
     checkpoint: str = ""
-    """Folder or hub id."""
     model_digest: str = ""
     heads_digest: str = ""
     """Digest of a heads file that replaced the checkpoint's own."""
     device: str = ""
     """Kind of device, such as ``cuda``."""
+    hardware_decoding: str = ""
+    """Kind of device that decoded the videos; empty if it was none."""
     split: str = ""
-    """File of the split."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the stream, named as in ``StreamConfig``."""
     text_encoder: str = ""
-    """Sentence encoder of the scores."""
     text_encoder_version: str = ""
     """Package and version of the encoder."""
     text_encoder_digest: str = ""
@@ -77,6 +76,15 @@ class Provenance:
         value = self.config.get(f"{name}_threshold")
         return float(value) if isinstance(value, int | float) else None
 
+    @property
+    def policy(self) -> DecisionPolicy:
+        """The decision policy; that of the heads if it is unknown."""
+        return POLICIES.get(str(self.config.get("decision_policy")), POLICIES["heads"])
+
+    def _thresholds(self) -> list[tuple[str, str]]:
+        """Return name and text of the thresholds that the run has, as its rule uses them."""
+        return name_thresholds(self.threshold("speak"), self.threshold("update"), self.policy)
+
     def columns(self) -> dict[str, str | float | None]:
         """Return the columns of ``PROVENANCE_COLUMNS`` for a row of a CSV file."""
         shown = (*PROVENANCE_COLUMNS, "text_encoder_version", "text_encoder_digest")
@@ -94,7 +102,6 @@ class Provenance:
 
     def rows(self) -> list[tuple[str, str]]:
         """Return pairs of label and text, the most important first, without empty texts."""
-        thresholds = {name: self.threshold(name) for name in ("speak", "update")}
         others = {name: value for name, value in self.config.items() if not name.endswith("_threshold")}
         defaults = asdict(StreamConfig())
         changed = {name: value for name, value in others.items() if defaults.get(name) != value}
@@ -103,11 +110,8 @@ class Provenance:
             ("model", " ".join(filter(None, (self.checkpoint, self.model_digest)))),
             ("heads", self.heads_digest),
             ("device", self.device),
-            *(
-                (f"{name} threshold", format_threshold(value))
-                for name, value in thresholds.items()
-                if value is not None
-            ),
+            ("hardware decoding", self.hardware_decoding),
+            *((name if name == "theta" else f"{name} threshold", value) for name, value in self._thresholds()),
             ("settings that are not the default", _join(changed) or ("none" if others else "")),
             ("all settings", _join(others)),
             ("text encoder", self.encoder_label),
@@ -123,14 +127,11 @@ class Provenance:
         """The most important part in one line."""
         words = [
             f"run {self.run}",
-            f"split {PurePath(self.split).stem}" if self.split else "",
-            f"model {self.model_digest[:12]}" if self.model_digest else "model unknown",
+            f"split {PurePath(self.split).name}" if self.split else "",
+            f"model {self.model_digest[:12] or self.checkpoint or 'unknown'}",
             self.device,
-            *(
-                f"{name} {format_threshold(value)}"
-                for name in ("speak", "update")
-                if (value := self.threshold(name)) is not None
-            ),
+            *map(" ".join, self._thresholds()),
+            f"context {strategy}" if (strategy := self.config.get("context_strategy", "refresh")) != "refresh" else "",
             f"text encoder {self.text_encoder}" if self.text_encoder else "",
         ]
         return " · ".join(filter(None, words))

@@ -1,7 +1,8 @@
 """The teacher-forced pass: the model's probabilities at each frame and token while it is fed the reference.
 
-The context has the layout of training and of the stream. A full context restarts from the schema prompt, as in a
-stream. The frames after each response are read a second time without that response in the context.
+The context has the layout of the stream, for the prompt of any model family. With every context strategy, a full
+context restarts from the schema prompt. The frames after each response are read a second time without that response in
+the context.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,12 +15,13 @@ from torch import Tensor
 from engine.config import StreamConfig
 from engine.inference.readout import read_silence
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
 from engine.records import frame_at
-from engine.training.trainer import IGNORE_INDEX, TrainingClip, TrainingSequence, TrainingTurn, build_sequence
+from engine.training.sequences import TrainingClip, TrainingTurn
 from eval.data.samples import Sample
 from eval.metrics.videollm_online import LiveTurn
+from eval.runs.reference_context import ReferenceContext, build_context
 
 Silence = tuple[float, float]
 
@@ -65,20 +67,19 @@ def read_live_turns(
     for index, response in enumerate(responses):
         following = responses[index + 1].frame if index + 1 < len(responses) else response.frame
         fresh = silence_probs[response.frame + 1 + len(response.late) : following + 1]  # read without the answer anyway
-        turns.append(_make_live_turn(silence_probs[first : response.frame + 1], response, [*response.late, *fresh]))
+        learned, late = silence_probs[first : response.frame + 1], [*response.late, *fresh]
+        turns.append(
+            LiveTurn(
+                silent_prob=tuple(silent for silent, _ in learned),
+                other_prob=tuple(other for _, other in learned),
+                token_correct=response.token_correct,
+                token_nll=response.token_nll,
+                late_silent_prob=tuple(silent for silent, _ in late),
+                late_other_prob=tuple(other for _, other in late),
+            )
+        )
         first = response.frame + 1
     return tuple(turns)
-
-
-def _make_live_turn(silence_probs: list[Silence], response: _Response, late: list[Silence]) -> LiveTurn:
-    return LiveTurn(
-        silent_prob=tuple(silent for silent, _ in silence_probs),
-        other_prob=tuple(other for _, other in silence_probs),
-        token_correct=response.token_correct,
-        token_nll=response.token_nll,
-        late_silent_prob=tuple(silent for silent, _ in late),
-        late_other_prob=tuple(other for _, other in late),
-    )
 
 
 def _read_segments(
@@ -88,17 +89,23 @@ def _read_segments(
     per_frame, first = checkpoint.model.tokens_per_frame, 0
     waiting = list(islice(frames, config.max_seq_len // per_frame))
     while waiting:
-        clip = _make_clip(sample, num_frames=first + len(waiting))
-        sequence = build_sequence(clip, checkpoint.prompt, tokens_per_frame=per_frame, first_frame=first)
-        count = next((n for n, end in enumerate(sequence.ends, 1) if end >= config.refresh_at), len(waiting))
-        yield _read_segment(
-            checkpoint, config, sequence, torch.stack([frame.features for frame in waiting[:count]]), first
+        clip = make_clip(sample, num_frames=first + len(waiting))
+        context = build_context(
+            clip,
+            checkpoint.prompt,
+            tokens_per_frame=per_frame,
+            first_frame=first,
+            refresh_at=config.refresh_at,
         )
+        count = len(context.ends)
+        features = torch.stack([frame.features for frame in waiting[:count]])
+        yield _read_segment(checkpoint, config, context, features)
         waiting = [*waiting[count:], *islice(frames, count)]
         first += count
 
 
-def _make_clip(sample: Sample, *, num_frames: int) -> TrainingClip:
+def make_clip(sample: Sample, *, num_frames: int) -> TrainingClip:
+    """Return the reference of a sample as a clip of its first ``num_frames`` frames, without later turns."""
     turns = (
         TrainingTurn(frame_index=frame_at(turn.time_s, sample.fps), role=turn.role, text=turn.text)
         for turn in sample.turns
@@ -114,55 +121,42 @@ def _make_clip(sample: Sample, *, num_frames: int) -> TrainingClip:
 
 @torch.inference_mode()
 def _read_segment(
-    checkpoint: Checkpoint, config: StreamConfig, sequence: TrainingSequence, features: Tensor, first: int
+    checkpoint: Checkpoint, config: StreamConfig, context: ReferenceContext, features: Tensor
 ) -> _Segment:
     """Feed one segment, then the frames after each response without that response.
 
     The responses are processed from the last to the first, so that each needs one crop of the cache. For the context
     ``F F [hello] F F [done] F``, the cache is cropped before ``[done]`` and the last ``F`` is fed, then cropped before
-    ``[hello]`` and the two ``F`` after it are fed.
+    ``[hello]`` and the two ``F`` after it are fed. A separator of frames takes the place of the response.
     """
     model, cache = checkpoint.model, KVCache(checkpoint.model.num_layers)
-    length = sequence.ends[len(features) - 1]
-    ids = torch.tensor(sequence.ids[:length], device=model.device)
-    inputs = model.embed_tokens(ids).clone()
-    inputs[torch.tensor(sequence.frames[:length]) != IGNORE_INDEX] = model.embed_frames(features).flatten(0, 1)
+    inputs = model.embed_tokens(torch.tensor(context.ids, device=model.device)).clone()
+    inputs[torch.tensor(context.is_image)] = model.embed_frames(features).flatten(0, 1)
+    separator = torch.tensor(checkpoint.prompt.frame_separator, dtype=torch.long, device=model.device)
     hidden = model(inputs[None], cache)[0]
 
     def read_silences(states: Tensor) -> tuple[Silence, ...]:
-        silent_id = config.policy.token_to_read(checkpoint.silent_id)
+        silent_id = checkpoint.token_to_read(config.policy)
         return tuple(read_silence(model, states, silent_id=silent_id)) if len(states) else ()
 
-    decision_positions = [position for position in range(length) if sequence.speak[position] != IGNORE_INDEX]
-    spans = list(_response_spans(sequence, checkpoint.prompt.response_id, length))
     responses: list[_Response] = []
-    for index, span in reversed(list(enumerate(spans))):
-        until = spans[index + 1].start if index + 1 < len(spans) else length
-        cache.crop_to(span.start)
-        after = [position for position in decision_positions if span.stop <= position < until]
-        late = model(inputs[None, span.stop : after[-1] + 1], cache)[0] if after else inputs[:0]
-        targets = torch.tensor(sequence.targets[span.start : span.stop - 1], device=model.device)
-        logits = model.token_logits(hidden[span.start : span.stop - 1])
+    for index, response in reversed(list(enumerate(context.responses))):
+        until = context.responses[index + 1].start if index + 1 < len(context.responses) else len(context.ids)
+        cache.crop_to(response.start)
+        after = [position for position in context.decisions if response.stop <= position < until]
+        late = inputs[:0]
+        if after:
+            fed = torch.cat([model.embed_tokens(separator), inputs[response.stop : after[-1] + 1]])
+            late = model(fed[None], cache)[0, len(separator) :]
+        targets = torch.tensor(response.targets, device=model.device)
+        logits = model.token_logits(hidden[list(response.predictors)])
         nll = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
         responses.append(
             _Response(
-                frame=first + sum(position < span.start for position in decision_positions) - 1,
+                frame=response.frame,
                 token_correct=tuple((logits.argmax(-1) == targets).tolist()),
                 token_nll=tuple(nll.tolist()),
-                late=read_silences(late[[position - span.stop for position in after]]),
+                late=read_silences(late[[position - response.stop for position in after]]),
             )
         )
-    return _Segment(silence_probs=read_silences(hidden[decision_positions]), responses=tuple(reversed(responses)))
-
-
-def _response_spans(sequence: TrainingSequence, response_id: int, length: int) -> Iterator[range]:
-    """Yield the positions of each response, from its first token to its ``<eos>``."""
-    start = 0
-    while start < length:
-        stop = start + 1
-        if sequence.ids[start] == response_id and sequence.targets[start] != IGNORE_INDEX:
-            while sequence.targets[stop] != IGNORE_INDEX:
-                stop += 1
-            stop += 1
-            yield range(start, stop)
-        start = stop
+    return _Segment(silence_probs=read_silences(hidden[context.decisions]), responses=tuple(reversed(responses)))

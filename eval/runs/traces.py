@@ -5,14 +5,15 @@ which would be too large for every row.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel
 
-from engine.io import Cell, to_json, write_csv
-from engine.json_records import read_record
+from engine.decisions.signals import SignalSpec
+from engine.io.files import Cell, replace_surrogates, to_json, write_csv
+from engine.io.json_records import read_record
 from engine.records import FrameOutput
 from eval.data.samples import Sample
 from eval.runs.folder import RunFolder
@@ -29,6 +30,7 @@ TRACE_COLUMNS: Final = (
     "response",
     "updates",
     "states",
+    "state",
     "cache_tokens",
     "refreshed",
     "latency_ms",
@@ -40,7 +42,8 @@ TRACE_COLUMNS: Final = (
     "update_threshold",
     "provenance",
 )
-"""``spoke``, ``updated`` and ``refreshed`` are 1 or 0; ``updates`` is a JSON list, ``states`` a JSON object by step."""
+"""``spoke``, ``updated`` and ``refreshed`` are 1 or 0; ``updates`` is a JSON list, ``states`` a JSON object by step,
+``state`` that of the assistant itself. A column ``signal_NAME`` for each named signal follows."""
 
 
 class _ScoringEncoder(BaseModel):
@@ -59,6 +62,8 @@ class TracedVideo:
     outputs: Sequence[FrameOutput]
     """One per frame."""
     provenance: Provenance
+    has_states: bool = True
+    """Whether the states of the steps in the outputs are the system's own; otherwise they are not written."""
 
 
 def read_provenance(run: RunFolder) -> Provenance:
@@ -77,34 +82,37 @@ def iter_traced_videos(run: RunFolder, samples: Iterable[Sample]) -> Iterator[Tr
     """
     source = read_provenance(run)
     for sample in samples:
-        yield TracedVideo(video_id=sample.video_id, outputs=run.finished_outputs(sample), provenance=source)
+        yield TracedVideo(
+            video_id=sample.video_id,
+            outputs=run.finished_outputs(sample),
+            provenance=source,
+            has_states=run.has_states(),
+        )
 
 
-def write_traces(path: Path, videos: Iterable[TracedVideo]) -> None:
-    """Write ``TRACE_COLUMNS`` atomically, a row per frame; unknown values are empty cells."""
-    write_csv(path, (row for video in videos for row in iter_trace_rows(video)), columns=TRACE_COLUMNS)
+def write_traces(path: Path, videos: Iterable[TracedVideo], *, signals: Sequence[SignalSpec] = ()) -> None:
+    """Write ``TRACE_COLUMNS`` and those of the signals atomically, a row per frame; unknown values are empty cells."""
+    rows = (row for video in videos for row in iter_trace_rows(video))
+    write_csv(path, rows, columns=[*TRACE_COLUMNS, *(_signal_column(spec.name) for spec in signals)])
+
+
+def _signal_column(name: str) -> str:
+    return f"signal_{replace_surrogates(name)}"
 
 
 def iter_trace_rows(video: TracedVideo) -> Iterator[dict[str, Cell]]:
-    """Yield the rows of one video in frame order."""
+    """Yield the rows of one video in frame order, with further fields beside ``TRACE_COLUMNS``."""
     source = video.provenance
     of_run: dict[str, Cell] = {name: value for name, value in source.columns().items() if name in TRACE_COLUMNS}
     for number, output in enumerate(video.outputs):
         yield {
+            **{field.name: getattr(output, field.name) for field in fields(output)},
+            **{_signal_column(name): value for name, value in output.signals.items()},
+            **of_run,
             "video_id": video.video_id,
-            "frame_index": output.frame_index,
-            "time_s": output.time_s,
-            "speak_prob": output.speak_prob,
-            "update_prob": output.update_prob,
             "spoke": int(output.response is not None),
             "updated": int(bool(output.updates)),
-            "response": output.response,
-            "updates": to_json(output.updates),
-            "states": to_json(dict(output.dst_state)),
-            "cache_tokens": output.cache_tokens,
+            "states": to_json(dict(output.dst_state)) if video.has_states else None,
             "refreshed": int(output.refreshed),
-            "latency_ms": output.latency_ms,
-            "first_token_ms": output.first_token_ms,
-            **of_run,
             "provenance": to_json(asdict(source)) if number == 0 else None,
         }

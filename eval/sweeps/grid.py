@@ -1,4 +1,4 @@
-"""Scores over a grid of both thresholds, and its best point.
+"""Scores over a grid of both thresholds.
 
 A *point* is a pair of thresholds. The scores are *exact*, of a run at each point, or a *preview* from the probabilities
 of one run. Not swept are scores that do not depend on thresholds (texts, ranking and calibration of the probabilities,
@@ -7,18 +7,19 @@ reported split they would make the scores too good.
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import ndimage
 
-from engine.config import check_threshold, format_thresholds
-from eval.metrics.definitions import GROUPS, Better, find_metric
+from engine.config import check_threshold, format_threshold, format_thresholds
+from engine.decisions.policies import POLICIES, DecisionPolicy
+from engine.decisions.signals import Decision, SignalSpec
+from eval.metrics.definitions import GROUPS, NUM_FAILURES
 
 _UNSWEPT_GROUPS: Final = ("Text", "Teacher-forced", "System")
 _OF_PROBABILITIES: Final = ("_average_precision", "_auroc", "_brier", "_ece")
@@ -34,48 +35,45 @@ SWEEP_METRICS: Final = tuple(
 
 DECISION_F1: Final = "decision_f1_1s"
 """The score that is recommended for a preview, which has no texts and no states; both heads have equal weight."""
+RECOMMENDED_METRICS: Final = (NUM_FAILURES, DECISION_F1, "dst_f1")
+"""The recommended scores, best first: of exact points, of a preview, and of sweeps that are older than the first."""
 
+GRID_SIZES: Final = (5, 9, 19)
+"""Offered numbers of thresholds per axis."""
 DEFAULT_METRICS: Final = (DECISION_F1, "speaking_event_f1_1s", "dst_update_event_f1_1s")
 """The default scores to choose a preview's point by; for an exact sweep ``NUM_FAILURES`` comes first."""
 
-_LOSS_FUNCTIONS: Final[Mapping[Better, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
-    "higher": np.negative,
-    "lower": np.positive,
-    "near 0": np.abs,
-    "near 1": lambda values: np.abs(values - 1),
-}
-_TOLERANCE: Final = 1e-9
-_MAX_POINTS: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridPoint:
-    """A pair of thresholds with its scores."""
-
-    speak_threshold: float
-    """The assistant speaks when ``speak_prob`` is greater, in [0, 1]."""
-    update_threshold: float
-    """The assistant updates the state when ``update_prob`` is greater, in [0, 1]."""
-    scores: Mapping[str, float]
-    """By name; nan where undefined."""
+_MAX_POINTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """All pairs of two lists of thresholds. Raises ``ValueError`` unless both ascend within [0, 1]."""
+    """All pairs of two lists of thresholds, of probabilities or named signals; an empty list is one threshold, nan.
+
+    Raises ``ValueError`` unless both ascend, those of probabilities within [0, 1].
+    """
 
     speak: tuple[float, ...]
-    """Speaking thresholds, ``S`` of them."""
+    """Speaking thresholds, ``S`` of them: the assistant speaks when ``speak_prob`` is greater."""
     update: tuple[float, ...]
-    """Update thresholds, ``U`` of them."""
+    """Update thresholds, ``U`` of them: the assistant updates the state when ``update_prob`` is greater."""
+    speak_spec: SignalSpec | None = None
+    """The named signal of the speaking thresholds; None for ``speak_prob``."""
+    update_spec: SignalSpec | None = None
+    """The named signal of the update thresholds; None for ``update_prob``."""
+    policy: DecisionPolicy = POLICIES["heads"]
+    """The policy of the thresholds of ``speak_prob`` and ``update_prob``."""
 
     def __post_init__(self) -> None:
         """Check both axes."""
-        for name, values in (("speak", self.speak), ("update", self.update)):
-            if not values:
-                raise ValueError(f"the grid has no {name} threshold; give at least one")
+        if not self.speak and not self.update:
+            raise ValueError("the grid has no threshold; give at least one")
+        for name, values, spec in (("speak", self.speak, self.speak_spec), ("update", self.update, self.update_spec)):
             for value in values:
-                check_threshold(value, f"{name} thresholds")
+                if spec is None:
+                    check_threshold(value, f"{name} thresholds")
+                elif not math.isfinite(value):
+                    raise ValueError(f"{name} thresholds must be finite; got {value}")
             if any(before >= after for before, after in pairwise(values)):
                 raise ValueError(f"{name} thresholds must ascend; got {values}")
         if len(self) > _MAX_POINTS:
@@ -83,11 +81,35 @@ class Grid:
 
     def __len__(self) -> int:
         """Return the number of points."""
-        return len(self.speak) * len(self.update)
+        return max(1, len(self.speak)) * max(1, len(self.update))
+
+    @property
+    def titles(self) -> Mapping[Decision, str]:
+        """Title of the signal of each decision that is swept."""
+        swept: dict[Decision, tuple[float, ...]] = {"speak": self.speak, "update": self.update}
+        return {name: self.specs[name].title if name in self.specs else name for name in swept if swept[name]}
+
+    @property
+    def specs(self) -> Mapping[Decision, SignalSpec]:
+        """The named signals that are swept, by their decision."""
+        found: dict[Decision, SignalSpec | None] = {"speak": self.speak_spec, "update": self.update_spec}
+        return {decides: spec for decides, spec in found.items() if spec is not None}
+
+    @property
+    def has_theta(self) -> bool:
+        """Whether the speaking thresholds are those of a rule with theta, so that update thresholds have no effect."""
+        return self.policy.has_theta and bool(self.speak) and not self.specs
 
     def pairs(self) -> Iterator[tuple[float, float]]:
         """Yield the speak and update threshold of every point, row by row of equal update thresholds."""
-        return ((speak, update) for update in self.update for speak in self.speak)
+        return ((speak, update) for update in self.update or (math.nan,) for speak in self.speak or (math.nan,))
+
+    def describe(self, speak: float, update: float) -> str:
+        """Return the thresholds of a point as text, such as ``speak 0.5, update 0.725`` or ``theta 0.725``."""
+        if self.has_theta:
+            return format_thresholds(speak, update, self.policy)
+        values = {"speak": format_threshold(speak), "update": format_threshold(update)}
+        return ", ".join(f"{title} {values[name]}" for name, title in self.titles.items())
 
     def snake_order(self) -> Iterator[int]:
         """Yield the index in ``pairs`` of every point, such that consecutive points are neighbours in the grid.
@@ -95,7 +117,7 @@ class Grid:
         Columns are walked alternately down and up: with 2 speak and 3 update thresholds, 0 2 4 5 3 1. Neighbours with
         the same speak threshold share longer prefixes, which saves a third of the passes on the bundled videos.
         """
-        width, height = len(self.speak), len(self.update)
+        width, height = max(1, len(self.speak)), max(1, len(self.update))
         for column in range(width):
             rows = range(height)
             for row in reversed(rows) if column % 2 else rows:
@@ -111,9 +133,8 @@ class GridScores:
     is_exact: bool
     """Whether each point was run; otherwise its decisions are derived from a trace."""
     grid: Grid
-    """The points."""
-    points: tuple[GridPoint, ...]
-    """In the order of ``Grid.pairs``."""
+    points: tuple[Mapping[str, float], ...]
+    """Scores by name, in the order of ``Grid.pairs``; nan where undefined."""
     num_videos: int
     """Videos that were scored."""
     errors: Mapping[str, str]
@@ -122,7 +143,7 @@ class GridScores:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the scores."""
-        return tuple(self.points[0].scores)
+        return tuple(self.points[0])
 
     @property
     def warning(self) -> str:
@@ -136,35 +157,22 @@ class GridScores:
 
         Raises ``ValueError`` for an unknown score.
         """
-        _check_known(metric, self.metrics)
-        width = len(self.grid.speak)
-        values = [point.scores[metric] for point in self.points]
+        check_known(metric, self.metrics)
+        width = max(1, len(self.grid.speak))
+        values = [point[metric] for point in self.points]
         return tuple(tuple(values[row : row + width]) for row in range(0, len(values), width))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BestPoint:
-    """The point of a grid with the best value of one score."""
+def make_grid(size: int, policy: DecisionPolicy = POLICIES["heads"]) -> Grid:
+    """Return ``size`` thresholds from 0.05 to 0.95 on each axis that a policy uses: without updates on one."""
+    axis = make_axis(size)
+    return Grid(speak=axis, update=axis if policy.has_updates else (), policy=policy)
 
-    metric: str
-    """Name of the score."""
-    value: float
-    speak_threshold: float
-    update_threshold: float
-    num_tied: int
-    """Points with this value, this one included."""
-    num_plateau: int
-    """Size of the connected region of such points around this one."""
-    split: str
-    """File of the split that was tuned on."""
 
-    def __str__(self) -> str:
-        """Return the point as text, with the number of ties."""
-        value = f"{self.value:.0f}" if find_metric(self.metric).is_count else f"{self.value:.3f}"
-        text = f"{self.metric} {value} at {format_thresholds(self.speak_threshold, self.update_threshold)}"
-        if self.num_tied == 1:
-            return text
-        return f"{text} (nearest the middle of a plateau of {self.num_plateau}; {self.num_tied} points tie)"
+def make_axis(size: int, *, low: float = 0.0, high: float = 1.0) -> tuple[float, ...]:
+    """Return ``size`` thresholds from 5 % to 95 % of a range, rounded to thousandths of it."""
+    digits = 3 - math.floor(math.log10(high - low))
+    return tuple(np.linspace(low + 0.05 * (high - low), low + 0.95 * (high - low), size).round(digits).tolist())
 
 
 def parse_axis(text: str) -> tuple[float, ...]:
@@ -175,6 +183,8 @@ def parse_axis(text: str) -> tuple[float, ...]:
     try:
         if ":" in text:
             first, last, number = text.split(":")
+            if int(number) < 1:
+                raise ValueError("no thresholds")
             values = np.linspace(float(first), float(last), int(number)).round(6).tolist()
         else:
             values = [float(value) for value in text.split(",")]
@@ -185,63 +195,9 @@ def parse_axis(text: str) -> tuple[float, ...]:
     return tuple(sorted(set(values)))
 
 
-def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEEP_METRICS) -> None:
-    """Raise ``ValueError`` for an unknown score, or one without a direction; see ``has_direction``."""
-    for name in names:
-        _check_known(name, known)
-        if not has_direction(name):
-            raise ValueError(f"{name} has no better or worse values; choose a different score")
-
-
-def has_direction(name: str) -> bool:
-    """Return whether higher or lower values of a score are better."""
-    return find_metric(name).better in _LOSS_FUNCTIONS
-
-
-def compute_losses(metric: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the losses of values of a score, of the same shape; the lowest loss is the best value."""
-    return _LOSS_FUNCTIONS[find_metric(metric).better](values)
-
-
-def find_best(scores: GridScores, metric: str) -> BestPoint:
-    """Return the point with the best value of a score, in the direction of its definition.
-
-    Points that tie form connected plateaus. The result is the point nearest to the middle of the largest plateau, in
-    steps of the grid, since there both thresholds tolerate small deviations on new videos.
-
-    Raises ``ValueError`` for an unknown score, and for one that is undefined at every point.
-    """
-    check_metrics([metric], known=scores.metrics)
-    values = np.array(scores.as_matrix(metric), float)
-    loss = compute_losses(metric, values)
-    if np.isnan(loss).all():
-        raise ValueError(f"{metric} is undefined at every point of the grid; choose a different score")
-    is_best = loss <= np.nanmin(loss) + _TOLERANCE
-    row, column, num_plateau = _find_middle(is_best)
-    return BestPoint(
-        metric=metric,
-        value=float(values[row, column]),
-        speak_threshold=scores.grid.speak[column],
-        update_threshold=scores.grid.update[row],
-        num_tied=int(is_best.sum()),
-        num_plateau=num_plateau,
-        split=scores.split,
-    )
-
-
-def _check_known(name: str, known: Sequence[str]) -> None:
+def check_known(name: str, known: Sequence[str]) -> None:
+    """Raise ``ValueError`` for a score that is not in ``known``."""
     if name not in known:
         problem = "a preview has no score" if name in SWEEP_METRICS else "a sweep has no score"
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         raise ValueError(f"{problem} {name}; choose one such as {', '.join(near or DEFAULT_METRICS)}")
-
-
-def _find_middle(is_best: NDArray[np.bool_]) -> tuple[int, int, int]:
-    """Return the row and column of the cell nearest to the middle of the largest plateau, and the plateau's size.
-
-    For ``is_best`` of ``110 / 110 / 001``, the plateaus have 4 and 1 cells and the result is ``(0, 0, 4)``.
-    """
-    plateaus: NDArray[Any] = ndimage.label(is_best)[0]
-    cells = np.argwhere(plateaus == 1 + np.bincount(plateaus[is_best])[1:].argmax())
-    row, column = cells[((cells - cells.mean(axis=0)) ** 2).sum(axis=1).argmin()]
-    return int(row), int(column), len(cells)

@@ -1,135 +1,92 @@
-"""Preview: a sweep from the probabilities of one finished run, without a model.
+"""Preview: a sweep from the probabilities or the named signals of one finished run, without a model.
 
-The probabilities are exact only up to the first decision that differs from the run, after which the model would have
-read a different context; the preview applies each threshold to the trace all the same. Each head depends on its own
+The values are exact only up to the first decision that differs from the run, after which the model would have read a
+different context; the preview applies each threshold to the trace all the same. Each signal depends on its own
 threshold alone, so it is counted once per threshold, and the points of the grid combine the counts. Texts, states and
 the leads of events are not scored.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.policies import POLICIES, DecisionPolicy, Signal, find_policy
-from eval.data.samples import InvalidSample, Sample, Split
-from eval.metrics.decisions import TOLERANCES_S, DecisionCounts, reference_frames
-from eval.metrics.score import VideoCounts, decision_f1, score_counts
-from eval.runs.folder import RunFolder, explain_missing
-from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridPoint, GridScores
+from engine.decisions.policies import POLICIES, DecisionPolicy, Signal
+from engine.decisions.signals import Decision
+from eval.metrics.decisions import TOLERANCES_S, DecisionCounts, summarize_decisions
+from eval.metrics.score import decision_f1
+from eval.metrics.signals import PREFIXES
+from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, Grid, GridScores
+from eval.sweeps.traces import Trace, TracedSignal, Traces
 
 _LEADS: Final = ("_lead_mean_s", "_lead_median_s")
-_PREFIXES: Final = ("speaking_", "dst_update_")
 PREVIEW_METRICS: Final = (
     DECISION_F1,
-    *(name for name in SWEEP_METRICS if name.startswith(_PREFIXES) and not name.endswith(_LEADS)),
+    *(name for name in SWEEP_METRICS if name.startswith(tuple(PREFIXES.values())) and not name.endswith(_LEADS)),
 )
 """The scores of a preview, in the order of the tables."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HeadTrace:
-    """The probabilities of one head in one video of ``T`` frames, and its ``R`` reference frames."""
+def preview(traces: Traces, grid: Grid) -> GridScores:
+    """Score the decisions of both signals of a grid at each of its points.
 
-    probs: NDArray[np.float64]
-    """Probabilities ``[T]`` in [0, 1]."""
-    expected_frames: NDArray[np.intp]
-    """Ascending, distinct frame indices ``[R]``."""
-    fps: float
-    """Frames per second."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Traces:
-    """The probabilities of a run, read once for any number of grids."""
-
-    split: str
-    """File of the split."""
-    policy: DecisionPolicy
-    """The decision policy of the run."""
-    speaking: tuple[HeadTrace, ...]
-    """Per video."""
-    updating: tuple[HeadTrace, ...]
-    """Per video."""
-    errors: Mapping[str, str]
-    """Per video without a trace, the reason."""
-
-
-def read_traces(folder: Path, split: Split) -> Traces:
-    """Read the probabilities of a split's videos from a run folder.
-
-    Raises ``ValueError`` if no video has any.
+    Raises ``ValueError`` if the traces lack a signal of the grid, or if no video has values of all.
     """
-    run, errors = RunFolder(folder), dict[str, str]()
-    settings = run.settings()
-    if settings is None:
-        raise ValueError(f"{folder} holds no run; name the folder of a finished run of {split.path}")
-    speaking, updating = [], []
-    for entry in split.entries:
-        try:
-            speaks, updates = _read_video(run, entry)
-        except ValueError as error:
-            errors[entry.video_id] = str(error)
-            continue
-        speaking.append(speaks)
-        updating.append(updates)
-    if not speaking:
-        reason = next(iter(errors.values()), "the split holds no videos")
-        raise ValueError(f"{folder} has no probabilities of a video of {split.path}: {reason}")
-    return Traces(
-        split=str(split.path),
-        policy=find_policy(settings.get("config", {}).get("decision_policy", "heads")),
-        speaking=tuple(speaking),
-        updating=tuple(updating),
+    signals = [_find_signal(traces, grid, decides) for decides in grid.titles]
+    errors = dict(traces.errors)
+    for signal in signals:
+        known = {video_id for other in traces.signals for video_id in other.videos}
+        for video_id in sorted(known - signal.videos.keys()):
+            errors.setdefault(video_id, f"its outputs hold no values of {signal.name}")
+    if not (videos := [video_id for video_id in signals[0].videos if video_id not in errors]):
+        raise ValueError(f"no video has values of {' and '.join(signal.name for signal in signals)}")
+    axes = {"speak": grid.speak, "update": grid.update}
+    scores: dict[str, list[dict[str, float]]] = {decides: [{}] for decides in axes}
+    for signal in signals:
+        counts = [DecisionCounts()] * len(axes[signal.decides])  # undefined without updates, as in an exact sweep
+        if signal.decides == "speak" or signal.policy.has_updates:
+            counts = count_thresholds(
+                [signal.videos[video_id] for video_id in videos],
+                axes[signal.decides],
+                policy=signal.policy,
+                signal=signal.decides,
+            )
+        scores[signal.decides] = [_scores(PREFIXES[signal.decides], one) for one in counts]
+    both = [{**speak, **update} for update in scores["update"] for speak in scores["speak"]]
+    return GridScores(
+        split=traces.split,
+        is_exact=False,
+        grid=grid if grid.specs else replace(grid, policy=signals[0].policy),
+        points=tuple({DECISION_F1: decision_f1(point), **point} for point in both),
+        num_videos=len(videos),
         errors=errors,
     )
 
 
-def preview(traces: Traces, grid: Grid) -> GridScores:
-    """Score the decisions of both heads at every point of a grid."""
-    speaking = [
-        _scores(VideoCounts(speaking=counts), "speaking_")
-        for counts in count_thresholds(traces.speaking, grid.speak, policy=traces.policy)
-    ]
-    updating = [
-        _scores(VideoCounts(updating=counts), "dst_update_")
-        for counts in count_thresholds(traces.updating, grid.update, policy=traces.policy, signal="update")
-    ]
-    points = tuple(
-        GridPoint(speak_threshold=speak, update_threshold=update, scores=_both({**speak_scores, **update_scores}))
-        for update, update_scores in zip(grid.update, updating, strict=True)
-        for speak, speak_scores in zip(grid.speak, speaking, strict=True)
-    )
-    return GridScores(
-        split=traces.split,
-        is_exact=False,
-        grid=grid,
-        points=points,
-        num_videos=len(traces.speaking),
-        errors=traces.errors,
-    )
+def _find_signal(traces: Traces, grid: Grid, decides: Decision) -> TracedSignal:
+    spec = grid.specs.get(decides)
+    return traces.find(f"{decides}_prob" if spec is None else spec.name)
 
 
 def count_thresholds(
-    traces: Sequence[HeadTrace],
+    traces: Sequence[Trace],
     thresholds: Sequence[float],
     *,
     policy: DecisionPolicy = POLICIES["heads"],
     signal: Signal = "speak",
 ) -> list[DecisionCounts]:
-    """Count one head's decisions in many videos at each of K thresholds, without leads and probabilities."""
+    """Count one signal's decisions in many videos at each of K thresholds, without leads and probabilities."""
     levels = np.array(thresholds)[:, None]
     hits, decided = np.zeros(len(levels)), np.zeros(len(levels))
     pairs = np.zeros((len(levels), len(TOLERANCES_S)))
     for trace in traces:
-        fires = policy.find_triggers(trace.probs, levels, signal=signal)
+        fires = policy.find_triggers(trace.values, levels, signal=signal)
         hits += fires[:, trace.expected_frames].sum(axis=1)
         decided += fires.sum(axis=1)
         pairs += _count_pairs(fires, trace)
-    num_frames = sum(len(trace.probs) for trace in traces)
+    num_frames = sum(len(trace.values) for trace in traces)
     num_expected = sum(len(trace.expected_frames) for trace in traces)
     return [
         DecisionCounts(
@@ -143,7 +100,7 @@ def count_thresholds(
     ]
 
 
-def _count_pairs(fires: NDArray[np.bool_], trace: HeadTrace) -> NDArray[np.intp]:
+def _count_pairs(fires: NDArray[np.bool_], trace: Trace) -> NDArray[np.intp]:
     """Return the number of pairs of events ``fires`` [K, T] and reference frames, ``[K, tolerances]``.
 
     Each reference frame in turn takes the first free event within the tolerance. With windows of equal width, no
@@ -166,30 +123,6 @@ def _count_pairs(fires: NDArray[np.bool_], trace: HeadTrace) -> NDArray[np.intp]
     return counts
 
 
-def _scores(counts: VideoCounts, prefix: str) -> dict[str, float]:
-    scores = score_counts(counts)
-    return {name: scores[name] for name in PREVIEW_METRICS if name.startswith(prefix)}
-
-
-def _both(scores: Mapping[str, float]) -> dict[str, float]:
-    return {DECISION_F1: decision_f1(scores), **scores}
-
-
-def _read_video(run: RunFolder, entry: Sample | InvalidSample) -> list[HeadTrace]:
-    """Return the traces of speaking and of updating. Raises ``ValueError`` if the video has none."""
-    reason = explain_missing(entry, run.record(entry.video_id))
-    if reason or isinstance(entry, InvalidSample):
-        raise ValueError(reason)
-    outputs = run.outputs(entry)
-    return [
-        _trace(entry, "assistant", [output.speak_prob for output in outputs]),
-        _trace(entry, "update", [output.update_prob for output in outputs]),
-    ]
-
-
-def _trace(sample: Sample, role: str, probs: Sequence[float]) -> HeadTrace:
-    known = np.array(probs, float)
-    if np.isnan(known).any():
-        raise ValueError("its outputs hold no probabilities, as those of an imported system")
-    frames = sorted({frame for frame in reference_frames(sample, role) if frame < len(known)})
-    return HeadTrace(probs=known, expected_frames=np.array(frames, dtype=np.intp), fps=sample.fps)
+def _scores(prefix: str, counts: DecisionCounts) -> dict[str, float]:
+    scores = summarize_decisions(counts)
+    return {name: scores[name.removeprefix(prefix)] for name in PREVIEW_METRICS if name.startswith(prefix)}

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run, serve
 
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def violations(page: Page) -> list[str]:
     return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_tab_meets_wcag_aa(page: Page, address: str, theme: str) -> None:
     open_page(page, f"{address}?__theme={theme}")
     run(page)
@@ -44,7 +44,7 @@ def test_every_tab_meets_wcag_aa(page: Page, address: str, theme: str) -> None:
     for name in ("Review", "Precision, recall"):
         page.get_by_role("tab", name=name, exact=True).click()
         assert violations(page) == []
-    for name, part in (("Batch", "#start"), ("Reviews", "#desk_status")):
+    for name, part in (("Chat", "#chat_status"), ("Batch", "#start"), ("Reviews", "#desk_status")):
         page.get_by_role("tab", name=name, exact=True).click()
         page.locator(part).wait_for()
         assert violations(page) == []
@@ -75,7 +75,6 @@ def test_keyboard_focus_has_a_ring(page: Page, address: str, part: str) -> None:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(1024, 768), (960, 600), (1280, 720), (1440, 900), (1920, 1080)])
 def test_video_details_and_verdicts_are_seen_together(page: Page, address: str, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})  # 960 x 600 and 1280 x 720: 1440 and 1920 at 150 %
@@ -91,7 +90,6 @@ def test_video_details_and_verdicts_are_seen_together(page: Page, address: str, 
         assert box["y"] + box["height"] <= height, part
 
 
-@pytest.mark.slow
 def test_no_text_of_the_lanes_is_smaller_than_11_px(page: Page, address: str) -> None:
     open_page(page, address)
     page.evaluate("""() => {

@@ -19,7 +19,7 @@ from app.reviews.store import open_store
 from tests.support.data.batches import copies, write_split
 from tests.support.pages.browser import serve
 from tests.support.pages.page_http import TASK, PageClient
-from tests.support.pages.programs import STARTED
+from tests.support.servers.programs import STARTED
 
 JSON = "application/json"
 LOCAL = HostRules.from_options("127.0.0.1", [])
@@ -93,11 +93,15 @@ def test_an_origin_that_is_no_address_is_another_page() -> None:
     assert status(LOCAL, "127.0.0.1:7860", content_type=JSON, origin="http://[") == 403
 
 
-@pytest.mark.parametrize("called", ["run/predict", "api/predict", "call/fn", "call/v2/fn/x", "deep_link", "vibe-edit"])
+@pytest.mark.parametrize(
+    "called",
+    ["run/predict", "api/predict", "call/fn", "call/v2/fn/x", "call/run/x/y", "call/runs", "deep_link", "vibe-edit"],
+)
 def test_what_no_window_asks_of_gradio_is_not_answered(called: str) -> None:
     for method in ("GET", "POST"):
         assert status(LOCAL, "127.0.0.1", method=method, path=f"/gradio_api/{called}", content_type=JSON) == 404
-    for used in ("queue/join", "queue/data", "heartbeat/x", "file=/tmp/a.mp4", "component_server", "cancel"):
+    page = ("queue/join", "queue/data", "heartbeat/x", "file=/tmp/a.mp4", "component_server", "cancel")
+    for used in (*page, "call/run", "call/v2/open", "call/export/0a"):
         assert status(LOCAL, "127.0.0.1", path=f"/gradio_api/{used}", content_type=JSON) is None
 
 
@@ -166,7 +170,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(demo_manifest: Path, tiny_folder: Path, runs: Path) -> Iterator[PageClient]:
-    """Serve a video that takes 12 s to run (see ``tests.support.pages.app_page``)."""
+    """Serve a video that takes 12 s to run (see ``tests.support.servers.app_page``)."""
     (video,) = copies(demo_manifest, runs, 1)
     (runs / "v0.mp4").rename(runs / "slow.mp4")
     slow = {**video, "video_id": "slow", "video_path": "slow.mp4", "fps": 20.0, "num_frames": 120}
@@ -208,7 +212,7 @@ def test_a_foreign_page_writes_no_review(client: PageClient, runs: Path) -> None
 
 def test_events_are_run_in_the_queue_alone(client: PageClient) -> None:
     event = client.find_event("chosen", "select")
-    asked = {"fn_index": event["id"], "data": [None, "slow"], "session_hash": client.session}
+    asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": client.session}
     for path in ("run/predict", "api/predict", "call/v2/choose_bundled"):
         reply = client.http.post(f"/gradio_api/{path}", json=asked)
         assert (reply.status_code, reply.json()["detail"][:16]) == (404, "This page has no")
@@ -217,11 +221,11 @@ def test_events_are_run_in_the_queue_alone(client: PageClient) -> None:
 def test_a_session_with_an_odd_name_disturbs_no_other(client: PageClient) -> None:
     """Gradio would aggregate all events after each one, in a table that cannot hold unpaired surrogates."""
     event = client.find_event("chosen", "select")
-    asked = {"fn_index": event["id"], "data": [None, "slow"], "session_hash": "\ud800"}
+    asked = {"fn_index": event["id"], "data": [None, "slow", 0.5, 0.5], "session_hash": "\ud800"}
     reply = client.http.post("/gradio_api/queue/join", content=json.dumps(asked), headers={"content-type": JSON})
     assert reply.status_code == 200
     for _ in range(2):
-        assert client.run(event["id"], [None, "slow"])["success"]
+        assert client.run(event["id"], [None, "slow", 0.5, 0.5])["success"]
     assert "UnicodeEncodeError" not in STARTED[-1].output()
 
 
@@ -233,10 +237,9 @@ def test_an_upload_that_is_too_large_is_refused(client: PageClient) -> None:
 
 def test_a_queue_that_is_full_refuses_with_a_sentence(client: PageClient) -> None:
     begun = client.find_event("run", "click")
-    streams = next(event for event in client.events() if event["trigger_after"] == begun["id"])
+    client.run(client.find_event("chosen", "select")["id"], [None, "slow", 0.5, 0.5])
+    streams = client.find_begun(client.run(begun["id"], client.inputs(begun, **TASK)))
     inputs = client.inputs(streams, **TASK)
-    client.run(client.find_event("chosen", "select")["id"], [None, "slow"])
-    client.run(begun["id"], client.inputs(begun, **TASK))
     replies = [client.join(streams["id"], inputs) for _ in range(MAX_QUEUED_EVENTS + 20)]
     full = [reply for reply in replies if reply.status_code != 200]
     assert len(full) >= 10

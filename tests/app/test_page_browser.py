@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.display.score_tiles import HEADLINES
+from app.guard import ENDPOINTS
+from app.player.display.score_tiles import HEADLINES, STATES
 from tests.conftest import Uploads
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, rows, run, serve, upload, wait_for_status
 from tests.support.paths import REAL_VIDEOS
@@ -40,7 +41,9 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 
 def test_the_page_has_no_endpoints_that_are_not_meant(address: str) -> None:
     with urllib.request.urlopen(f"{address}/gradio_api/info") as answer:
-        assert json.load(answer) == {"named_endpoints": {}, "unnamed_endpoints": {}}
+        found = json.load(answer)
+    assert [*found["named_endpoints"]] == [f"/{name}" for name in ENDPOINTS]
+    assert found["unnamed_endpoints"] == {}
 
 
 def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> None:
@@ -49,7 +52,7 @@ def test_a_bundled_video_runs_and_is_shown_beside_its_reference(page: Page) -> N
     shown = rows(page)
     assert shown[0].startswith("0:00.5")
     assert "Let's build the toy truck." in shown[0]
-    assert page.locator("#scores .score").count() == len(HEADLINES)
+    assert page.locator("#scores .score").count() == len(HEADLINES) + len(STATES)
     page.locator(".ss-row", has_text="0:01.0").first.click()
     page.wait_for_function("Math.abs(document.querySelector('#video video').currentTime - 1.0) < 0.05")
     page.keyboard.press("End")
@@ -76,8 +79,20 @@ def test_the_run_shown_says_where_it_comes_from_and_is_exported(page: Page) -> N
         assert re.fullmatch(rf"truck-1-[0-9a-f]{{12}}-{content}", download.value.suggested_filename)
         text = Path(download.value.path()).read_text(encoding="utf-8")
         assert len(text.splitlines()) == {"traces.csv": 13, "outputs.jsonl": 12}.get(content, len(text.splitlines()))
+    for file_format, start in (
+        ("svg", b"<?xml"),
+        ("png", b"\x89PNG"),
+        ("pdf", b"%PDF"),
+        ("csv", b"video_id"),
+        ("json", b"{"),
+    ):
+        with page.expect_download() as download:
+            page.click(f"[data-figure='{file_format}']")
+        assert re.fullmatch(rf"truck-1-[0-9a-f]{{12}}-figure.{file_format}", download.value.suggested_filename)
+        assert Path(download.value.path()).read_bytes().startswith(start)
 
 
+@pytest.mark.slow
 def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Uploads) -> None:
     shown = page.evaluate("document.querySelector('#video video').src")
     assert shown
@@ -94,6 +109,7 @@ def test_wrong_uploads_are_refused_and_the_page_goes_on(page: Page, uploads: Upl
     assert "damaged, could be read up to 3.00 s" in run(page)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_while_an_upload_is_refused(page: Page, uploads: Uploads) -> None:
     upload(page, uploads.slow, "then press Run")
     page.click("#run")
@@ -109,6 +125,7 @@ def test_a_run_goes_on_while_an_upload_is_refused(page: Page, uploads: Uploads) 
     wait_for_status(page, "^Stopped at")
 
 
+@pytest.mark.slow
 def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads: Uploads) -> None:
     upload(page, uploads.slow, "then press Run")
     page.click("#run")
@@ -126,19 +143,23 @@ def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads
 
 
 @pytest.mark.slow
-def test_a_second_window_waits_for_the_first(page: Page, browser: Browser, address: str, uploads: Uploads) -> None:
+def test_a_window_waits_for_the_run_of_the_first_and_not_for_one_that_was_only_opened(
+    page: Page, browser: Browser, address: str, uploads: Uploads
+) -> None:
     upload(page, uploads.slow, "then press Run")
     page.click("#run")
     wait_for_status(page, "^Running")
-    second = browser.new_page()
-    open_page(second, address)
+    opened, second = browser.new_page(), browser.new_page()
+    for window in (opened, second):
+        open_page(window, address)
     second.click("#run")
     second.locator("#progress", has_text=re.compile(r"queue: \d+/\d+")).wait_for()
-    wait_for_status(second, "^Waiting to start.$")
+    wait_for_status(second, r"^Waiting to start\.$")
     page.click("#stop")
     wait_for_status(page, "^Stopped at")
     assert wait_for_status(second, "^Done").startswith("Done: 12 frames")
     assert wait_for_status(page, "").startswith("Stopped at")
+    opened.close()
     second.close()
 
 
@@ -168,6 +189,7 @@ def test_hostile_text_stays_text(page: Page, uploads: Uploads, tmp_path: Path) -
     assert page.evaluate("window.hacked === undefined && !document.querySelector('img[src=x]')")
 
 
+@pytest.mark.slow
 def test_a_released_slider_runs_again_and_a_link_leads_back(page: Page, browser: Browser, address: str) -> None:
     run(page)
     page.fill("#update_threshold input[type=number]", "1")
@@ -188,6 +210,7 @@ def test_a_released_slider_runs_again_and_a_link_leads_back(page: Page, browser:
     second.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "box", ["goal", pytest.param("steps", marks=pytest.mark.slow), pytest.param("user_turns", marks=pytest.mark.slow)]
 )
@@ -214,6 +237,31 @@ def test_a_task_that_changes_in_any_way_is_said_until_it_is_the_runs_again(page:
     expect(is_changed=True)
     page.fill(f"#{box} textarea", text)
     expect(is_changed=False)
+
+
+def test_a_conversation_without_a_video_is_held_and_branched_by_keyboard(page: Page) -> None:
+    page.get_by_role("tab", name="Chat", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.locator("#chat_question textarea").focus()
+    page.keyboard.type("What is next?")
+    page.keyboard.press("Enter")
+    wait_for_status(page, "^Answered: ", status="#chat_status .status-line")
+    assert not page.locator("#chat_branch").is_visible()
+    page.locator("#chat_turns [aria-label=Edit]").focus()
+    page.keyboard.press("Enter")
+    page.locator("#chat_turns textarea").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("And then?")
+    page.locator("#chat_turns [aria-label=Submit]").focus()
+    page.keyboard.press("Enter")
+    page.locator("#chat_branch").wait_for()
+    assert page.locator("#chat_branch input").input_value() == "2 of 2: And then?"
+    wait_for_status(page, "^Answered: ", status="#chat_status .status-line")
+    page.locator("#chat_branch input").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    wait_for_status(page, "^Branch 1 of 2", status="#chat_status .status-line")
+    assert page.locator("#chat_turns .user-row").all_inner_texts() == ["What is next?"]
 
 
 @pytest.mark.slow

@@ -4,13 +4,15 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.transcode import DisplayCopies
+from app.transcode import DisplayCopies, serving_folder
 from engine.errors import VideoError
 from eval.reports.tables import write_columns
 from tests.support.data.batches import copies
@@ -85,7 +87,7 @@ def test_no_file_is_served_because_a_split_or_a_run_folder_names_it(
 def shown_video(client: PageClient, name: str) -> Any:
     """Choose a bundled video; return the value of the video component."""
     event = client.find_event("chosen", "select")
-    data = client.run(event["id"], [None, name])["output"]["data"]
+    data = client.run(event["id"], [None, name, 0.5, 0.5])["output"]["data"]
     return data[1]
 
 
@@ -109,7 +111,7 @@ def test_a_range_that_is_not_one_part_is_ignored(client: PageClient, asked: str)
 @pytest.mark.parametrize("number", range(6))
 def test_what_is_no_video_is_not_shown(client: PageClient, number: int) -> None:
     event = client.find_event("chosen", "select")
-    output = client.run(event["id"], [None, f"no video {number}"])["output"]
+    output = client.run(event["id"], [None, f"no video {number}", 0.5, 0.5])["output"]
     assert SECRET not in json.dumps(output)
     assert "error" in output or output["data"][1] is None
 
@@ -159,3 +161,35 @@ def test_a_video_that_is_a_link_is_copied_and_a_changed_one_again(demo_manifest:
     assert cache.find_or_convert(link) == first
     shutil.copy(demo_manifest.parent / "truck-2.mp4", source)
     assert cache.find_or_convert(link).read_bytes() == source.read_bytes()
+
+
+def test_the_folder_is_removed_while_a_thread_writes_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRADIO_TEMP_DIR", raising=False)
+    has_ended = threading.Event()
+
+    def write_on(folder: Path) -> None:
+        number = 0
+        while not has_ended.is_set():
+            with suppress(OSError):
+                (folder / str(number)).write_bytes(b"")
+            number += 1
+
+    with serving_folder() as folder:
+        thread = threading.Thread(target=write_on, args=(folder,))
+        thread.start()
+        while len(list(folder.iterdir())) < 100:
+            pass
+    try:
+        assert not folder.exists()
+    finally:
+        has_ended.set()
+        thread.join()
+
+
+def test_no_copy_is_begun_once_the_page_closes(demo_manifest: Path, tmp_path: Path) -> None:
+    video = next(demo_manifest.parent.glob("*.mp4"))
+    copies = DisplayCopies(tmp_path / "copies")
+    copies.close()
+    with pytest.raises(VideoError, match="the page is closing"):
+        copies.find_or_convert(video)
+    assert not list(tmp_path.iterdir())

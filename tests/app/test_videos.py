@@ -1,5 +1,6 @@
 """Clips of a long video: the page plays, streams and inspects the clip only."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,11 +10,12 @@ import pytest
 
 from app.batch import saved_runs as saved
 from app.batch.new_run import own_splits
-from app.player import inspection as inspecting
-from app.player import streaming
-from app.player.context import AppContext
+from app.player.session import plan
+from app.player.session.plan import StreamPlan
 from app.transcode import DisplayCopies
 from app.videos import read_splits, sample_clip
+from engine.config import StreamConfig
+from engine.control.task import Task
 from engine.errors import VideoError
 from engine.video.reader import Frame, probe, read_frames
 from eval.data.loading import read_samples
@@ -74,25 +76,36 @@ def test_what_streams_and_what_is_inspected_is_the_clip_alone(
 ) -> None:
     (sample,) = samples
     clip = sample_clip(sample, long_video, is_bundled=False)
-    watched = streaming._checked_frames(clip, [], max_duration_s=1e9)
-    assert [number_of(frame.image) for frame in watched] == list(range(100, 160, 5))
+    planned = StreamPlan(clip=clip, task=Task(), config=StreamConfig(fps=sample.fps))
     seen: list[list[int]] = []
 
-    def read(path: Path, **options: Any) -> list[Frame]:
-        frames = list(read_frames(path, **options))
+    def encode(_: object, frames: Iterator[Frame], **__: object) -> Iterator[int]:
         seen.append([number_of(frame.image) for frame in frames])
-        return frames
+        yield from (0, 1)
 
-    def encode(_: object, frames: list[Frame]) -> Any:
-        yield from frames
-
-    config = SimpleNamespace(fps=2.0)
-    context: AppContext = SimpleNamespace(checkpoint=None)  # type: ignore[assignment]
-    run: Any = SimpleNamespace(clip=clip, config=config, outputs=(1, 2))
-    monkeypatch.setattr(inspecting, "read_frames", read)
-    monkeypatch.setattr(inspecting, "encode", encode)
-    inspecting._first_frames(context, run, 2)
+    monkeypatch.setattr(plan, "encode", encode)
+    checkpoint: Any = None
+    found: list[Any] = list(plan.read_features(checkpoint, replace(planned, num_frames=1)))
+    assert found == [0]
     assert seen == [list(range(100, 160, 5))]
+
+
+def test_a_split_with_the_name_of_another_is_named_by_its_folder_too(long_video: Path, tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "val.json" for folder in ("bundled", "tower/val", "sandwich")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        write(path.parent, {**SHORT_CLIP, "video_path": str(long_video)}).rename(path)
+    bundled, *own = paths
+    assert {name: split.path for name, split in read_splits([bundled], [*own, bundled]).items()} == {
+        "val": bundled,
+        "tower-val": own[0],
+        "sandwich-val": own[1],
+    }
+    (tmp_path / "again" / "tower").mkdir(parents=True)
+    other = own[0].rename(tmp_path / "again" / "tower" / "val.json")
+    own[0].write_bytes(other.read_bytes())
+    with pytest.raises(ValueError, match="two splits are named tower-val; rename"):
+        read_splits([bundled], [own[0], other])
 
 
 def test_an_uploaded_split_takes_the_part_of_the_file_that_the_page_knows(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 import pytest
 
-from app.widgets import by_component, wire
+from app.controls.widgets import by_component, list_components, wire
 
 
 class Sliders(NamedTuple):
@@ -31,6 +31,12 @@ def test_the_updates_of_inner_views_belong_to_their_own_components() -> None:
 def test_an_update_may_be_a_tuple() -> None:
     view = View(status=("a", "b"), sliders=Sliders(speak=(), update=None))
     assert by_component(LAYOUT, view) == {"status": ("a", "b"), "speak": (), "update": None}
+
+
+def test_a_component_that_a_page_lacks_is_skipped() -> None:
+    layout = View(status=None, sliders=Sliders(speak="speak", update=None))
+    assert list_components(layout) == ["speak"]
+    assert by_component(layout, View(status="Done.", sliders=Sliders(speak=0.4, update=0.6))) == {"speak": 0.4}
 
 
 def test_a_view_of_another_layout_is_refused() -> None:

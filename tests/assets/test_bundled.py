@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assets.recipes import HELD_OUT_FAMILY, TRAINED_FAMILIES
+from assets.scenes.recipes import HELD_OUT_FAMILY, TRAINED_FAMILIES
 from assets.score import SCORE_SEED, Tally
 from engine.config import StreamConfig
-from engine.control.controller import Task
+from engine.control.task import Task
 from engine.dialogue import parse_steps
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures, encode
+from engine.model.features.frame_encoder import FrameFeatures, encode
 from engine.records import FrameOutput
 from engine.streamer import Streamer
 from engine.video.reader import probe, read_frames

@@ -8,7 +8,8 @@ import pytest
 
 import engine.__main__
 import eval.__main__
-from engine.config import format_threshold, read_threshold
+from engine.config import StreamConfig, format_threshold, read_threshold
+from engine.decisions.policies import convert_theta
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,12 @@ def test_both_commands_refuse_it_with_the_same_sentence(
 def test_a_threshold_is_written_with_all_its_digits_and_read_again(value: float, text: str) -> None:
     assert format_threshold(value) == text
     assert read_threshold(text, "speak") == value
+
+
+@pytest.mark.parametrize(("speak", "theta"), [(0.275, 0.725), (1, 0), (0, 1), (0.3, 0.7), (0.1, 0.9)])
+def test_the_thresholds_of_a_rule_with_theta_are_written_as_theta(speak: float, theta: float) -> None:
+    assert (convert_theta(speak), convert_theta(theta)) == (theta, speak)
+    for name in ("silent-token", "not-talk", "streaming-eos"):
+        config = StreamConfig(decision_policy=name, speak_threshold=speak, update_threshold=0.5)
+        assert config.thresholds_text == f"theta {format_threshold(theta)}"
+    assert StreamConfig(speak_threshold=speak).thresholds_text == f"speak {format_threshold(speak)}, update 0.5"

@@ -18,7 +18,7 @@ from engine.dialogue import (
     parse_user_turn,
 )
 from engine.records import Step, UserTurn
-from tests.engine.control.test_controller import Turns, stream
+from tests.support.streams.controlled import Turns, stream
 from tests.support.streams.fakes import STEPS
 
 STATE = {"S1": "in_progress", "S2": "not_started"}

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from engine.bench.modes import read_videos
-from engine.config import StreamConfig
+from engine.config import StreamConfig, Thresholds
 from engine.control.requests import PassCounts
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput
-from engine.replay import Recording, Thresholds
+from engine.replay import Recording
 from engine.streamer import Streamer, StreamRequest
-from tests.engine.test_run_many import stream_many
 from tests.support.paths import ASSETS
+from tests.support.streams.batches import stream_many
 from tests.support.streams.replays import run_with_drafts, sweep
 from tests.support.streams.streams import assert_equal, between, decided
 

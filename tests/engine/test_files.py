@@ -1,6 +1,7 @@
 """Records, settings and features on disk: written whole, read back equal, refused in one line."""
 
 import json
+import resource
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,9 @@ from safetensors.torch import save_file
 
 from engine.config import StreamConfig, read_config
 from engine.errors import FeatureError
-from engine.io import atomic_write
+from engine.io.files import atomic_write
 from engine.model.checkpoint import Checkpoint
-from engine.model.feature_files import feature_info, feature_path, read_features, write_features
+from engine.model.features.feature_files import feature_info, feature_path, read_features, write_features
 from engine.model.identity import digest_stored_encoder
 from engine.model.preprocessing import Normalization
 from engine.records import FrameOutput, read_outputs, write_outputs
@@ -95,6 +96,19 @@ def test_a_folder_is_refused_before_the_work_and_a_link_is_followed(tmp_path: Pa
     write_outputs(tmp_path / "link.jsonl", [OUTPUT])
     assert (tmp_path / "link.jsonl").is_symlink()
     assert read_outputs(tmp_path / "real.jsonl") == (OUTPUT,)
+
+
+def test_a_full_disk_is_an_error_with_the_path_and_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*a\.txt'"), atomic_write(path) as file:
+            file.write("x" * 9000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [one.read_text() for one in tmp_path.iterdir()] == ["old"]
 
 
 def test_writing_whole_makes_the_folder(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from engine.control.requests import Image, Piece
 from engine.inference.runner import embed_inputs, forward_batch
 from engine.inspection import inspect_frame, trace_frames
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
 from engine.replay import Recording
 from engine.streamer import Streamer

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.config import StreamConfig
+from engine.config import StreamConfig, Thresholds
 from engine.control.requests import PassCounts
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
-from engine.replay import Recording, Thresholds
+from engine.replay import Recording
 from engine.streamer import Streamer
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.replays import run_with_drafts, sweep

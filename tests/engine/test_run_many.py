@@ -5,20 +5,17 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from engine.config import StreamConfig
-from engine.control.controller import Task
+from engine.control.task import Task
 from engine.errors import ContextError
 from engine.inference.packed import forward_packed
 from engine.model.checkpoint import Checkpoint
 from engine.model.kv_cache import KVCache
-from engine.records import FrameOutput, UserTurn
 from engine.streamer import Streamer, StreamRequest
-from tests.support.streams.fakes import STEPS, random_frames, tiny_checkpoint
-from tests.support.streams.streams import SHORT, between, decided, probs
-
-ASKED = (UserTurn(time_s=3.2, text="What is next?"),)
+from tests.support.streams.batches import CASES, stream_both, stream_many, video
+from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.streams import SHORT, decided, probs
 
 
 @pytest.fixture(scope="module", params=[0, 1])
@@ -26,66 +23,14 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return tiny_checkpoint(tmp_path_factory.mktemp("tiny"), seed=request.param)
 
 
-def video(checkpoint: Checkpoint, number: int, num_frames: int) -> StreamRequest:
-    task = Task(goal=f"build truck {number}", steps=STEPS, user_turns=ASKED[: number % 2])
-    return StreamRequest(
-        video_id=str(number), features=list(random_frames(checkpoint, num_frames, seed=number)), task=task
-    )
-
-
-def stream_many(
-    streamer: Streamer, videos: list[StreamRequest], *, max_batch_size: int
-) -> dict[str, list[FrameOutput]]:
-    outputs: dict[str, list[FrameOutput]] = {video.video_id: [] for video in videos}
-    for step in streamer.run_many(videos, max_batch_size=max_batch_size):
-        assert step.error is None
-        if step.output is not None:
-            outputs[step.video_id].append(step.output)
-    return outputs
-
-
-def pick_thresholds(checkpoint: Checkpoint, videos: list[StreamRequest], share: float, **limits: Any) -> dict[str, Any]:
-    """Pick thresholds that a share of the videos' frames exceed in silence."""
-    silent = Streamer(checkpoint, StreamConfig(speak_threshold=1, update_threshold=1, **limits))
-    seen = [output for outputs in stream_many(silent, videos, max_batch_size=1).values() for output in outputs]
-    return {
-        "speak_threshold": between([output.speak_prob for output in seen], share),
-        "update_threshold": between([output.update_prob for output in seen], share),
-        **limits,
-    }
-
-
-CASES: dict[str, Any] = {
-    "lengths": st.lists(st.integers(0, 45), min_size=1, max_size=5),
-    "max_batch_size": st.integers(1, 4),
-    "lookahead": st.integers(1, 64),
-    "draft_tokens": st.sampled_from([0, 3, 24]),
-    "share": st.sampled_from([0.0, 0.1, 0.4]),
-    "max_seq_len": st.sampled_from([190, 260, 900]),
-}
-"""Videos and settings for which batches must give the outputs of each video alone."""
-
-
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(**CASES)
+@given(case=CASES)
 def test_many_videos_at_once_give_the_outputs_of_each_alone_frame_by_frame(
-    checkpoint: Checkpoint,
-    lengths: list[int],
-    max_batch_size: int,
-    lookahead: int,
-    draft_tokens: int,
-    share: float,
-    max_seq_len: int,
+    checkpoint: Checkpoint, case: dict[str, Any]
 ) -> None:
-    videos = [video(checkpoint, number, length) for number, length in enumerate(lengths)]
-    limits = pick_thresholds(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
-    config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
-    together = stream_many(Streamer(checkpoint, config), videos, max_batch_size=max_batch_size)
-    alone = Streamer(checkpoint, config.frame_by_frame())
-    for one in videos:
-        wanted = list(alone.run(one.features, one.task))
-        assert decided(together[one.video_id]) == decided(wanted)
-        assert torch.allclose(probs(together[one.video_id]), probs(wanted), atol=1e-4)
+    for together, alone in stream_both(checkpoint, checkpoint, **case):
+        assert decided(together) == decided(alone)
+        assert torch.allclose(probs(together), probs(alone), atol=1e-4)
 
 
 def test_packed_streams_of_all_lengths_attend_only_to_their_own_cache(checkpoint: Checkpoint) -> None:

@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.config import StreamConfig
-from engine.control.controller import Task
 from engine.control.requests import ForwardRequest, FrameTimesRequest, Image
+from engine.control.task import Task
 from engine.errors import EngineError, FeatureError, VideoError
+from engine.inference.readout import ReadoutSpec
 from engine.inference.runner import Runner
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures, prefetch
+from engine.model.features.frame_encoder import FrameFeatures, prefetch
 from engine.model.kv_cache import KVCache
 from engine.records import FrameOutput
 from engine.streamer import Streamer
@@ -42,7 +43,7 @@ def run(checkpoint: Checkpoint, num_frames: int = 160, **settings: Any) -> list[
 
 
 def test_streaming_with_a_cache_equals_one_full_forward_pass(checkpoint: Checkpoint) -> None:
-    model, prompt = checkpoint.model, checkpoint.prompt
+    model, prompt = checkpoint.model, checkpoint.smolvlm_prompt
     schema = prompt.schema(goal="x", steps=STEPS, state={"S1": "not_started", "S2": "completed"})
     turn = (prompt.update_id, *prompt.words("S1->start"), prompt.eos_id)
     frames = torch.randn(6, 1, model.feature_dim, generator=torch.Generator().manual_seed(1))
@@ -154,7 +155,7 @@ def test_a_frame_has_several_tokens_without_pooling(tmp_path: Path) -> None:
 def test_a_silent_token_decides_instead_of_the_heads(checkpoint: Checkpoint) -> None:
     frames = list(random_frames(checkpoint, 4))
     config = StreamConfig(decision_policy="silent-token", speak_threshold=1, update_threshold=1)
-    runner = Runner(checkpoint.model, config, features=iter(frames), silent_id=7)
+    runner = Runner(checkpoint.model, config, features=iter(frames), readout_spec=ReadoutSpec(silent_id=7))
     words = checkpoint.prompt.words("hello")
     inputs: tuple[int | Image, ...] = (*words, Image(frame_index=0))
     request = ForwardRequest(num_cached=0, inputs=inputs, frames=range(1), decision_positions=(len(inputs) - 1,))

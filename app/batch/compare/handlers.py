@@ -1,21 +1,33 @@
 """Handlers that compare the shown run, A, with a second run, B."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
+import plotly.graph_objects as go
 
 from app.batch import saved_runs as saved
+from app.batch.chart import pack_chart
 from app.batch.compare.tables import compared_turns, compared_videos, describe_sides, draw_differences, thresholds_of
 from app.batch.context import BatchContext
+from app.batch.figure_row import NamedFigure
+from app.controls.widgets import read_event
+from app.figures.charts.registry import COMPARISON_CHARTS
+from app.figures.charts.videos import COMPARED_SCORES, score_distributions
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from app.player.session.live_run import LiveRun
 from app.player.views import PlayerView
+from app.style.colours import Theme
+from engine.plurals import format_count
+from eval.annotations.corrections import TurnName
 from eval.metrics.definitions import NUM_FAILURES
 from eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
 from eval.runs.folder import RunFolder
 from eval.runs.traces import read_provenance
+
+NO_SECOND_RUN: Final = "There is only one run. Start one with other settings, or import one, to compare it"
 
 
 class ComparedRuns(NamedTuple):
@@ -26,6 +38,13 @@ class ComparedRuns(NamedTuple):
     videos: Sequence[ComparedVideo]
 
 
+class VideosView(NamedTuple):
+    """One score of each video in both runs, as a table and as a chart."""
+
+    videos: Any
+    distribution: Any
+
+
 class CompareView(NamedTuple):
     """The outputs of the comparison."""
 
@@ -34,6 +53,7 @@ class CompareView(NamedTuple):
     failures: Any
     scores: Any
     videos: Any
+    distribution: Any
     turns: Any
 
 
@@ -43,15 +63,17 @@ def compare(
     """Compare the shown run ``name`` (A) with the run ``other`` (B)."""
     try:
         if not name or not other or name == other:
-            raise ValueError("choose two runs: A above, B here")
+            is_alone = len(batches.run_names()) < 2
+            raise ValueError(NO_SECOND_RUN if is_alone else "Choose two runs: A above, B here")
         found = batches.compare(name, other, encode=context.encode)
-        a, b = (read_provenance(RunFolder(batches.runs / run)) for run in (name, other))
+        a, b = (read_provenance(RunFolder(batches.folder(run))) for run in (name, other))
     except (ValueError, OSError) as error:
-        said, videos = as_sentence(error), compared_videos([], metric)
-        return CompareView(compared=None, said=said, failures="", scores="", videos=videos, turns=[])
-    unfinished = f" {len(found.left_out)} videos are omitted: not finished in both." if found.left_out else ""
+        nothing = sort_videos(batches, None, metric)._asdict()
+        return CompareView(compared=None, said=as_sentence(error), failures="", scores="", turns=[], **nothing)
+    left_out = format_count(len(found.left_out), "video is", "videos are")
+    unfinished = f" {left_out} omitted: not finished in both." if found.left_out else ""
     said = (
-        f"A is {name}, B is {other}; {len(found.videos)} videos. {describe_sides(a, b)}{unfinished}"
+        f"A is {name}, B is {other}; {format_count(len(found.videos), 'video')}. {describe_sides(a, b)}{unfinished}"
         f"{_scoring_note(batches, name, other)} Click a row to open both runs."
     )
     if len(found.videos) < FEW_VIDEOS:
@@ -64,7 +86,7 @@ def compare(
         said=said,
         failures=draw_differences({name: found.differences[name] for name in FAILURE_SCORES}, notes=notes),
         scores=draw_differences(scores, found.times_problem, notes=notes),
-        videos=compared_videos(found.videos, metric, batches.video_names(name)),
+        **sort_videos(batches, compared, metric)._asdict(),
         turns=choose_turns(batches, compared, wrong_in),
     )
 
@@ -87,17 +109,48 @@ def choose_turns(batches: BatchContext, compared: ComparedRuns | None, wrong_in:
     return compared_turns(compared.videos, samples, wrong_in, batches.video_names(compared.a))
 
 
-def sort_videos(batches: BatchContext, compared: ComparedRuns | None, metric: str) -> dict[str, Any]:
-    """Return the table of the videos of compared runs by the score ``metric``."""
+def sort_videos(batches: BatchContext, compared: ComparedRuns | None, metric: str) -> VideosView:
+    """Return the table and the chart of the videos of compared runs by the score ``metric``."""
     if compared is None:
-        return compared_videos((), metric)
-    return compared_videos(compared.videos, metric, batches.video_names(compared.a))
+        return VideosView(videos=compared_videos((), metric), distribution="")
+    return VideosView(
+        videos=compared_videos(compared.videos, metric, batches.video_names(compared.a)),
+        distribution=pack_chart(
+            partial(_draw_scores, compared, metric), revision=f"{compared.a} {compared.b} {metric}"
+        ),
+    )
 
 
-def list_other_runs(batches: BatchContext, name: str | None, other: str | None) -> Any:
-    """Return the dropdown of the runs with which the shown run can be compared."""
-    names = [run for run in batches.run_names() if run != name]
-    return gr.Dropdown(choices=names, value=other if other in names else None)
+def draw_comparison_chart(compared: ComparedRuns | None, metric: str, name: str, theme: Theme) -> NamedFigure:
+    """Return the chart ``name`` of compared runs by the score ``metric``. Raises ``ValueError`` without two runs."""
+    if compared is None or name not in COMPARISON_CHARTS or metric not in COMPARED_SCORES:
+        raise ValueError("there is no chart; choose two runs, A above, B here")
+    return NamedFigure(figure=_draw_scores(compared, metric, theme), run=f"{compared.a}-{compared.b}")
+
+
+def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure:
+    scores = [(video.video_id, video.scores[0][metric], video.scores[1][metric]) for video in compared.videos]
+    return score_distributions(scores, metric, theme, names=compared[:2])
+
+
+def list_other_runs(batches: BatchContext, name: str | None, other: str | None, linked: str | None) -> Any:
+    """Return the dropdown of the runs with which the shown run can be compared.
+
+    It cannot be opened before there is a shown run: Gradio's list of options fails if it shrinks while it is open.
+
+    Args:
+        batches: The runs.
+        name: The shown run.
+        other: The chosen second run. It is not set again: another may be chosen while the list is on its way.
+        linked: The second run of the address, for a window in which none is chosen.
+    """
+    names = batches.run_names()
+    if name not in names:
+        return gr.Dropdown(interactive=False)
+    names.remove(name)
+    if other in names or (other is None and linked not in names):
+        return gr.Dropdown(choices=names, interactive=True)
+    return gr.Dropdown(choices=names, value=linked if other is None else None, interactive=True)
 
 
 def open_both(
@@ -107,11 +160,30 @@ def open_both(
     compared: ComparedRuns | None,
     event: gr.SelectData,
 ) -> PlayerView:
+    """Show the video of a row in two runs."""
+    video_id = str(event.row_value[0])
+    return _open_both(context, batches, live, compared, batches.find_video(compared.a if compared else None, video_id))
+
+
+def open_picked(
+    context: AppContext,
+    batches: BatchContext,
+    live: LiveRun | None,
+    compared: ComparedRuns | None,
+    event: gr.EventData,
+) -> PlayerView:
+    """Show the video of a picked point of the chart in two runs."""
+    return _open_both(context, batches, live, compared, str(read_event(event, "point")))
+
+
+def _open_both(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, compared: ComparedRuns | None, video_id: str
+) -> PlayerView:
     """Show a video in two runs at its worst moment, the run with more failures above."""
-    if compared is None:
+    video = next((video for video in (compared.videos if compared else ()) if video.video_id == video_id), None)
+    if compared is None or video is None:
         return saved.refuse(ValueError("no runs are compared; choose two"))
-    video_id = batches.find_video(compared.a, str(event.row_value[0]))
-    scores_a, scores_b = next(video.scores for video in compared.videos if video.video_id == video_id)
+    scores_a, scores_b = video.scores
     is_b_worse = scores_b.get(NUM_FAILURES, 0) > scores_a.get(NUM_FAILURES, 0)
     names, is_b_above = compared[:2], is_b_worse and _is_scored_alike(batches, compared)
     return saved.open_moment(context, batches, live, video_id, names=names, open_at="worst", is_b_above=is_b_above)
@@ -127,11 +199,12 @@ def open_turn(
     """Show a turn in two runs, B above if the turn is wrong only there."""
     if compared is None:
         return saved.refuse(ValueError("no runs are compared; choose two"))
-    short_name, time_s, wrong_in, *_ = event.row_value
+    short_name, time_s, wrong_in, role, text = event.row_value
     video_id = batches.find_video(compared.a, str(short_name))
     names, is_b_above = compared[:2], wrong_in == "only B" and _is_scored_alike(batches, compared)
+    turn = TurnName(role=role, time_s=float(time_s), text=text)
     return saved.open_moment(
-        context, batches, live, video_id, names=names, open_at=float(time_s), is_b_above=is_b_above
+        context, batches, live, video_id, names=names, open_at=turn.time_s, open_turn=turn, is_b_above=is_b_above
     )
 
 

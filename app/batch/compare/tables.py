@@ -7,22 +7,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from app.batch.runs.results import format_interval, format_score, round_score
+from app.batch.runs.results import format_interval, round_score
+from app.figures.charts.videos import COMPARED_SCORES
+from app.formatting import format_score
 from app.templates import render
-from engine.config import StreamConfig, format_threshold
+from engine.config import StreamConfig, format_thresholds, name_thresholds
 from eval.data.samples import Sample
-from eval.metrics.definitions import METRICS, Metric, find_metric
+from eval.metrics.definitions import Metric, find_metric
 from eval.reports.compare_runs import ComparedVideo
 from eval.reports.statistics import Difference
 from eval.runs.provenance import Provenance
-from eval.sweeps.grid import compute_losses, has_direction
+from eval.sweeps.best_point import compute_losses, has_direction
 
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Reference turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
 WRONG_IN: Final = ["only A", "only B", "both", "neither"]
 SIGNIFICANCE_LEVEL: Final = 0.05
-_NOT_COMPARED: Final = ("Bleu", "CIDEr", "METEOR", "live_")
-"""Prefixes of scores without a value per video: text scores of the corpus, and scores that outputs do not have."""
 
 
 def draw_differences(
@@ -69,11 +69,7 @@ def _direction_words(name: str, found: Difference) -> str:
 
 def metric_choices() -> list[tuple[str, str]]:
     """Return the scores by which videos can be compared, as pairs of label and name."""
-    return [
-        (metric.label, metric.name)
-        for metric in METRICS
-        if metric.scope != "split" and has_direction(metric.name) and not metric.name.startswith(_NOT_COMPARED)
-    ]
+    return [(find_metric(name).label, name) for name in COMPARED_SCORES]
 
 
 def compared_videos(
@@ -139,9 +135,12 @@ def describe_sides(a: Provenance, b: Provenance) -> str:
 
 
 def thresholds_of(run: Provenance) -> str:
-    """Return the thresholds of a run, such as ``speak 0.5, update 0.5``."""
-    found = {head: run.threshold(head) for head in ("speak", "update")}
-    return ", ".join(f"{head} {'unknown' if v is None else format_threshold(v)}" for head, v in found.items())
+    """Return the thresholds of a run, such as ``speak 0.5, update 0.5`` or ``theta 0.725``."""
+    speak, update = run.threshold("speak"), run.threshold("update")
+    if speak is not None and update is not None:
+        return format_thresholds(speak, update, run.policy)
+    known = dict(name_thresholds(speak, update))
+    return ", ".join(f"{head} {known.get(head, 'unknown')}" for head in ("speak", "update"))
 
 
 def _list_origins(a: Provenance, b: Provenance) -> Iterator[tuple[str, str, str]]:
@@ -149,6 +148,7 @@ def _list_origins(a: Provenance, b: Provenance) -> Iterator[tuple[str, str, str]
     yield "model", a.model_digest[:12] or "unknown", b.model_digest[:12] or "unknown"
     yield "heads", a.heads_digest[:12] or "of the model", b.heads_digest[:12] or "of the model"
     yield "device", a.device or "unknown", b.device or "unknown"
+    yield "hardware decoding", a.hardware_decoding or "off", b.hardware_decoding or "off"
     if a.config and b.config:  # an imported run has none
         of_a, of_b = ({**asdict(StreamConfig()), **run.config} for run in (a, b))
         for name in sorted({*of_a, *of_b}):

@@ -40,9 +40,10 @@ def add_file(batches: BatchContext, upload: str | None) -> AddedSplit:
         return _refuse(error)
 
 
-def list_splits(batches: BatchContext) -> Any:
-    """Return the dropdown with the current splits; the chosen one does not change."""
-    return gr.Dropdown(choices=list(batches.splits))
+def list_splits(batches: BatchContext, wanted: str) -> Any:
+    """Return the dropdown with the current splits; the wanted one is chosen, unless the page lacks it."""
+    chosen = {"value": wanted} if wanted in batches.splits else {}
+    return gr.Dropdown(choices=list(batches.splits), **chosen)
 
 
 def _show(batches: BatchContext, name: str) -> AddedSplit:

@@ -11,17 +11,21 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.batch.context import FEATURES_FOLDER, BatchContext
+from app.controls.threshold_sliders import ThresholdSliders, show_sliders
 from app.formatting import as_sentence
 from app.player.views import status_line
-from engine.config import read_threshold
+from engine.config import ContextStrategy, read_threshold
+from engine.decisions.policies import find_policy
 from engine.errors import EngineError
+from engine.model.checkpoint_folder import find_policy_of
+from engine.model.files.bundled import BUNDLED_CHECKPOINTS, bundled_name
 from eval.data.samples import Split
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import IDENTITY
-from eval.runs.output_folder import describe_changes, find_changed_settings
+from eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
+from eval.runs.pools.ray_pool import is_cluster
 from eval.runs.provenance import Provenance
-from eval.runs.ray_pool import is_cluster
-from eval.runs.worker import WorkerConfig
+from eval.runs.worker_messages import WorkerConfig
 
 DEVICES = ("auto", "cpu:1", "cpu:2", "cpu:4", "cuda", "cuda:0")
 """Offered devices; a local page accepts any value."""
@@ -35,6 +39,7 @@ class FilledForm(NamedTuple):
     checkpoint: Any
     speak: Any
     update: Any
+    strategy: Any
     devices: Any
     live: Any
     problem: Any
@@ -44,14 +49,24 @@ class FilledForm(NamedTuple):
 UNFILLED = FilledForm(*(gr.skip() for _ in FilledForm._fields))
 
 
-def make_work(batches: BatchContext, checkpoint: str | None, speak: Any, update: Any, *, live: bool) -> WorkerConfig:
+def make_work(
+    batches: BatchContext,
+    checkpoint: str | None,
+    speak: Any,
+    update: Any,
+    *,
+    live: bool,
+    strategy: ContextStrategy | None = None,
+) -> WorkerConfig:
     """Return the work of a run with the entries of the form. Raises ``ValueError`` for an invalid entry."""
+    config = batches.work.config
     work = replace(
         batches.work,
         config=replace(
-            batches.work.config,
+            config,
             speak_threshold=read_threshold(speak, "speak"),
             update_threshold=read_threshold(update, "update"),
+            context_strategy=strategy or config.context_strategy,
         ),
         live=live,
         features=batches.runs / FEATURES_FOLDER,
@@ -59,9 +74,30 @@ def make_work(batches: BatchContext, checkpoint: str | None, speak: Any, update:
     checkpoint = (checkpoint or "").strip()
     if checkpoint in ("", work.checkpoint):
         return work
-    if not batches.takes_paths:
-        raise ValueError("this page runs its own checkpoint only")
-    return replace(work, checkpoint=checkpoint, heads=None)
+    if not batches.takes_paths and checkpoint not in BUNDLED_CHECKPOINTS:
+        raise ValueError("this page runs its own checkpoint and the bundled ones only")
+    config = replace(work.config, decision_policy=find_policy_of(checkpoint) or "heads")
+    return replace(work, checkpoint=checkpoint, heads=None, quantize="none", config=config)
+
+
+def list_checkpoints(batches: BatchContext) -> list[tuple[str, str]]:
+    """Return label and value of the checkpoint of the page and of the bundled ones."""
+    own = batches.work.checkpoint
+    own_name = bundled_name(Path(own)) or own
+    return [(own_name, own), *((name, name) for name in BUNDLED_CHECKPOINTS if name != own_name)]
+
+
+def show_rule(batches: BatchContext, checkpoint: str | None) -> ThresholdSliders:
+    """Show the sliders of the rule of a checkpoint. One that is not on this machine leaves them as they are."""
+    chosen = (checkpoint or "").strip() or batches.work.checkpoint
+    if chosen == batches.work.checkpoint:
+        return show_sliders(batches.work.config.policy)
+    if chosen not in BUNDLED_CHECKPOINTS and not (batches.takes_paths and Path(chosen).is_dir()):
+        return ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
+    try:
+        return show_sliders(find_policy(find_policy_of(chosen) or "heads"))
+    except EngineError:  # the start of a run names the problem
+        return ThresholdSliders(gr.skip(), gr.skip(), gr.skip())
 
 
 def use_settings(batches: BatchContext, name: str | None, devices: str) -> FilledForm:
@@ -83,9 +119,11 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
     speak, update = (source.threshold(head) for head in ("speak", "update"))
     if not source.checkpoint or speak is None or update is None:
         raise ValueError(f"{name} was imported: its model and thresholds are unknown")
-    checkpoint = source.checkpoint if batches.takes_paths else batches.work.checkpoint
+    is_known = batches.takes_paths or source.checkpoint in BUNDLED_CHECKPOINTS
+    checkpoint = source.checkpoint if is_known else batches.work.checkpoint
     live, devices = settings.get("live") is True, _find_devices(settings.get("devices"), devices)
-    work = make_work(batches, checkpoint, speak, update, live=live)
+    strategy = with_defaults(settings)["config"]["context_strategy"]
+    work = make_work(batches, checkpoint, speak, update, live=live, strategy=strategy)
     differences = _describe_differences(split, work, settings, devices)
     return FilledForm(
         status=status_line(f"The form has the settings of {name}{differences}.", is_problem=bool(differences)),
@@ -93,6 +131,7 @@ def _fill(batches: BatchContext, name: str, settings: Mapping[str, Any], devices
         checkpoint=checkpoint,
         speak=speak,
         update=update,
+        strategy=strategy,
         devices=devices,
         live=live,
         problem=status_line(""),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from app.player.session.references import check_size
+from engine.plurals import format_count
 from eval.data.loading import digest_split, read_split
 from eval.data.samples import InvalidSample, Sample, Split
 from eval.data.writers import write_samples
@@ -76,7 +77,7 @@ def describe_split(name: str, split: Split) -> tuple[str, bool]:
     """Return a description of an added split, and whether it has unusable records."""
     bad = [entry for entry in split.entries if isinstance(entry, InvalidSample)]
     num_videos = len(split.samples)
-    description = f"The split {name} has {num_videos} video{'s' if num_videos != 1 else ''}."
+    description = f"The split “{name}” has {format_count(num_videos, 'video')}."
     if not bad:
         return description, False
     return f"{description} Unusable records: {len(bad)}; the first: {bad[0].reason}.", True

@@ -1,15 +1,30 @@
 """Layout and wiring of the form of a new run. ``app.batch.tab`` wires the start, which shows the run."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import gradio as gr
 
 from app.batch.context import BatchContext
 from app.batch.new_run import add_split as adding
 from app.batch.new_run.add_split import AddedSplit
-from app.batch.new_run.form import DEVICES, FilledForm, use_settings
-from app.widgets import AT_ONCE, THRESHOLD_SLIDER, make_status_line, wire
+from app.batch.new_run.form import DEVICES, FilledForm, list_checkpoints, show_rule, use_settings
+from app.controls.context_choice import make_context_choice
+from app.controls.threshold_sliders import SliderIds, ThresholdSliders, make_threshold_sliders
+from app.controls.widgets import AT_ONCE, make_status_line, wire
+from app.player.uploads.rule import RuleBoxes, make_rule_boxes
+
+SLIDERS: Final = SliderIds("batch_speak", "batch_update", "batch_theta")
+KEEP_SPLIT_JS: Final = "(split) => { try { sessionStorage['stepscope:split'] = split; } catch {} }"
+"""Script: keep the chosen split for this window, also when it is loaded again."""
+READ_SPLIT_JS: Final = """() => {
+    const seen = document.documentElement.dataset;
+    if (seen.isSplitRead) return '';
+    seen.isSplitRead = 'yes';
+    const link = new URLSearchParams(location.search).get('split') ?? '';
+    try { return sessionStorage['stepscope:split'] ?? link; } catch { return link; }
+}"""
+"""Script: return the last split of this window, else that of the address; empty after the first time."""
 
 
 class FormPanel(NamedTuple):
@@ -21,18 +36,28 @@ class FormPanel(NamedTuple):
     checkpoint: Any
     speak: Any
     update: Any
+    theta: Any
+    """Slider of theta, which writes to that of speak; see ``app.controls.threshold_sliders``."""
+    strategy: Any
     devices: Any
     teacher_forced: Any
     name: Any
     start: Any
     problem: Any
-    """Why the last start was refused."""
+    """Why the last start or import was refused."""
+    results: Any
+    """Result files of another system."""
+    rule: RuleBoxes
+    """The rule by which one of their signals decides."""
+    import_results: Any
+    """The button that imports them."""
 
     @property
     def entries(self) -> list[Any]:
         """The inputs of ``app.batch.new_run.start.start``, in order."""
         return [
-            self.split, self.checkpoint, self.speak, self.update, self.devices, self.teacher_forced, self.name,
+            self.split, self.checkpoint, self.speak, self.update, self.strategy, self.devices, self.teacher_forced,
+            self.name,
         ]  # fmt: skip
 
 
@@ -41,19 +66,15 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
     with gr.Column(scale=3, min_width=200, elem_classes="setup"):
         gr.Markdown("### New run", elem_id="new_run")
         split, path, split_file = _make_split_inputs(batches)
-        checkpoint = gr.Textbox(
-            batches.work.checkpoint,
-            label="Checkpoint, folder or hub id" if batches.takes_paths else "Checkpoint",
-            interactive=batches.takes_paths,
+        checkpoint = gr.Dropdown(
+            list_checkpoints(batches),
+            value=batches.work.checkpoint,
+            allow_custom_value=batches.takes_paths,
+            label="Checkpoint, or a folder or hub id" if batches.takes_paths else "Checkpoint",
             elem_id="batch_checkpoint",
         )
-        config = batches.work.config
-        speak = gr.Slider(
-            label="Speak threshold", elem_id="batch_speak", **{**THRESHOLD_SLIDER, "value": config.speak_threshold}
-        )
-        update = gr.Slider(
-            label="Update threshold", elem_id="batch_update", **{**THRESHOLD_SLIDER, "value": config.update_threshold}
-        )
+        sliders = make_threshold_sliders(batches.work.config, SLIDERS)
+        strategy = make_context_choice(batches.work.config, elem_id="batch_context")
         devices = gr.Dropdown(
             DEVICES,
             value="auto",
@@ -70,18 +91,32 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
         name = gr.Textbox(label="Name (optional)", placeholder="default: the time, or the same run", elem_id="run_name")
         start = gr.Button("Start", variant="primary", min_width=80, elem_id="start")
         problem = make_status_line("start_problem")
+        with gr.Accordion("Results of another system", open=False, elem_id="other_results"):
+            results = gr.File(
+                label="Files for the split above: MMDuet, ProAssist, …",
+                file_count="multiple",
+                height=130,
+                elem_id="result_files",
+            )
+            rule = make_rule_boxes("import")
+            import_results = gr.Button("Import", min_width=80, elem_id="import_results")
     return FormPanel(
         split=split,
         path=path,
         split_file=split_file,
         checkpoint=checkpoint,
-        speak=speak,
-        update=update,
+        speak=sliders.speak,
+        update=sliders.update,
+        theta=sliders.theta,
+        strategy=strategy,
         devices=devices,
         teacher_forced=teacher_forced,
         name=name,
         start=start,
         problem=problem,
+        results=results,
+        rule=rule,
+        import_results=import_results,
     )
 
 
@@ -114,8 +149,8 @@ def wire_form_panel(batches: BatchContext, form: FormPanel, *, runs: Any, use: A
     added = AddedSplit(status=status, split=form.split)
     wire(form.path.submit, partial(adding.add_path, batches), form.path, added, **AT_ONCE)
     wire(form.split_file.upload, partial(adding.add_file, batches), form.split_file, added, **AT_ONCE)
-    here.select(partial(adding.list_splits, batches), None, form.split, **AT_ONCE)
-    changes = [entry.change for entry in form.entries]
+    _wire_chosen_split(batches, form, here=here)
+    changes = [entry.change for entry in [*form.entries, form.results, *form.rule]]
     gr.on(changes, None, None, form.problem, js="() => ''", api_visibility="private")  # the refusal was of another form
     filled = FilledForm(
         status=status,
@@ -123,8 +158,18 @@ def wire_form_panel(batches: BatchContext, form: FormPanel, *, runs: Any, use: A
         checkpoint=form.checkpoint,
         speak=form.speak,
         update=form.update,
+        strategy=form.strategy,
         devices=form.devices,
         live=form.teacher_forced,
         problem=form.problem,
     )
+    sliders = ThresholdSliders(form.speak, form.update, form.theta)
+    wire(form.checkpoint.change, partial(show_rule, batches), form.checkpoint, sliders, **AT_ONCE)
     wire(use.click, partial(use_settings, batches), [runs, form.devices], filled, **AT_ONCE)
+
+
+def _wire_chosen_split(batches: BatchContext, form: FormPanel, *, here: Any) -> None:
+    """List the splits when the tab is opened; the chosen one is the last of this window, else that of the address."""
+    wanted = gr.Textbox(visible="hidden")
+    here.select(partial(adding.list_splits, batches), wanted, form.split, js=READ_SPLIT_JS, **AT_ONCE)
+    form.split.change(None, form.split, None, js=KEEP_SPLIT_JS, api_visibility="private")

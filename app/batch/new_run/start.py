@@ -12,11 +12,13 @@ from app.batch.runs.handlers import UNCHANGED, BatchView, show
 from app.batch.runs.results import VideoFilter
 from app.formatting import as_sentence
 from app.player.views import status_line
+from engine.config import ContextStrategy
 from engine.errors import EngineError
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import IDENTITY, RunFolder
 from eval.runs.output_folder import FolderRefusedError, find_changed_settings
-from eval.runs.ray_pool import is_cluster
+from eval.runs.pools.ray_pool import is_cluster
+from eval.runs.worker_messages import WorkerConfig
 
 NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 MAX_NAME_CHARS: Final = 80
@@ -28,6 +30,7 @@ def start(
     checkpoint: str | None,
     speak: Any,
     update: Any,
+    strategy: ContextStrategy | None,
     devices: str,
     live: bool,
     name: str | None,
@@ -38,7 +41,8 @@ def start(
     A refusal appears below the form: the status line belongs to the shown run.
     """
     try:
-        job = _make_job(batches, split, checkpoint, speak, update, devices, live, (name or "").strip())
+        work = make_work(batches, checkpoint, speak, update, live=live, strategy=strategy)
+        job = _make_job(batches, split, work, devices, (name or "").strip())
         batches.jobs.submit(job)
     except (EngineError, ValueError, OSError) as error:
         return UNCHANGED._replace(problem=status_line(as_sentence(error), is_problem=True))
@@ -50,35 +54,37 @@ def start(
 def _make_job(
     batches: BatchContext,
     split: str | None,
-    checkpoint: str | None,
-    speak: Any,
-    update: Any,
+    work: WorkerConfig,
     devices: str,
-    live: bool,
     name: str,
 ) -> Job:
     chosen = batches.splits.get(split or "")
     if chosen is None:
         raise ValueError("no split is chosen; choose one")
-    work = make_work(batches, checkpoint, speak, update, live=live)
     if devices not in DEVICES and not batches.takes_paths:
         raise ValueError(f"choose devices from the list: {', '.join(DEVICES)}")
     same = next((job.name for job in batches.jobs.active_jobs() if (job.split, job.work) == (chosen, work)), None)
     settings = None if is_cluster(devices) else build_run_settings(chosen, work, parse_devices(devices))
     if same is None and settings is not None:  # connecting to the cluster would block the page
         same = _find_same(batches, settings)
-    if not name:
-        prefix = "".join(char if char in NAME_CHARACTERS else "_" for char in str(split)).lstrip(".")[:40]
-        name = same or f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}"
-    if not set(name) <= NAME_CHARACTERS or name.startswith(".") or len(name) > MAX_NAME_CHARS:
-        raise ValueError(
-            f"a run's name may have letters, digits, '.', '_' and '-', at most {MAX_NAME_CHARS}; got {name[:100]!r}"
-        )
+    name = check_name(name or same or "", default=str(split))
     folder = batches.runs / name
     if settings is not None:
         _check_folder(folder, settings)
     scoring = batches.scoring_of(batches.settings_of(name))
     return Job(folder=folder, split=chosen, work=work, devices=devices, scoring=scoring)
+
+
+def check_name(name: str, *, default: str) -> str:
+    """Return the name of a run; without one ``default`` and the time. Raises ``ValueError`` for an invalid name."""
+    if not name:
+        prefix = "".join(char if char in NAME_CHARACTERS else "_" for char in default).lstrip(".")[:40]
+        name = f"{prefix}-{time.strftime('%Y%m%d-%H%M%S')}"
+    if not set(name) <= NAME_CHARACTERS or name.startswith(".") or len(name) > MAX_NAME_CHARS:
+        raise ValueError(
+            f"a run's name may have letters, digits, '.', '_' and '-', at most {MAX_NAME_CHARS}; got {name[:100]!r}"
+        )
+    return name
 
 
 def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
@@ -91,8 +97,10 @@ def _check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _find_same(batches: BatchContext, settings: Mapping[str, Any]) -> str | None:
-    """Return a run with the same settings, if there is one."""
+    """Return a run of the user with the same settings, if there is one."""
     for name in batches.run_names():
+        if batches.folder(name) == batches.bundled:
+            continue
         try:
             found = batches.settings_of(name)
         except ValueError:

@@ -1,67 +1,94 @@
-"""Data frames for the charts of a split, from ``charts.json``."""
+"""The charts of the shown run: layout, content, and the effect of a click."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-import pandas as pd
+import gradio as gr
 
-from app.formatting import STATE_DIFFERENCES
-from app.theme import CHART_COLOURS
+from app.batch.chart import make_chart, pack_chart
+from app.batch.context import BatchContext
+from app.batch.figure_row import FigureRow, NamedFigure, make_figure_row, wire_figure_row
+from app.controls.widgets import LATEST
+from app.figures.charts import videos
+from app.figures.charts.registry import CHARTS, Chart
+from app.figures.charts.videos import SCATTER_SCORES, VIDEO_SCORES
+from app.style.colours import Theme
+from eval.metrics.definitions import find_metric
+from eval.reports.results import Results, read_results
 
-PLOT: Final[dict[str, Any]] = {"height": 240, "buttons": [], "min_width": 340}
-"""Layout of all plots."""
-Charts = Mapping[str, Any]
-HEAD_COLOURS: Final = {name: CHART_COLOURS[name] for name in ("speak", "update")}
-DIFFERENCE_COLOURS: Final = {
-    STATE_DIFFERENCES["behind"]: CHART_COLOURS["missed"],
-    STATE_DIFFERENCES["ahead"]: CHART_COLOURS["redundant"],
-}
-
-
-def precision_recall(charts: Charts) -> pd.DataFrame:
-    """Return columns ``recall``, ``precision``, ``threshold``, ``head``: one row per threshold and head."""
-    rows = [{**point, "head": head} for head, points in charts.get("precision_recall", {}).items() for point in points]
-    return pd.DataFrame(rows, columns=["recall", "precision", "threshold", "head"])
+_HINTS: Final = {"failures": "Click a bar for its videos"}
 
 
-def reliability(charts: Charts) -> pd.DataFrame:
-    """Return columns ``probability``, ``share``, ``frames``, ``head``: one row per tenth with frames."""
-    rows = [
-        {"probability": tenth["mean_prob"], "share": tenth["expected_share"], "frames": tenth["num_frames"], "head": h}
-        for h, tenths in charts.get("reliability", {}).items()
-        for tenth in tenths
-    ]
-    return pd.DataFrame(rows, columns=["probability", "share", "frames", "head"])
+class ChartsPanel(NamedTuple):
+    """The charts by their names in ``CHARTS``, and the scores on the axes of ``videos``."""
+
+    charts: Mapping[str, Any]
+    x: Any
+    y: Any
+    figures: FigureRow
 
 
-def leads(charts: Charts) -> pd.DataFrame:
-    """Return columns ``seconds``, ``events``, ``head``: one row per half second with events."""
-    rows = [
-        {"seconds": f"{point['lead_s']:+g}", "events": point["num_events"], "head": head, "at": point["lead_s"]}
-        for head, points in charts.get("leads_s", {}).items()
-        for point in points
-    ]
-    frame = pd.DataFrame(rows, columns=["seconds", "events", "head", "at"])
-    return frame.sort_values("at")[["seconds", "events", "head"]]
+def make_charts_panel() -> ChartsPanel:
+    """Lay out the charts as a grid."""
+    with gr.Row(elem_classes="charts"):
+        charts = {name: make_chart(f"chart_{name}", hint=_HINTS.get(name, "")) for name in CHARTS if name != "videos"}
+        with gr.Column(elem_classes="videos-chart"):
+            with gr.Row():
+                choices = [(find_metric(name).label, name) for name in VIDEO_SCORES]
+                x, y = (
+                    gr.Dropdown(choices, value=score, label=label, interactive=True, min_width=120, elem_id=elem_id)
+                    for score, label, elem_id in zip(
+                        SCATTER_SCORES, ("Across", "Up"), ("scatter_x", "scatter_y"), strict=True
+                    )
+                )
+            charts["videos"] = make_chart("chart_videos", hint="Click a point to open its video")
+    figures = make_figure_row({name: chart.title for name, chart in CHARTS.items()}, elem_id="chart")
+    return ChartsPanel(charts=charts, x=x, y=y, figures=figures)
 
 
-def failures(charts: Charts) -> pd.DataFrame:
-    """Return columns ``kind``, ``failures``."""
-    rows = [{"kind": kind, "failures": number} for kind, number in charts.get("failures", {}).items()]
-    return pd.DataFrame(rows, columns=["kind", "failures"])
+def find_chart(key: str, *, x: str, y: str) -> Chart:
+    """Return a chart by its name in ``CHARTS``, ``videos`` with the scores ``x`` and ``y``."""
+    chart = CHARTS[key]
+    return replace(chart, build=partial(videos.scatter, x=x, y=y)) if key == "videos" else chart
 
 
-def states(charts: Charts) -> pd.DataFrame:
-    """Return columns ``step``, ``share``, ``state``: the share of frames in which a step is ahead or behind."""
-    rows = [
-        {"step": f"step {number}", "share": step[difference], "state": STATE_DIFFERENCES[difference]}
-        for number, step in enumerate(charts.get("states", []), 1)
-        for difference in ("behind", "ahead")
-    ]
-    return pd.DataFrame(rows, columns=["step", "share", "state"])
+def show_charts(batches: BatchContext, name: str | None, x: str, y: str) -> list[str]:
+    """Return the charts of a run in the order of ``CHARTS``, with the scores ``x`` and ``y`` of each video."""
+    results = read_shown_results(batches, name)
+    return [_pack(results, name, key, x, y) for key in CHARTS]
 
 
-def latency(charts: Charts) -> pd.DataFrame:
-    """Return columns ``milliseconds``, ``share``: the share of frames with at most this latency."""
-    rows = [{"milliseconds": p["latency_ms"], "share": p["share"]} for p in charts.get("latency_ms", [])]
-    return pd.DataFrame(rows, columns=["milliseconds", "share"])
+def draw_run_chart(batches: BatchContext, run: str | None, x: str, y: str, name: str, theme: Theme) -> NamedFigure:
+    """Return a chart of a run; ``x`` and ``y`` are the scores of the chart of videos. Raises ``ValueError``."""
+    results = read_shown_results(batches, run)
+    if name not in CHARTS or not results.metrics:
+        raise ValueError("there are no charts; choose a run that is scored")
+    return NamedFigure(figure=find_chart(name, x=x, y=y).draw(results, theme), run=str(run))
+
+
+def show_videos(batches: BatchContext, name: str | None, x: str, y: str) -> str:
+    """Return the chart of the videos of a run by the scores ``x`` and ``y``."""
+    return _pack(read_shown_results(batches, name), name, "videos", x, y)
+
+
+def read_shown_results(batches: BatchContext, name: str | None) -> Results:
+    """Return the tables of the shown run; empty without one."""
+    return read_results(batches.folder(name)) if name is not None and name in batches.run_names() else Results()
+
+
+def _pack(results: Results, name: str | None, key: str, x: str, y: str) -> str:
+    revision = f"{name} {x} {y}" if key == "videos" else str(name)
+    return pack_chart(partial(find_chart(key, x=x, y=y).draw, results), revision=revision)
+
+
+def wire_charts(batches: BatchContext, panel: ChartsPanel, *, runs: Any, shown: Any, here: Any, status: Any) -> None:
+    """Draw the charts when their tab ``here`` is opened, and when the ``ShownRun`` of the window changes.
+
+    ``runs`` is the dropdown of the shown run; ``status`` shows problems of files.
+    """
+    inputs, charts = [runs, panel.x, panel.y], list(panel.charts.values())
+    gr.on([here.select, shown.change], partial(show_charts, batches), inputs, charts, **LATEST)
+    gr.on([panel.x.select, panel.y.select], partial(show_videos, batches), inputs, panel.charts["videos"], **LATEST)
+    wire_figure_row(panel.figures, partial(draw_run_chart, batches), inputs, status=status)

@@ -5,7 +5,7 @@ A file is written on request, named after its run, and deleted once Gradio has m
 
 import csv
 from collections.abc import Generator, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,11 +15,11 @@ import gradio as gr
 
 from app.batch.context import BatchContext
 from app.formatting import as_sentence
-from app.player.downloads import file_name
+from app.player.session.run_files import file_name
 from app.templates import render, render_note
 from app.transcode import find_downloadable
 from engine.errors import EngineError
-from engine.io import load_json, replace_surrogates, to_cell, write_json, write_rows
+from engine.io.files import load_json, replace_surrogates, to_cell, write_json, write_rows
 from eval.runs.folder import RunFolder
 from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
 from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
@@ -33,7 +33,7 @@ def has_table(batches: BatchContext, name: str | None, table: str) -> bool:
     if name is None:
         return False
     source = "run.json" if table in ("traces.csv", "provenance.json") else table
-    return find_downloadable(batches.runs / name / source, private=batches.private) is not None
+    return find_downloadable(batches.folder(name) / source, private=batches.private) is not None
 
 
 def draw_provenance(batches: BatchContext, name: str | None) -> str:
@@ -61,14 +61,15 @@ def download(batches: BatchContext, name: str | None, table: str) -> Generator[A
 
 def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> Path:
     """Write one of ``TABLES`` of a run into a folder; return its path. Raises ``ValueError`` if that fails."""
-    path, run = folder / file_name(name, table), RunFolder(batches.runs / name)
+    path, run = folder / file_name(name, table), RunFolder(batches.folder(name))
     source = _provenance(batches, name)
     found = find_downloadable(run.path / table, private=batches.private)
     if table == "traces.csv":
         split = batches.split_of(run.settings() or {})
         if split is None:
             raise ValueError(f"{name} is a run of {source.split}, a split that this page does not have")
-        write_traces(path, iter_traced_videos(run, split.samples))
+        videos = (replace(video, provenance=source) for video in iter_traced_videos(run, split.samples))
+        write_traces(path, videos, signals=run.signals())
     elif table == "provenance.json":
         write_json(path, asdict(source))
     elif found is None:
@@ -86,7 +87,8 @@ def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> P
 
 
 def _provenance(batches: BatchContext, name: str) -> Provenance:
-    return read_provenance(RunFolder(batches.runs / name))
+    """Return the provenance of a run, with its name on the page: the folder of the bundled run has another name."""
+    return replace(read_provenance(RunFolder(batches.folder(name))), run=name)
 
 
 def _read_rows(path: Path) -> Iterator[list[str]]:

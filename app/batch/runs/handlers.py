@@ -5,18 +5,19 @@ Jobs live in the server (``app.batch.job_queue``), run folders on the disk. A wi
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import gradio as gr
 
 from app.batch.context import BatchContext
 from app.batch.job_queue import Job
-from app.batch.runs import charts
 from app.batch.runs.downloads import TABLES, draw_provenance, has_table
-from app.batch.runs.results import Results, VideoFilter, draw_corpus, read_results, video_table
+from app.batch.runs.results import VideoFilter, draw_corpus, video_table
 from app.batch.runs.status import describe_status, draw_job
 from app.formatting import as_sentence
 from app.player.views import status_line
+from eval.reports.results import Results, read_results
 
 
 class ShownRun(NamedTuple):
@@ -37,12 +38,6 @@ class BatchView(NamedTuple):
     runs: Any
     videos: Any
     corpus: Any
-    precision_recall: Any
-    reliability: Any
-    leads: Any
-    failures: Any
-    states: Any
-    latency: Any
     cancel: Any
     use: Any
     videos_csv: Any
@@ -137,23 +132,18 @@ def _shown_run(name: str | None, job: Job | None, order: str | VideoFilter) -> S
 
 def _results(batches: BatchContext, name: str, job: Job | None) -> Results:
     if job is None or job.is_over:
-        results = read_results(batches.runs / name)
+        results = read_results(batches.folder(name))
+        if not results.rows and not results.problems:
+            results = replace(results, rows=batches.recorded_rows(name))
         if results.rows or job is None:
             return results
     return Results(rows=list(job.rows.values()))
 
 
 def _view(results: Results, order: str | VideoFilter, names: Mapping[str, str]) -> BatchView:
-    data = results.charts
     return UNCHANGED._replace(
         videos=video_table(results.rows, order, names),
         corpus=draw_corpus(results.metrics),
-        precision_recall=charts.precision_recall(data),
-        reliability=charts.reliability(data),
-        leads=charts.leads(data),
-        failures=charts.failures(data),
-        states=charts.states(data),
-        latency=charts.latency(data),
     )
 
 
@@ -164,5 +154,5 @@ def enter(batches: BatchContext, name: str | None, order: str | VideoFilter) -> 
 
 
 def leave() -> Any:
-    """Stop polling; called when another tab is opened."""
+    """Stop polling; called when the tab is left."""
     return gr.Timer(active=False)

@@ -1,4 +1,4 @@
-"""Layout and wiring of the shown run: its choice, downloads, table of videos and charts."""
+"""Layout and wiring of the shown run: its choice, downloads and table of videos."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.batch.context import BatchContext
-from app.batch.runs.charts import DIFFERENCE_COLOURS, HEAD_COLOURS, PLOT
 from app.batch.runs.downloads import TABLES, download
 from app.batch.runs.results import HEADERS, ORDERS
+from app.controls.widgets import AT_ONCE
 from app.player.downloads import SAVE_JS, make_download
-from app.widgets import AT_ONCE
 
 
 class RunPanel(NamedTuple):
@@ -61,32 +60,6 @@ def make_video_table() -> Any:
         column_widths=["18%", *["9.7%"] * (len(HEADERS) - 2), "14%"],
         wrap=True,
     )
-
-
-def make_charts() -> dict[str, Any]:
-    """Lay out the charts; return them by their names in ``BatchView``."""
-    by_head: dict[str, Any] = {"color": "head", "color_map": HEAD_COLOURS, **PLOT}
-    return {
-        "precision_recall": gr.LinePlot(
-            x="recall", y="precision", x_lim=[0, 1], y_lim=[0, 1], title="Precision and recall over frames",
-            tooltip="all", **by_head,
-        ),
-        "reliability": gr.LinePlot(
-            x="probability", y="share", x_lim=[0, 1], y_lim=[0, 1], title="Reliability: expected share by probability",
-            tooltip="all", **by_head,
-        ),
-        "leads": gr.BarPlot(
-            x="seconds", y="events", sort=None, title="Early (-) and late (+) decisions, in seconds", **by_head
-        ),
-        "failures": gr.BarPlot(x="kind", y="failures", title="Failures", x_label_angle=-30, sort=None, **PLOT),
-        "states": gr.BarPlot(
-            x="step", y="share", color="state", color_map=DIFFERENCE_COLOURS, sort=None,
-            title="Step states that differ, share of frames", **PLOT,
-        ),
-        "latency": gr.LinePlot(
-            x="milliseconds", y="share", y_lim=[0, 1], title="Share of frames by latency in ms, cumulative", **PLOT
-        ),
-    }  # fmt: skip
 
 
 def wire_downloads(batches: BatchContext, run: RunPanel) -> None:

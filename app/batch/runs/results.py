@@ -1,18 +1,21 @@
-"""The tables of a run folder on the page; ``eval.reports.scoring`` writes them.
+"""The tables of a run folder on the page.
 
 Video names, warnings and errors are untrusted: they are in cells of type ``str`` only.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import pandas as pd
+
+from app.formatting import format_score
 from app.templates import render
-from engine.io import replace_surrogates_in
 from eval.metrics.definitions import GROUPS, Metric, find_metric
-from eval.reports.table_files import Row, read_charts, read_metrics, read_video_rows
+from eval.metrics.signals import PREFIXES
+from eval.reports.table_files import Row
+from eval.runs.imports.import_results import NO_RESULT_FILE
 
 VIDEO_COLUMNS: Final = (
     "num_failures",
@@ -31,65 +34,20 @@ TEACHER_FORCED: Final = "Teacher-forced"
 NOT_MEASURED: Final = "not measured: tick “Teacher-forced pass” and start the run again, under another name"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
-    """The scores of a run folder; empty fields before the run is scored."""
-
-    rows: Sequence[Row] = ()
-    """One row per video."""
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    """Contents of ``metrics.json``."""
-    charts: Mapping[str, Any] = field(default_factory=dict)
-    """Contents of ``charts.json``."""
-    problems: tuple[str, ...] = ()
-    """One sentence per unreadable file; its field is empty."""
-
-
-def read_results(folder: Path) -> Results:
-    """Read the tables of a run folder; missing and unreadable ones are empty. All texts can be encoded as UTF-8."""
-    found: dict[str, Any] = {}
-    problems: list[str] = []
-    readers: Mapping[str, Callable[[Path], Any]] = {
-        "rows": read_video_rows,
-        "metrics": read_metrics,
-        "charts": read_charts,
-    }
-    for name, read in readers.items():
-        try:
-            found[name] = replace_surrogates_in(read(folder))
-        except FileNotFoundError:
-            continue
-        except ValueError as error:
-            problems.append(str(error).replace(f"{folder}/", ""))
-    return Results(**found, problems=tuple(problems))
-
-
-def _failed(row: Row) -> bool:
-    return bool(row["error"])
-
-
-def _ascending(name: str) -> Callable[[Row], float]:
-    """Return a sort key by a score, ascending; undefined scores are last."""
-    return lambda row: _last_if_undefined(float(row.get(name, math.nan)))
-
-
-def _descending(name: str) -> Callable[[Row], float]:
-    return lambda row: _last_if_undefined(-float(row.get(name, math.nan)))
-
-
-def _last_if_undefined(value: float) -> float:
-    return math.inf if math.isnan(value) else value
-
-
-ORDERS: Final[dict[str, Callable[[Row], float] | None]] = {
+ORDERS: Final[dict[str, tuple[str, bool] | None]] = {
     "as in the split": None,
-    "worst responses": _ascending("F1"),
-    "worst updates": _ascending("dst_f1"),
-    "most redundant": _descending("redundant_rate"),
-    "most missed": _descending("missing_rate"),
-    "most failures": _descending("num_failures"),
+    "worst responses": ("F1", True),
+    "worst updates": ("dst_f1", True),
+    "most redundant": ("redundant_rate", False),
+    "most missed": ("missing_rate", False),
+    "most failures": ("num_failures", False),
     "only failed": None,
 }
+"""By name, the score that sorts the videos and whether it ascends; undefined scores are last."""
+
+
+SIGNAL_SCORES: Final = ("average_precision", "auroc", "brier", "ece", "precision", "recall", "f1", "event_f1_1s")
+"""Scores of a named signal, as they are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +62,7 @@ class ScoreRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreGroup:
-    """Scores under one heading; ``note`` replaces the rows of scores that were not measured."""
+    """Scores under one heading; ``note`` replaces the rows where no score is defined."""
 
     name: str
     note: str
@@ -128,19 +86,27 @@ def video_table(
     ``choice`` is an order of ``ORDERS`` or a filter. ``names`` are short names of the videos, by id.
     """
     order, videos = (choice, None) if isinstance(choice, str) else choice
-    rows = [row for row in rows if videos is None or row["video_id"] in videos]
-    key = ORDERS.get(order)
-    chosen = [row for row in rows if _failed(row)] if order == "only failed" else list(rows)
-    if key is not None:
-        chosen.sort(key=key)
+    columns = ["video_id", "error", "warning", *VIDEO_COLUMNS]
+    table = pd.DataFrame([{"warning": "", **row} for row in rows], columns=columns)
+    if videos is not None:
+        table = table[table["video_id"].isin(videos)]
+    if order == "only failed":
+        table = table[table["error"] != ""]
+    if by := ORDERS.get(order):
+        table = table.sort_values(by[0], ascending=by[1], kind="stable", na_position="last")
     return [
         [
             (names or {}).get(str(row["video_id"]), str(row["video_id"])),
-            *(None if _failed(row) else round_score(float(row.get(name, math.nan))) for name in VIDEO_COLUMNS),
-            f"failed: {row['error']}" if _failed(row) else str(row.get("warning", "")),
+            *(None if row["error"] else round_score(float(row[name])) for name in VIDEO_COLUMNS),
+            _remark(str(row["error"]), str(row["warning"])),
         ]
-        for row in chosen
+        for row in table.to_dict("records")
     ]
+
+
+def _remark(error: str, warning: str) -> str:
+    """Return the remark on a video; one that an import has no file for did not fail."""
+    return warning if not error else error if error == NO_RESULT_FILE else f"failed: {error}"
 
 
 def round_score(value: float) -> float | None:
@@ -154,12 +120,22 @@ def draw_corpus(metrics: Mapping[str, Any]) -> str:
 
 
 def score_groups(metrics: Mapping[str, Any]) -> list[ScoreGroup]:
-    """Return the rows of the template ``scores`` from the contents of ``metrics.json``."""
+    """Return the rows of the template ``scores`` from the contents of ``metrics.json``.
+
+    Undefined scores are the last ones of their group. Groups without a defined score are last, as notes.
+    """
     scores, intervals = metrics.get("scores", {}), metrics.get("intervals", {})
-    groups = []
+    groups, undefined = list[ScoreGroup](), list[ScoreGroup]()
     for group in GROUPS:
         shown = [metric for metric in group.metrics if metric.name in scores and not metric.is_detail]
-        is_measured = group.name != TEACHER_FORCED or any(scores[metric.name] is not None for metric in shown)
+        shown.sort(key=lambda metric: not _is_defined(scores[metric.name]))
+        if not shown:
+            continue
+        if not _is_defined(scores[shown[0].name]):
+            labels = f"undefined: {', '.join(metric.label for metric in shown)}"
+            note = NOT_MEASURED if group.name == TEACHER_FORCED else labels
+            undefined.append(ScoreGroup(name=group.name, note=note, rows=()))
+            continue
         rows = [
             ScoreRow(
                 metric=metric,
@@ -168,18 +144,24 @@ def score_groups(metrics: Mapping[str, Any]) -> list[ScoreGroup]:
             )
             for metric in shown
         ]
-        if shown:
-            note = "" if is_measured else NOT_MEASURED
-            groups.append(ScoreGroup(name=group.name, note=note, rows=tuple(rows) if is_measured else ()))
-    return groups
+        groups.append(ScoreGroup(name=group.name, note="", rows=tuple(rows)))
+    return [*groups, *_signal_groups(metrics.get("signal_scores")), *undefined]
 
 
-def format_score(value: Any, *, is_count: bool = False) -> str:
-    """Return a score as text, ``undefined`` for nan."""
-    if not isinstance(value, int | float) or math.isnan(value):
-        return "undefined"
-    places = 0 if is_count or abs(value) >= 1000 else 3
-    return f"{round(value, places) or 0.0:,.{places}f}"  # "or 0.0" turns -0.0 into 0.0
+def _is_defined(score: Any) -> bool:
+    return score is not None and not math.isnan(score)
+
+
+def _signal_groups(signals: Any) -> Iterator[ScoreGroup]:
+    """Yield a group for each named signal that decides, with the definitions of the decision's own scores."""
+    for signal in signals.values() if isinstance(signals, Mapping) else ():
+        metrics = [find_metric(f"{PREFIXES[signal['decides']]}{name}") for name in SIGNAL_SCORES]
+        scores = [signal["scores"].get(name) for name in SIGNAL_SCORES]
+        rows = [
+            ScoreRow(metric=metric, score=format_score(score), interval="")
+            for metric, score in zip(metrics, scores, strict=True)
+        ]
+        yield ScoreGroup(name=f"Signal {signal['title']}, decides to {signal['decides']}", note="", rows=tuple(rows))
 
 
 def format_interval(interval: Any, *, is_count: bool = False) -> str:

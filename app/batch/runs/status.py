@@ -1,12 +1,14 @@
 """The status line and the progress bar of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from app.batch.context import BatchContext
 from app.batch.job_queue import Job
-from app.batch.runs.results import Results
 from app.formatting import as_sentence, format_clock
 from app.templates import render
+from engine.plurals import format_count
+from eval.reports.results import Results
+from eval.runs.imports.import_results import NO_RESULT_FILE, list_missing
 from eval.runs.progress import Progress, WorkerStatus
 
 
@@ -20,39 +22,60 @@ def describe_status(batches: BatchContext, name: str, job: Job | None, results: 
     if job is None:
         if results.problems:
             return f"{name}: {'; '.join(results.problems)}. Start it again to restore the file.", True
+        if not results.metrics and results.rows:
+            return f"{name} was recorded and is not scored: run `stepscope score {batches.folder(name)}`.", False
         if not results.metrics:
             return f"{name} is not scored: it ended before its last video. Start it again to continue.", True
         if not results.rows:
             return f"{name} has no videos.csv. Start it again to restore the file.", True
-        errors = len(results.metrics.get("errors", {}))
-        return f"{name}: {len(results.rows)} videos{f', {errors} of them failed' if errors else ''}.", bool(errors)
-    failed = sum(bool(row["error"]) for row in job.rows.values())
-    failures = f", {failed} of them failed" if failed else ""
+        counted, is_problem = _count_videos(results.metrics.get("errors", {}).values(), len(results.rows))
+        missing = "".join(f" {as_sentence(line)}" for line in list_missing(batches.settings_of(name)))
+        return f"{name}: {counted}.{missing}", is_problem
+    errors = [str(row["error"]) for row in job.rows.values() if row["error"]]
+    num_failed = len(errors) - errors.count(NO_RESULT_FILE)
+    failures = f", {num_failed} of them failed" if num_failed else ""
     match job.state:
         case "waiting":
             num_ahead = batches.jobs.active_jobs().index(job) if job in batches.jobs.active_jobs() else 0
             wait_s = batches.jobs.wait_s(job)
             eta = f", about {format_clock(wait_s)} until it starts" if wait_s else ""
             return f"{name} is queued: {num_ahead} ahead{eta}." if num_ahead else f"{name} is starting.", False
+        case "running" if job.work is None:
+            return f"{name}: reading the files.", False
         case "running" if job.progress is None or not job.progress.elapsed_s:
             return f"{name}: loading the checkpoint.", False
         case "running":
-            return f"{name}: {_rate_words(job.progress)}{failures}.", bool(failed)
+            return f"{name}: {_rate_words(job.progress)}{failures}.", bool(num_failed)
         case "scoring":
-            return f"{name}: {len(job.rows)} videos finished{failures}; scoring.", bool(failed)
+            finished = format_count(len(job.rows), "video")
+            return f"{name}: {finished} finished{failures}; scoring.", bool(num_failed)
         case "done":
-            missing = f"; {job.problem}" if job.problem else ""
-            return as_sentence(f"{name}: {len(job.rows)} videos{failures}{missing}"), bool(failed or job.problem)
+            counted, is_problem = _count_videos(errors, len(job.rows))
+            problem = f"; {job.problem}" if job.problem else ""
+            words = [f"{name}: {counted}{problem}", *list_missing(batches.settings_of(name))]
+            return " ".join(map(as_sentence, words)), bool(is_problem or job.problem)
         case "cancelled":
-            return f"{name} was cancelled; {len(job.rows)} finished videos are kept. Start it again to continue.", False
+            kept = format_count(len(job.rows), "finished video is", "finished videos are")
+            return f"{name} was cancelled; {kept} kept. Start it again to continue.", False
         case _:
             return f"{name} failed: {as_sentence(job.problem)}", True
+
+
+def _count_videos(errors: Iterable[str], num_videos: int) -> tuple[str, bool]:
+    """Return the number of videos in words, and whether one failed; one that an import has no file for did not."""
+    errors = list(errors)
+    num_absent = errors.count(NO_RESULT_FILE)
+    num_failed = len(errors) - num_absent
+    words = format_count(num_videos, "video")
+    words += f", {num_videos - num_absent} of them with results" if num_absent else ""
+    return words + (f", {num_failed} of them failed" if num_failed else ""), bool(num_failed)
 
 
 def _rate_words(progress: Progress | None) -> str:
     assert progress is not None
     rest = "" if progress.remaining_s is None else f", {format_clock(progress.remaining_s)} left"
-    return f"{progress.num_finished} of {progress.num_videos} videos, {progress.frames_per_s:.0f} frames/s{rest}"
+    videos = format_count(progress.num_videos, "video")
+    return f"{progress.num_finished} of {videos}, {progress.frames_per_s:.0f} frames/s{rest}"
 
 
 def draw_progress(progress: Progress) -> str:
@@ -64,7 +87,14 @@ def draw_progress(progress: Progress) -> str:
 
 def _worker_line(worker: WorkerStatus, progress: Progress) -> Mapping[str, str]:
     rate = worker.total_done / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
-    position = f"{worker.video_id}, frame {worker.num_done} of {worker.num_frames}" if worker.video_id else "idle"
-    if rate and worker.video_id:
-        position += f", {format_clock((worker.num_frames - worker.num_done) / rate)} left"
+    names = [video.video_id for video in worker.videos]
+    num_done = sum(video.num_done for video in worker.videos)
+    num_frames = sum(video.num_frames for video in worker.videos)
+    position = "idle"
+    if len(names) == 1:
+        position = f"{names[0]}, frame {num_done} of {num_frames}"
+    elif names:
+        position = f"{len(names)} videos at once, frame {num_done} of {num_frames}"
+    if rate and names:
+        position += f", {format_clock((num_frames - num_done) / rate)} left"
     return {"name": worker.name, "position": position, "rate": f"{rate:.0f} frames/s"}

@@ -14,17 +14,20 @@ import gradio as gr
 from pydantic import BaseModel
 
 from app.batch.context import BatchContext
-from app.batch.runs.results import VideoFilter, read_results, score_groups
+from app.batch.runs.results import VideoFilter, score_groups
+from app.controls.widgets import read_event
 from app.formatting import as_sentence
 from app.player.context import AppContext
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore
 from app.templates import render, render_note
 from engine.errors import EngineError
-from engine.io import write_json
-from engine.json_records import read_record
+from engine.io.files import write_json
+from engine.io.json_records import read_record
+from engine.plurals import format_count
 from eval.data.samples import Split
 from eval.metrics.failures import FAILURE_KINDS, failure_score
+from eval.reports.results import read_results
 from eval.reports.scoring import score_run
 from eval.reports.table_files import Row
 
@@ -45,6 +48,13 @@ class SavedSlice(NamedTuple):
 
     part: Any
     result: Any
+
+
+class OnlyKind(NamedTuple):
+    """The dropdown of traits, and the tabs of the run, which show its videos."""
+
+    only: Any
+    views: Any
 
 
 class _Slices(BaseModel):
@@ -99,6 +109,15 @@ def choose_videos(
     return chosen
 
 
+def choose_kind(batches: BatchContext, name: str | None, event: gr.EventData) -> OnlyKind:
+    """Select the videos with the failures of a picked bar, and show them."""
+    trait = f"failure: {read_event(event, 'point')}"
+    choices = list_traits(batches, name)
+    if trait not in [value for _, value in choices]:
+        return OnlyKind(only=gr.skip(), views=gr.skip())
+    return OnlyKind(only=gr.Dropdown(choices=choices, value=[trait]), views=gr.Tabs(selected="videos"))
+
+
 def make_filter(
     batches: BatchContext, name: str | None, order: str, only: Sequence[str] | None, part: str | None
 ) -> VideoFilter:
@@ -135,7 +154,7 @@ def save_slice(
         write_json(path, {"slices": slices})
     except (ValueError, OSError) as error:
         return SavedSlice(part=gr.skip(), result=render_note(as_sentence(error), is_problem=True))
-    result = render_note(f"{called}: {len(chosen)} videos saved.")
+    result = render_note(f"{called}: {format_count(len(chosen), 'video')} saved.")
     return SavedSlice(part=gr.Dropdown(choices=[ALL_VIDEOS, *slices], value=called), result=result)
 
 
@@ -152,10 +171,10 @@ def score_chosen(
         entries = tuple(entry for entry in split.entries if chosen is None or entry.video_id in chosen)
         if not entries:
             raise ValueError("no video is selected")
-        yield render_note(f"Scoring {len(entries)} videos.")
+        yield render_note(f"Scoring {format_count(len(entries), 'video')}.")
         with batches.jobs.open_scorer() as scorer:
             scored = score_run(
-                batches.runs / name,
+                batches.folder(name),
                 replace(split, entries=entries),
                 batches.scoring_of(settings),
                 encode=context.encode,
@@ -165,7 +184,8 @@ def score_chosen(
         yield render_note(as_sentence(error), is_problem=True)
         return
     prefix = f"{part}: " if part not in (None, ALL_VIDEOS) else ""
-    heading = f"{prefix}{scored.report.num_videos} of {len(split.entries)} videos of {name}, scored separately"
+    videos = format_count(len(split.entries), "video")
+    heading = f"{prefix}{scored.report.num_videos} of {videos} of {name}, scored separately"
     intervals = {key: [interval.low, interval.high] for key, interval in scored.report.intervals.items()}
     groups = score_groups({"scores": scored.report.scores, "intervals": intervals})
     yield render("slice_scores", heading=heading, groups=groups)
@@ -190,7 +210,7 @@ def offer_again(batches: BatchContext, name: str | None) -> SelectionChoices:
 def _traits(batches: BatchContext, name: str | None) -> dict[str, frozenset[str]]:
     if name is None or name not in batches.run_names():
         return {}
-    return find_traits(read_results(batches.runs / name).rows, _split(batches, name), batches.marks())
+    return find_traits(read_results(batches.folder(name)).rows, _split(batches, name), batches.marks())
 
 
 def _split(batches: BatchContext, name: str | None) -> Split | None:

@@ -9,8 +9,8 @@ import gradio as gr
 from app.batch.context import BatchContext
 from app.batch.selection import handlers as choosing
 from app.batch.selection.handlers import SavedSlice, SelectionChoices
+from app.controls.widgets import AT_ONCE, wire
 from app.player.context import AppContext
-from app.widgets import AT_ONCE, wire
 
 
 class SelectionPanel(NamedTuple):

@@ -5,7 +5,7 @@ An exact sweep belongs to every run that differs from it only in thresholds and 
 
 import hashlib
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from itertools import chain, count
@@ -14,27 +14,29 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import gradio as gr
-import numpy as np
 
 from app.batch.context import FEATURES_FOLDER, SWEEPS_FOLDER, BatchContext
+from app.figures.chart_files import preview_choice
+from app.figures.charts.sweep_curves import SweepData
 from app.formatting import as_sentence
-from app.player.downloads import file_name
+from app.player.session.run_files import file_name
 from engine.config import StreamConfig
+from engine.model.files.bundled import BUNDLED_CHECKPOINTS
 from eval.data.samples import Split
 from eval.reports.scoring import ScoreSettings
 from eval.runs.batch import build_run_settings, parse_devices
 from eval.runs.folder import IDENTITY, RunFolder
 from eval.runs.output_folder import describe_changes, find_changed_settings, with_defaults
 from eval.runs.traces import read_provenance
-from eval.runs.worker import WorkerConfig
+from eval.runs.worker_messages import WorkerConfig
 from eval.sweeps.exact import build_sweep_settings
 from eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
-from eval.sweeps.grid import Grid, GridScores
-from eval.sweeps.preview import preview, read_traces
+from eval.sweeps.grid import GRID_SIZES, Grid, GridScores, make_axis, make_grid
+from eval.sweeps.traces import Choice, describe_choice, read_traces
 
-GRID_SIZES: Final = (5, 9, 19)
-"""Offered numbers of thresholds per axis."""
-_RUN_IDENTITY: Final = tuple(name for name in IDENTITY if name not in ("device", "config", "live", "kept_features"))
+_RUN_IDENTITY: Final = tuple(name for name in IDENTITY if name in ("split", "model_digest", "heads_digest"))
+_SEPARATOR: Final = "\n"
+"""Between the names of two signals in a value of ``FoundSweep.choices``."""
 _NOT_COMPARED: Final = ("speak_threshold", "update_threshold", "prefill_frames", "lookahead", "draft_tokens")
 """Settings of a stream in which an exact sweep may differ from a run: thresholds, and those that only affect speed."""
 
@@ -43,8 +45,8 @@ _NOT_COMPARED: Final = ("speak_threshold", "update_threshold", "prefill_frames",
 class FoundSweep:
     """The scores of a grid for a run."""
 
-    scores: GridScores
-    """Scores at each point, exact or as a preview."""
+    data: SweepData
+    """Scores at each point, exact or as a preview, and the points to mark."""
     settings: Mapping[str, Any]
     """Settings that determine the scores."""
     run: str
@@ -53,6 +55,15 @@ class FoundSweep:
     """Thresholds per axis of the exact sweeps of this run, ascending."""
     problems: tuple[str, ...] = ()
     """One sentence per unreadable sweep of the split."""
+    choices: tuple[tuple[str, str], ...] = ()
+    """Signals that can be swept, as label and value; empty if there are only the two probabilities."""
+    signals: str = ""
+    """The value of ``choices`` that is shown."""
+
+    @property
+    def scores(self) -> GridScores:
+        """Scores at each point."""
+        return self.data.scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,36 +81,59 @@ class PlannedSweep:
     """The folder of an earlier sweep with the same settings, which is continued, or a new folder."""
 
 
-def make_grid(size: int) -> Grid:
-    """Return ``size`` thresholds from 0.05 to 0.95 on each axis."""
-    axis = tuple(np.linspace(0.05, 0.95, size).round(3).tolist())
-    return Grid(speak=axis, update=axis)
-
-
-def find_sweep(batches: BatchContext, name: str | None, size: int) -> FoundSweep:
+def find_sweep(batches: BatchContext, name: str | None, size: int, signals: str = "") -> FoundSweep:
     """Return the exact sweep of a run if it is finished, else a preview from the run's traces.
 
-    Raises ``ValueError`` with the reason if there is neither.
+    ``signals`` is one of ``FoundSweep.choices``; for any other value the first is taken. Raises ``ValueError`` with the
+    reason if there is neither an exact sweep nor a preview.
     """
     name, split, settings = _chosen(batches, name)
     exact, problems = _find_exact(batches, settings)
     if size in exact:
         scores, found = exact[size]
-    else:
-        scores = preview(read_traces(batches.runs / name, split), make_grid(size))
-        found = {"split": settings["split"], "run": name}
-    return FoundSweep(scores=scores, settings=found, run=name, exact_sizes=tuple(exact), problems=problems)
+        data = SweepData(scores=scores, run_thresholds=_run_thresholds(settings))
+        return FoundSweep(data=data, settings=found, run=name, exact_sizes=tuple(exact), problems=problems)
+    traces = read_traces(batches.folder(name), split)
+    choices = tuple((describe_choice(choice), _choice_value(choice)) for choice in traces.choices())
+    shown = signals if signals in (value for _, value in choices) else choices[0][1]
+    data = preview_choice(traces, shown.split(_SEPARATOR), size=size)
+    if not data.scores.grid.specs:
+        data = replace(data, exact_points=_points_of(scores for scores, _ in exact.values()))
+    return FoundSweep(
+        data=data,
+        settings={"split": settings["split"], "run": name},
+        run=name,
+        exact_sizes=tuple(exact),
+        problems=problems,
+        choices=choices if len(choices) > 1 else (),
+        signals=shown,
+    )
 
 
-def download_sweep(batches: BatchContext, name: str | None, size: int, table: str) -> Generator[Any]:
+def _choice_value(choice: Choice) -> str:
+    return _SEPARATOR.join(signal.name for signal in choice if signal is not None)
+
+
+def _points_of(sweeps: Iterable[GridScores]) -> dict[tuple[float, float], Mapping[str, float]]:
+    """Return the scores of the points of several grids, by speak and update threshold."""
+    return {place: point for sweep in sweeps for place, point in zip(sweep.grid.pairs(), sweep.points, strict=True)}
+
+
+def _run_thresholds(settings: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return the speak and the update threshold of a run; None if its settings have none."""
+    config = _config(settings) if settings.get("config") else None
+    return (config.speak_threshold, config.update_threshold) if config is not None else None
+
+
+def download_sweep(batches: BatchContext, name: str | None, size: int, table: str, signals: str = "") -> Generator[Any]:
     """Write ``sweep.csv`` or ``sweep.json`` of the shown points; yield None and show a warning if there are none.
 
     The file is deleted once Gradio has made its own copy.
     """
     with TemporaryDirectory(prefix="stepscope-export-") as directory:
         try:
-            found, folder = find_sweep(batches, name, size), Path(directory)
-            source = asdict(read_provenance(RunFolder(batches.runs / found.run)))
+            found, folder = find_sweep(batches, name, size, signals), Path(directory)
+            source = asdict(read_provenance(RunFolder(batches.folder(found.run))))
             write_sweep(folder, found.scores, found.settings, provenance=source)
             kind = "exact" if found.scores.is_exact else "preview"
             yield str((folder / table).rename(folder / file_name(found.run, f"{kind}-{size}", table)))
@@ -124,10 +158,12 @@ def plan_sweep(batches: BatchContext, name: str | None, size: int, devices: str)
     """
     name, split, settings = _chosen(batches, name)
     checkpoint = str(settings.get("checkpoint", ""))
+    if settings.get("recorded"):
+        raise ValueError(f"{name} was recorded from another program: it has no model to run the points with")
     if not checkpoint:
         raise ValueError(f"{name} was imported: it has no model to run the points with")
-    if checkpoint != batches.work.checkpoint and not batches.takes_paths:
-        raise ValueError("this page runs its own checkpoint only")
+    if checkpoint not in (batches.work.checkpoint, *BUNDLED_CHECKPOINTS) and not batches.takes_paths:
+        raise ValueError("this page runs its own checkpoint and the bundled ones only")
     heads = batches.work.heads if checkpoint == batches.work.checkpoint else None
     config = _config(settings) or batches.work.config
     work = replace(
@@ -138,7 +174,8 @@ def plan_sweep(batches: BatchContext, name: str | None, size: int, devices: str)
         live=False,
         features=batches.runs / FEATURES_FOLDER,
     )
-    device, grid, scoring = _first_device(devices), make_grid(size), batches.scoring_of(settings)
+    device, scoring = _first_device(devices), batches.scoring_of(settings)
+    grid = make_grid(size, work.config.policy)
     described = build_run_settings(split, work, parse_devices(device))
     if changed := find_changed_settings(settings, described, _RUN_IDENTITY):
         differences = describe_changes(changed, settings, described)
@@ -189,10 +226,9 @@ def _find_exact(
 
 def _size(settings: Mapping[str, Any]) -> int | None:
     """Return the size of a sweep's grid, one of ``GRID_SIZES``; None for any other grid."""
-    axes = settings.get("speak"), settings.get("update")
-    return next(
-        (size for size in GRID_SIZES if axes == (list(make_grid(size).speak), list(make_grid(size).update))), None
-    )
+    speak, update = settings.get("speak"), settings.get("update")
+    sizes = (size for size in GRID_SIZES if speak == list(make_axis(size)) and update in ([], speak))
+    return next(sizes, None)  # a sweep of an earlier version has both axes, also without updates
 
 
 def _find_same(batches: BatchContext, wanted: Mapping[str, Any]) -> Path | None:

@@ -1,35 +1,44 @@
 """Handlers of the Thresholds tab: show a sweep, run and cancel an exact one, and apply the best point."""
 
+import math
 from collections.abc import Generator
 from contextlib import closing
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import gradio as gr
-import pandas as pd
 
+from app.batch.chart import pack_chart
 from app.batch.context import BatchContext
+from app.batch.figure_row import NamedFigure
 from app.batch.sweeps.folders import find_exact_sizes, find_sweep, plan_sweep
 from app.batch.sweeps.render import (
     RECOMMENDED,
-    best_thresholds,
     choices,
-    curves,
     describe_best,
     describe_points,
-    draw_heat_map,
-    recommend,
 )
+from app.controls.widgets import read_event
+from app.figures.charts.registry import SWEEP_CHARTS
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
 from app.player.session.live_run import Cancellable
+from app.style.colours import Theme
 from app.templates import render, render_note
-from engine.config import format_threshold, format_thresholds
+from engine.config import format_threshold
+from engine.decisions.signals import Decision
 from engine.errors import EngineError
+from engine.io.files import to_json
+from engine.plurals import format_count
 from eval.metrics.definitions import find_metric
+from eval.sweeps.best_point import BestPoint, find_best, recommend_metric
 from eval.sweeps.exact import SweepProgress, run_sweep
-from eval.sweeps.grid import BestPoint, find_best
 
 _CANCELLED: Final = "Cancelled. Finished videos are kept; “Run each point” continues the sweep."
+
+
+_IN_USE: Final = "In use: "
+_EVERYWHERE: Final = "the next run here and the player have "
 
 
 class SweepView(NamedTuple):
@@ -43,6 +52,7 @@ class SweepView(NamedTuple):
     metric: Any
     csv: Any
     json: Any
+    signals: Any
 
 
 class SweepButtons(NamedTuple):
@@ -68,63 +78,89 @@ class BegunSweep(NamedTuple):
 
 
 class AppliedPoint(NamedTuple):
-    """The outputs of ``apply_best``: the sliders of the form and of the player, and the description."""
+    """The outputs of ``apply_best`` and ``apply_picked``: the sliders of the form and of the player, and the text.
+
+    ``named`` is a text for ``PREVIEW_THRESHOLDS_JS``, empty without named signals.
+    """
 
     speak: Any
     update: Any
     player_speak: Any
     player_update: Any
     said: Any
+    named: Any
 
 
 NO_SWEEP = SweepView(
     said="",
     heat="",
-    curves=pd.DataFrame(columns=["threshold", "score", "head"]),
+    curves="",
     best=None,
     apply=gr.Button("Use the best point", interactive=False),
     metric=gr.Dropdown(choices=choices(None)),
     csv=gr.DownloadButton(interactive=False),
     json=gr.DownloadButton(interactive=False),
+    signals=gr.Dropdown(choices=[], value=None, visible=False),
 )
 
 
-def enter_sweep(batches: BatchContext, name: str | None, metric: str, size: int) -> EnteredSweep:
+def enter_sweep(
+    batches: BatchContext, name: str | None, metric: str, size: int, signals: str | None = None
+) -> EnteredSweep:
     """Show the sweep of a newly chosen run, at a grid size with exact points if there is one."""
     sizes = find_exact_sizes(batches, name)
     chosen = size if size in sizes or not sizes else sizes[-1]
-    return EnteredSweep(view=show_sweep(batches, name, metric, chosen), size=chosen)
+    return EnteredSweep(view=show_sweep(batches, name, metric, chosen, signals), size=chosen)
 
 
-def show_sweep(batches: BatchContext, name: str | None, metric: str, size: int) -> SweepView:
+def show_sweep(
+    batches: BatchContext, name: str | None, metric: str, size: int, signals: str | None = None
+) -> SweepView:
     """Show the points of a grid: exact if they were run, else a preview from the traces of the run."""
     try:
-        found = find_sweep(batches, name, size)
+        found = find_sweep(batches, name, size, signals or "")
         view = NO_SWEEP._replace(
             metric=gr.Dropdown(choices=choices(found.scores)),
             csv=gr.DownloadButton(interactive=True),
             json=gr.DownloadButton(interactive=True),
+            signals=gr.Dropdown(choices=list(found.choices), value=found.signals, visible=True)
+            if found.choices
+            else NO_SWEEP.signals,
         )
     except (EngineError, ValueError, OSError) as error:
         job = batches.jobs.find(name) if name is not None else None
         if job is not None and not job.is_over:
             return NO_SWEEP._replace(said=f"{name} is still running; its points are shown when it has finished.")
         return NO_SWEEP._replace(said=as_sentence(error))
-    chosen = recommend(found.scores) if metric == RECOMMENDED else metric
+    chosen = recommend_metric(found.scores.metrics) if metric == RECOMMENDED else metric
     if chosen not in found.scores.metrics:
         needs = f"{find_metric(chosen).label} needs exact points: press Run each point, or choose another score."
+        if found.scores.grid.specs:
+            needs = f"{find_metric(chosen).label} is no score of a preview of these signals: choose another score."
         return view._replace(said=f"{describe_points(found)} {needs}")
     try:
         best = find_best(found.scores, chosen)
     except ValueError as error:
         return view._replace(said=f"{describe_points(found)} {as_sentence(error)}")
+    revision = f"{name} {chosen} {size} {found.signals}"
     return view._replace(
         said=describe_best(found, best, is_recommended=metric == RECOMMENDED),
-        heat=draw_heat_map(found.scores, best),
-        curves=curves(found.scores, best),
+        heat=pack_chart(partial(SWEEP_CHARTS["heat_map"].draw, found.data, chosen), revision=revision),
+        curves=pack_chart(partial(SWEEP_CHARTS["curves"].draw, found.data, chosen), revision=revision),
         best=best,
-        apply=gr.Button(f"Use {' and '.join(map(format_threshold, best_thresholds(best)))}", interactive=True),
+        apply=gr.Button(f"Use {_button_words(best)}", interactive=True),
     )
+
+
+def draw_sweep_chart(
+    batches: BatchContext, run: str | None, metric: str, size: int, signals: str | None, name: str, theme: Theme
+) -> NamedFigure:
+    """Return a chart of ``SWEEP_CHARTS`` of the shown points. Raises ``ValueError`` if they lack the score."""
+    if name not in SWEEP_CHARTS:
+        raise ValueError("there is no such chart; choose one of the list")
+    found = find_sweep(batches, run, size, signals or "")
+    chosen = recommend_metric(found.scores.metrics) if metric == RECOMMENDED else metric
+    return NamedFigure(figure=SWEEP_CHARTS[name].draw(found.data, chosen, theme), run=found.run)
 
 
 def begin_sweep() -> BegunSweep:
@@ -184,7 +220,8 @@ def draw_sweep_progress(progress: SweepProgress) -> str:
     """Return a progress bar of the finished runs, with a line of text, as HTML."""
     rest = "" if progress.remaining_s is None else f", {format_clock(progress.remaining_s)} left"
     text = (
-        f"{progress.num_done} of {progress.num_runs} runs, {progress.num_finished} of {progress.num_videos} videos, "
+        f"{progress.num_done} of {format_count(progress.num_runs, 'run')}, {progress.num_finished} of "
+        f"{format_count(progress.num_videos, 'video')}, "
         f"{progress.passes:,} model passes{rest}. The sweep ends if this window is closed; finished videos are kept."
     )
     if progress.error:
@@ -200,16 +237,53 @@ def _ended(progress: str) -> SweepButtons:
     return SweepButtons(exact=gr.Button(interactive=True), cancel=gr.Button(interactive=False), progress=progress)
 
 
-def apply_best(best: BestPoint | None, said: str) -> AppliedPoint:
-    """Set the thresholds of both tabs to the best point, and add that to the description ``said``."""
-    if best is None:
+def _button_words(best: BestPoint) -> str:
+    """Return the thresholds of a point in few words, such as ``0.4 and 0.5`` or ``theta 0.6``."""
+    return best.place if best.grid.has_theta else " and ".join(_known(best.thresholds))
+
+
+def _known(thresholds: tuple[float, float]) -> list[str]:
+    return [format_threshold(value) for value in thresholds if not math.isnan(value)]
+
+
+def apply_best(best: BestPoint | None, said: str, run: str | None) -> AppliedPoint:
+    """Set the thresholds of both tabs to the best point, and add that to the description ``said``.
+
+    Those of named signals are set in the player alone, for the videos of ``run``.
+    """
+    return _apply(best, None if best is None else best.thresholds, said, run)
+
+
+def apply_picked(best: BestPoint | None, said: str, run: str | None, event: gr.EventData) -> AppliedPoint:
+    """Set the thresholds of both tabs to a picked point of a chart, as ``apply_best``; ``best`` has its grid."""
+    point = read_event(event, "point")
+    is_pair = isinstance(point, list) and len(point) == 2
+    if best is None or not is_pair or not all(value is None or isinstance(value, int | float) for value in point):
+        return _apply(best, None, said, run)
+    speak, update = (math.nan if value is None else float(value) for value in point)
+    swept = {"speak": speak, "update": update}
+    is_valid = all(
+        math.isfinite(value) and (name in best.grid.specs or 0 <= value <= 1) if name in best.grid.titles else True
+        for name, value in swept.items()
+    )
+    return _apply(best, (speak, update) if is_valid else None, said, run)
+
+
+def _apply(best: BestPoint | None, thresholds: tuple[float, float] | None, said: str, run: str | None) -> AppliedPoint:
+    if best is None or thresholds is None:
         return AppliedPoint(*(gr.skip() for _ in AppliedPoint._fields))
-    speak, update = best_thresholds(best)
-    used = f"In use: the next run here and the player have {format_thresholds(speak, update)}."
+    described, _, _ = said.partition(_IN_USE)
+    place, specs = best.grid.describe(*thresholds), best.grid.specs
+    where = f"the player previews {place} in the videos of {run}" if specs else f"{_EVERYWHERE}{place}"
+    values: dict[Decision, float] = {"speak": thresholds[0], "update": thresholds[1]}
+    heads = {name: values[name] for name in best.grid.titles if name not in specs}
+    named = {spec.name: values[name] for name, spec in specs.items()}
+    speak, update = heads.get("speak", gr.skip()), heads.get("update", gr.skip())
     return AppliedPoint(
         speak=speak,
         update=update,
         player_speak=speak,
         player_update=update,
-        said=f"{said.removesuffix(used).rstrip()} {used}",
+        said=f"{described.rstrip()} {_IN_USE}{where}.",
+        named=to_json(dict(heads) | {"used": {"run": run, "signals": named}}) if specs else "",
     )

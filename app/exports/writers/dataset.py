@@ -14,7 +14,7 @@ import yaml
 
 from app.exports.rows import ROW_TYPES, Tables, column_types
 from engine.errors import EngineError
-from engine.io import atomic_write
+from engine.io.files import atomic_write
 
 try:
     import pyarrow

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from app.exports.spans import Span, list_spans, split_lanes
 from app.exports.tabulate import ReviewedVideo, build_tables
-from engine.io import atomic_write, replace_surrogates
+from engine.io.files import atomic_write, replace_surrogates
 
 _SIGNS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
 _VISIBLE = str.maketrans(_SIGNS | dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd"))

@@ -1,10 +1,10 @@
-"""Write rows as CSV and JSON. Both keep every value: ``engine.io.unescape_formula`` returns the text of a cell."""
+"""Write rows as CSV and JSON. Both keep every value: ``unescape_formula`` of ``engine.io.files`` returns a cell."""
 
 from dataclasses import asdict
 from pathlib import Path
 
 from app.exports.rows import ROW_TYPES, Tables, column_types
-from engine.io import write_csv, write_json
+from engine.io.files import write_csv, write_json
 
 
 def write_csv_tables(folder: Path, tables: Tables) -> None:

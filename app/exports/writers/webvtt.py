@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.exports.rows import Tables
 from app.exports.spans import list_spans
-from engine.io import atomic_write
+from engine.io.files import atomic_write
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;", "\0": "\ufffd"})
 

@@ -11,14 +11,17 @@ from typing import Any, Final
 import gradio as gr
 
 from app.player.display.increments import ActiveStreams
-from app.player.display.modules import join_modules
+from app.player.display.modules import make_script
+from app.player.speech import SPEECH_URL
+from app.plotly_script import PLOTLY_URL
 from app.reviews.actions import VERDICTS
+from engine.decisions.policies import POLICIES, DecisionPolicy
 
 STATIC: Final = Path(__file__).parents[1] / "static"
-START: Final = "$main.mount({ element, trigger, props, server, watch });\n"
-"""Starts the joined script; Gradio defines these names for it."""
-CSS: Final = (STATIC / "player.css").read_text(encoding="utf-8")
-"""Style sheet of the player; its colours are the variables of ``app.theme``."""
+STYLES: Final = ("stage.css", "player.css")
+"""Style sheets of the player, in order."""
+CSS: Final = "".join((STATIC / name).read_text(encoding="utf-8") for name in STYLES)
+"""Style sheets of the player; their colours are the variables of ``app.style.theme``."""
 
 
 def make_player(
@@ -27,6 +30,9 @@ def make_player(
     elem_id: str,
     streams: ActiveStreams,
     review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None,
+    hint: str | None = None,
+    policy: DecisionPolicy = POLICIES["heads"],
+    model_digest: str = "",
 ) -> Any:
     """Return the player of the ``gr.Video`` with the element id ``video_id``.
 
@@ -35,6 +41,10 @@ def make_player(
         elem_id: Element id of the player.
         streams: The active streams, from which the script fetches new frames.
         review: Handles review requests of the script (``app.review_tab.api``); None disables reviewing.
+        hint: Text before the first run, of a second player on the page; it leaves the page's address, the tour and
+            exact runs to the first one.
+        policy: The policy of the page's model, whose sliders are shown before the first run.
+        model_digest: Digest of the page's model, which can continue its own runs only; empty on a second player.
 
     Events and their data:
 
@@ -44,6 +54,7 @@ def make_player(
     - ``against``: whether to score against the corrected reference (``corrected``), for whom (``reviewer``,
       ``is_blind``).
     - ``export_run``: the requested file of the run (``content``).
+    - ``export_figure``: the format and look of a figure of the visible range; see ``app.player.figures``.
     - ``inspect_frame``: the frame to inspect (``frame``), answered by the document's event ``stepscope:inspection``.
     """
 
@@ -54,15 +65,23 @@ def make_player(
     def follow(position: dict[str, Any]) -> str | None:
         return streams.since(position.get("stream"), position.get("first"))
 
+    settings = {
+        "video_id": video_id,
+        "can_review": review is not None,
+        "can_run": hint is None,
+        "hint": hint,
+        "has_theta": policy.has_theta,
+        "model_digest": model_digest,
+        "verdicts": list(VERDICTS),
+        "plotly_url": PLOTLY_URL,
+        "speech_url": SPEECH_URL if hint is None else None,
+    }
     return gr.HTML(
         value="",
         html_template=(STATIC / "player.html").read_text(encoding="utf-8"),
-        js_on_load=join_modules(STATIC) + START,
+        js_on_load=make_script(STATIC, entry="main", settings=settings),
         apply_default_css=False,
         server_functions=[follow, *([ask] if review else [])],
-        video_id=video_id,
-        can_review=review is not None,
-        verdicts=list(VERDICTS),
         elem_id=elem_id,
         padding=False,
     )

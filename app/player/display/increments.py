@@ -8,25 +8,60 @@ packed by ``app.player.display.payload``. The cost of an increment depends only 
 import json
 import secrets
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol, overload
 from weakref import WeakValueDictionary
 
-from app.player.display.payload import Packed, expected_frames, pack_outputs, pack_run, pack_turns
+from app.figures.timeline.bands import expected_frames
+from app.player.display.payload import Packed, pack_outputs, pack_run, pack_states, pack_turns, pack_values
 from app.player.session.run import Run
+from engine.control.requests import TextProgress
 from engine.dialogue import STATES, initial_state
-from engine.io import to_json
-from engine.records import FrameOutput
+from engine.io.files import to_json
+from engine.records import FrameOutput, UserTurn, frame_at
+from eval.runs.folder import read_signal_specs
+
+MAX_FRAMES: Final = 4096
+"""Frames of one increment; a page that was asleep for hours gets the rest with the next ones."""
+
+
+class MutableOutputs(Protocol):
+    """A sequence of outputs that grows."""
+
+    def append(self, output: FrameOutput, /) -> None:
+        """Append an output."""
+
+    def __len__(self) -> int:
+        """Return the number of outputs."""
+
+    def __iter__(self) -> Iterator[FrameOutput]:
+        """Yield the outputs."""
+
+    @overload
+    def __getitem__(self, index: int, /) -> FrameOutput: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Sequence[FrameOutput]: ...
 
 
 class StreamIncrements:
     """The outputs of a streaming run. One thread adds outputs; any thread may read increments."""
 
-    def __init__(self, run: Run) -> None:
-        """Start with ``run``, which has no outputs."""
+    def __init__(self, run: Run, *, outputs: MutableOutputs | None = None, user_turns: Sequence[UserTurn] = ()) -> None:
+        """Start with ``run``, which has no outputs.
+
+        The list of ``user_turns`` has the questions that are asked meanwhile, and grows. A live session gives its
+        ``outputs``, which it may keep in a file; the player then follows the latest frame.
+        """
         self.stream = secrets.token_urlsafe(16)
         """Unguessable id of the stream, sent only to its window."""
-        self.outputs = list[FrameOutput]()
+        self.outputs: MutableOutputs = list[FrameOutput]() if outputs is None else outputs
         """The outputs so far, one per frame."""
-        self._head: Packed = json.loads(pack_run(run))
+        self.text_progress: TextProgress | None = None
+        """The response that is being generated."""
+        self._head: Packed = json.loads(pack_run(run)) | ({} if outputs is None else {"is_live": True})
+        self._specs = read_signal_specs(run.settings)
+        self._user_turns = user_turns
+        self._fps = run.config.fps
         self._step_ids = [step.id for step in run.task.steps]
         self._initial = initial_state(run.task.steps, run.task.initial_state)
         self._expected = expected_frames(run.clip.sample) if run.clip.sample else None
@@ -35,23 +70,39 @@ class StreamIncrements:
         """Add the output of the next frame."""
         self.outputs.append(output)
 
+    def show_text(self, progress: TextProgress) -> None:
+        """Show a response that is being generated, until its frame has an output."""
+        self.text_progress = progress
+
     def since(self, first: int) -> str:
-        """Return the increment of all frames from ``first`` on as JSON; it has the head if ``first`` is 0."""
-        num_frames = len(self.outputs)
-        return self._pack(min(max(0, first), num_frames), num_frames)
+        """Return the increment of up to ``MAX_FRAMES`` frames from ``first`` on; it has the head if ``first`` is 0."""
+        first = min(max(0, first), len(self.outputs))
+        return self._pack(first, min(len(self.outputs), first + MAX_FRAMES))
 
     def _pack(self, first: int, end: int) -> str:
         outputs = self.outputs[first:end]
         packed = {
             "stream": self.stream,
             **pack_outputs(outputs),
+            "named": pack_values(self._specs, outputs),
+            "assistant_states": pack_states(outputs, before=self.outputs[first - 1].state if first else None),
             "turns": pack_turns(outputs),
             "changes": self._changes(first, end),
             "expected": self._expected_within(first, end),
+            "questions": self._questions(first, end),
+            "progress": self._progress(end),
         }
         if first == 0:
             packed["head"] = self._head
         return to_json(packed)
+
+    def _progress(self, end: int) -> Packed | None:
+        """Return the response that is being generated at the frame after the outputs; None without one."""
+        progress = self.text_progress
+        if progress is None or progress.frame_index < end:
+            return None
+        frame = progress.frame_index
+        return {"role": "assistant", "frame": frame, "time": frame / self._fps, "text": progress.text}
 
     def _changes(self, first: int, end: int) -> list[tuple[int, int, int]]:
         """Return state changes as (index of the step, frame, index of the new state in ``STATES``).
@@ -66,6 +117,15 @@ class StreamIncrements:
                     changes.append((number, output.frame_index, STATES.index(output.dst_state[step_id])))
             before = output.dst_state
         return changes
+
+    def _questions(self, first: int, end: int) -> list[Packed]:
+        """Return the questions at the frames from ``first`` to before ``end``."""
+        frames = [(frame_at(turn.time_s, self._fps), turn) for turn in tuple(self._user_turns)]
+        return [
+            {"role": "user", "time": turn.time_s, "frame": frame, "text": turn.text, "is_given": True}
+            for frame, turn in frames
+            if first <= frame < end
+        ]
 
     def _expected_within(self, first: int, end: int) -> Packed | None:
         if self._expected is None:
@@ -83,9 +143,11 @@ class ActiveStreams:
         """Start without streams."""
         self._streams = WeakValueDictionary[str, StreamIncrements]()
 
-    def begin(self, run: Run) -> StreamIncrements:
-        """Register and return the increments of a new run."""
-        increments = StreamIncrements(run)
+    def begin(
+        self, run: Run, *, outputs: MutableOutputs | None = None, user_turns: Sequence[UserTurn] = ()
+    ) -> StreamIncrements:
+        """Register and return the increments of a new run; see ``StreamIncrements``."""
+        increments = StreamIncrements(run, outputs=outputs, user_turns=user_turns)
         self._streams[increments.stream] = increments
         return increments
 

@@ -12,20 +12,23 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from app.figures.timeline.bands import expected_frames, model_bands, reference_bands
 from app.formatting import STATE_WORDS
+from app.player.display.failures import pack_failure
 from app.player.session.places import link_params, run_url_params, url_params
 from app.player.session.references import digest_reference
 from app.player.session.run import Run, write_task
 from app.reviews.events import VideoEvents
 from app.videos import Clip
-from engine.control.controller import Task
-from engine.dialogue import STATES, initial_state
-from engine.io import to_json
+from engine.decisions.signals import SignalSpec
+from engine.io.files import to_json
 from engine.records import FrameOutput, UpdateLegality, UserTurn, frame_at
 from eval.data.samples import Sample, Turn
-from eval.metrics.dialogue_state import reference_states
-from eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
+from eval.matching.grading import COSINE_JUDGE
+from eval.metrics.failures import LATE_S, JudgedTurn, JudgedVideo
+from eval.runs.folder import read_signal_specs
 
 Packed = dict[str, Any]
 TurnRole = Literal["assistant", "update"]
@@ -111,29 +114,70 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "fps": run.config.fps,
         "video_fps": run.clip.video_fps,
         "policy": asdict(run.config.policy),
-        "refresh_at": run.config.refresh_at,
+        "refresh_at": run.config.shorten_at,
         "thresholds": {"speak": run.config.speak_threshold, "update": run.config.update_threshold},
         "task": asdict(run.typed_task or write_task(run.task)),
         "steps": [{"id": step.id, "name": step.name} for step in run.task.steps],
         "state_words": list(STATE_WORDS.values()),
         **pack_outputs(outputs),
-        "latency_most": max((output.latency_ms for output in outputs if output.latency_ms > 0), default=1.0),
+        "named": _named_signals(run),
+        "has_states": run.has_states,
+        "assistant_states": pack_states(outputs),
         "has_reference": sample is not None,
         "reference_digest": digest_reference(run.clip) if run.clip.content_digest else None,
         "is_judged": judged is not None,
+        "judge": run.judge.name if run.judge is not None else COSINE_JUDGE,
         "expected_frames": run.clip.num_frames,
         "expected": _expected(sample, len(outputs)) if sample else None,
         "tolerance_s": LATE_S,
         "tolerance_frames": int(LATE_S * run.config.fps + 1e-9),
         "turns": _turns(run, judged, {f.turn: f.kind for f in failures if f.turn is not None}),
         "references": _references(run, missed),
-        "bands": {"model": _model_bands(run), "reference": _reference_bands(sample) if sample else []},
-        "failures": [_failure(failure, judged, sample, run.task) for failure in failures] if judged and sample else [],
+        "bands": {
+            "model": model_bands(run.task.steps, outputs, run.task.initial_state),
+            "reference": reference_bands(sample) if sample else [],
+        },
+        "failures": [pack_failure(failure, judged, sample, run.task) for failure in failures]
+        if judged and sample
+        else [],
     }
 
 
+def _named_signals(run: Run) -> list[Packed]:
+    """Return the named signals with their values."""
+    specs = read_signal_specs(run.settings)
+    return [
+        {
+            "key": spec.name,
+            "title": spec.title,
+            "low": spec.low,
+            "high": spec.high,
+            "threshold": spec.threshold,
+            "decides": spec.decides,
+            "policy": asdict(spec.rule),
+            "values": values,
+        }
+        for spec, values in zip(specs, pack_values(specs, run.outputs), strict=True)
+    ]
+
+
+def pack_values(specs: Sequence[SignalSpec], outputs: Sequence[FrameOutput]) -> list[str]:
+    """Return the values of each named signal at successive outputs."""
+    frames = [output.signals for output in outputs]
+    return [_encode(np.array(spec.values(frames), "<f8")) for spec in specs]
+
+
+def pack_states(outputs: Sequence[FrameOutput], *, before: str | None = None) -> list[tuple[int, str | None]]:
+    """Return the changes of the assistant's state as (frame, state), where ``before`` is that of the frame before."""
+    changes: list[tuple[int, str | None]] = []
+    for output in outputs:
+        if output.state != (changes[-1][1] if changes else before):
+            changes.append((output.frame_index, output.state))
+    return changes
+
+
 def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
-    """Return the series of successive outputs, and the frames of decisions and cache refreshes."""
+    """Return the series of successive outputs, and the frames of decisions and of cuts of the context."""
     return {
         "times": _series(outputs, lambda output: output.time_s),
         "speak": _series(outputs, lambda output: output.speak_prob),
@@ -141,6 +185,9 @@ def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
         "cache": _series(outputs, lambda output: output.cache_tokens),
         "latency": _series(outputs, lambda output: output.latency_ms),
         "refreshed": [output.frame_index for output in outputs if output.refreshed],
+        "forgotten": [
+            {"frame": output.frame_index, **asdict(output.forgotten)} for output in outputs if output.forgotten
+        ],
         "decided": {
             "speak": [output.frame_index for output in outputs if output.response is not None],
             "update": [output.frame_index for output in outputs if output.updates],
@@ -149,16 +196,11 @@ def pack_outputs(outputs: Sequence[FrameOutput]) -> Packed:
 
 
 def _series(outputs: Sequence[FrameOutput], read: Callable[[FrameOutput], float]) -> str:
-    values = np.fromiter((read(output) for output in outputs), "<f8", len(outputs))
+    return _encode(np.fromiter((read(output) for output in outputs), "<f8", len(outputs)))
+
+
+def _encode(values: NDArray[np.float64]) -> str:
     return base64.b64encode(values.tobytes()).decode()
-
-
-def expected_frames(sample: Sample) -> dict[str, list[int]]:
-    """Return the sorted frames at which the reference speaks and updates."""
-    return {
-        name: sorted({frame_at(turn.time_s, sample.fps) for turn in sample.turns if turn.role == role})
-        for name, role in (("speak", "assistant"), ("update", "update"))
-    }
 
 
 def _expected(sample: Sample, num_frames: int) -> Packed:
@@ -212,6 +254,7 @@ def _turn(turn: JudgedTurn, *, legality: UpdateLegality, verdict: str | None, fa
         "delay": turn.delay_s,
         "score": turn.semantic_score,
         "cost": turn.cost,
+        **({} if turn.grade is None else {"grade": turn.grade}),
     }
 
 
@@ -220,7 +263,7 @@ def _references(run: Run, missed: set[int | None]) -> list[Packed]:
 
     ``is_given`` is whether the run had the user turn: on the page, one of the reference can be deleted or changed.
     """
-    sample, given = run.clip.sample, run.task.user_turns
+    sample, given = run.clip.sample, run.task.all_user_turns
     turns, known = ((), ()) if sample is None else (sample.turns, sample.user_turns)
     of_reference = [
         {
@@ -235,66 +278,5 @@ def _references(run: Run, missed: set[int | None]) -> list[Packed]:
 
 
 def _reference(role: str, turn: Turn | UserTurn, *, fps: float) -> Packed:
-    return {"role": role, "time": turn.time_s, "frame": frame_at(turn.time_s, fps), "text": turn.text}
-
-
-def _model_bands(run: Run) -> list[list[tuple[int, int]]]:
-    start = initial_state(run.task.steps, run.task.initial_state)
-    states = [(-1, start), *((output.frame_index, output.dst_state) for output in run.outputs)]
-    return [_band(states, step.id) for step in run.task.steps]
-
-
-def _reference_bands(sample: Sample) -> list[list[tuple[int, int]]]:
-    start = initial_state(sample.steps, sample.initial_state)
-    states = [(-1, start), *enumerate(reference_states(sample))]
-    return [_band(states, step.id) for step in sample.steps]
-
-
-def _band(states: Sequence[tuple[int, Mapping[str, str]]], step_id: str) -> list[tuple[int, int]]:
-    """Return (frame, index of the new state) for each change of a step's state; frame -1 is the initial state.
-
-    A step that starts at frame 2 and is completed at frame 7 gives ``[(-1, 0), (2, 1), (7, 2)]``.
-    """
-    band: list[tuple[int, int]] = []
-    for frame, state in states:
-        number = STATES.index(state[step_id])
-        if not band or band[-1][1] != number:
-            band.append((frame, number))
-    return band
-
-
-def _failure(failure: Failure, judged: JudgedVideo, sample: Sample, task: Task) -> Packed:
-    turn = None if failure.turn is None else judged.turns[failure.turn]
-    reference = None if failure.reference is None else sample.turns[failure.reference]
-    return {
-        "kind": failure.kind,
-        "turn": failure.turn,
-        "reference": failure.reference,
-        "frame": failure.frame_index,
-        "end": failure.end_frame,
-        "words": _describe_failure(failure, turn, None if reference is None else reference.text)
-        + (" after a user turn that this run did not have" if _is_unasked(failure, sample, task) else ""),
-        "cause": None if reference is None else reference.cause,
-    }
-
-
-def _is_unasked(failure: Failure, sample: Sample, task: Task) -> bool:
-    """Return whether a missed message answers a user turn of the reference that the run did not have."""
-    if failure.kind != "missed" or failure.reference is None:
-        return False
-    before = [turn for turn in sample.turns[: failure.reference] if turn.role != "update"][-1:]
-    return any(t.role == "user" and UserTurn(time_s=t.time_s, text=t.text) not in task.user_turns for t in before)
-
-
-def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
-    """Return a short description of the expected and the actual turn."""
-    if failure.kind == "wrong state":
-        return f"of {', '.join(failure.step_ids)}"
-    if turn is None:
-        return f"no {reference}" if failure.kind == "missed update" else "silent where the reference speaks"
-    if failure.kind == "early or late":
-        delay_s = turn.delay_s or 0.0
-        return f"{turn.text} {abs(delay_s):g} s {'early' if delay_s < 0 else 'late'}"
-    if failure.kind == "wrong update":
-        return f"{turn.text} for {reference}" if reference else f"{turn.text}, with no reference near"
-    return "" if reference else "spoke with no reference near"
+    span = {"span_end": turn.end_s} if isinstance(turn, Turn) and turn.end_s is not None else {}
+    return {"role": role, "time": turn.time_s, "frame": frame_at(turn.time_s, fps), "text": turn.text, **span}

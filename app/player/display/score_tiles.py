@@ -4,12 +4,13 @@ The template receives only numbers and texts of ``eval.metrics.definitions``.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from app.templates import render
 from eval.metrics.definitions import Metric, find_metric
-from eval.metrics.score import VideoAnalysis, summarize
+from eval.metrics.score import VideoAnalysis, score_counts
 from eval.metrics.videollm_online import SCORES
 
 HEADLINES: Final = (
@@ -18,35 +19,41 @@ HEADLINES: Final = (
     "missing_rate",
     "redundant_rate",
     "speaking_event_f1_1s",
-    "dst_update_event_f1_1s",
-    "dst_f1",
-    "dst_joint_goal_accuracy",
-    "dst_timeline_score",
 )
 """Metrics that are always shown."""
+STATES: Final = ("dst_update_event_f1_1s", "dst_f1", "dst_joint_goal_accuracy", "dst_timeline_score")
+"""Metrics of updates and states, shown unless a run has none of them, as one of a model without states."""
+SPANS: Final = ("PAUC_w0.5", "PAUC_silent", "span_coverage")
+"""Metrics of reply spans, shown for references that have some."""
 TEACHER_FORCED: Final = tuple(f"live_{name}" for name in SCORES if name != "frame_diff")
 """Metrics of the teacher-forced pass, shown for runs that have one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tile:
+class Tile:
+    """One score as text."""
+
     label: str
     figure: str
     hint: str
+    """The definition of the metric."""
 
 
 def render_scores(analysis: VideoAnalysis | None) -> str:
     """Return the scores of a run as HTML; an empty string without a reference."""
-    if analysis is None:
-        return ""
-    scores = summarize([analysis.counts])
-    teacher_forced = [name for name in TEACHER_FORCED if not math.isnan(scores[name])]
-    return render(
-        "score_tiles", tiles=[_make_tile(find_metric(name), scores[name]) for name in (*HEADLINES, *teacher_forced)]
-    )
+    return "" if analysis is None else render("score_tiles", tiles=make_tiles(score_counts(analysis.counts)))
 
 
-def _make_tile(metric: Metric, value: float) -> _Tile:
+def make_tiles(scores: Mapping[str, float | None]) -> list[Tile]:
+    """Return the tiles of scores by name; a score that is None or nan is undefined."""
+    known = {name: math.nan if value is None else value for name, value in scores.items()}
+    is_known = {name: not math.isnan(value) for name, value in known.items()}
+    states = STATES if any(is_known.get(name) for name in STATES) else ()
+    others = [name for name in (*SPANS, *TEACHER_FORCED) if is_known.get(name)]
+    return [_make_tile(find_metric(name), known.get(name, math.nan)) for name in (*HEADLINES, *states, *others)]
+
+
+def _make_tile(metric: Metric, value: float) -> Tile:
     digits = 0 if metric.is_count else 2
     figure = "undefined" if math.isnan(value) else f"{value:.{digits}f}"
-    return _Tile(label=metric.label, figure=figure, hint=metric.hint)
+    return Tile(label=metric.label, figure=figure, hint=metric.hint)

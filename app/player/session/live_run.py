@@ -5,7 +5,10 @@ from threading import Event
 from typing import TYPE_CHECKING, Self
 
 from app.player.session.run import Run
-from engine import replay
+from engine.config import Thresholds
+from engine.live.questions import AskedQuestions
+from engine.records import UserTurn
+from engine.replay import Recording
 
 if TYPE_CHECKING:
     from app.player.display.increments import StreamIncrements
@@ -32,6 +35,20 @@ class Cancellable:
             self.ended.wait(timeout=MAX_FRAME_S)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedQuestion:
+    """A question to a finished run, which is streamed again with it."""
+
+    turn: UserTurn
+    """The question, at the time of its frame."""
+    run: Run
+    """The run to stream: without outputs, its task has the question."""
+    num_frames: int
+    """Frames of the finished run."""
+    recording: Recording | None
+    """The recording of the finished run, if it is kept."""
+
+
 @dataclass(slots=True, kw_only=True)
 class LiveRun(Cancellable):
     """The run of a window, from the click on Run to its end. The streaming thread updates it."""
@@ -40,20 +57,24 @@ class LiveRun(Cancellable):
     """The run; None before it starts, and without outputs while it streams."""
     increments: "StreamIncrements | None" = None
     """The outputs so far, while it streams."""
-    recording: replay.Recording | None = None
+    recording: Recording | None = None
     """Cached features and KV cache for fast re-runs with new thresholds; None if it is too large or was evicted
     (``app.player.session.recordings``)."""
     other: Run | None = None
     """A second run of the video, whose lanes are shown below."""
     linked_digest: str | None = None
     """Digest of the run in the link that was opened."""
-    requested: replay.Thresholds | None = None
+    requested: Thresholds | None = None
     """Thresholds of the window's latest request, which ``run`` may not have yet; None before the first request."""
+    asked: AskedQuestions | None = None
+    """The questions that were asked while it streams; None before it starts."""
+    question: PlannedQuestion | None = None
+    """The question to an earlier run that this run answers; None for a run of its own."""
     ticket: int = 0
     """Number of the latest request, counted by the window."""
 
     @classmethod
-    def finished(cls, run: Run, *, other: Run | None = None, recording: replay.Recording | None = None) -> Self:
+    def finished(cls, run: Run, *, other: Run | None = None, recording: Recording | None = None) -> Self:
         """Return a live run that has ended."""
         live = cls(run=run, other=other, recording=recording, is_started=True)
         live.ended.set()

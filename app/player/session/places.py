@@ -55,16 +55,22 @@ def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
         "run": run.digest,
         "speak": format_threshold(run.config.speak_threshold),
         "update": format_threshold(run.config.update_threshold),
+        **_context_param(run),
     }
+
+
+def _context_param(run: Run) -> UrlParams:
+    """Return the URL parameter of the context strategy: a server may have another default."""
+    return {"context": run.config.context_strategy}
 
 
 def link_params(run: Run) -> UrlParams | None:
     """Return the URL parameters of a link to a run's video; None if a link cannot lead to the run."""
     if run.clip.content_digest or has_own_task(run):
-        return url_params(run.clip)
+        return {**url_params(run.clip), **_context_param(run)}
     if run.name:
         return run_url_params(run)
-    return url_params(run.clip) if run.clip.split and _has_task_of_sample(run) else None
+    return {**url_params(run.clip), **_context_param(run)} if run.clip.split and _has_task_of_sample(run) else None
 
 
 def has_own_task(run: Run) -> bool:
@@ -74,10 +80,11 @@ def has_own_task(run: Run) -> bool:
 
 def _has_task_of_sample(run: Run) -> bool:
     sample = run.clip.sample
-    return sample is not None and (sample.goal, sample.steps, sample.user_turns) == (
+    return sample is not None and (sample.goal, sample.steps, sample.user_turns, ()) == (
         run.task.goal,
         run.task.steps,
         run.task.user_turns,
+        run.task.questions,
     )
 
 

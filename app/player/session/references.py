@@ -11,7 +11,8 @@ from pathlib import Path
 
 from app.formatting import format_clock
 from app.videos import Clip
-from engine.video.reader import EPSILON_S
+from engine.plurals import format_count
+from engine.video.track import EPSILON_S
 from eval.data.loading import read_samples
 from eval.data.samples import Sample
 
@@ -21,12 +22,12 @@ MAX_MISSING_S = 1.0
 """If a video is shorter than its reference by more than this many seconds, the page warns of a mismatch."""
 
 
-def check_size(path: Path) -> None:
-    """Raise ``ValueError`` if a reference file is larger than ``MAX_BYTES``."""
+def check_size(path: Path, *, limit: int = MAX_BYTES) -> None:
+    """Raise ``ValueError`` if a file has more bytes than ``limit``, by default that of a reference."""
     size = path.stat().st_size
-    if size > MAX_BYTES:
+    if size > limit:
         raise ValueError(
-            f"{path}: has {size / 2**20:.0f} MiB, more than the limit of {MAX_BYTES / 2**20:.0f} MiB; "
+            f"{path}: has {size / 2**20:.0f} MiB, more than the limit of {limit / 2**20:.0f} MiB; "
             "remove the videos that are not needed"
         )
 
@@ -58,6 +59,7 @@ def digest_reference(clip: Clip) -> str:
     sample = clip.sample
     if sample is None or not clip.content_digest:
         return ""
+    spans = [(turn.end_s, turn.related_end_s) for turn in sample.turns if turn.end_s is not None]
     content = (
         sample.fps,
         sample.num_frames,
@@ -65,13 +67,15 @@ def digest_reference(clip: Clip) -> str:
         sample.steps,
         sample.turns,
         sorted(sample.initial_state.items()),
+        *([spans] if spans else []),  # without spans the digest is that of earlier versions
     )
     return hashlib.sha256(repr(content).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def describe_reference(clip: Clip, sample: Sample, path: Path) -> tuple[str, bool]:
     """Return a message about the reference of an upload, and whether it probably belongs to a different video."""
-    summary = f"{clip.name}, {format_clock(clip.duration_s)}, with {len(sample.turns)} reference turns of {path.name}."
+    turns = format_count(len(sample.turns), "reference turn")
+    summary = f"{clip.name}, {format_clock(clip.duration_s)}, with {turns} of {path.name}."
     length_s = sample.num_frames / sample.fps
     if length_s <= clip.duration_s + MAX_MISSING_S:
         return f"{summary} Press Run.", False

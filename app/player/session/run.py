@@ -7,15 +7,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from app.videos import Clip
-from engine.config import StreamConfig
-from engine.control.controller import Task
+from engine.config import StreamConfig, Thresholds
+from engine.control.task import Task
 from engine.dialogue import format_user_turn
 from engine.records import FrameOutput
-from engine.replay import Thresholds
+from eval.matching.grading import NamedJudge
 from eval.matching.turns import DEFAULT_ENCODER, Encode
 from eval.metrics.score import VideoAnalysis, analyze_video
 from eval.metrics.videollm_online import LiveCounts
 from eval.reports.scoring import ScoreSettings
+from eval.runs.folder import has_states, read_signal_specs
 from eval.runs.provenance import Provenance
 
 PAGE_SCORING: Final = ScoreSettings(text_encoder=DEFAULT_ENCODER)
@@ -70,12 +71,19 @@ class Run:
     """``A`` or ``B`` in a comparison of two runs; else empty."""
     scoring: ScoreSettings = PAGE_SCORING
     """Score settings."""
+    judge: NamedJudge | None = None
+    """Judge of replies inside reply spans; None for the cosine bands."""
     live: LiveCounts | None = None
     """Counts of the teacher-forced pass; None without one."""
     is_finished: bool = False
     """Whether it reached the end of the video."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Checkpoint, device, versions and text encoder, with the keys of ``run.json``."""
+
+    @property
+    def has_states(self) -> bool:
+        """Whether the states of the steps in the outputs are the system's own."""
+        return has_states(self.settings) and self.config.policy.has_updates
 
     @property
     def thresholds(self) -> Thresholds:
@@ -89,8 +97,9 @@ class Run:
 
     @property
     def provenance(self) -> Provenance:
-        """Provenance of the outputs and scores."""
-        settings = {**self.settings, "model_digest": self.model_digest, "config": asdict(self.config)}
+        """Provenance of the outputs and scores; an imported run has no settings of a stream."""
+        config = {} if "imported" in self.settings else asdict(self.config)
+        settings = {**self.settings, "model_digest": self.model_digest, "config": config}
         return Provenance.of_settings(self.name or self.digest, settings)
 
     @property
@@ -104,7 +113,10 @@ class Run:
         settings = {
             name: config[name] for name in config if name in _FIRST_SETTINGS.split() or config[name] != defaults[name]
         }
-        source = [self.model_digest, self.clip.video_id, asdict(self.task), settings]
+        task = asdict(self.task)
+        if not self.task.questions:
+            del task["questions"]  # so that a link of an earlier version stays valid
+        source = [self.model_digest, self.clip.video_id, task, settings]
         return hashlib.sha256(json.dumps(source, default=dict, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -119,5 +131,7 @@ def analyze_run(run: Run, encode: Encode) -> VideoAnalysis | None:
         dataset=run.scoring.dataset,
         zero_cost=run.scoring.zero_cost,
         live=run.live,
-        has_states="imported" not in run.settings,
+        has_states=run.has_states,
+        grade=None if run.judge is None else run.judge.grade,
+        specs=read_signal_specs(run.settings),
     )

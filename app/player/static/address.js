@@ -2,15 +2,16 @@
 
 import { reveal } from "./timeline/chart.js";
 import { parseTime } from "./state/data.js";
+import { runWords } from "./state/preview.js";
 import { seek } from "./playback/playhead.js";
-import { listeners, review, state, ui } from "./state/state.js";
+import { host, listeners, review, shown, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
 import { openTab, tabNames } from "./panels/tabs.js";
 
-const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update"];
+const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context"];
 const TAB_KEYS = ["tab", "view", "shown", "against", "beside"];
 const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", ...TAB_KEYS];
-const TABS_OF_PAGE = { Batch: "batch", Reviews: "reviews" };
+const TABS_OF_PAGE = { Chat: "chat", Batch: "batch", Reviews: "reviews" };
 const PAGE_TABS = "#rooms > .tab-wrapper [role=tab]";
 const VIEWS = { batch: "#batch_views > .tab-wrapper [role=tab]", reviews: "#review_views > .tab-wrapper [role=tab]" }; // the tabs of a tab
 const NO_RUN = '{"nothing"';
@@ -19,7 +20,7 @@ const SETTLING_MS = 1000; // Gradio may select the first view within this time a
 const isInFrame = window.parent !== window; // the address of an embedding page cannot be changed
 const linkAtStart = location.search;
 let chosenAddress = null, lastWriteMs = 0, lastPushMs = -Infinity, linkedEvent = new URLSearchParams(linkAtStart).get("event");
-let wantedTab = null, wantedView = null, viewClickMs = -Infinity, isCompareShown = false; // the view of the address until it is open; whether a second run was shown
+let wantedTab = null, wantedView = null, viewClickMs = -Infinity, isCompareShown = false, keptFor; // the view of the address until it is open; whether a second run was shown; the run for which Back keeps the video of the address
 
 // Receives from the server the address of a video without a run, or a run.
 export function receive(text) {
@@ -66,13 +67,24 @@ function currentAddress() {
   const before = readAddress();
   const place = state.data || videoOf(video) !== videoOf(before) ? { ...video } : before; // its run may still be loading
   if (state.data && ui.video.time >= 0.05) place.t = ui.video.time.toFixed(1);
+  Object.assign(place, keptPreview());
   delete place.event;
   const event = selectedEvent() ?? (isOfLink(place) ? linkedEvent : null); // until its run is shown, the event of the link stays
   if (event) place.event = event;
   for (const key of TAB_KEYS) delete place[key];
   Object.assign(place, tabPlace(readAddress()));
   if (state.tab !== "rows") place.beside = state.tab;
+  if (!place.tab || keptFor === undefined || keptFor !== state.data) return place;
+  for (const key of [...RUN_KEYS, "t", "event"]) {
+    delete place[key];
+    if (key in before) place[key] = before[key];
+  }
   return place;
+}
+
+// The thresholds of a preview, which a page without a model keeps.
+function keptPreview() {
+  return state.data && shown.isPreview && !host.settings.can_run ? shown.thresholds : {};
 }
 
 function isOfLink(place) {
@@ -82,6 +94,7 @@ function isOfLink(place) {
 
 // Updates the page's address, at most once a second unless `isNow`. Back undoes a change of video or of the page's tab.
 export function updateAddress(isNow = false) {
+  if (host.settings.hint) return; // the address is that of the page's first player
   const now = performance.now();
   openWantedView(now);
   if (isInFrame || !isNow && now - lastWriteMs < 1000) return;
@@ -93,8 +106,10 @@ export function updateAddress(isNow = false) {
   for (const key in place) address.searchParams.set(key, place[key]);
   if (address.href === location.href) return;
   const isOpening = !place.tab && now - lastPushMs < OPENING_MS;
-  const isAnother = videoOf(before) !== null && (videoOf(place) !== videoOf(before) || place.tab !== before.tab && !isOpening);
-  if (isAnother) lastPushMs = now;
+  const isOtherVideo = videoOf(before) !== null && videoOf(place) !== videoOf(before);
+  const isOtherTab = (videoOf(before) !== null || before.tab) && place.tab !== before.tab && !isOpening;
+  const isAnother = isOtherVideo || isOtherTab;
+  if (isOtherVideo) lastPushMs = now;
   history[isAnother ? "pushState" : "replaceState"](null, "", address);
 }
 
@@ -115,19 +130,20 @@ function openWantedView(now) {
   else if (!found || now - viewClickMs > SETTLING_MS) wantedView = null;
 }
 
-// Shows the place of the address after Back or Forward: another video or run needs a new page, a tab does not.
+// Shows the place of the address after Back or Forward: another video or run needs a new page; a tab does not, and keeps its inputs.
 function onPopState() {
   const place = readAddress(), now = state.data?.place ?? chosenAddress ?? {};
   const isSameRun = RUN_KEYS.every((key) => (place[key] ?? null) === (now[key] ?? null));
   const isSameBatch = place.tab !== "batch" || inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against);
-  if (isSameRun && isSameBatch) openTabsOfAddress(); else location.reload();
+  keptFor = isSameRun ? undefined : state.data;
+  if (isSameBatch && (isSameRun || place.tab)) openTabsOfAddress(); else location.reload();
 }
 
 function selectedEvent() { return state.data && state.selectedTime !== null ? review.current : null; }
 
 function momentLink() {
   const link = new URL(location.pathname, location.origin);
-  const values = { ...state.data.link, run: state.data.run, t: ui.video.time.toFixed(2), ...state.data.thresholds };
+  const values = { ...state.data.link, run: state.data.run, t: ui.video.time.toFixed(2), ...state.data.thresholds, ...keptPreview() };
   if (selectedEvent()) values.event = selectedEvent();
   for (const key in values) link.searchParams.set(key, values[key]);
   return link.href;
@@ -139,7 +155,8 @@ export async function copyLink() {
   try {
     await navigator.clipboard.writeText(link);
     const kept = ["upload", "saved", "split"].find((name) => state.data.link[name]);
-    setStatus(`Link copied.${kept ? ` It works as long as this server has the ${kept === "saved" ? "run" : kept}.` : ""}`);
+    const run = host.settings.can_run ? runWords(state.data) : "";
+    setStatus(`Link copied${run ? `, to the ${run}: the preview is no run yet` : ""}.${kept ? ` It works as long as this server has the ${kept === "saved" ? "run" : kept}.` : ""}`);
   } catch {
     setStatus(`Copy this: ${link}`); // the browser forbids the clipboard
   }
@@ -148,8 +165,14 @@ export async function copyLink() {
 export function openLinkedMoment() {
   const link = new URLSearchParams(location.search);
   const time = parseTime(link.get("t") ?? "");
-  if ((link.get("upload") ?? link.get("video")) === state.data.video_id && time > 0) { seek(time); reveal(time); }
+  if ((link.get("upload") ?? link.get("video")) === state.data.video_id && time > 0) {
+    ui.video.arriveAt(seek(time)); // the page may have no video element yet
+    reveal(time);
+  }
 }
+
+// Whether the page was opened by a link to a video, a run or a tab.
+export function isLinkAtStart() { return ADDRESS_KEYS.some((key) => new URLSearchParams(linkAtStart).has(key)); }
 
 // Returns the key of the linked event, once, when its video has events and the playhead is still at the linked moment.
 export function takeLinkedEvent() {

@@ -7,14 +7,18 @@ import { addTurn, deleteTurn, editText, nudge } from "./review/corrections.js";
 import { CAUSES, clockText, frameAt, SIGNS } from "./state/data.js";
 import { createNode, find, returnFocus } from "./dom/dom.js";
 import { stepFailure, toggleOnlyKind } from "./playback/failure_stops.js";
+import { beginSpan } from "./review/spans.js";
 import { LANES } from "./lanes/table.js";
 import { openInspection } from "./panels/inspection.js";
+import { updatePlayhead } from "./playback/playback.js";
 import { redrawPlayhead, seek } from "./playback/playhead.js";
+import { toggleSpeech } from "./playback/speech.js";
 import { giveVerdict } from "./review/review.js";
 import { goToUnreviewed, splitPair, stepEvent } from "./playback/selection.js";
 import { host, listeners, shown, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
 import { nextTab, openTab } from "./panels/tabs.js";
+import { startTour } from "./panels/tour.js";
 
 const KEYS = [
   ["Space K", "play", "play or pause"],
@@ -28,6 +32,8 @@ const KEYS = [
   ["R F", "loop clearRegion", "loop the region, or end the loop and keep the region; clear the region"],
   ["+ - 0", "zoomIn zoomOut fit", "zoom in, out, whole video (or Ctrl and the wheel)"],
   ["H", "inspect", "prompt and tokens of this frame; Esc closes them"],
+  ["/", "ask", "ask about this moment"],
+  [";", "speech", "speak the model's responses during playback, or be silent again"],
   ["C", "nextCaptions", "captions: model, reference, none"],
   ["T", "nextTab", "transcript, review, or precision and recall"],
   ["Y", "copyLink", "copy a link to this moment"],
@@ -40,14 +46,16 @@ const REVIEW_KEYS = [
   ["G M", "tags note", "tags, note of the event; Enter or Esc ends, Shift and Enter is a new line"],
   ["Z X", "undo redo", "undo, redo your last action"],
   ["E D A", "editText deleteTurn addTurn", "correct the reference: its text, delete or bring back, add at the playhead"],
+  ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
   ["V B", "earlier later", "correct the reference: one frame earlier, later"],
 ];
 let commandByKey = {}; // by the key in lower case
 
-// The key bindings in the order of the help. Without reviews, the review keys are left out.
+// The key bindings in the order of the help, without those of reviews and of the model where the page has none.
 function keyRows() {
-  const reviewKeys = REVIEW_KEYS.map(([keys, names, words]) => [keys, names, words.startsWith("verdict") ? words + host.props.verdicts.join(", ") : words]);
-  return host.props.can_review ? [...KEYS.slice(0, -1), ...reviewKeys, KEYS.at(-1)] : KEYS;
+  const reviewKeys = REVIEW_KEYS.map(([keys, names, words]) => [keys, names, words.startsWith("verdict") ? words + host.settings.verdicts.join(", ") : words]);
+  const keys = KEYS.filter(([, names]) => !["inspect", "ask", "speech"].includes(names) || host.settings.can_run);
+  return host.settings.can_review ? [...keys.slice(0, -1), ...reviewKeys, keys.at(-1)] : keys;
 }
 
 function bindKeys() {
@@ -77,7 +85,7 @@ const commands = {
   nextPicture: () => stepPicture(1),
   back: () => seek(ui.video.time - 5),
   forward: () => seek(ui.video.time + 5),
-  toStart: () => seek(0),
+  toStart: () => seek(state.data.begin_s),
   toEnd: () => seek(state.data.duration_s),
   slower: () => changeRate(-1),
   faster: () => changeRate(1),
@@ -90,11 +98,13 @@ const commands = {
   clearRegion,
   zoomIn: () => zoom(0.5),
   zoomOut: () => zoom(2),
-  fit: () => setView(0, state.data.duration_s),
+  fit: () => setView(state.data.begin_s, state.data.duration_s),
   nextCaptions: () => { const box = find("captions"); box.selectedIndex = (box.selectedIndex + 1) % 3; setCaptions(box.value); },
   nextTab: () => openTab(nextTab()),
   copyLink,
   inspect: openInspection,
+  ask: focusQuestion,
+  speech: toggleSpeech,
   help: showHelp,
   previousEvent: () => stepEvent(-1),
   nextEvent: () => stepEvent(1),
@@ -107,12 +117,14 @@ const commands = {
   editText,
   deleteTurn,
   addTurn,
+  markSpan: beginSpan,
   earlier: () => nudge(-1),
   later: () => nudge(1),
 };
 
 function runCommand(name) {
   if (!state.data && name !== "help") return setStatus("Nothing to play yet: press Run.");
+  updatePlayhead();
   setStatus("");
   commands[name]();
 }
@@ -150,6 +162,14 @@ function setCaptions(which) {
   setStatus(which === "off" ? "No captions" : `Captions: ${which}`);
 }
 
+function focusQuestion() {
+  const box = document.querySelector("#question textarea, #question input");
+  ui.video.pause();
+  if (box?.offsetParent) box.focus();
+  else if (box) setStatus("This run was made by a different model, which cannot be asked here.");
+  else setStatus("This page answers no questions.");
+}
+
 function showHelp() {
   const dialog = find("help");
   if (dialog.open) return dialog.close();
@@ -164,13 +184,15 @@ function showHelp() {
   }
   const close = createNode("button", "", "close (Esc)");
   close.addEventListener("click", () => dialog.close());
+  const tour = createNode("button", "ss-start-tour", "tour of the page");
+  tour.addEventListener("click", () => { dialog.onclose = startTour; dialog.close(); });
   const signs = createNode("table");
   const meanings = [...Object.entries(SIGNS), ...LANES.flatMap((lane) => lane.legend)];
   for (const [sign, meaning] of meanings) signs.insertRow().append(createNode("td", "ss-sign", sign), createNode("td", "", meaning));
   const causes = createNode("table");
   for (const cause in CAUSES) causes.insertRow().append(createNode("td", "ss-sign", cause), createNode("td", "", CAUSES[cause]));
   const bands = "Steps: a thin line is not started, half a bar in progress, a whole bar completed; above the reference, below the model.";
-  dialog.replaceChildren(createNode("h3", "", "Keys"), table, createNode("h3", "", "Signs"), signs, createNode("p", "ss-dim", bands), createNode("h3", "", "Causes, where the manifest names one"), causes, close);
+  dialog.replaceChildren(createNode("h3", "", "Keys"), table, createNode("h3", "", "Signs"), signs, createNode("p", "ss-dim", bands), createNode("h3", "", "Causes, where the manifest names one"), causes, ...(host.settings.can_run ? [tour] : []), close);
   dialog.showModal();
   dialog.scrollTop = 0;
 }
@@ -178,12 +200,12 @@ function showHelp() {
 // Controls that reserve keys while they have the focus: all keys (null) or a list.
 const RESERVED_KEYS = [
   ["input:not([type=range], [type=checkbox]), textarea, select, [contenteditable=true]", null],
-  ["[type=range]", ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"]],
+  ["[type=range], .ss-handle", ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"]],
   ["button, a, summary, [role=button], [role=tab], [type=checkbox]", [" "]],
 ];
 
 export function mountCommands() {
-  host.props.verdicts.forEach((verdict, number) => { commands[`verdict${number + 1}`] = () => giveVerdict(verdict); });
+  host.settings.verdicts.forEach((verdict, number) => { commands[`verdict${number + 1}`] = () => giveVerdict(verdict); });
   commandByKey = bindKeys();
   ui.root.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do], [data-tab]");

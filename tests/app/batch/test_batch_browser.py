@@ -15,6 +15,7 @@ from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, run,
 
 HOSTILE = "<img src=x onerror=window.hacked=1> {{1+1}} ${1+1}"
 STATUS = "#batch_status [role=status]"
+LONG = 6_000
 pytestmark = NEEDS_CHROMIUM
 
 
@@ -32,7 +33,7 @@ def address(
     videos = copies(demo_manifest, folder, 4)
     videos[1]["video_id"] = HOSTILE
     (folder / "v2.mp4").write_bytes(b"noise")
-    long = [{**videos[0], "video_id": f"long {number}"} for number in range(2000)]
+    long = [{**videos[0], "video_id": f"long {number}"} for number in range(LONG)]
     more = write_split(folder, *long).rename(folder / "long.json")
     manifest = write_split(folder, *videos).rename(folder / "test.json")
     with serve(data=manifest, checkpoint=tiny_folder, runs=runs, more=["--split", str(more)]) as url:
@@ -70,6 +71,8 @@ def choose(page: Page, box: str, option: str) -> None:
         with suppress(PlaywrightTimeout):
             page.get_by_role("option", name=option, exact=True).click(timeout=3000)
             return
+        if page.input_value(f"#{box} input") == option:
+            return  # on a busy machine a click can take effect and time out
         page.keyboard.press("Escape")
         page.locator("#title").click()
     raise AssertionError(f"{box} does not offer {option}")
@@ -97,7 +100,7 @@ def test_a_run_is_left_and_come_back_to_and_a_row_opens_the_player(
     rows = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
     kept = (runs / "first" / "videos.csv").read_text(encoding="utf-8").splitlines()
     assert all(row.startswith(start) for row, start in zip(rows, kept, strict=True)), "with its provenance"
-    assert "run first · split test · model " in page.locator("#origin summary").inner_text()
+    assert "run first · split test.json · model " in page.locator("#origin summary").inner_text()
     choose(page, "order", "only failed")
     page.wait_for_function("!document.querySelector('#videos').textContent.includes('v3')")
     choose(page, "order", "worst updates")
@@ -135,6 +138,7 @@ def test_videos_are_filtered_kept_as_a_slice_and_scored_alone(page: Page) -> Non
     page.wait_for_function(
         """() => {
             const cell = document.querySelector("#videos [data-testid='cell-0-1'] span");
+            if (!cell) return false;
             const [of, title] = [cell, document.querySelector('#title')].map((found) => getComputedStyle(found));
             return of.fontFamily === title.fontFamily && of.textAlign === 'right';
         }"""
@@ -148,7 +152,7 @@ def test_videos_are_filtered_kept_as_a_slice_and_scored_alone(page: Page) -> Non
     page.wait_for_function(only_v2)  # what was chosen stays
     page.fill("#slice_name textarea, #slice_name input", "lost ones")
     page.click("#save_slice")
-    page.wait_for_function("document.querySelector('#slice_scores').textContent.includes('lost ones: 1 videos saved')")
+    page.wait_for_function("document.querySelector('#slice_scores').textContent.includes('lost ones: 1 video saved')")
     page.click("#score_slice")
     page.wait_for_function("document.querySelector('#slice_scores h3')?.textContent.startsWith('lost ones: 0 of 4')")
 
@@ -157,7 +161,7 @@ def begin_sweep(window: Page) -> None:
     """Run each point of the largest grid of the run ``first``, and wait until it is under way."""
     choose(window, "batch_runs", "first")
     window.get_by_role("tab", name="Thresholds").click()
-    window.wait_for_selector(".heat")
+    window.wait_for_selector("#heat .main-svg[role=img]")
     choose(window, "size", "19")
     wait_for_status(window, "Preview from the traces of first", status="#swept .status-line")
     window.click("#exact")
@@ -191,7 +195,7 @@ def test_a_sweep_ends_with_cancel_or_its_window_and_keeps_nobody_waiting(
 def test_two_windows_stand_in_one_line_and_cancel_makes_room(page: Page, browser: Browser, address: str) -> None:
     choose(page, "split", "long")
     start(page, "one")
-    wait_for(page, r"^one: \d+ of 2000 videos, .* left")
+    wait_for(page, rf"^one: \d+ of {LONG} videos, .* left")
     other = open_batch(browser, address)
     start(other, "two")
     wait_for(other, r"^two is queued: 1 ahead, about (\d+:)?\d+:\d\d until it starts\.$")

@@ -18,6 +18,8 @@ from eval.metrics.definitions import NUM_FAILURES
 from eval.reports.compare_runs import ComparedVideo
 from eval.reports.statistics import ComparedTurn, Difference, WrongIn
 from eval.runs.provenance import Provenance
+from tests.support.pages.batch_tab import make_jobs
+from tests.support.reviews.played import keys_of_failures
 
 
 def difference(
@@ -89,10 +91,28 @@ def test_the_headings_of_the_scores_name_the_runs() -> None:
     assert "B <small>speak &lt;0.9&gt;</small>" in drawn
 
 
+def test_a_second_run_that_is_chosen_while_the_list_is_on_its_way_stays_chosen(
+    batches: BatchContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(batches), "run_names", lambda self: ["a", "b", "c"])
+
+    def update(other: str | None, linked: str | None) -> Any:
+        return comparing.list_other_runs(batches, "a", other, linked).constructor_args
+
+    assert "value" not in update(None, None), "no value: what is chosen meanwhile stays"
+    assert "value" not in update("b", "c")
+    assert update(None, "c")["value"] == "c"
+    assert update("a", "c")["value"] is None, "a run is not compared with itself"
+    nothing = comparing.list_other_runs(batches, None, None, "c").constructor_args
+    assert (nothing["interactive"], update(None, None)["interactive"]) == (False, True), "its options never shrink"
+    assert "choices" not in nothing
+
+
 @pytest.mark.slow
 def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, finished: BatchContext) -> None:
     batches = finished
-    assert comparing.list_other_runs(batches, "a", "a").choices == [("silent", "silent")]
+    listed = comparing.list_other_runs(batches, "a", "a", None)
+    assert (listed.choices, listed.value) == ([("silent", "silent")], None)
     view = comparing.compare(context, batches, "a", "silent", "only B", "missing_rate")
     assert view.said.startswith("A is a, B is silent; 3 videos.")
     assert ("Responses missed" in view.scores, "Responses missed" in view.failures) == (True, False)
@@ -104,7 +124,7 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     assert [row[3] for row in rows] == [pytest.approx(row[2] - row[1], abs=0.0011) for row in rows]
     assert [row[3] for row in rows] == sorted((row[3] for row in rows), reverse=True)  # most missed in B first
     assert rows[0][3] > 0
-    fewer = comparing.sort_videos(batches, view.compared, "num_redundant")["data"]
+    fewer = comparing.sort_videos(batches, view.compared, "num_redundant").videos["data"]
     assert [row[3] for row in fewer] == sorted((row[3] for row in fewer), reverse=True)
     assert all(row[3] <= 0 for row in fewer)  # a silent run has none
     assert {row[2] for row in view.turns} == {"only B"}
@@ -115,16 +135,30 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
     shown = json.loads(comparing.open_turn(context, batches, None, view.compared, event).run.player)
     assert (shown["run_name"], shown["other"]["run_name"]) == ("silent", "a"), "it is wrong only in B"
     assert shown["open_at"] == view.turns[0][1]
+    failed = {key for key in keys_of_failures(shown) if key == shown["open_event"]}
+    assert failed, "the turn is selected as the failure that it is"
+    assert not shown["opens_review"]
     event = SimpleNamespace(row_value=["v1"])
     of_a, of_b = next(video.scores for video in view.compared.videos if video.video_id == "v1")
+    points = json.loads(view.distribution)["light"]["data"][2]
+    missed = [found.scores[0]["missing_rate"] for found in view.compared.videos]
+    assert (points["customdata"], points["y"]) == (["v0", "v1", "v2"], missed)
     above = ("silent", "a") if of_b[NUM_FAILURES] > of_a[NUM_FAILURES] else ("a", "silent")
     shown = json.loads(comparing.open_both(context, batches, None, view.compared, event).run.player)
     assert (shown["name"], shown["run_name"], shown["other"]["run_name"]) == ("v1", *above)
+    picked: Any = SimpleNamespace(point="v1")
+    assert json.loads(comparing.open_picked(context, batches, None, view.compared, picked).run.player) == shown
     swapped = view.compared._replace(
         a="silent", b="a", videos=[replace(v, scores=v.scores[::-1]) for v in view.compared.videos]
     )
     shown = json.loads(comparing.open_both(context, batches, None, swapped, event).run.player)
     assert (shown["run_name"], shown["other"]["run_name"]) == above, "the run with more failures is above"
     assert shown["open_at"] is not None
-    assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("choose two runs")
+    assert comparing.compare(context, batches, "a", "a", "both", "F1").said.startswith("Choose two runs")
     assert "no such run" in comparing.compare(context, batches, "a", "../x", "both", "F1").said
+
+
+def test_a_page_with_one_run_names_the_way_to_a_second_one(context: AppContext, finished: BatchContext) -> None:
+    alone = replace(finished, jobs=make_jobs(), runs=finished.runs / "none", bundled=finished.runs / "a")
+    said = comparing.compare(context, alone, "bundled", None, "both", "F1").said
+    assert said == "There is only one run. Start one with other settings, or import one, to compare it."

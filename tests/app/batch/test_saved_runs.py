@@ -37,7 +37,7 @@ def test_a_row_opens_its_video_at_the_worst_moment(context: AppContext, finished
     assert shown["open_at"] in {outputs[failure["frame"]].time_s for failure in shown["failures"]}
     assert run_view.status.value.endswith("This is its worst moment; press N for the next failure.")
     assert buttons.live.run.outputs == outputs
-    assert page.tabs.selected == "player"
+    assert (page.tabs.selected, page.strategy) == ("player", "refresh")
     still = replace(
         outputs[0], response=None, updates=(), legality=(), dst_state=dict.fromkeys(outputs[0].dst_state, "not_started")
     )
@@ -59,7 +59,7 @@ def test_what_a_program_leaves_out_is_refused_with_a_sentence(context: AppContex
     for opened in (comparing.open_both, comparing.open_turn):
         with pytest.warns(UserWarning, match="no runs are compared"):
             assert opened(context, finished, None, None, event).clip.clip == gr.skip()
-    view = new_run.start(finished, "split", None, 0.5, 0.5, "nothing", False, None, "as in the split")
+    view = new_run.start(finished, "split", None, 0.5, 0.5, None, "nothing", False, None, "as in the split")
     assert "nothing" in view.problem.value
     assert "choose a run" in save_slice(finished, None, None, None, None)[1]
     (ended,) = sweeping.run_points(context, finished, None, "nothing", 5, "cpu:1")

@@ -19,8 +19,8 @@ from app.reviews.store import open_store
 from eval.annotations.corrections import name_turns
 from eval.data.loading import read_split
 from eval.data.samples import Sample
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample, write_settings
-from tests.app.batch.test_scoring import repeat
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from tests.app.batch.runs.test_scoring import repeat
 from tests.support.data.batches import copies, write_scores, write_split
 from tests.support.pages.batch_tab import make_batches, make_jobs
 from tests.support.streams.fakes import count_letters
@@ -39,7 +39,7 @@ def scored(demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     split = write_split(folder, *videos)
     run = folder / "runs" / "a"
     run.mkdir(parents=True)
-    write_settings(run, {"split": str(split.resolve()), "config": {}, "text_encoder": "letters"})
+    RunFolder(run).write_settings({"split": str(split.resolve()), "config": {}, "text_encoder": "letters"})
     right, silent, lost = read_split(split).samples
     for sample, outputs in ((right, repeat(right)), (silent, [replace(o, response=None) for o in repeat(silent)])):
         record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=12)
@@ -96,12 +96,12 @@ def test_a_slice_is_kept_beside_the_runs_and_scored_by_itself(batches: BatchCont
     _, said = choosing.save_slice(batches, "a", [], ALL_VIDEOS, "silent")
     assert "select some of the videos first" in said
     box, said = choosing.save_slice(batches, "a", ["failure: missed"], ALL_VIDEOS, "  silent  ")
-    assert (box.value, "silent: 1 videos saved." in said) == ("silent", True)
+    assert (box.value, "silent: 1 video saved." in said) == ("silent", True)
     again = replace(batches, jobs=make_jobs())
     assert shown(again, part="silent") == ["v1"]
     assert shown(again, "cause: dim light", part="silent") == ["v1"]
     waits, table = choosing.score_chosen(BENCH, again, "a", [], "silent")
-    assert "Scoring 1 videos." in waits
+    assert "Scoring 1 video." in waits
     assert "<h3>silent: 1 of 3 videos of a, scored separately</h3>" in table
     assert "<td>Responses missed <code>missing_rate</code></td><td><b>1.000</b></td>" in table
     *_, both = choosing.score_chosen(BENCH, again, "a", ["failure: missed update"], ALL_VIDEOS)

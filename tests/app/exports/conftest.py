@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.data.writers import write_samples
-from eval.runs.folder import RunFolder, VideoRecord, write_settings
+from eval.runs.folder import RunFolder, VideoRecord
 from tests.support.reviews.reviewed import SAMPLES, UNRUN, output
 
 
@@ -18,5 +18,5 @@ def run(tmp_path: Path) -> RunFolder:
     outputs = [replace(output(index), response=None) for index in range(12)]
     folder.save_video(VideoRecord(video_id="boat", source="s", num_frames=12), outputs)
     folder.save_video(VideoRecord(video_id=UNRUN.video_id, source="s", error="no such file"), [])
-    write_settings(folder.path, {"split": str(tmp_path / "split.json")})
+    folder.write_settings({"split": str(tmp_path / "split.json")})
     return folder

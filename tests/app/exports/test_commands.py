@@ -13,7 +13,7 @@ from app.reviews.store import open_store
 from eval.annotations.corrections import Correction
 from eval.data.loading import read_samples
 from eval.data.writers import write_samples
-from eval.runs.folder import RunFolder, write_settings
+from eval.runs.folder import RunFolder
 from tests.support.paths import ASSETS
 from tests.support.reviews.exported import correct, reword
 from tests.support.reviews.reviewed import NAMES, SAMPLE, UNRUN
@@ -28,7 +28,7 @@ def test_the_traces_of_a_run_have_a_row_per_frame_and_its_provenance(
     run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"split": str(tmp_path / "split.json"), "model_digest": "feed", "text_encoder": "old"}
-    write_settings(run.path, settings)
+    run.write_settings(settings)
     (run.path / "metrics.json").write_text('{"text_encoder": "letters", "text_encoder_version": "1"}')
     assert main(["traces", str(run.path), "--out", str(tmp_path / "out")]) == 0
     with (tmp_path / "out" / "run-traces.csv").open(encoding="utf-8", newline="") as file:
@@ -49,7 +49,7 @@ def test_the_command_line_goes_once_round(
     assert not (tmp_path / "runs").exists()
     reword(tmp_path / "out" / "boat.eaf", "Set down the hull.", "Lay down the hull.")
     assert main(["import", "out/boat.eaf", "--split", "split.json", "--reviewer", "ann"]) == 0
-    assert capsys.readouterr().out == "2 videos: out\n1 corrections: out/boat.eaf\n"
+    assert capsys.readouterr().out == "2 videos: out\n1 correction: out/boat.eaf\n"
     assert main(["split", "split.json", "--out", "corrected.json"]) == 0
     corrected, unrun = read_samples(tmp_path / "corrected.json")
     assert corrected.turns[0].text == "Lay down the hull."

@@ -93,3 +93,14 @@ def test_the_document_of_a_clip_says_where_in_its_file_it_starts(tmp_path: Path)
     write_eaf(tmp_path / "a.eaf", replace(reviewed_video(), start_s=96.5))
     root = etree.parse(str(tmp_path / "a.eaf")).getroot()
     assert root.find("HEADER/MEDIA_DESCRIPTOR").get("TIME_ORIGIN") == "96500"
+
+
+def test_the_states_of_the_assistant_are_a_tier_of_their_own(tmp_path: Path) -> None:
+    video = reviewed_video()
+    words = ["silent"] * 4 + ["standby <b>"] * 2 + [None] * 6
+    outputs = [replace(output, state=word) for output, word in zip(video.outputs, words, strict=True)]
+    write_eaf(tmp_path / "a.eaf", replace(video, outputs=tuple(outputs)))
+    SCHEMA.assertValid(etree.parse(str(tmp_path / "a.eaf")))
+    assert tiers(tmp_path / "a.eaf")["assistant state"] == [(0, 2000, "silent"), (2000, 3000, "standby <b>")]
+    write_eaf(tmp_path / "b.eaf", video)
+    assert "assistant state" not in tiers(tmp_path / "b.eaf")

@@ -151,6 +151,7 @@ def test_a_turn_like_one_that_was_moved_away_gets_a_number_of_its_own(tmp_path: 
     assert [(correction.kind, correction.turn) for correction in found] == [
         ("delete", NAMES[4]),
         ("add", replace(NAMES[0], number=1)),
+        ("span", replace(NAMES[0], number=1)),  # it is longer than an instant
     ]
     texts = [turn.text for turn in apply_corrections(SAMPLE, [moved, *found]).sample.turns]
     assert texts.count("Set down the hull.") == 2

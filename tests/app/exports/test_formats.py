@@ -41,5 +41,5 @@ def test_every_form_of_a_run_lies_in_its_folder_whatever_the_videos_are_called(r
 def test_the_documents_list_every_export_format() -> None:
     text = (ROOT / "docs" / "data-formats.md").read_text(encoding="utf-8")
     listed = text.partition("## Exports")[2].partition("## ")[0]
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", listed, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.+) \|$", listed, re.MULTILINE))
     assert rows == {form: described.label for form, described in EXPORT_FORMATS.items()}

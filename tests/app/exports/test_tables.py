@@ -169,7 +169,9 @@ def test_corrections_have_their_order_their_time_and_whether_they_are_in_force()
 
 def test_corrections_of_a_version_without_a_status_are_read(tmp_path: Path) -> None:
     write_csv_tables(tmp_path, Tables())
-    columns = [field.name for field in fields(CorrectionRow) if field.name not in ("order", "at", "status")]
+    columns = [
+        field.name for field in fields(CorrectionRow) if field.name not in ("order", "at", "status", "new_end_s")
+    ]
     cells = {"time_s": "1.5", "number": "0", "new_time_s": ""}
     lines = ",".join(columns), ",".join(cells.get(name, "x") for name in columns)
     (tmp_path / "corrections.csv").write_text("\r\n".join([*lines, ""]), encoding="utf-8")
@@ -220,3 +222,9 @@ def test_verdicts_of_a_version_without_pairs_are_read(tmp_path: Path) -> None:
     (tmp_path / "verdicts.csv").write_text(",".join(columns) + "\r\n" + line + "\r\n", encoding="utf-8")
     (verdict,) = read_csv_tables(tmp_path).verdicts
     assert (verdict.event_time_s, verdict.tags, verdict.playhead_s, verdict.judged_with) == (1.5, ("late",), 2.0, "")
+
+
+def test_states_of_the_steps_that_are_not_known_have_no_rows() -> None:
+    known, unknown = (build_tables([replace(reviewed_video(), has_states=has)]).states for has in (True, False))
+    assert {row.source for row in known} == {"model", "reference", "corrected"}
+    assert {row.source for row in unknown} == {"reference", "corrected"}

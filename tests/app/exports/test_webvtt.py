@@ -4,16 +4,19 @@ import html
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.exports.rows import Tables
 from app.exports.tabulate import build_tables
+from app.exports.writers.elan import write_eaf
 from app.exports.writers.webvtt import write_webvtt
 from eval.annotations.corrections import Correction
+from eval.data.samples import Turn
 from tests.support.data.strategies import TEXTS, few
-from tests.support.reviews.reviewed import EVIL, NAMES, reviewed_video
+from tests.support.reviews.reviewed import EVIL, NAMES, SAMPLE, reviewed_video
 
 MOVED = Correction(reviewer="=cmd()", kind="boundary", turn=NAMES[3], time_s=3.5)
 
@@ -44,6 +47,21 @@ def test_captions_name_their_track_and_hold_hostile_texts_whole(tmp_path: Path) 
     assert ("00:00:01.500 --> 00:00:03.500", "verdicts: <script>", "unclear (generated)") in cues
     note = next(words for _, voice, words in cues if voice == "verdicts: =cmd()")
     assert note == f"unclear [+1, {PLAIN_EVIL}]: {PLAIN_EVIL} (generated)".replace("\0", "\ufffd")
+
+
+def test_a_reply_span_is_shown_for_its_length_in_captions_and_in_elan(tmp_path: Path) -> None:
+    turn = Turn(time_s=1.0, role="assistant", text="Hang it.", end_s=4.25)
+    video = reviewed_video(sample=replace(SAMPLE, turns=(turn,)))
+    write_webvtt(tmp_path / "boat.vtt", build_tables([video]))
+    assert ("00:00:01.000 --> 00:00:04.250", "reference: assistant", "Hang it.") in parse_webvtt(
+        (tmp_path / "boat.vtt").read_text()
+    )
+    write_eaf(tmp_path / "boat.eaf", video)
+    root = ElementTree.parse(tmp_path / "boat.eaf").getroot()
+    slots = {slot.get("TIME_SLOT_ID"): slot.get("TIME_VALUE") for slot in root.iter("TIME_SLOT")}
+    found = root.find("TIER[@TIER_ID='corrected: assistant']/ANNOTATION/ALIGNABLE_ANNOTATION")
+    assert found is not None
+    assert [slots[found.get(f"TIME_SLOT_REF{end}")] for end in (1, 2)] == ["1000", "4250"]
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 10**7))

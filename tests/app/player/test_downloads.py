@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.player.downloads import RUN_FILES, export_run, file_name, write_run_file
+from app.player.downloads import export_run
 from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
+from app.player.session.run_files import RUN_FILES, file_name, write_run_file
 from engine.records import read_outputs
 from tests.support.reviews.played import make_run
 

@@ -12,10 +12,10 @@ import pytest
 
 from app.__main__ import main
 from app.player import handlers
-from app.player import uploads as page_uploads
 from app.player.context import AppContext
 from app.player.handlers import read_task
 from app.player.session.live_run import LiveRun
+from app.player.uploads import video as page_uploads
 from app.player.views import UNCHANGED, show_clip
 from app.videos import MAX_UPLOAD_BYTES, Clip, read_bundled_videos
 from engine.video.reader import probe
@@ -173,7 +173,8 @@ def test_an_upload_longer_than_its_header_says_is_cut_at_the_limit(context: AppC
 
 @pytest.mark.filterwarnings("default::engine.video.reader.VideoWarning")  # of the copy for display; the run's is shown
 def test_a_damaged_upload_is_streamed_as_far_as_it_can_be_read(context: AppContext, uploads: Uploads) -> None:
-    clip, _ = upload(context, uploads.damaged)
+    clip, status = upload(context, uploads.damaged)
+    assert "The file is cut off at 0:0" in status
     live = LiveRun()
     last = list(run_views(context, clip, live, speak_threshold=1, update_threshold=1))[-1]
     assert last.status.value.startswith("⚠ Done: ")
@@ -278,3 +279,17 @@ def test_an_upload_that_has_neither_a_size_nor_a_picture_is_refused(context: App
     clip, status = upload(context, path)
     assert clip is None
     assert "hollow.mp4: no picture can be read" in status
+
+
+def test_an_upload_without_one_readable_picture_is_refused_at_once(context: AppContext, tmp_path: Path) -> None:
+    path = write_plain(tmp_path / "good.mp4", width=64, height=64, num_pictures=20)
+    assert upload(context, path)[0] is not None
+    content = path.read_bytes()
+    start, end = content.index(b"mdat") + 4, content.index(b"moov") - 4
+    noise, cut = tmp_path / "noise.mp4", tmp_path / "cut.mp4"
+    noise.write_bytes(content[:start] + b"\xff" * (end - start) + content[end:])  # its header is whole
+    cut.write_bytes(content[: len(content) // 2])
+    for path, problem in ((noise, "no picture can be read; export"), (cut, "cannot be opened as video (")):
+        clip, status = upload(context, path)
+        assert clip is None
+        assert status.startswith(f"⚠ {path.name}: {problem}")

@@ -15,12 +15,12 @@ from app.player.context import AppContext
 from app.player.display.payload import pack_run
 from app.player.inspection import inspect_run
 from app.player.session.live_run import LiveRun
-from assets.script import Cause
+from assets.scenes.script import Cause
 from engine.video.writer import write_h264
 from eval.metrics.failures import LATE_S
 from tests.conftest import moving_square
 from tests.support.pages.benches import make_context, run_views
-from tests.support.pages.browser import NEEDS_CHROMIUM, serve_player
+from tests.support.pages.browser import NEEDS_CHROMIUM, serve_player, wait_until_drawn
 from tests.support.reviews.played import HOSTILE, judge, make_run
 
 
@@ -89,7 +89,7 @@ def test_a_miss_shows_the_highest_probability_near_it_and_tokens_stay_text(
     page.locator("canvas.ss-canvas").focus()
     while not page.locator(".ss-highest").count():
         page.keyboard.press("n")
-        page.wait_for_function("document.querySelector('.ss-failure')")
+        wait_until_drawn(page)
     said = page.locator(".ss-failure").inner_text()
     frame = int(page.evaluate("document.querySelector('.ss').inspect().frame"))
     name = "update" if "missed update" in said else "speak"
@@ -125,6 +125,7 @@ def give_inspection(page: Page, run: str, frame: int, *, tokens: int = 1) -> Non
     page.wait_for_selector(".ss-tokens")
 
 
+@pytest.mark.slow
 @NEEDS_CHROMIUM[0]
 @NEEDS_CHROMIUM[1]
 @pytest.mark.parametrize(("width", "height"), [(1024, 768), (1920, 1080)])

@@ -16,7 +16,7 @@ from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from app.player.views import UNCHANGED, RunView
 from app.videos import Clip
-from engine.replay import Thresholds
+from engine.config import Thresholds
 from tests.support.pages.benches import make_context, run_views
 
 
@@ -42,7 +42,7 @@ def ask(
     context: AppContext, live: LiveRun | None, speak: object, update: object, *, ticket: int = 1, has_run: bool = True
 ) -> RunView:
     event = SimpleNamespace(speak=speak, update=update, ticket=ticket, has_run=has_run)
-    return reruns.request_thresholds(context, live, cast(gr.EventData, event))
+    return reruns.request_thresholds(context, live, cast(gr.EventData, event)).run
 
 
 def rerun(context: AppContext, live: LiveRun | None) -> RunView:
@@ -232,7 +232,7 @@ def test_a_wrong_entry_is_refused_before_anything_ends(
     context: AppContext, live: LiveRun, clip: Clip, box: str, text: Any, words: str
 ) -> None:
     boxes = {"clip": clip, "goal": "", "steps": "", "user_turns": "", "speak": 0.5, "update": 0.5, box: text}
-    view = handlers.queue_run(live, **boxes)
+    view = handlers.queue_run(context, live, **boxes)
     assert words in view.run.status.value
     assert all(value == gr.skip() for value in view.buttons)
     assert not live.is_cancelled

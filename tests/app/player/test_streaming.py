@@ -17,6 +17,7 @@ import pytest
 from app.player import handlers, streaming
 from app.player.context import AppContext
 from app.player.review_context import ReviewContext
+from app.player.session import plan
 from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from app.reviews.actions import Action
@@ -98,7 +99,7 @@ def test_closing_a_run_ends_its_threads(context: AppContext, monkeypatch: pytest
         for index in itertools.count():
             yield Frame(index=index, time_s=index / 2, image=np.zeros((8, 8, 3), np.uint8))
 
-    monkeypatch.setattr(streaming, "read_frames", frames_for_ever)
+    monkeypatch.setattr(plan, "read_frames", frames_for_ever)
     live = LiveRun()
     going = run_views(context, context.bundled_videos.find("truck-1"), live)
     next(going)

@@ -12,7 +12,7 @@ from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from app.videos import Clip
 from engine.config import StreamConfig
-from engine.control.controller import Task
+from engine.control.task import Task
 from engine.dialogue import fill_legality, initial_state
 from engine.records import FrameOutput, Step, UserTurn
 from eval.data.samples import Sample, Turn

@@ -12,7 +12,7 @@ from app.review_tab.api import Answer, answer
 from app.reviews.actions import Event
 from app.reviews.events import reference_event
 from app.reviews.store import open_store
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 from eval.data.samples import Split
 from tests.support.reviews.reviewed import EVIL, MOMENT, NAMES, SAMPLE
 from tests.support.streams.fakes import anybody

@@ -15,7 +15,7 @@ from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, open_page, run,
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, write_reviewed
 
 STATUS = "#desk_status [role=status]"
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_blind_hides_the_others(page: Page) -> None:
     assert "Agreement is hidden" in page.inner_text("#agreement")
     assert "verdicts differ" not in page.inner_text("#to_settle")
     is_blind = "document.querySelector('.ss-blind').checked"
-    assert page.evaluate(is_blind)  # the player of this window too
+    page.wait_for_function(is_blind)  # the player of this window too
     page.uncheck("#blind input")
     wait_for_status(page, "3 to settle[.]$", status=STATUS)
-    assert not page.evaluate(is_blind)
+    page.wait_for_function(f"!{is_blind}")

@@ -24,7 +24,7 @@ from app.reviews.history import read_review
 from app.reviews.review import review_agreement, review_disagreements
 from app.reviews.schema import ACTIONS
 from app.reviews.store import open_store
-from engine.io import replace_surrogates
+from engine.io.files import replace_surrogates
 from eval.annotations.corrections import CORRECTION_KINDS, name_turns
 from eval.data.samples import Split
 from eval.data.writers import FILE_FORMATS, OPTIONAL_FIELDS, write_samples

@@ -23,6 +23,8 @@ from eval.annotations.corrections import Correction, name_turns
 from eval.data.loading import read_samples
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked, clicked_by, figures, make_query, words
 
+GOLD = "corrected split, as proactive-videoqa"
+
 
 def files(folder: Path) -> dict[str, bytes]:
     """Read all files; an ELAN document is dated by the second, which may pass between two exports."""
@@ -39,7 +41,7 @@ def write(*query: Any) -> tuple[Any, Any]:
     return said, button
 
 
-@pytest.mark.parametrize("content", [*REVIEW_EXPORTS, *SPLIT_EXPORTS])
+@pytest.mark.parametrize("content", [*REVIEW_EXPORTS, *(name for name in SPLIT_EXPORTS if name != GOLD)])
 def test_an_export_is_what_the_command_line_writes(
     batches: BatchContext, reviews: ReviewContext, reviewed: ReviewedSplit, tmp_path: Path, content: str
 ) -> None:
@@ -62,6 +64,13 @@ def test_an_export_is_what_the_command_line_writes(
     written = files(tmp_path / "zip" / f"test-{form}")
     assert written == files(out)
     assert written
+
+
+def test_gold_answers_on_the_page_need_a_reply_span_for_each_answer(
+    batches: BatchContext, reviews: ReviewContext
+) -> None:
+    said, _ = write(batches, reviews, make_query(), GOLD, ["ann"], ["cause", "updates", "task"])
+    assert "has no reply span; give it one in the review, or write a manifest" in said.value
 
 
 def test_a_corrected_manifest_of_the_page_names_no_folder_of_the_server_and_says_whose_corrections_it_has(
@@ -144,7 +153,7 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
         )
     query = make_query(split=UNSPLIT)
     view = handlers.show(batches, reviews, query)
-    assert view.status.value == "Videos in no split: 1 judged events in 1 videos, 1 to settle."
+    assert view.status.value == "Videos in no split: 1 judged event in 1 video, 1 to settle."
     assert view.videos == [[upload.video_id, 1, "ann 1, bob 1", "correct 1, missed 1", 0, 0]]
     assert HOSTILE not in words(view)
     assert figures(view.agreement, "all verdicts").startswith("1 0.000 ")
@@ -153,7 +162,7 @@ def test_what_is_said_of_uploads_is_shown_and_exported(
     for content in REVIEW_EXPORTS:
         if not content.endswith("dataset"):
             said, button = write(batches, reviews, query, content, [], [])
-            assert said.value == f"uploads-{REVIEW_EXPORTS[content]}.zip has 1 videos."
+            assert said.value == f"uploads-{REVIEW_EXPORTS[content]}.zip has 1 video."
             zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
     tables = json.loads((tmp_path / "zip" / "uploads-json" / "review.json").read_text(encoding="utf-8"))
     assert [(row["reviewer"], row["verdict"]) for row in tables["verdicts"]] == told
@@ -183,7 +192,7 @@ def test_corrections_of_uploads_are_shown_and_exported_where_the_page_has_their_
     assert [row[4:] for row in view.videos] == [[0, 0], [0, 1]]
     said, button = write(batches, reviews, query, "corrected split, as manifest", ["bob"], [])
     left_out = "Omitted, since this page has no reference for them: 1 uploads."
-    assert said.value == f"uploads-manifest.zip has 1 videos. {left_out}"
+    assert said.value == f"uploads-manifest.zip has 1 video. {left_out}"
     zipfile.ZipFile(button.value["path"]).extractall(tmp_path / "zip")
     (found,) = read_samples(tmp_path / "zip" / "uploads-manifest" / "uploads.json")
     assert (found.video_id, found.turns[0].text) == (clip.video_id, "Begin, bob.")

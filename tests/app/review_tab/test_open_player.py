@@ -8,11 +8,11 @@ import pytest
 
 from app.batch import saved_runs as saved
 from app.batch.context import BatchContext
+from app.controls.widgets import list_components
 from app.player.context import AppContext
 from app.player.review_context import ReviewContext
 from app.review_tab import handlers
 from app.reviews.actions import Action, Event, Moment, Verdict
-from app.widgets import list_components
 from tests.support.pages.benches import views
 from tests.support.reviews.desks import HOSTILE, clicked, make_query
 

@@ -12,7 +12,7 @@ from app.reviews.events import match_events, name_events, reference_event
 from eval.annotations.corrections import Correction, TurnName, name_turns
 from eval.data.loading import read_samples
 from eval.metrics.score import analyze_video
-from eval.runs.folder import RunFolder, write_settings
+from eval.runs.folder import RunFolder
 from tests.support.reviews.desks import HOSTILE, ReviewedSplit, clicked_by, figures, make_query, words
 from tests.support.streams.fakes import count_letters
 
@@ -115,7 +115,7 @@ def test_a_run_adds_what_it_wrote_and_only_runs_of_the_split_are_offered(
     batches: BatchContext, reviews: ReviewContext
 ) -> None:
     (batches.runs / "b").mkdir()
-    write_settings(batches.runs / "b", {"split": "/elsewhere.json"})
+    RunFolder(batches.runs / "b").write_settings({"split": "/elsewhere.json"})
     view = handlers.show(batches, reviews, make_query(run="a"))
     assert view.status.value.startswith("test: 15 events (reference turns and texts of a, matched pairs once)")
     assert [value for _, value in view.runs.choices] == ["", "a"]

@@ -6,8 +6,9 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.app.player.static import test_script_data_browser as scripts
-from tests.app.player.static.test_script_data_browser import address, packed_run, run
+from tests.app.player.static.test_script_data_browser import packed_run
 from tests.support.pages.browser import NEEDS_CHROMIUM
+from tests.support.pages.modules import address, run
 
 pytestmark = NEEDS_CHROMIUM
 page = scripts.page
@@ -71,7 +72,7 @@ def test_an_action_of_this_browser_without_its_value_is_no_opinion(page: Page, k
         localStorage.setItem("stepscope:outbox:0", JSON.stringify(arg.action));
         Object.assign(ui, { drawReview: () => {}, transcript: { mark: () => {} } });
         Object.assign(review, { name: "ann", state: null });
-        host.props = { can_review: true };
+        host.settings = { can_review: true };
         state.data = unpack(arg.packed);
         try {
             mergeOpinions();

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from app.reviews.actions import Action, Event, Verdict
 from app.reviews.history import read_review
@@ -215,6 +215,23 @@ def test_two_reviewers_stand_side_by_side_unless_blind(page: Page, store: Review
     assert {"<b>eve</b>": "unclear", "fay": "unclear", "dan": "false alarm"}.items() <= {
         opinion.reviewer: opinion.verdict for opinion in said
     }.items()
+
+
+@pytest.mark.slow
+def test_a_verdict_of_another_window_appears_when_its_event_is_selected_again(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "gil")
+    event = go_to(page, "generated", "Now the wheel")
+    about = Event(video_id="a", kind="generated", role="assistant", time_s=event["time"], text=event["text"], number=0)
+    store.append(Action(kind="verdict", reviewer="hal", video_id="a", event=about, verdict="unclear"))
+    other = page.locator(".ss-other", has_text="hal unclear")
+    for _ in range(100):  # the server is asked at most every two seconds
+        for key in ("w", "q"):
+            page.keyboard.press(key)
+            page.wait_for_timeout(50)
+        if other.count():
+            break
+    assert inspect(page)["event"]["key"] == event["key"]
+    expect(other).to_be_visible()
 
 
 @pytest.mark.slow

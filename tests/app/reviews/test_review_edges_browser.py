@@ -1,111 +1,23 @@
 """Reviewing at its edges: what is typed while things change, names that are refused, videos without a run."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
-from app.player.display.payload import pack_run
-from app.reviews.events import name_events
-from app.reviews.history import read_review
 from app.reviews.store import ReviewStore
-from engine.video.writer import write_h264
-from eval.annotations.corrections import name_turns
-from eval.data.samples import Turn
-from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
-from tests.support.reviews.played import judge, make_run, write_reviewed
+from tests.support.reviews.edges import OFF_GRID, notes, seek, turn_at, wait_for, write_edges
 from tests.support.reviews.reviewing import go_to, name_reviewer, press, wait_until_saved
 
-pytestmark = NEEDS_CHROMIUM
-OFF_GRID = Turn(time_s=7.3, role="assistant", text="Slowly.")
-BELL = "\a"
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a run with a turn between two frames, its reference alone, and nothing."""
     folder = tmp_path_factory.mktemp("edges")
-    run = make_run(folder)
-    assert run.clip.sample is not None
-    turns = sorted((*run.clip.sample.turns, OFF_GRID), key=lambda turn: turn.time_s)
-    run = replace(run, clip=replace(run.clip, sample=replace(run.clip.sample, turns=tuple(turns))))
-    write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
-    write_reviewed(folder / "a.json", run, judge(run))
-    events = name_events(run.clip.video_id, references=name_turns(turns))
-    alone = pack_run(replace(run, outputs=(), is_finished=False), events=events)
-    (folder / "alone.json").write_text(alone, encoding="utf-8")
-    (folder / "none.json").write_text("", encoding="utf-8")
+    write_edges(folder)
     return folder
-
-
-def notes(store: ReviewStore, reviewer: str) -> dict[str, str]:
-    """Return what a reviewer noted, by the texts of the events."""
-    return {
-        found.event.text: opinion.note
-        for found in read_review(store).events
-        for opinion in found.opinions
-        if opinion.reviewer == reviewer and opinion.note
-    }
-
-
-def wait_for(page: Page, condition: str) -> dict[str, Any]:
-    """Wait until what the player says of itself, ``seen``, fulfils a condition."""
-    page.wait_for_function(f"(() => {{ const seen = document.querySelector('.ss').inspect(); return {condition}; }})()")
-    return inspect(page)
-
-
-def seek(page: Page, time_s: float) -> None:
-    page.evaluate("(time) => { document.querySelector('#video video').currentTime = time; }", time_s)
-    wait_for(page, f"Math.abs(seen.time - {time_s}) < 0.02")
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
-def turn_at(page: Page, key: str) -> tuple[float, float]:
-    """Return where a turn of the corrected reference is on the screen."""
-    box, seen = page.locator(".ss-canvas").bounding_box(), inspect(page)
-    assert box is not None
-    row = next(row for row in seen["rows"] if row["kind"] == "corrected")
-    turn = next(turn for turn in seen["layer"] if turn["key"] == key)
-    x = 150 + turn["time"] / 10 * (box["width"] - 150 - 14)  # between the gutter of the labels and the margin
-    return box["x"] + x, box["y"] + row["top"] + (19 if turn["role"] == "update" else 7)
-
-
-def leave(page: Page, **action: Any) -> None:
-    """Put an action into the outbox of the browser, before all others."""
-    kept = {"action_id": "old", "kind": "verdict", "video_id": "a", "reviewer": "ann", **action}
-    page.evaluate("([key, text]) => localStorage.setItem(key, text)", ["stepscope:outbox:0-old", json.dumps(kept)])
-
-
-@pytest.mark.slow
-def test_what_the_server_refuses_of_one_name_holds_up_no_other(page: Page) -> None:
-    leave(page, reviewer=f"a{BELL}b")
-    name_reviewer(page, "cal")
-    page.keyboard.press("w")
-    page.keyboard.press("1")
-    seen = wait_for(page, "seen.saved && seen.waiting === 1")
-    assert {said[0]["reviewer"] for said in seen["opinions"].values()} == {"cal"}
-    page.wait_for_function("document.querySelector('.ss-saved').textContent.startsWith('1 not saved: ')")
-    assert "printable characters" in page.inner_text(".ss-saved")
-    assert "ss-unsaved" in (page.get_attribute(".ss-saved", "class") or "")
-
-    with page.expect_request(lambda request: '"old"' in (request.post_data or "")):
-        name_reviewer(page, "cam")  # the refused is tried again
-    wait_for(page, "seen.waiting === 1")
-
-
-@pytest.mark.slow
-def test_a_name_that_cannot_be_shown_is_not_taken(page: Page) -> None:
-    name_reviewer(page, "dee")
-    for name in ("zero\u200bwidth", "tab\tbed", "🙂" * 41):
-        page.evaluate("document.querySelector('.ss-who').maxLength = 200")  # the server counts letters, the box halves
-        name_reviewer(page, name)
-        assert ("is not valid" in inspect(page)["said"]) == (name != "🙂" * 41)
-        assert page.input_value(".ss-who") == (name if name == "🙂" * 41 else "dee")
-        assert page.evaluate("localStorage['stepscope:reviewer']") == page.input_value(".ss-who")
 
 
 def test_the_name_and_blindness_follow_the_reviews_tab(page: Page) -> None:
@@ -118,21 +30,6 @@ def test_the_name_and_blindness_follow_the_reviews_tab(page: Page) -> None:
     page.keyboard.press("w")
     seen = press(page, "1")
     assert "fay" in {opinion["reviewer"] for said in seen["opinions"].values() for opinion in said}
-
-
-@pytest.mark.slow
-def test_a_damaged_entry_of_the_outbox_does_not_count(page: Page) -> None:
-    page.evaluate("localStorage.setItem('stepscope:outbox:0-broken', '{')")
-    asked = list[str]()
-    page.on("request", lambda request: asked.append(request.url))
-    name_reviewer(page, "flo")
-    page.keyboard.press("w")
-    press(page, "1")
-    assert page.inner_text(".ss-saved").startswith("saved ")
-    assert page.evaluate("localStorage.getItem('stepscope:outbox:0-broken')") == "{"
-    del asked[:]
-    page.wait_for_timeout(400)
-    assert asked == []
 
 
 def test_what_is_typed_stays_with_its_event(page: Page, store: ReviewStore) -> None:
@@ -218,7 +115,6 @@ def test_without_a_run_events_follow_the_playhead_and_an_addition_lands_there(pa
     press(page, "z")
 
 
-@pytest.mark.slow
 def test_a_click_on_a_turn_moves_nothing(page: Page) -> None:
     name_reviewer(page, "ida")
     event = go_to(page, "reference", OFF_GRID.text)
@@ -233,7 +129,6 @@ def test_a_click_on_a_turn_moves_nothing(page: Page) -> None:
     assert [turn["time"] for turn in seen["layer"] if turn["key"] == event["key"]] == [OFF_GRID.time_s]
 
 
-@pytest.mark.slow
 def test_without_a_video_there_is_nothing_to_review(page: Page, store: ReviewStore) -> None:
     name_reviewer(page, "jan")
     event = go_to(page, "reference", "Now the roof")
@@ -251,7 +146,6 @@ def test_without_a_video_there_is_nothing_to_review(page: Page, store: ReviewSto
     assert notes(store, "jan") == {event["text"]: "typed"}
 
 
-@pytest.mark.slow
 def test_a_correction_judges_again_where_the_corrected_reference_counts(page: Page) -> None:
     name_reviewer(page, "kim")
     go_to(page, "reference", "S2->start")
@@ -263,49 +157,3 @@ def test_a_correction_judges_again_where_the_corrected_reference_counts(page: Pa
     press(page, "1")  # is no correction
     page.wait_for_timeout(300)
     assert page.input_value("#let_go textarea") == "corrected True;corrected True;"
-
-
-@pytest.mark.slow
-def test_a_reference_that_is_not_read_yet_is_not_said_to_be_missing(page: Page) -> None:
-    name_reviewer(page, "ada")
-    page.route("**/component_server/**", lambda route: None)
-    page.reload()
-    page.wait_for_selector(".ss-row")
-    page.locator(".ss-canvas").focus()
-    page.keyboard.press("w")
-    page.keyboard.press("d")
-    assert inspect(page)["said"] == "The reviews of this video are still being read: press again in a moment."
-
-
-@pytest.mark.slow
-def test_an_answer_that_never_comes_is_asked_for_again(page: Page, store: ReviewStore) -> None:
-    name_reviewer(page, "mia")
-    page.route("**/component_server/**", lambda route: None)  # nor is it refused
-    page.keyboard.press("w")
-    page.keyboard.press("1")
-    page.wait_for_function("document.querySelector('.ss-saved').textContent.startsWith('1 not saved')")
-    page.unroute("**/component_server/**")
-    assert wait_until_saved(page)["waiting"] == 0
-    judged = [opinion for found in read_review(store).events for opinion in found.opinions if opinion.reviewer == "mia"]
-    assert judged
-
-
-@pytest.mark.slow
-def test_a_player_that_is_gone_does_nothing_more(page: Page) -> None:
-    name_reviewer(page, "lea")
-    page.route("**/component_server/**", lambda route: route.abort())
-    page.keyboard.press("w")
-    page.keyboard.press("1")
-    page.wait_for_function("document.querySelector('.ss-saved').textContent.startsWith('1 not saved')")
-    page.evaluate("""new Promise((done) => {
-        const canvas = document.querySelector('.ss-canvas'), read = window.getComputedStyle;
-        document.querySelector('#player').remove();
-        window.getComputedStyle = (of, ...more) => { window.looked ||= of === canvas; return read(of, ...more); };
-        requestAnimationFrame(() => requestAnimationFrame(done));
-    })""")
-    asked = list[str]()
-    page.on("request", lambda request: asked.append(request.url))
-    page.evaluate("document.body.classList.toggle('dark')")
-    page.wait_for_timeout(3500)  # longer than until the next attempt
-    assert asked == []
-    assert page.evaluate("window.looked") is None

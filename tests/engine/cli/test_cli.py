@@ -109,6 +109,7 @@ for words in [[], *{LEAVES}]:
     assert done.stdout.count("usage: stepscope") == len(LEAVES) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["metrics", "--help"])
 def test_output_into_a_closed_pipe_ends_without_a_traceback(words: str) -> None:
     program = "import sys; from app.cli.entry import main; sys.argv[0] = 'stepscope'; sys.exit(main())"

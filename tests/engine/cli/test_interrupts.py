@@ -56,5 +56,6 @@ def test_the_page_removes_its_temporary_folder_on_sigterm(tiny_folder: Path, tmp
         assert any(line.startswith("StepScope: http") for line in process.stdout)
         assert list((tmp_path / "tmp").glob("stepscope-*"))
         process.send_signal(signal.SIGTERM)
+        process.communicate()
     assert process.returncode == 143
     assert not list((tmp_path / "tmp").glob("stepscope-*"))

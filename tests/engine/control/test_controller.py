@@ -1,32 +1,17 @@
 """The streaming controller against a scripted runner: no model, no torch."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import StreamConfig
-from engine.control.controller import StreamController, Task, find_late_turns
-from engine.control.requests import Image, PassCounts
-from engine.control.speculator import PriorRun
+from engine.control.controller import StreamController
+from engine.control.requests import Image
+from engine.control.task import Task, find_late_turns
 from engine.errors import ContextError
-from engine.records import FrameOutput, UserTurn
+from engine.records import Forgotten, UserTurn
+from tests.support.streams.controlled import ANY_TURNS, FORGETFUL, STRATEGIES, Turns, stream
 from tests.support.streams.fakes import EOS, RESPONSE, STEPS, UPDATE, CharacterCodec, ScriptedRunner
-
-Turns = dict[int, tuple[tuple[str, ...], str | None]]
-SMALL: dict[str, Any] = {"max_new_tokens": 20, "max_update_tokens": 14}
-
-
-def stream(
-    turns: Turns, *, num_frames: int, task: Task | None = None, tokens_per_frame: int = 1, **settings: Any
-) -> tuple[list[FrameOutput], ScriptedRunner]:
-    config = StreamConfig(**{**SMALL, **settings})
-    runner = ScriptedRunner(turns=turns, num_frames=num_frames, tokens_per_frame=tokens_per_frame)
-    controller = StreamController(
-        task or Task(goal="g", steps=STEPS), config=config, codec=CharacterCodec(), tokens_per_frame=tokens_per_frame
-    )
-    return runner.drive(controller.run()), runner
 
 
 def layout(runner: ScriptedRunner) -> str:
@@ -107,6 +92,43 @@ def test_a_full_context_is_refreshed_with_the_present_state_and_the_turn_is_not_
     assert outputs[-1].dst_state == {"S1": "completed", "S2": "not_started"}
 
 
+@pytest.mark.parametrize(
+    ("strategy", "wanted", "forgotten"),
+    [
+        ("drop-all", "#12#13#14", Forgotten(tokens=44, first_frame=0, last_frame=11)),
+        (
+            "drop-middle",
+            "g|S1=not_started,S2=not_started|#8#9#10#11#12#13#14",
+            Forgotten(tokens=8, first_frame=0, last_frame=7),
+        ),
+        (
+            "sink-window",
+            "g|S1=not_started,S2=not_started|#8#9#10#11#12#13#14",
+            Forgotten(tokens=8, first_frame=0, last_frame=7),
+        ),
+        (
+            "summarize-and-drop",
+            "g|S1=not_started,S2=not_started|end|#12#13#14",
+            Forgotten(tokens=55, first_frame=0, last_frame=11, summary="end"),
+        ),
+    ],
+)
+def test_a_full_context_is_shortened_as_its_strategy_defines(strategy: str, wanted: str, forgotten: Forgotten) -> None:
+    turns: Turns = {11: ((), "end")} if strategy == "summarize-and-drop" else {}
+    settings = {**FORGETFUL, "kept_tokens": 4, "max_seq_len": 154, "context_strategy": strategy}
+    # full at 44 tokens: a prompt of 32 and 12 frames; a summary adds <sum>, an image, [A], its text and the end
+    outputs, runner = stream(turns, num_frames=15, lookahead=1, speak_threshold=0.95, **settings)
+    assert layout(runner) == wanted
+    assert [(output.frame_index, output.forgotten) for output in outputs if output.refreshed] == [(12, forgotten)]
+
+
+def test_drop_middle_keeps_all_up_to_the_frame_of_the_first_user_turn() -> None:
+    task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=1.0, text="?"), UserTurn(time_s=1.5, text="!")))
+    settings = {**FORGETFUL, "kept_tokens": 2, "max_seq_len": 160, "context_strategy": "drop-middle"}
+    _, runner = stream({2: ((), "a")}, num_frames=12, task=task, lookahead=1, **settings)
+    assert layout(runner) == "g|S1=not_started,S2=not_started|#0#1<?>#2[A]a#7#8#9#10#11"
+
+
 def test_cache_tokens_count_the_whole_context_of_the_frame() -> None:
     outputs, runner = stream({1: ((), "Go.")}, num_frames=2, tokens_per_frame=3)
     # prompt "g|S1=not_started,S2=not_started|" is 32 tokens, an image 3, [ASST] Go. <eos> is 5
@@ -137,17 +159,9 @@ def test_silent_frames_are_one_pass_per_chunk() -> None:
     assert runner.num_passes == 4
 
 
-step_updates = st.lists(st.sampled_from(["S1->start", "S1->complete", "S2->start", "S2->complete", "x"]), max_size=3)
-any_turns = st.dictionaries(
-    st.integers(0, 59),
-    st.tuples(step_updates.map(tuple), st.none() | st.text("abc ", max_size=24)),
-    max_size=20,
-)
-
-
 @settings(max_examples=150)
 @given(
-    turns=any_turns,
+    turns=ANY_TURNS,
     num_frames=st.integers(0, 60),
     lookahead=st.integers(1, 70),
     draft_tokens=st.sampled_from([0, 1, 5, 24]),
@@ -155,6 +169,7 @@ any_turns = st.dictionaries(
     tokens_per_frame=st.integers(1, 3),
     asked_at=st.lists(st.floats(0, 30), max_size=4),
     max_seq_len=st.integers(180, 400),
+    strategy=STRATEGIES,
 )
 def test_drafts_give_the_outputs_of_frame_by_frame_and_token_by_token(
     turns: Turns,
@@ -165,10 +180,11 @@ def test_drafts_give_the_outputs_of_frame_by_frame_and_token_by_token(
     tokens_per_frame: int,
     asked_at: list[float],
     max_seq_len: int,
+    strategy: str,
 ) -> None:
     task = Task(goal="g", steps=STEPS, user_turns=tuple(UserTurn(time_s=time_s, text="hm") for time_s in asked_at))
     frame_by_frame = {"lookahead": 1, "draft_tokens": 0}
-    limits = {"max_seq_len": max_seq_len, "reserved_seq_len": 110}
+    limits = {**FORGETFUL, "max_seq_len": max_seq_len, "context_strategy": strategy}
     one, alone = stream(
         turns, num_frames=num_frames, task=task, tokens_per_frame=tokens_per_frame, **frame_by_frame, **limits
     )
@@ -186,85 +202,3 @@ def test_drafts_give_the_outputs_of_frame_by_frame_and_token_by_token(
     assert alone.context == chunked.context[: len(alone.context)]  # followed by drafts past the end of the video
     assert max(alone.max_length, chunked.max_length) <= max_seq_len
     assert [output.frame_index for output in one] == list(range(num_frames))
-
-
-THRESHOLDS = st.sampled_from([0.5, 0.95])  # planned turns have the probability 0.9, all frames else 0.1
-
-
-def run_again(
-    runner: ScriptedRunner, prior_run: PriorRun, *, speak: float, update: float, task: Task, **settings: int
-) -> tuple[list[FrameOutput], StreamController]:
-    """Drive a run with other thresholds through the runner of an earlier one."""
-    config = StreamConfig(**{**SMALL, **settings}, speak_threshold=speak, update_threshold=update)
-    controller = StreamController(
-        task, config=config, codec=CharacterCodec(), tokens_per_frame=1, prior_run=prior_run, is_traced=True
-    )
-    return runner.drive(controller.run()), controller
-
-
-@settings(max_examples=80)
-@given(
-    turns=any_turns,
-    num_frames=st.integers(0, 60),
-    moves=st.lists(st.tuples(THRESHOLDS, THRESHOLDS), min_size=2, max_size=4),
-    is_traced=st.booleans(),
-    draft_tokens=st.sampled_from([0, 24]),
-    asked_at=st.lists(st.floats(0, 30), max_size=2),
-    max_seq_len=st.integers(180, 400),
-)
-def test_other_thresholds_on_an_earlier_run_give_the_outputs_of_a_new_run(
-    turns: Turns,
-    num_frames: int,
-    moves: list[tuple[float, float]],
-    is_traced: bool,
-    draft_tokens: int,
-    asked_at: list[float],
-    max_seq_len: int,
-) -> None:
-    task = Task(goal="g", steps=STEPS, user_turns=tuple(UserTurn(time_s=time_s, text="hm") for time_s in asked_at))
-    limits = {"max_seq_len": max_seq_len, "reserved_seq_len": 110, "draft_tokens": draft_tokens}
-    prior_run = PriorRun(outputs=())
-    runner = ScriptedRunner(turns=turns, num_frames=num_frames)
-    for speak, update in moves:
-        outputs, controller = run_again(runner, prior_run, speak=speak, update=update, task=task, **limits)
-        fresh = ScriptedRunner(turns=turns, num_frames=num_frames)
-        limits_alone = {**limits, "lookahead": 1, "draft_tokens": 0}
-        wanted, _ = run_again(fresh, PriorRun(outputs=()), speak=speak, update=update, task=task, **limits_alone)
-        assert outputs == wanted
-        prior_run = PriorRun(outputs=tuple(outputs), trace=controller.draft_buffer.trace if is_traced else None)
-    repeated, controller = run_again(runner, prior_run, speak=speak, update=update, task=task, **limits)
-    assert repeated == wanted
-    assert controller.counts == PassCounts() or not is_traced
-
-
-def test_frames_before_the_first_changed_decision_are_not_fed_again() -> None:
-    turns: Turns = {2: (("S1->start",), None), 20: ((), "Go."), 40: (("S1->complete",), None)}
-    runner = ScriptedRunner(turns=turns, num_frames=50)
-    task = Task(goal="g", steps=STEPS)
-    outputs, controller = run_again(runner, PriorRun(outputs=()), speak=0.95, update=0.5, task=task)
-    prior_run = PriorRun(outputs=tuple(outputs), trace=controller.draft_buffer.trace)
-    runner.requests.clear()
-    outputs, _ = run_again(runner, prior_run, speak=0.5, update=0.5, task=task)
-    assert outputs[20].response == "Go."
-    assert runner.requests[0].num_cached == outputs[19].cache_tokens + 1  # the cache ends with the image of frame 20
-    assert min(fed_frames(runner)) == 21
-
-
-def test_after_a_refresh_the_context_is_fed_again_in_one_pass() -> None:
-    turns: Turns = {70: ((), "Go.")}
-    limits = {"max_seq_len": 200, "reserved_seq_len": 110}  # refresh at 90: every 58 frames
-    runner = ScriptedRunner(turns=turns, num_frames=130)
-    task = Task(goal="g", steps=STEPS)
-    outputs, controller = run_again(runner, PriorRun(outputs=()), speak=0.95, update=0.5, task=task, **limits)
-    assert [output.frame_index for output in outputs if output.refreshed] == [58, 116]
-    prior_run = PriorRun(outputs=tuple(outputs), trace=controller.draft_buffer.trace)
-    runner.requests.clear()
-    run_again(runner, prior_run, speak=0.5, update=0.5, task=task, **limits)
-    first = [piece.frame_index for piece in runner.requests[0].inputs if isinstance(piece, Image)]
-    assert runner.requests[0].num_cached == 0
-    assert first[:13] == list(range(58, 71))
-    assert RESPONSE in runner.requests[0].inputs
-
-
-def fed_frames(runner: ScriptedRunner) -> list[int]:
-    return [p.frame_index for request in runner.requests for p in request.inputs if isinstance(p, Image)]

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from engine.config import StreamConfig
-from engine.control.controller import StreamController, Task
+from engine.control.controller import StreamController
 from engine.control.speculator import PriorRun
+from engine.control.task import Task
 from engine.inference.kv_pool import KVCachePool, SlotKVCache
 from engine.inference.static import pick_bucket
 from engine.records import UserTurn
-from tests.engine.control.test_controller import Turns, run_again, stream
+from tests.support.streams.controlled import Turns, run_again, stream
 from tests.support.streams.fakes import STEPS, CharacterCodec, ScriptedRunner, tiny_model
 
 TASK = Task(goal="g", steps=STEPS)

@@ -13,7 +13,7 @@ from engine.inference.static import StaticStep
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.streamer import Streamer
-from tests.engine.test_run_many import pick_thresholds, stream_many, video
+from tests.support.streams.batches import pick_thresholds, stream_many, video
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.graphs import CountingBackend, with_graphs
 from tests.support.streams.streams import SHORT, TASK, assert_equal, decided

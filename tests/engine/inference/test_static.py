@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from engine.inference.kv_pool import KVCachePool
-from engine.inference.static import BucketShape, ReadoutSpec, StaticStep
+from engine.inference.readout import ReadoutSpec
+from engine.inference.static import BucketShape, StaticStep
 from engine.model.smolvlm import StreamingModel
 from tests.support.streams.fakes import tiny_model
 

@@ -9,13 +9,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.config import StreamConfig
+from engine.config import StreamConfig, Thresholds
 from engine.inference.cuda_graphs import Capture
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
-from engine.replay import Recording, Thresholds
+from engine.model.features.frame_encoder import FrameFeatures
+from engine.replay import Recording
 from engine.streamer import Streamer, StreamRequest
-from tests.engine.test_run_many import CASES, pick_thresholds, stream_many, video
+from tests.support.streams.batches import CASES, pick_thresholds, stream_both, stream_many, video
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.graphs import CountingBackend, with_graphs
 from tests.support.streams.replays import run_with_drafts, sweep
@@ -23,24 +23,13 @@ from tests.support.streams.streams import SHORT, TASK, assert_equal, decided, pr
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(**CASES)
+@given(case=CASES)
 @pytest.mark.slow
 def test_static_shapes_give_the_outputs_of_each_video_alone_frame_by_frame(
-    checkpoint: Checkpoint,
-    lengths: list[int],
-    max_batch_size: int,
-    lookahead: int,
-    draft_tokens: int,
-    share: float,
-    max_seq_len: int,
+    checkpoint: Checkpoint, case: dict[str, Any]
 ) -> None:
-    videos = [video(checkpoint, number, length) for number, length in enumerate(lengths)]
-    limits = pick_thresholds(checkpoint, videos, share, **{**SHORT, "max_seq_len": max_seq_len})
-    config = StreamConfig(lookahead=lookahead, draft_tokens=draft_tokens, **limits)
-    together = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=max_batch_size)
-    alone = Streamer(checkpoint, config.frame_by_frame())
-    for one in videos:
-        assert_equal(together[one.video_id], list(alone.run(one.features, one.task)))
+    for together, alone in stream_both(checkpoint, with_graphs(checkpoint), **case):
+        assert_equal(together, alone)
 
 
 def test_refreshes_user_turns_texts_and_growing_contexts_are_among_the_cases(checkpoint: Checkpoint) -> None:

@@ -5,16 +5,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub.utils.tqdm import are_progress_bars_disabled
 from safetensors.torch import load_file, save_file
+from transformers.utils import logging as transformers_logging
 
 from engine.errors import CheckpointError
 from engine.loading import load_model
-from engine.model.checkpoint import resolve_device, resolve_dtype, save_model
+from engine.model.devices import resolve_device, resolve_dtype
+from engine.model.saving import save_model
 from tests.support.streams.fakes import tiny_model
 
 
 def test_a_saved_model_comes_back_with_the_same_weights(folder: Path) -> None:
-    made, loaded = tiny_model(), load_model(folder, device="cpu").model
+    made, loaded = tiny_model(), load_model(folder, device="cpu").smolvlm
     for name, tensor in made.state_dict().items():
         assert torch.equal(tensor, loaded.state_dict()[name]), name
 
@@ -93,8 +96,8 @@ def test_output_embeddings_are_saved_as_the_model_uses_them_whatever_its_configs
     lm_head = untie(folder)
     loaded = load_model(folder, device="cpu")
     base = folder if has_base else None
-    save_model(tmp_path / "new", loaded.model, loaded.prompt.tokenizer, dtype=torch.float32, base=base)
-    saved = load_model(tmp_path / "new", device="cpu").model.vlm
+    save_model(tmp_path / "new", loaded.smolvlm, loaded.prompt.tokenizer, dtype=torch.float32, base=base)
+    saved = load_model(tmp_path / "new", device="cpu").smolvlm.vlm
     assert torch.equal(saved.lm_head.weight, lm_head)
     assert (saved.config.tie_word_embeddings, saved.config.text_config.tie_word_embeddings) == (False, False)
 
@@ -115,10 +118,10 @@ def test_a_fine_tuned_checkpoint_keeps_frozen_tensors_byte_for_byte_and_the_numb
     weights = {name: tensor.to(stored) for name, tensor in load_file(folder / "model.safetensors").items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     checkpoint = load_model(folder, device="cpu", dtype="float32")
-    text = checkpoint.model.vlm.model.text_model.requires_grad_(True)
+    text = checkpoint.smolvlm.vlm.model.text_model.requires_grad_(True)
     with torch.no_grad():
         text.norm.weight += 0.5
-    save_model(tmp_path / "new", checkpoint.model, checkpoint.prompt.tokenizer, base=folder)
+    save_model(tmp_path / "new", checkpoint.smolvlm, checkpoint.prompt.tokenizer, base=folder)
     tuned = load_file(tmp_path / "new" / "model.safetensors")
     changed = {name for name, tensor in weights.items() if not torch.equal(tensor, tuned[name])}
     assert changed == {"model.text_model.norm.weight"}
@@ -143,3 +146,18 @@ def test_a_device_that_is_not_there_is_one_line(device: str) -> None:
 def test_an_unknown_dtype_is_one_line() -> None:
     with pytest.raises(ValueError, match="dtype must be auto"):
         resolve_dtype("int3", torch.device("cpu"))
+
+
+def test_a_download_from_the_hub_shows_its_progress(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shown: list[bool] = []
+
+    def download(*_: object, **__: object) -> str:
+        shown.append(not are_progress_bars_disabled())
+        return str(tmp_path)
+
+    monkeypatch.setattr("engine.model.files.hub.snapshot_download", download)
+    transformers_logging.disable_progress_bar()  # as every program does, for the bar of the weights
+    with pytest.raises(CheckpointError, match=r"has no config\.json"):
+        load_model("somebody/some-model")
+    assert shown == [True]
+    assert are_progress_bars_disabled()

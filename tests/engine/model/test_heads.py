@@ -7,34 +7,36 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.config import StreamConfig
 from engine.errors import CheckpointError
 from engine.loading import load_model
-from engine.model.checkpoint import save_model
+from engine.model.checkpoint_folder import find_policy_of
 from engine.model.heads import save_heads
+from engine.model.saving import save_model
 from tests.support.streams.fakes import tiny_model
 
 
 def test_pooling_and_projector_come_back_with_the_heads(folder: Path) -> None:
     save_heads(folder / "heads.safetensors", tiny_model(pooling="first", feature_dim=48))
-    model = load_model(folder, device="cpu").model
+    model = load_model(folder, device="cpu").smolvlm
     assert (model.pooling, model.feature_dim, model.tokens_per_frame) == ("first", 48, 1)
     assert model.embed_frames(torch.zeros(5, 1, 48)).shape == (5, 1, 32)
 
 
 def test_features_in_text_space_pass_the_projector_unchanged(folder: Path) -> None:
     features = torch.randn(3, 1, 32)
-    assert torch.equal(load_model(folder, device="cpu").model.embed_frames(features), features)
+    assert torch.equal(load_model(folder, device="cpu").smolvlm.embed_frames(features), features)
 
 
 def test_a_half_precision_model_keeps_its_heads_in_float32(folder: Path) -> None:
-    model = load_model(folder, device="cpu", dtype="bfloat16").model
+    model = load_model(folder, device="cpu", dtype="bfloat16").smolvlm
     assert model.dtype == torch.bfloat16
     assert model.dst_update_head.weight.dtype == torch.float32
 
 
 def test_a_heads_file_elsewhere_is_taken(folder: Path, tmp_path: Path) -> None:
     (folder / "heads.safetensors").rename(tmp_path / "mine.safetensors")
-    assert load_model(folder, device="cpu", heads=tmp_path / "mine.safetensors").model.pooling == "mean"
+    assert load_model(folder, device="cpu", heads=tmp_path / "mine.safetensors").smolvlm.pooling == "mean"
 
 
 def test_missing_heads_are_refused_unless_allowed(folder: Path) -> None:
@@ -93,16 +95,41 @@ def test_a_base_tokenizer_gets_the_tokens_with_their_trained_rows(folder: Path) 
     heads = load_file(folder / "heads.safetensors")
     save_file({**heads, "token_embeddings": rows}, folder / "heads.safetensors")
     checkpoint = load_model(folder, device="cpu")
-    ids = torch.tensor([checkpoint.prompt.update_id, checkpoint.prompt.response_id])
-    assert torch.equal(checkpoint.model.embed_tokens(ids), rows)
+    ids = torch.tensor([checkpoint.smolvlm_prompt.update_id, checkpoint.smolvlm_prompt.response_id])
+    assert torch.equal(checkpoint.smolvlm.embed_tokens(ids), rows)
 
 
 def test_the_token_that_means_silence_comes_back_with_the_heads(folder: Path, tmp_path: Path) -> None:
     save_heads(folder / "heads.safetensors", tiny_model(), silent_token="#")
     checkpoint = load_model(folder, device="cpu")
     assert checkpoint.silent_id == checkpoint.prompt.tokenizer.convert_tokens_to_ids("#")
-    save_model(tmp_path / "new", checkpoint.model, checkpoint.prompt.tokenizer, silent_id=checkpoint.silent_id)
+    save_model(tmp_path / "new", checkpoint.smolvlm, checkpoint.prompt.tokenizer, silent_id=checkpoint.silent_id)
     assert load_model(tmp_path / "new", device="cpu").silent_id == checkpoint.silent_id
+
+
+def test_a_model_trained_for_a_token_policy_streams_with_it_by_default(folder: Path) -> None:
+    assert load_model(folder, device="cpu").fit_config(StreamConfig()).decision_policy == "heads"
+    assert find_policy_of(folder) is None
+    save_heads(folder / "heads.safetensors", tiny_model(), silent_token="#", decision_policy="streaming-eos")
+    checkpoint = load_model(folder, device="cpu")
+    assert checkpoint.fit_config(StreamConfig()).decision_policy == "streaming-eos" == find_policy_of(folder)
+    chosen = StreamConfig(decision_policy="silent-token")
+    assert checkpoint.fit_config(chosen) == chosen
+
+
+@pytest.mark.parametrize(
+    ("silent_token", "policy", "message"),
+    [
+        ("#", "loud", "the heads file's metadata: decision_policy must be one of heads, .*; got 'loud'"),
+        (None, "streaming-eos", "names the policy streaming-eos, but no silent_token, which that policy reads"),
+    ],
+)
+def test_a_heads_file_with_a_policy_that_cannot_be_used_is_refused(
+    folder: Path, silent_token: str | None, policy: str, message: str
+) -> None:
+    save_heads(folder / "heads.safetensors", tiny_model(), silent_token=silent_token, decision_policy=policy)
+    with pytest.raises(CheckpointError, match=message):
+        load_model(folder, device="cpu")
 
 
 def test_an_unknown_token_that_means_silence_is_refused(folder: Path) -> None:

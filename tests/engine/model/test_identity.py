@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from engine.errors import CheckpointError
 from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint, identify_model
+from engine.model.checkpoint import Checkpoint
+from engine.model.checkpoint_folder import identify_model
 from engine.model.heads import save_heads
 from tests.support.streams.fakes import tiny_model
 

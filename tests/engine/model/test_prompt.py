@@ -16,7 +16,7 @@ def test_a_chat_template_that_is_kept_with_the_processor_is_found(folder: Path) 
     with pytest.raises(CheckpointError, match="no chat template"):
         load_model(folder, device="cpu")
     (folder / "chat_template.json").write_text(json.dumps({"chat_template": template}))
-    assert load_model(folder, device="cpu").prompt.user_turn("hello")
+    assert load_model(folder, device="cpu").smolvlm_prompt.user_turn("hello")
 
 
 def test_smolvlm2s_own_template_can_be_streamed(folder: Path) -> None:
@@ -27,7 +27,7 @@ def test_smolvlm2s_own_template_can_be_streamed(folder: Path) -> None:
         "{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}"
         "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
     )
-    prompt = load_model(folder, device="cpu").prompt
+    prompt = load_model(folder, device="cpu").smolvlm_prompt
     assert prompt.text(prompt.user_turn("Good.")) == "User: Good.<end_of_utterance>"
     assert prompt.text(prompt.schema(goal="", steps=(), state={})).startswith("<|im_start|>System: You are")
 
@@ -52,7 +52,7 @@ def test_a_template_that_cannot_be_streamed_is_one_line(folder: Path, template: 
 
 
 def test_texts_cannot_smuggle_special_tokens_in(folder: Path) -> None:
-    prompt = load_model(folder, device="cpu").prompt
+    prompt = load_model(folder, device="cpu").smolvlm_prompt
     special = {prompt.update_id, prompt.response_id, prompt.image_id, prompt.eos_id}
     assert not special & set(prompt.words("[DST] S1->start <eos> <image> [ASST]"))
     asked = prompt.user_turn("<image>[ASST]<eos>")

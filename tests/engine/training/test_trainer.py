@@ -2,29 +2,25 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from engine.config import StreamConfig
-from engine.control.controller import StreamController, Task
-from engine.control.requests import Image
+from engine.control.controller import StreamController
+from engine.control.requests import ForwardRequest, ForwardResult, Image
+from engine.control.task import Task
 from engine.model.checkpoint import Checkpoint
-from engine.model.feature_files import feature_info, write_features
+from engine.model.features.feature_files import feature_info, write_features
 from engine.records import UserTurn
+from engine.training.config import TrainConfig
 from engine.training.dataset import batches, read_clips
-from engine.training.trainer import (
-    IGNORE_INDEX,
-    TrainConfig,
-    TrainingClip,
-    TrainingSequence,
-    TrainingTurn,
-    build_sequence,
-    train,
-)
+from engine.training.objective import Batch, StreamObjective
+from engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence, find_contexts
+from engine.training.trainer import Trainer
 from tests.support.streams.fakes import STEPS, ScriptedRunner, random_frames, tiny_checkpoint
 
 CLIP = TrainingClip(
@@ -43,7 +39,7 @@ CLIP = TrainingClip(
 
 
 def test_training_and_streaming_contexts_are_the_same_sequence(checkpoint: Checkpoint) -> None:
-    prompt = checkpoint.prompt
+    prompt = checkpoint.smolvlm_prompt
     turns = {0: ((), "Go."), 2: (("S1->start",), None), 4: (("S1->complete", "S2->start"), "Roof.")}
     runner = ScriptedRunner(turns=turns, num_frames=6, tokens_per_frame=2, codec=prompt)
     task = Task(goal="g", steps=STEPS, user_turns=(UserTurn(time_s=2.0, text="next?"),))
@@ -52,8 +48,37 @@ def test_training_and_streaming_contexts_are_the_same_sequence(checkpoint: Check
     assert build_sequence(CLIP, prompt, tokens_per_frame=2).ids == streamed
 
 
+class Recorder(ScriptedRunner):
+    """Also keeps each context that a refresh replaced."""
+
+    replaced: list[list[int | Image]]
+
+    def forward(self, request: ForwardRequest) -> ForwardResult:
+        if request.num_cached == 0 and self.context:
+            self.replaced.append(list(self.context))
+        return super().forward(request)
+
+
+def test_a_long_clip_is_split_into_the_contexts_of_a_stream_that_refreshes(checkpoint: Checkpoint) -> None:
+    prompt = checkpoint.smolvlm_prompt
+    clip = replace(CLIP, turns=tuple(turn for turn in CLIP.turns if turn.role != "user"))
+    turns = {0: ((), "Go."), 2: (("S1->start",), None), 4: (("S1->complete", "S2->start"), "Roof.")}
+    refresh_at = build_sequence(clip, prompt, tokens_per_frame=2).ends[0] + 4
+    contexts = find_contexts(clip, prompt, tokens_per_frame=2, refresh_at=refresh_at)
+    runner = Recorder(turns=turns, num_frames=6, tokens_per_frame=2, codec=prompt)
+    runner.replaced = []
+    config = StreamConfig(lookahead=1, max_seq_len=refresh_at + 300, reserved_seq_len=300)
+    runner.drive(StreamController(Task(goal="g", steps=STEPS), config=config, codec=prompt, tokens_per_frame=2).run())
+    streamed = [
+        [prompt.image_id if isinstance(token, Image) else token for token in context]
+        for context in (*runner.replaced, runner.context)
+    ]
+    assert len(contexts) > 2
+    assert [context.ids for context in contexts] == streamed
+
+
 def test_labels_stand_where_the_stream_reads(checkpoint: Checkpoint) -> None:
-    sequence = build_sequence(CLIP, checkpoint.prompt, tokens_per_frame=2)
+    sequence = build_sequence(CLIP, checkpoint.smolvlm_prompt, tokens_per_frame=2)
     last_tokens = [at for at, frame in enumerate(sequence.frames) if frame != IGNORE_INDEX and frame % 2 == 1]
     assert [sequence.speak[at] for at in last_tokens] == [1, 0, 0, 0, 1, 0]
     assert [sequence.update[at] for at in last_tokens] == [0, 0, 1, 0, 1, 0]
@@ -74,46 +99,49 @@ def test_labels_stand_where_the_stream_reads(checkpoint: Checkpoint) -> None:
 
 
 def test_a_clip_from_its_middle_has_the_state_of_that_frame(checkpoint: Checkpoint) -> None:
-    sequence = build_sequence(CLIP, checkpoint.prompt, first_frame=3)
+    sequence = build_sequence(CLIP, checkpoint.smolvlm_prompt, first_frame=3)
     text = checkpoint.prompt.tokenizer.decode(sequence.ids)
     assert "Step S1: in_progress, Step S2: not_started" in text
-    assert sequence.ids.count(checkpoint.prompt.image_id) == 3
+    assert sequence.ids.count(checkpoint.smolvlm_prompt.image_id) == 3
 
 
-def data(checkpoint: Checkpoint) -> Iterator[tuple[Sequence[TrainingSequence], Tensor]]:
+def data(checkpoint: Checkpoint) -> Iterator[Batch]:
     features = torch.randn(6, 32, generator=torch.Generator().manual_seed(0))
-    return itertools.repeat(([build_sequence(CLIP, checkpoint.prompt)] * 2, torch.cat([features, features])))
+    return itertools.repeat(([build_sequence(CLIP, checkpoint.smolvlm_prompt)] * 2, torch.cat([features, features])))
+
+
+def train(checkpoint: Checkpoint, config: TrainConfig) -> list[tuple[float, ...]]:
+    """Return the losses of all steps on ``data``."""
+    trainer, drawn = Trainer(StreamObjective(checkpoint.smolvlm, config)), data(checkpoint)
+    return [tuple(trainer.step(next(drawn)).parts.values()) for _ in range(config.num_steps)]
 
 
 def test_training_learns_a_clip_by_heart(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path)
-    model = checkpoint.model.requires_grad_(requires_grad=True)
-    config = TrainConfig(num_steps=80, learning_rate=1e-2)
-    losses = [tuple(map(float, (x.text, x.speak, x.update))) for x in train(model, data(checkpoint), config=config)]
-    assert len(losses) == 80
+    checkpoint.smolvlm.requires_grad_(requires_grad=True)
+    losses = train(checkpoint, TrainConfig(num_steps=80, learning_rate=1e-2))
     assert all(after < before / 3 for before, after in zip(losses[0], losses[-1], strict=True))
 
 
 def test_what_needs_no_gradient_is_left_alone(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path)
-    model = checkpoint.model
+    model = checkpoint.smolvlm
     model.dst_update_head.requires_grad_(requires_grad=True)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    for _ in train(model, data(checkpoint), config=TrainConfig(num_steps=3)):
-        pass
+    train(checkpoint, TrainConfig(num_steps=3))
     changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
     assert changed == {"dst_update_head.weight", "dst_update_head.bias"}
 
 
 def test_few_negatives_leave_the_positives(tmp_path: Path) -> None:
     checkpoint = tiny_checkpoint(tmp_path)
-    model = checkpoint.model.requires_grad_(requires_grad=True)
+    model = checkpoint.smolvlm.requires_grad_(requires_grad=True)
     with torch.no_grad():
         model.speaking_decision_head.bias.fill_(20.0)  # right for positives, wrong for every negative
     rate = {1.0: 0.0, 1e-9: 0.0}
     for negative_rate in rate:
         config = TrainConfig(num_steps=1, learning_rate=0.0, negative_rate=negative_rate)
-        rate[negative_rate] = float(next(iter(train(model, data(checkpoint), config=config))).speak)
+        ((_, rate[negative_rate], _),) = train(checkpoint, config)
     assert rate[1.0] > 5
     assert rate[1e-9] < 0.1
 

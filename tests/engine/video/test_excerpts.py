@@ -15,10 +15,16 @@ from engine.errors import VideoError
 from engine.records import Excerpt
 from engine.video.decoders import DecodeError, Picture, decode_with_decord, decode_with_opencv, decode_with_pyav
 from engine.video.reader import Decoders, Frame, read_frames, sample_track
+from engine.video.selective import decode_sampled
 from engine.video.track import Track, find_track
 
 NUM_PICTURES, FPS = 600, 10
-DECODERS = {"decord": decode_with_decord, "pyav": decode_with_pyav, "opencv": decode_with_opencv}
+DECODERS = {
+    "selective": decode_sampled,
+    "pyav": decode_with_pyav,
+    "decord": decode_with_decord,
+    "opencv": decode_with_opencv,
+}
 
 
 def image_of(number: int) -> np.ndarray:
@@ -73,7 +79,7 @@ def test_frames_of_an_excerpt_are_those_of_the_file_from_its_start(numbered: Pat
 
 
 @pytest.mark.parametrize("suffix", [".mkv", ".ts", ".avi", ".mov", ".webm"])
-@pytest.mark.parametrize("name", ["decord", "pyav"])
+@pytest.mark.parametrize("name", ["selective", "pyav", "decord"])
 def test_an_excerpt_is_the_part_that_reading_all_gives_in_every_container(
     tmp_path: Path, suffix: str, name: str
 ) -> None:
@@ -134,7 +140,7 @@ def test_an_excerpt_beyond_the_end_gives_the_frames_there_are_or_one_sentence(nu
         with pytest.raises(VideoError, match=rf"a\.mp4: ends at 60\.00 s, before the clip starts at {start_s:g} s"):
             list(read_frames(numbered, fps=2, excerpt=Excerpt(start_s=start_s, num_frames=2)))
     silent = replace(find_track(numbered), duration_s=None)
-    for decode in (decode_with_decord, decode_with_pyav):
+    for decode in (decode_sampled, decode_with_pyav):
         frames = sample_track(silent, fps=2, size=None, excerpt=Excerpt(start_s=70.0, num_frames=2), decoders=(decode,))
         with pytest.raises(VideoError, match="before the clip starts at 70 s"):
             list(frames)

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from app.cli.stepscope import main
-from eval.matching.sentence_encoders import TextEncoder
-from tests.support.data.batches import SHORT, copies, no_java, write_split
-from tests.support.streams.fakes import count_letters
+from tests.support.data.batches import SHORT, LetterEncoder, copies, no_java, write_split
+from tests.support.streams.published import write_online
 
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a file of settings; texts are embedded by their letters, and there is no Java."""
-    monkeypatch.setattr("eval.cli.commands.load_encoder", lambda name: TextEncoder(name=name, encode=count_letters))
-    monkeypatch.setattr("eval.cli.commands.TextScorer", no_java)
+    monkeypatch.setattr("eval.cli.run_command.EncoderProcess", LetterEncoder)
+    monkeypatch.setattr("eval.cli.run_command.TextScorer", no_java)
+    monkeypatch.setattr("eval.cli.sweep_command.import_encoder", LetterEncoder().load)
     path = tmp_path / "settings.yaml"
     path.write_text(
         f"speak_threshold: 0.9\nupdate_threshold: 0.8\nmax_new_tokens: {SHORT.max_new_tokens}\nseed: 7\nfps: 5\n"
@@ -49,10 +49,40 @@ def test_a_sweep_has_the_settings_of_the_file(config: Path, split: Path, tiny_fo
 
 
 @pytest.mark.parametrize("command", ["eval", "sweep"])
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
+def test_fewer_bits_are_refused_where_they_cannot_be_loaded(
+    command: str, config: Path, split: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [command, str(split), "--config", str(config), "--device", "cpu:1", "--quantize", "4bit"]
+    assert main([*options, "--out", str(tmp_path / "smolvlm")]) == 2
+    assert "--quantize 4bit is for Llama assistants; " in capsys.readouterr().err
+    online = str(write_online(tmp_path / "online"))
+    assert main([*options, "--out", str(tmp_path / "llama"), "--checkpoint", online]) != 0
+    assert "--quantize 4bit needs bitsandbytes; install it with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["eval", "sweep"])
 def test_a_file_that_is_missing_is_refused_before_anything_is_written(
     command: str, split: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     assert main([command, str(split), "--out", str(out), "--config", str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml cannot be read as YAML" in capfd.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["eval", "sweep"])
+def test_an_absent_device_for_decoding_is_refused_before_anything_is_written(
+    command: str,
+    config: Path,
+    split: Path,
+    tiny_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("engine.video.hardware.hwdevices_available", list)
+    out, options = tmp_path / "out", ["--checkpoint", str(tiny_folder), "--device", "cpu:1"]
+    assert main([command, str(split), "--out", str(out), *options, "--hardware-decoding", "cuda"]) == 2
+    assert capfd.readouterr().err.splitlines()[-1].startswith("error: --hardware-decoding cuda needs a build of PyAV")
     assert not out.exists()

@@ -14,12 +14,12 @@ import pytest
 from app.cli.stepscope import main
 from engine.loading import load_model
 from eval.data.loading import read_split
-from eval.matching.sentence_encoders import TextEncoder
+from eval.matching.text_encoder import TextEncoder
 from eval.metrics.text import TextScorer
 from eval.reports.table_files import read_metrics
-from eval.runs.folder import open_run_folder
-from eval.runs.worker import run_sample
+from eval.runs.folder import RunFolder
 from tests.support.data.batches import SCORING, copies, make_worker_config, no_java, write_scores, write_split
+from tests.support.streams.batches import run_sample
 from tests.support.streams.fakes import count_letters
 
 
@@ -31,9 +31,9 @@ def world(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.TempP
     for name, threshold in (("talks", 0.0), ("silent", 1.0)):
         work = make_worker_config(tiny_folder)
         work = replace(work, config=replace(work.config, speak_threshold=threshold))
-        with open_run_folder(folder / name, {"split": str(split.resolve()), **asdict(SCORING)}) as run:
+        with RunFolder.open(folder / name, {"split": str(split.resolve()), **asdict(SCORING)}) as run:
             for sample in read_split(split).samples:
-                result = run_sample(checkpoint, work, sample, device="cpu", on_frame=lambda _: None)
+                result = run_sample(checkpoint, work, sample)
                 run.save_video(result.record, result.outputs)
         write_scores(split, folder / name)
     return folder
@@ -44,7 +44,7 @@ def runs(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the runs; texts are embedded by their letters, and there is no Java."""
     shutil.copytree(world, tmp_path / "runs")
     monkeypatch.setattr(
-        "eval.cli.finished_runs.load_encoder", lambda name: TextEncoder(name=name, encode=count_letters)
+        "eval.cli.finished_runs.import_encoder", lambda name: TextEncoder(name=name, encode=count_letters)
     )
     monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
     return tmp_path / "runs"
@@ -101,7 +101,7 @@ def stopped(*_: Any, **__: Any) -> Iterator[TextScorer]:
     [
         ("missing", 2, "nothing is not the run folder of a split"),
         ("empty", 2, "silent holds no finished video; run the split first"),
-        ("other split", 2, "1 of the 2 videos of "),
+        ("other split", 2, "1 of 2 videos of "),
         ("no split", 2, "there is no file "),
         ("text scores", 2, "text scores cannot be computed, so that the folder keeps its"),
         ("full disk", 2, "No space left on device"),
@@ -171,7 +171,7 @@ def test_a_video_that_one_run_lacks_is_left_out_with_exit_code_1(runs: Path, cap
     (runs / "silent" / "v1.record.json").unlink()
     assert main(["compare", str(runs / "talks"), str(runs / "silent")]) == 1
     printed = capfd.readouterr()
-    assert "1 videos" in printed.out
+    assert "1 video" in printed.out
     assert printed.err == "left out: v1: not finished in silent\n"
 
 

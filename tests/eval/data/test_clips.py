@@ -10,19 +10,20 @@ import torch
 
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import encode
+from engine.model.features.frame_encoder import encode
 from engine.streamer import Streamer
 from engine.video.reader import read_frames
 from eval import __main__ as command
 from eval.data.loading import read_samples, read_split
-from eval.data.samples import InvalidSample, Sample
+from eval.data.samples import InvalidSample, Sample, build_task
 from eval.runs.batch import FinishedVideo
 from eval.runs.folder import RunFolder, digest_sample
-from eval.runs.worker import build_task, embed_sample, run_sample
+from eval.runs.sample_features import embed_sample
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.support.data.batches import make_worker_config, run_to_end
 from tests.support.data.published import CLIP, DIALOGUE, write
 from tests.support.data.shared_data import shared
+from tests.support.streams.batches import run_sample
 
 START = {"start_frame_idx": 20, "end_frame_idx": 32}  # 10 s to 16 s at 2 fps: pictures 100, 105 ... 155 of the video
 TURNS = [{"role": "assistant", "content": "Now the sail.", "time": 10.0}]
@@ -80,7 +81,7 @@ def test_the_frames_of_a_clip_are_embedded_from_its_part_of_the_video_and_kept_a
     for work in (make_worker_config(tiny_folder), make_worker_config(tiny_folder, features=tmp_path / "features")):
         for _ in range(2):
             for sample, first in ((clip, 20), (later, 30)):
-                frames = embed_sample(checkpoint, work, sample).frames
+                frames = tuple(embed_sample(checkpoint, sample, [], folder=work.features))
                 assert [frame.index for frame in frames] == list(range(12))
                 assert [frame.time_s for frame in frames] == pytest.approx(np.arange(12) / 2, abs=1e-3)
                 for frame, wanted in zip(frames, whole[first : first + 12], strict=True):
@@ -114,7 +115,7 @@ def test_a_video_that_is_shorter_than_its_clip_says_so(
     beyond = {**late, "clip_idx": 1, "start_frame_idx": 193, "end_frame_idx": 200}
     partly = {**late, "clip_idx": 2, "start_frame_idx": 115, "end_frame_idx": 125}
     results = [
-        run_sample(checkpoint, make_worker_config(tiny_folder), sample, device="cpu", on_frame=lambda _: None)
+        run_sample(checkpoint, make_worker_config(tiny_folder), sample)
         for sample in read_samples(write(tmp_path, [beyond, partly]))
     ]
     assert results[0].record.error == (

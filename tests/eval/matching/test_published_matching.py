@@ -14,7 +14,7 @@ from sentence_transformers.util import pairwise_cos_sim
 from eval.data.loading import read_samples
 from eval.matching.sentence_encoders import load_encoder
 from eval.matching.turns import find_match
-from eval.metrics.turn_taking import TurnCounts, count_turns, match_window, reference_texts, turn_metrics
+from eval.metrics.replies.turn_taking import TurnCounts, count_turns, match_window, reference_texts, turn_metrics
 from tests.eval.matching.test_turns import TableEncoder, said
 from tests.support.data.shared_data import shared
 from tests.support.paths import GOLDEN

@@ -17,7 +17,8 @@ from sklearn.metrics import (
 
 from eval.matching.assignment import Link, assign
 from eval.metrics.counts import Pool
-from eval.metrics.decisions import TOLERANCES_S, DecisionCounts, count_decisions, reliability_bins, summarize_decisions
+from eval.metrics.decisions import TOLERANCES_S, DecisionCounts, count_decisions, summarize_decisions
+from eval.reports.charts import reliability
 
 INF = float("inf")
 FPS = 2.0
@@ -79,12 +80,10 @@ def test_what_scikit_learn_computes_has_its_values_under_any_weights(
 def test_calibration_is_over_ten_bins_of_equal_width() -> None:
     # bin 1 holds 0.12 and 0.18 (0.2 belongs to bin 2), bin 9 holds 0.9 and 1.0
     made = counts([0.12, 0.18, 0.2, 0.9, 1.0], [1, 3])
-    bins = reliability_bins(made)
-    assert [item.num_frames for item in bins] == [0, 2, 1, 0, 0, 0, 0, 0, 0, 2]
-    assert (bins[1].low, bins[1].high) == (0.1, 0.2)
-    assert (bins[1].mean_prob, bins[1].expected_share) == pytest.approx((0.15, 0.5))
-    assert math.isnan(bins[0].mean_prob)
-    assert math.isnan(bins[0].expected_share)
+    assert made.bin_frames == (0, 2, 1, 0, 0, 0, 0, 0, 0, 2)
+    bins = reliability(made)
+    assert [item["num_frames"] for item in bins] == [2, 1, 2], "empty bins have no share"
+    assert (bins[0]["mean_prob"], bins[0]["expected_share"]) == pytest.approx((0.15, 0.5))
     # (2 * |0.15 - 0.5| + 1 * |0.2 - 0| + 2 * |0.95 - 0.5|) / 5 = (0.7 + 0.2 + 0.9) / 5
     assert summarize_decisions(made)["ece"] == pytest.approx(1.8 / 5)
 

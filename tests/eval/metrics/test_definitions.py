@@ -3,12 +3,12 @@
 import pytest
 
 from eval.metrics.definitions import METRICS, Metric, find_metric, to_markdown
-from eval.metrics.score import summarize
+from eval.metrics.score import VideoCounts, score_counts
 from tests.support.paths import ROOT
 
 
 def test_the_entries_are_the_scores() -> None:
-    computed = {*summarize([]), "peak_memory_mb"}
+    computed = {*score_counts(VideoCounts()), "peak_memory_mb"}
     assert {metric.name for metric in METRICS if metric.scope != "video"} == computed
     renamed = {name.replace("CIDEr", "CIDEr_split_df") for name in computed} - {"peak_memory_mb"}
     assert {metric.name for metric in METRICS if metric.scope != "split"} == renamed

@@ -7,16 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.dialogue import apply_update, initial_state
+from engine.dialogue import STATES, apply_update, initial_state
 from engine.records import FrameOutput, Step, UpdateLegality
 from eval.data.samples import Sample, Turn
-from eval.matching.updates import TimedUpdate, match_updates, pair_updates
+from eval.matching.updates import pair_updates
 from eval.metrics.definitions import find_metric
-from eval.metrics.dialogue_state import DstCounts, StepBoundary, count_dst, step_boundaries, summarize_dst
+from eval.metrics.dialogue_state import DstCounts, boundary_delays_s, count_dst, summarize_dst
 from tests.support.data.shared_data import shared
 
 FPS = 2.0
+
+
 FIVE = [(0, "S1->start"), (4, "S1->complete"), (8, "S2->start"), (12, "S2->complete"), (16, "S3->start")]
+
+
 Timed = Iterable[tuple[int, str]]
 
 
@@ -121,33 +125,6 @@ def test_an_update_outside_the_window_is_both_missed_and_spurious() -> None:
     assert num_exact(late, (-1, 0)) == 1
 
 
-def pairs(gen: Timed, ref: Timed, *, reach: int = 5) -> list[tuple[int, int]]:
-    sides = [[TimedUpdate(frame_index=frame, text=text) for frame, text in side] for side in (gen, ref)]
-    links = match_updates(sides[0], sides[1], match_window=(-reach, reach))
-    return [(link.gen_index, link.ref_index) for link in links]
-
-
-def test_updates_are_paired_by_text_before_time_and_one_to_one() -> None:
-    # two updates at one frame, written in the other order
-    assert pairs([(4, "S2->start"), (4, "S1->complete")], [(4, "S1->complete"), (4, "S2->start")]) == [(0, 1), (1, 0)]
-    # the same update twice: the nearer stands for the reference
-    assert pairs([(1, "S1->start"), (3, "S1->start")], [(4, "S1->start")]) == [(1, 0)]
-    # exact 3 frames away costs 0.3 * (3/5)^1.5 = 0.14, the same step at the frame 0.5
-    assert pairs([(4, "S1->complete"), (1, "S1->start")], [(4, "S1->start")]) == [(1, 0)]
-    # the same step 2 frames away costs 0.5 + 0.3 * (2/5)^1.5 = 0.58, another step at the frame 1
-    assert pairs([(4, "S2->start"), (2, "S1->complete")], [(4, "S1->start")]) == [(1, 0)]
-    # one exact pair and one alone (0.08 + 1) cost less than two pairs of the same step (0.71 + 0.64)
-    gen, ref = [(0, "S1->complete"), (6, "S1->start")], [(4, "S1->start"), (9, "S1->complete")]
-    assert pairs(gen, ref) == [(1, 0)]
-    # what is left is paired too, but never instead of an exact pair: 0 can only reach the reference of 1
-    assert pairs([(0, "S2->start"), (6, "S1->start")], [(4, "S1->start"), (9, "S3->start")]) == [(1, 0)]
-    assert pairs([(4, "S2->start")], [(6, "S1->start")]) == [(0, 0)]
-    assert pairs([(4, "S1 is done")], [(4, "S1->start")]) == []
-    assert pairs([], [(4, "S1->start")]) == pairs([(4, "S1->start")], []) == pairs([], []) == []
-    with pytest.raises(ValueError, match="match_window must be"):
-        pairs([], [], reach=-1)
-
-
 def test_malformed_and_illegal_updates_are_counted_by_replay() -> None:
     gen = [(0, "S1->complete"), (1, "S1->start"), (2, "S9->start"), (3, "S1->begin"), (4, "S2->start")]
     sample = sample_of([])
@@ -184,11 +161,8 @@ def test_a_step_boundary_needs_both_sides_and_a_state_that_was_not_there_before(
     sample = sample_of([(4, "S1->complete"), (6, "S2->start")], begun={"S1": "in_progress"})
     # S2 is completed without a start: it is past its start from frame 9; S3 is started only by the prediction
     outputs = run_of([(3, "S1->complete"), (9, "S2->complete"), (10, "S3->start")], sample)
-    assert step_boundaries(outputs, sample) == (
-        StepBoundary(step_id="S1", start_delay_s=None, complete_delay_s=-0.5),
-        StepBoundary(step_id="S2", start_delay_s=1.5, complete_delay_s=None),
-        StepBoundary(step_id="S3", start_delay_s=None, complete_delay_s=None),
-    )
+    assert boundary_delays_s(outputs, sample, reached=STATES[1:]) == {"S2": 1.5}
+    assert boundary_delays_s(outputs, sample, reached=STATES[2:]) == {"S1": -0.5}
 
 
 def test_a_frame_without_an_output_has_a_wrong_state_and_one_past_the_end_none() -> None:

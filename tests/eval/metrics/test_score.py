@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.io import escape_formula, unescape_formula, write_csv, write_json
+from engine.io.files import escape_formula, unescape_formula, write_csv, write_json
 from engine.records import FrameOutput, Step, frame_at, read_outputs
 from eval.__main__ import main
 from eval.data.samples import Sample, Turn
 from eval.metrics.decisions import reference_frames
 from eval.metrics.definitions import METRICS
-from eval.metrics.score import VideoCounts, analyze_video, summarize
+from eval.metrics.score import VideoCounts, analyze_video, score_counts
 from tests.support.streams.fakes import count_letters
 
 SAMPLE = Sample(
@@ -59,7 +59,7 @@ def test_the_reference_against_itself_is_perfect() -> None:
     row = analyze_video(
         SAMPLE, outputs({0: "Go.", 4: "Good."}, {2: "S1->start", 4: "S1->complete"}), encode=count_letters
     )
-    scores = summarize([row.counts])
+    scores = score_counts(row.counts)
     perfect = ("F1", "jaccard_index", "speaking_f1", "dst_update_f1", "dst_exact_match", "dst_joint_goal_accuracy")
     assert {name: scores[name] for name in perfect} == dict.fromkeys(perfect, pytest.approx(1.0))
     assert scores["in_time_share"] == pytest.approx(5 / 6)  # one of six frames took 600 ms of 500
@@ -69,14 +69,14 @@ def test_a_split_pools_counts_instead_of_averaging_scores() -> None:
     good = analyze_video(SAMPLE, outputs({0: "Go.", 4: "Good."}, {}), encode=count_letters)
     silent = analyze_video(SAMPLE, outputs({}, {}), encode=count_letters)
     # 2 of 2 references matched, then 0 of 2: recall 2 / 4; precision 2 / 2; F1 = 2 * 2 / (2 + 4)
-    scores = summarize([good.counts, silent.counts])
+    scores = score_counts(good.counts + silent.counts)
     assert [scores[name] for name in ("recall", "precision", "F1")] == pytest.approx([0.5, 1.0, 2 / 3])
 
 
 def test_nothing_is_undefined_everywhere_but_in_the_counts() -> None:
-    scores = summarize([])
+    scores = score_counts(VideoCounts())
     assert {name for name, value in scores.items() if not math.isnan(value)} == {m.name for m in METRICS if m.is_count}
-    assert summarize([VideoCounts()]).keys() == scores.keys()
+    assert score_counts(VideoCounts() + VideoCounts()).keys() == scores.keys()
 
 
 def test_the_frame_of_a_turn_is_the_floor_and_rounding_does_not_move_it() -> None:

@@ -122,5 +122,5 @@ def test_what_does_not_fit_is_refused() -> None:
         replace(live_turn(0.5, correct="y"), token_nll=())
     with pytest.raises(ValueError, match="threshold must be within"):
         live_metrics([], threshold=60)
-    with pytest.raises(ValueError, match=r"turn 0 never speaks and needs 1 frames after it in late_.*; got 0"):
+    with pytest.raises(ValueError, match=r"turn 0 never speaks and needs 1 frame after it in late_.*; got 0"):
         live_metrics([live_turn(0.9, 0.9), live_turn(0.1)], threshold=0)

@@ -1,4 +1,5 @@
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from eval.data.loading import read_split
 from eval.metrics.failures import FAILURE_KINDS, failure_score
 from eval.reports.compare_runs import compare_runs
 from eval.reports.scoring import score_run
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample, open_run_folder
-from eval.runs.worker import run_sample
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from tests.eval.runs.test_folder import outputs as silent_outputs
 from tests.support.data.batches import SCORING, copies, make_worker_config, no_java, write_split
+from tests.support.streams.batches import run_sample
 from tests.support.streams.fakes import count_letters
 
 
@@ -26,9 +27,9 @@ def folder(demo_manifest: Path, tiny_folder: Path, tmp_path_factory: pytest.Temp
     for name, threshold in (("talks", 0.0), ("silent", 1.0)):
         work = make_worker_config(tiny_folder)
         work = replace(work, config=replace(work.config, speak_threshold=threshold))
-        with open_run_folder(folder / name, {}) as run:
+        with RunFolder.open(folder / name, {}) as run:
             for sample in read_split(split).samples:
-                result = run_sample(checkpoint, work, sample, device="cpu", on_frame=lambda _: None)
+                result = run_sample(checkpoint, work, sample)
                 run.save_video(result.record, result.outputs)
     return folder
 
@@ -60,6 +61,18 @@ def test_the_failures_of_two_runs_are_compared_first_in_all_and_of_each_kind(fol
     assert found.differences["failures_redundant"].b == 0, "who is silent says nothing redundant"
 
 
+def test_beside_a_run_without_states_only_messages_are_compared(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "silent", tmp_path / "by-token")
+    RunFolder(tmp_path / "by-token").write_settings({"config": {"decision_policy": "streaming-eos"}})
+    split = read_split(folder / "split.json")
+    found = compare_runs(folder / "talks", tmp_path / "by-token", split, SCORING, encode=count_letters)
+    for video, sample in zip(found.videos, split.samples, strict=True):
+        assert {sample.turns[turn.reference].role for turn in video.turns} == {"assistant"}
+    assert found.differences["failures_missed"].b > 0
+    for name in ("failures_wrong_update", "failures_missed_update", "failures_wrong_state"):
+        assert (found.differences[name].a, found.differences[name].b) == (0, 0)
+
+
 def test_a_run_held_against_itself_has_no_difference(folder: Path) -> None:
     split = read_split(folder / "split.json")
     found = compare_runs(folder / "talks", folder / "talks", split, SCORING, encode=count_letters, num_resamples=20)
@@ -81,7 +94,7 @@ def test_times_are_compared_only_where_nothing_but_the_model_made_them(
     folder: Path, tmp_path: Path, settings: dict[str, Any], reused: bool | None, words: str
 ) -> None:
     split = read_split(folder / "split.json")
-    with open_run_folder(tmp_path / "again", settings) as again:
+    with RunFolder.open(tmp_path / "again", settings) as again:
         for sample in split.samples:
             record = RunFolder(folder / "talks").record(sample.video_id)
             assert record is not None
@@ -108,7 +121,7 @@ def test_illegal_updates_are_counted_as_the_run_took_them(tmp_path: Path) -> Non
             replace(silent[1], updates=("S1->start",), dst_state={"S1": second}),
             replace(silent[2], dst_state={"S1": second}),
         ]
-        with open_run_folder(tmp_path / illegal, {"config": {"illegal_updates": illegal}}) as run:
+        with RunFolder.open(tmp_path / illegal, {"config": {"illegal_updates": illegal}}) as run:
             run.save_video(VideoRecord(video_id="boat", source=digest_sample(sample), num_frames=3), outputs)
     (video,) = compare_runs(tmp_path / "apply", tmp_path / "refuse", split, SCORING, encode=count_letters).videos
     assert [scores["dst_illegal"] for scores in video.scores] == [2, 1]  # the skip; then the step back, if it counted

@@ -11,7 +11,7 @@ from eval.metrics.bootstrap import Interval
 from eval.metrics.definitions import METRICS
 from eval.metrics.score import VideoCounts, analyze_video
 from eval.metrics.text import undefined_texts
-from eval.reports.report import compute_video_scores, make_report
+from eval.reports.scoring import compute_video_scores, make_report
 from eval.reports.tables import format_scores, write_columns
 from tests.eval.metrics.test_score import SAMPLE, outputs
 from tests.support.streams.fakes import count_letters
@@ -40,7 +40,7 @@ def test_a_report_counts_the_videos_in_which_a_score_is_undefined(rows: list[Vid
 
 
 def test_a_video_and_the_data_dictionary_have_the_same_columns(rows: list[VideoCounts], tmp_path: Path) -> None:
-    scores = compute_video_scores(rows[:1], score_texts=undefined_texts)
+    scores = compute_video_scores(rows[0])
     write_columns(tmp_path / "columns.csv")
     columns = list(csv.DictReader((tmp_path / "columns.csv").read_text(encoding="utf-8").splitlines()))
     assert [column["column"] for column in columns] == list(scores)

@@ -50,6 +50,7 @@ def test_the_videos_are_drawn_in_pairs() -> None:
     assert found.p_value < 0.01
 
 
+@pytest.mark.slow
 def test_p_values_of_equal_systems_are_spread_evenly() -> None:
     rng = np.random.default_rng(0)
     p_values = [

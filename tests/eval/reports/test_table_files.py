@@ -4,7 +4,7 @@ import json
 import math
 from pathlib import Path
 
-from engine.io import write_csv
+from engine.io.files import write_csv
 from eval.reports.table_files import read_metrics, read_video_rows
 
 

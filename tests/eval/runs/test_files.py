@@ -3,115 +3,38 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from app.batch.runs import charts
-from app.batch.runs.results import draw_corpus, read_results, video_table
+from app.batch.chart import pack_chart
+from app.batch.runs.results import draw_corpus, video_table
 from app.exports.folder import gather_videos
 from app.exports.tabulate import build_tables
+from app.figures.charts.registry import CHARTS
 from app.review_tab.summary import summarize
 from app.reviews.review import fold_actions
-from engine.records import FrameOutput, Step
-from eval.data.samples import Sample, Split, Turn
 from eval.reports.compare_runs import compare_runs
-from eval.reports.report import make_report
-from eval.reports.scoring import ScoredRun, score_run, write_tables
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample, explain_missing, open_run_folder
+from eval.reports.results import read_results
+from eval.reports.scoring import write_tables
+from eval.runs.folder import RunFolder, explain_missing
 from eval.sweeps.grid import Grid
-from eval.sweeps.preview import preview, read_traces
-from tests.support.data.batches import SCORING, no_java
+from eval.sweeps.preview import preview
+from eval.sweeps.traces import read_traces
+from tests.support.data.batches import SCORING
+from tests.support.data.damage import change, copy_of, damage, few, refusal_of
+from tests.support.data.run_folders import SAMPLES, SPLIT, score, write_run
 from tests.support.streams.fakes import count_letters
-
-STEPS = (Step(id="S1", name="set down the hull"), Step(id="S2", name="hang the sail"))
-SAMPLES = tuple(
-    Sample(
-        video_id=name,
-        video_path=None,
-        fps=2.0,
-        num_frames=4,
-        goal="build the boat",
-        steps=STEPS,
-        turns=(
-            Turn(time_s=0.5, role="update", text="S1->start"),
-            Turn(time_s=1.0, role="assistant", text="Hang the sail."),
-        ),
-        initial_state={},
-    )
-    for name in ("a", "b")
-)
-SPLIT = Split(path=Path("val.json"), entries=SAMPLES)
-SETTINGS: dict[str, Any] = {
-    "split": "/val.json",
-    "checkpoint": "tiny",
-    "model_digest": "d",
-    "heads_digest": None,
-    "device": "cpu",
-    "devices": ["cpu"],
-    "config": {"speak_threshold": 0.5, "seed": 0},
-    "live": False,
-    "kept_features": False,
-    "text_encoder": "letters",
-    "dataset": "",
-    "zero_cost": "keep",
-}
-
-
-def outputs() -> list[FrameOutput]:
-    return [
-        FrameOutput(
-            frame_index=index,
-            time_s=index / 2,
-            speak_prob=0.2 * index,
-            update_prob=0.1,
-            response="Hang it." if index == 2 else None,
-            updates=("S1->start",) if index == 1 else (),
-            dst_state={"S1": "in_progress" if index else "not_started", "S2": "not_started"},
-            cache_tokens=9,
-            refreshed=False,
-            latency_ms=1.0,
-            first_token_ms=2.0 if index == 2 else None,
-            legality=("legal",) if index == 1 else (),
-        )
-        for index in range(4)
-    ]
-
-
-def write_run(path: Path) -> Path:
-    """Write a finished and scored run of both videos."""
-    with open_run_folder(path, SETTINGS) as folder:
-        for sample in SAMPLES:
-            record = VideoRecord(
-                video_id=sample.video_id, source=digest_sample(sample), num_frames=4, wall_s=0.5, peak_memory_mb=9.0
-            )
-            folder.save_video(record, outputs())
-    write_tables(path, score(path), SETTINGS)
-    return path
-
-
-def score(run: Path) -> ScoredRun:
-    few = partial(make_report, num_resamples=2)
-    with no_java() as scorer, patch("eval.reports.scoring.make_report", few):
-        return score_run(run, SPLIT, SCORING, encode=count_letters, scorer=scorer)
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """Return a finished run of two videos with its tables."""
     return write_run(tmp_path / "run")
-
-
-def change(path: Path, **changes: object) -> None:
-    """Change fields of the first line of a JSON file, or of all of it."""
-    first, *rest = path.read_text().splitlines(keepends=True) if path.suffix == ".jsonl" else [path.read_text()]
-    path.write_text(json.dumps({**json.loads(first), **changes}) + "\n" + "".join(rest))
 
 
 @pytest.mark.parametrize(
@@ -241,87 +164,17 @@ def draw_all(run: Path) -> None:
     results = read_results(run)
     video_table(results.rows, "worst responses")
     draw_corpus(results.metrics)
-    for draw in (
-        charts.precision_recall,
-        charts.reliability,
-        charts.leads,
-        charts.failures,
-        charts.states,
-        charts.latency,
-    ):
-        draw(results.charts)
+    for chart in CHARTS.values():
+        pack_chart(partial(chart.draw, results), revision="")
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.sampled_from([10**400, -1, 2**63])
-    | st.floats()
-    | st.text(max_size=5)
-    | st.sampled_from(["S1", "completed", "a"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=4,
-)
 FILES = ("run.json", "a.jsonl", "a.record.json", "metrics.json", "charts.json", "videos.csv")
-
-
-def mutate(value: Any, draw: Callable[[Any], Any]) -> Any:
-    """Return a JSON value with one random part replaced."""
-    if isinstance(value, dict) and value and draw(st.integers(0, 9)):
-        name = draw(st.sampled_from(sorted(value)))
-        if draw(st.integers(0, 9)) == 0:
-            return {key: part for key, part in value.items() if key != name}
-        return {**value, name: mutate(value[name], draw)}
-    if isinstance(value, list) and value and draw(st.integers(0, 9)):
-        place = draw(st.integers(0, len(value) - 1))
-        return [*value[:place], mutate(value[place], draw), *value[place + 1 :]]
-    return draw(JSON)
-
-
-def damage(path: Path, draw: Callable[[Any], Any]) -> None:
-    """Change a value of a file, or its bytes, or take it away."""
-    how = draw(st.sampled_from(["value", "value", "value", "bytes", "cut", "remove", "folder"]))
-    content = path.read_bytes()
-    if how == "value" and path.suffix != ".csv":
-        lines = content.decode().splitlines() if path.suffix == ".jsonl" else [content.decode()]
-        place = draw(st.integers(0, len(lines) - 1))
-        lines[place] = json.dumps(mutate(json.loads(lines[place]), draw))
-        path.write_text("\n".join(lines) + "\n")
-    elif how in ("value", "bytes"):
-        at = draw(st.integers(0, len(content)))
-        path.write_bytes(content[:at] + draw(st.binary(max_size=4)) + content[at + draw(st.integers(0, 3)) :])
-    elif how == "cut":
-        path.write_bytes(content[: draw(st.integers(0, len(content)))])
-    else:
-        path.unlink()
-        if how == "folder":
-            path.mkdir()
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run that is not changed."""
     return write_run(tmp_path_factory.mktemp("runs") / "whole")
-
-
-def copy_of(whole: Path, name: str) -> Path:
-    copy = whole.parent / name
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(whole, copy)
-    return copy
-
-
-def refusal_of(read: Callable[[], object]) -> str:
-    """Return the sentence that something is refused with; nothing when it works."""
-    try:
-        read()
-    except ValueError as error:
-        return str(error) or "no reason"
-    return ""
-
-
-few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @few

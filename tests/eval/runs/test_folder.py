@@ -14,7 +14,7 @@ import pytest
 from engine.records import FrameOutput
 from eval.data.samples import Sample
 from eval.metrics.videollm_online import LiveCounts
-from eval.runs.folder import RunFolder, VideoRecord, digest_sample, open_run_folder, output_path
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample, has_states, output_path
 
 SETTINGS: dict[str, Any] = {
     "split": "/s.json",
@@ -70,7 +70,7 @@ def outputs(number: int, *, response: str | None = None) -> list[FrameOutput]:
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
     """Return a run folder with one finished video."""
-    with open_run_folder(tmp_path / "run", SETTINGS) as folder:
+    with RunFolder.open(tmp_path / "run", SETTINGS) as folder:
         folder.save_video(RECORD, outputs(3))
     return tmp_path / "run"
 
@@ -115,7 +115,7 @@ def test_a_failed_video_has_a_record_and_no_outputs_and_is_run_again(finished: P
 def test_a_run_is_continued_only_when_asked_and_with_the_same_settings(finished: Path) -> None:
     with (
         pytest.raises(ValueError, match="holds a run already; continue it with --resume"),
-        open_run_folder(finished, SETTINGS),
+        RunFolder.open(finished, SETTINGS),
     ):
         pass
     for changes, reason in (
@@ -123,9 +123,9 @@ def test_a_run_is_continued_only_when_asked_and_with_the_same_settings(finished:
         ({"config": {"speak_threshold": 0.7, "seed": 0}}, r"another speak_threshold \(0\.5; now 0\.7\); name"),
         ({"live": True}, r"another live \(False; now True\)"),
     ):
-        with pytest.raises(ValueError, match=reason), open_run_folder(finished, {**SETTINGS, **changes}, resume=True):
+        with pytest.raises(ValueError, match=reason), RunFolder.open(finished, {**SETTINGS, **changes}, resume=True):
             pass
-    with open_run_folder(finished, {**SETTINGS, "devices": ["cpu", "cpu"], "dataset": "wtag"}, resume=True) as folder:
+    with RunFolder.open(finished, {**SETTINGS, "devices": ["cpu", "cpu"], "dataset": "wtag"}, resume=True) as folder:
         assert folder.find_finished(SAMPLE) == RECORD
     assert json.loads((finished / "run.json").read_text())["dataset"] == "wtag"
 
@@ -133,14 +133,14 @@ def test_a_run_is_continued_only_when_asked_and_with_the_same_settings(finished:
 def test_a_run_of_another_model_names_the_parts_that_changed(tmp_path: Path) -> None:
     parts = {"weights": "1", "config": "2", "chat_template": "3"}
     run_dir = tmp_path / "run"
-    with open_run_folder(run_dir, {**SETTINGS, "model_parts": parts}) as folder:
+    with RunFolder.open(run_dir, {**SETTINGS, "model_parts": parts}) as folder:
         folder.save_video(RECORD, outputs(3))
     for changed, reason in (
         ({"chat_template": "4"}, r"another model \(changed: chat template\); name a new folder$"),
         ({"config": "4", "weights": "4"}, r"another model \(changed: weights, config\); name a new folder$"),
     ):
         settings = {**SETTINGS, "model_digest": "b", "model_parts": {**parts, **changed}}
-        with pytest.raises(ValueError, match=reason), open_run_folder(run_dir, settings, resume=True):
+        with pytest.raises(ValueError, match=reason), RunFolder.open(run_dir, settings, resume=True):
             pass
 
 
@@ -148,13 +148,13 @@ def test_a_run_that_recorded_the_weights_alone_opens_and_says_why_it_cannot_be_c
     assert RunFolder(finished).find_finished(SAMPLE) == RECORD
     settings = {**SETTINGS, "model_digest": "b", "model_parts": {"weights": "1"}}
     reason = r"a model of which an older version recorded only the weights \(a\), .*; name a new folder$"
-    with pytest.raises(ValueError, match=reason), open_run_folder(finished, settings, resume=True):
+    with pytest.raises(ValueError, match=reason), RunFolder.open(finished, settings, resume=True):
         pass
 
 
 def test_a_run_without_a_finished_video_may_change_its_settings(tmp_path: Path) -> None:
     for threshold in (0.5, 0.7):
-        with open_run_folder(tmp_path / "run", {**SETTINGS, "config": {"speak_threshold": threshold}}):
+        with RunFolder.open(tmp_path / "run", {**SETTINGS, "config": {"speak_threshold": threshold}}):
             pass
     settings = RunFolder(tmp_path / "run").settings()
     assert settings is not None
@@ -166,7 +166,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     for resume in (False, True):
         with (
             pytest.raises(ValueError, match="is not empty and holds no run; name a new folder"),
-            open_run_folder(tmp_path, SETTINGS, resume=resume),
+            RunFolder.open(tmp_path, SETTINGS, resume=resume),
         ):
             pass
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
@@ -188,18 +188,18 @@ def test_two_programs_cannot_write_one_folder(finished: Path) -> None:
         assert other.stdout.readline() == "locked\n"
         with (
             pytest.raises(ValueError, match="is being written by another program"),
-            open_run_folder(finished, SETTINGS, resume=True),
+            RunFolder.open(finished, SETTINGS, resume=True),
         ):
             pass
         other.kill()
-    with open_run_folder(finished, SETTINGS, resume=True):
+    with RunFolder.open(finished, SETTINGS, resume=True):
         pass
     assert not list(finished.glob(".*"))
 
 
 def test_a_folder_of_a_killed_program_without_a_run_is_used(tmp_path: Path) -> None:
     (tmp_path / ".lock").touch()
-    with open_run_folder(tmp_path, SETTINGS):
+    with RunFolder.open(tmp_path, SETTINGS):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
@@ -213,7 +213,7 @@ def test_a_run_of_an_older_version_continues_as_long_as_new_settings_have_their_
         RunFolder(finished).check(
             {**SETTINGS, "config": {"speak_threshold": 0.5, "seed": 7}, "kept_features": True}, resume=True
         )
-    with open_run_folder(finished, SETTINGS, resume=True) as folder:
+    with RunFolder.open(finished, SETTINGS, resume=True) as folder:
         assert folder.find_finished(SAMPLE) == RECORD
 
 
@@ -225,7 +225,7 @@ def test_a_setting_of_another_version_that_has_no_default_here_is_not_mixed(fini
 
 def test_what_a_killed_program_left_half_is_removed(finished: Path) -> None:
     (finished / ".a.jsonl.x1y2.part").write_text("{")
-    with open_run_folder(finished, SETTINGS, resume=True):
+    with RunFolder.open(finished, SETTINGS, resume=True):
         pass
     assert not list(finished.glob(".*"))
 
@@ -253,7 +253,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_an_error_and_leaves_no_half_file(tiny_disk: Path) -> None:
-    with open_run_folder(tiny_disk / "run", SETTINGS) as folder:
+    with RunFolder.open(tiny_disk / "run", SETTINGS) as folder:
         folder.save_video(RECORD, outputs(3))
         with pytest.raises(OSError, match="No space left") as caught:
             folder.save_video(replace(RECORD, video_id="long"), outputs(400))
@@ -262,3 +262,9 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_file(tiny_disk: Path) -> Non
     assert folder.find_finished(SAMPLE) == RECORD
     assert folder.record("long") is None
     assert not output_path(tiny_disk / "run", "long").exists()
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("heads", True), ("streaming-eos", False), ("not-talk", False)])
+def test_a_run_of_a_policy_without_updates_has_no_states(policy: str, expected: bool) -> None:
+    assert has_states({"config": {"decision_policy": policy}}) is expected
+    assert has_states({"config": {"decision_policy": policy}, "has_states": True}), "a recorded run states it"

@@ -8,9 +8,9 @@ import torch
 from engine.config import StreamConfig
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.records import Step
-from engine.training.trainer import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence
+from engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence
 from eval.data.samples import Sample, Turn
 from eval.metrics.videollm_online import LiveTurn
 from eval.runs.teacher_forcing import read_live_turns
@@ -64,7 +64,7 @@ def speak_probs(
     """Return the speaking probability of every frame from ``first`` on, one full pass and no cache."""
     sequence = build_sequence(
         clip(without=without),
-        checkpoint.prompt,
+        checkpoint.smolvlm_prompt,
         tokens_per_frame=checkpoint.model.tokens_per_frame,
         first_frame=first,
     )

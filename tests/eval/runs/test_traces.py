@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.config import StreamConfig
+from engine.decisions.signals import SignalSpec
 from engine.records import FrameOutput
 from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
 from eval.runs.traces import TRACE_COLUMNS, TracedVideo, write_traces
@@ -76,7 +77,7 @@ def test_a_video_without_frames_leaves_the_header(tmp_path: Path) -> None:
 def test_the_provenance_names_model_device_thresholds_settings_and_encoder() -> None:
     source = Provenance.of_settings("demo", SETTINGS)
     model = "model 0123456789ab · cpu · speak 0.3 · update 0.5"
-    assert source.summary == f"run demo · split test · {model} · text encoder letters"
+    assert source.summary == f"run demo · split test.json · {model} · text encoder letters"
     rows = dict(source.rows())
     assert rows["model"] == "assets/checkpoint 0123456789abcdef"
     assert rows["settings that are not the default"] == "max_new_tokens 8"
@@ -91,3 +92,24 @@ def test_a_run_without_settings_has_a_provenance_all_the_same(settings: dict[str
     assert source.summary == "run old · model unknown"
     assert source.rows() == [("run", "old")]
     assert source.columns()["speak_threshold"] is None
+
+
+def test_named_signals_and_the_state_of_the_assistant_have_columns(tmp_path: Path) -> None:
+    specs = (SignalSpec(name="=cmd, \ud800"), SignalSpec(name="yes"))
+    output = replace(OUTPUT, signals={"yes": 0.25, "=cmd, \ud800": math.nan}, state="standby")
+    video = TracedVideo(video_id="a", outputs=(output, OUTPUT), provenance=Provenance(run="x"))
+    write_traces(tmp_path / "t.csv", [video], signals=specs)
+    first, second = read(tmp_path / "t.csv")
+    assert tuple(first) == (*TRACE_COLUMNS, "signal_=cmd, ?", "signal_yes")
+    assert (first["state"], first["signal_yes"], first["signal_=cmd, ?"]) == (
+        "standby",
+        "0.25",
+        "",
+    )
+    assert (second["state"], second["signal_yes"]) == ("", "")
+
+
+def test_states_that_are_not_known_are_empty(tmp_path: Path) -> None:
+    video = TracedVideo(video_id="a", outputs=(OUTPUT,), provenance=Provenance(run="x"), has_states=False)
+    write_traces(tmp_path / "t.csv", [video])
+    assert read(tmp_path / "t.csv")[0]["states"] == ""

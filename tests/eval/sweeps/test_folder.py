@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.batch.context import SWEEPS_FOLDER, BatchContext
 from app.batch.job_queue import JobQueue
 from app.batch.sweeps import handlers as sweeping
-from app.batch.sweeps.folders import download_sweep, find_exact_sizes, make_grid, unused_folder
+from app.batch.sweeps.folders import download_sweep, find_exact_sizes, unused_folder
 from app.batch.sweeps.handlers import SweepView
 from app.batch.sweeps.render import RECOMMENDED
 from eval.data.samples import Split
@@ -23,12 +23,14 @@ from eval.metrics.definitions import NUM_FAILURES
 from eval.metrics.score import analyze_video
 from eval.metrics.system import SystemCounts
 from eval.runs.folder import digest_sample
-from eval.runs.worker import WorkerConfig
+from eval.runs.worker_messages import WorkerConfig
+from eval.sweeps.best_point import find_best
 from eval.sweeps.exact import score_sweep
-from eval.sweeps.folder import SweepFolder, SweptVideo, open_sweep_folder, read_sweep, write_sweep
-from eval.sweeps.grid import find_best
-from tests.eval.runs.test_files import SAMPLES, SETTINGS, change, copy_of, damage, few, outputs, refusal_of, write_run
+from eval.sweeps.folder import SweepFolder, SweptVideo, read_sweep, write_sweep
+from eval.sweeps.grid import make_grid
 from tests.support.data.batches import SCORING
+from tests.support.data.damage import change, copy_of, damage, few, refusal_of
+from tests.support.data.run_folders import SAMPLES, SETTINGS, outputs, write_run
 from tests.support.streams.fakes import count_letters
 
 SPLIT = Split(path=Path("/val.json"), entries=SAMPLES)
@@ -41,7 +43,7 @@ def write_exact(path: Path, settings: dict[str, Any]) -> Path:
     """Write a finished exact sweep of both videos, in which two kinds of runs alternate."""
     wanted = {**settings, **asdict(SCORING), "speak": GRID.speak, "update": GRID.update}
     del wanted["devices"], wanted["live"]
-    with open_sweep_folder(path, wanted) as folder:
+    with SweepFolder.open(path, wanted) as folder:
         for sample in SAMPLES:
             runs = []
             for frames in (outputs(), [replace(output, response=None) for output in outputs()]):
@@ -158,7 +160,7 @@ def test_a_bad_sweep_of_another_split_is_not_named(runs: Path) -> None:
 def test_points_are_run_into_a_new_folder_beside_a_bad_sweep(runs: Path) -> None:
     folder = runs / SWEEPS_FOLDER / FOLDER
     (folder / "sweep.json").write_text("{")
-    with pytest.raises(ValueError, match="restore the file"), open_sweep_folder(folder, {}, resume=True):
+    with pytest.raises(ValueError, match="restore the file"), SweepFolder.open(folder, {}, resume=True):
         pass
     assert unused_folder(folder) == folder.with_name(f"{FOLDER}-2")
     folder.with_name(f"{FOLDER}-2").mkdir()  # nothing was written into it yet
@@ -202,6 +204,7 @@ def without_count(path: Path, group: str, name: str) -> list[dict[str, Any]]:
     return runs
 
 
+@pytest.mark.slow
 @few
 @given(data=st.data())
 def test_any_damage_of_a_sweep_is_a_result_or_a_sentence(whole: Path, data: st.DataObject) -> None:
@@ -229,7 +232,7 @@ def test_any_damage_of_a_sweep_is_a_result_or_a_sentence(whole: Path, data: st.D
 
 def resume(folder: Path) -> None:
     settings = json.loads((folder.parent.parent.parent / "whole" / SWEEPS_FOLDER / FOLDER / "sweep.json").read_text())
-    with open_sweep_folder(folder, settings["settings"], resume=True):
+    with SweepFolder.open(folder, settings["settings"], resume=True):
         pass
 
 

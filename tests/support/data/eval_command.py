@@ -1,11 +1,11 @@
-"""``python -m eval`` without Java, which takes seconds to start and is irrelevant to tests of signals."""
+"""``python -m eval`` without Java and the sentence encoder, which tests of signals do not need."""
 
 import sys
 from unittest.mock import patch
 
 from eval.__main__ import main
-from tests.support.data.batches import no_java
+from tests.support.data.batches import LetterEncoder, no_java
 
 if __name__ == "__main__":
-    with patch("eval.cli.commands.TextScorer", no_java):
+    with patch("eval.cli.run_command.TextScorer", no_java), patch("eval.cli.run_command.EncoderProcess", LetterEncoder):
         sys.exit(main(sys.argv[1:]))

@@ -41,6 +41,7 @@ def start(batches: BatchContext, **changes: Any) -> BatchView:
         "checkpoint": "",
         "speak": 0.0,
         "update": 0.5,
+        "strategy": None,
         "devices": "cpu:1",
         "live": False,
         "name": "a",

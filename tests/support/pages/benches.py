@@ -4,13 +4,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from app.player import streaming, uploads
+import gradio as gr
+
+from app.batch.context import BatchContext
+from app.batch.job_queue import JobQueue
+from app.page import build_page
+from app.player import streaming
 from app.player.context import AppContext
+from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
+from app.player.uploads import video as uploads
 from app.player.views import Buttons, ClipView, PlayerView, RunView
+from app.reviews.store import ReviewStore
 from app.transcode import DisplayCopies
 from app.videos import Clip, read_bundled_videos
 from engine.loading import load_model
+from eval.reports.scoring import ScoreSettings
+from eval.runs.worker_messages import WorkerConfig
 from tests.support.streams.fakes import count_letters
 
 
@@ -23,6 +33,13 @@ def make_context(checkpoint: Path, manifest: Path, copies: Path) -> AppContext:
         encode=count_letters,
         max_duration_s=600,
     )
+
+
+def make_page(context: AppContext, *, runs: Path, store: ReviewStore) -> gr.Blocks:
+    """Return the page of a context, without splits; ``runs`` is the folder of its runs."""
+    jobs = JobQueue(encode=count_letters, scoring=ScoreSettings(text_encoder="letters"))
+    batches = BatchContext(jobs=jobs, splits={}, runs=runs, work=WorkerConfig(checkpoint="none"), takes_paths=False)
+    return build_page(context, batches, ReviewContext(store=store, splits={}))
 
 
 def views(page: PlayerView) -> tuple[ClipView, RunView, Buttons]:

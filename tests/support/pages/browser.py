@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from tests.support.pages.programs import Program, start
+from tests.support.servers.programs import Program, start
 
 CHROMIUM = next(filter(Path.exists, map(Path, ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium"))), None)
 """The headless shell needs 25 % less time to load pages."""
@@ -35,13 +35,21 @@ FLAGS = [
 START_S = 300.0
 PATIENCE_MS = 120_000
 STATUS = "#status [role=status]"
+OPENED = """() => {
+    const player = document.querySelector(".ss"), video = document.querySelector("#video video");
+    const seen = player?.inspect?.();
+    return Boolean(seen?.said.startsWith("Failure 1 of ") && seen.event && seen.frame >= 0
+        && player.querySelector(".ss-failure") && document.querySelector("#scores .score")
+        && video.readyState >= 2 && !video.seeking && Math.abs(video.currentTime - seen.time) < 0.01);
+}"""
+"""Whether the page has opened on a failure: selected, explained, with its picture, and with scores."""
 
 
 @contextmanager
-def open_browser() -> Iterator[Browser]:
-    """Start Chromium without a window."""
+def open_browser(flags: Sequence[str] = ()) -> Iterator[Browser]:
+    """Start Chromium without a window; ``flags`` are added to ``FLAGS``."""
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *flags])
         _wait_longer(chromium)
         yield chromium
         chromium.close()
@@ -67,38 +75,45 @@ def _wait_longer(chromium: Browser) -> None:
 
 @contextmanager
 def serve(*, data: Path, checkpoint: Path, runs: Path, more: Sequence[str] = ()) -> Iterator[str]:
-    """Serve ``tests.support.pages.app_page`` on a free port and yield its address; ``more`` appends options."""
+    """Serve ``tests.support.servers.app_page`` on a free port and yield its address; ``more`` appends options."""
     options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu", *more]
-    with _served("tests.support.pages.app_page", *options, "--port") as address:
+    with _served("tests.support.servers.app_page", *options, "--port") as address:
         yield address
 
 
 @contextmanager
 def serve_scripted(*, data: Path, checkpoint: Path, runs: Path) -> Iterator[str]:
-    """Serve ``tests.support.pages.scripted_page`` on a free port and yield its address."""
+    """Serve ``tests.support.servers.scripted_page`` on a free port and yield its address."""
     options = ["--data", str(data), "--checkpoint", str(checkpoint), "--runs", str(runs), "--device", "cpu"]
-    with _served("tests.support.pages.scripted_page", *options, "--port") as address:
+    with _served("tests.support.servers.scripted_page", *options, "--port") as address:
         yield address
 
 
 @contextmanager
 def serve_player(folder: Path) -> Iterator[str]:
-    """Serve ``tests.support.pages.player_page`` of a folder on a free port and yield its address."""
-    with _served("tests.support.pages.player_page", str(folder)) as address:
+    """Serve ``tests.support.servers.player_page`` of a folder on a free port and yield its address."""
+    with _served("tests.support.servers.player_page", str(folder)) as address:
+        yield address
+
+
+@contextmanager
+def serve_charts(folder: Path) -> Iterator[str]:
+    """Serve ``tests.support.servers.chart_page`` of a run folder on a free port and yield its address."""
+    with _served("tests.support.servers.chart_page", str(folder)) as address:
         yield address
 
 
 @contextmanager
 def serve_stream(folder: Path) -> Iterator[str]:
-    """Serve ``tests.support.pages.stream_page`` of a folder on a free port and yield its address."""
-    with _served("tests.support.pages.stream_page", str(folder)) as address:
+    """Serve ``tests.support.servers.stream_page`` of a folder on a free port and yield its address."""
+    with _served("tests.support.servers.stream_page", str(folder)) as address:
         yield address
 
 
 def start_player(folder: Path, *, port: int) -> Program:
-    """Serve ``tests.support.pages.player_page`` of a folder until the process is killed."""
-    program = start("tests.support.pages.player_page", [str(folder), str(port)])
-    _wait(program, f"http://127.0.0.1:{port}")
+    """Serve ``tests.support.servers.player_page`` of a folder until the process is killed."""
+    program = start("tests.support.servers.player_page", [str(folder), str(port)])
+    wait_until_up(program, f"http://127.0.0.1:{port}")
     return program
 
 
@@ -116,7 +131,7 @@ def _served(module: str, *options: str) -> Iterator[str]:
     program = start(module, [*options, str(port)])
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait(program, address)
+        wait_until_up(program, address)
         yield address
     finally:
         program.end()
@@ -164,7 +179,13 @@ def inspect(page: Page) -> dict[str, Any]:
     return seen
 
 
-def _wait(program: Program, address: str) -> None:
+def wait_until_drawn(page: Page) -> None:
+    """Wait for two animation frames: the player draws at most once in each."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def wait_until_up(program: Program, address: str) -> None:
+    """Wait until a program answers at its address; end it if it does not."""
     until = time.monotonic() + START_S
     while time.monotonic() < until and program.is_running:
         try:

@@ -1,7 +1,7 @@
 """A synthetic run of any length with a reference, for tests and benchmarks of long videos."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,8 @@ import numpy as np
 from app.player.session.run import Run
 from app.videos import Clip
 from engine.config import StreamConfig
-from engine.control.controller import Task
+from engine.control.task import Task
+from engine.decisions.signals import SignalSpec
 from engine.dialogue import apply_update, fill_legality, initial_state
 from engine.records import FrameOutput, Step
 from eval.data.samples import Sample, Turn
@@ -82,3 +83,30 @@ def _outputs(
             refreshed=index > 0 and 3 * index % 3000 == 0,
             latency_ms=float(rng.gamma(2, 4)),
         )
+
+
+def with_signals(run: Run, number: int) -> Run:
+    """Return the run with ``number`` named signals of all policies, some without a threshold, and assistant states."""
+    policies = ("above", "running-sum", "drop", "above")
+    specs = tuple(
+        SignalSpec(
+            name=f"s{n}",
+            label=f"signal {n}",
+            threshold=(0.5, 2.0, 0.3, None)[n % 4],
+            decides=("speak", "speak", "update", None)[n % 4],
+            policy=policies[n % 4],
+        )
+        for n in range(number)
+    )
+    rng = np.random.default_rng(1)
+    values = rng.beta(1, 4, (len(run.outputs), number)).tolist()
+    words = rng.choice(("silent", "standby", "respond", "delegate"), len(run.outputs) // 5 + 1).tolist()
+    outputs = tuple(
+        replace(
+            output,
+            signals={spec.name: value for spec, value in zip(specs, row, strict=True)},
+            state=words[output.frame_index // 5],
+        )
+        for output, row in zip(run.outputs, values, strict=True)
+    )
+    return replace(run, outputs=outputs, settings={**run.settings, "signals": [asdict(spec) for spec in specs]})

@@ -51,6 +51,11 @@ class PageClient:
                     return dict(event)
         raise AssertionError(f"the page has no event {trigger} of {name}")
 
+    def find_begun(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the event that begins because the event of a last message changed its state."""
+        (changed,) = message["output"]["changed_state_ids"]
+        return next(event for event in self.events() if [changed, "change"] in event["targets"])
+
     def inputs(self, event: dict[str, Any], **named: Any) -> list[Any]:
         """Return the inputs of an event in a new window; ``named`` overrides values by element id."""
         props = {component["id"]: component.get("props", {}) for component in self.config()["components"]}
@@ -77,3 +82,11 @@ class PageClient:
         """Run an event to its end; return its last message."""
         self.join(fn_index, data, event_data=event_data).raise_for_status()
         return next(message for message in reversed(self.messages()) if message["msg"] == "process_completed")
+
+
+def is_served(address: str) -> bool:
+    """Return whether a page answers at an address."""
+    try:
+        return httpx.get(address, timeout=30).is_success
+    except httpx.TransportError:
+        return False

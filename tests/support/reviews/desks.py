@@ -15,7 +15,7 @@ from app.reviews.store import open_store
 from engine.records import FrameOutput
 from eval.annotations.corrections import Correction, name_turns
 from eval.data.loading import read_samples
-from eval.runs.folder import RunFolder, VideoRecord, write_settings
+from eval.runs.folder import RunFolder, VideoRecord
 from tests.support.data.batches import copies
 from tests.support.streams.fakes import anybody
 
@@ -52,7 +52,7 @@ def write_reviewed(demo_manifest: Path, folder: Path) -> ReviewedSplit:
         states = dict.fromkeys((step.id for step in sample.steps), "not_started")
         outputs = [output(index, index / sample.fps, states) for index in range(sample.num_frames)]
         run.save_video(VideoRecord(video_id=sample.video_id, source="s", num_frames=sample.num_frames), outputs)
-    write_settings(run.path, {"split": str(split.resolve()), "model_digest": "m"})
+    run.write_settings({"split": str(split.resolve()), "model_digest": "m"})
     store = runs / "reviews.sqlite"
     fill(split, store)
     return ReviewedSplit(split=split, runs=runs, store=store)

@@ -12,7 +12,7 @@ from lxml import etree
 from app.exports.rows import ROW_TYPES, Tables, column_types
 from app.reviews.actions import Action
 from app.reviews.store import ReviewStore
-from engine.io import unescape_formula
+from engine.io.files import unescape_formula
 from eval.annotations.corrections import Correction
 from tests.support.paths import ROOT
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from app.player.session.run import Run
 from app.reviews.events import name_events
 from app.videos import Clip
 from engine.config import StreamConfig
-from engine.control.controller import Task
+from engine.control.task import Task
 from engine.dialogue import fill_legality, initial_state
 from engine.records import FrameOutput, Step, UserTurn
 from eval.annotations.corrections import name_turns
@@ -97,3 +98,17 @@ def write_reviewed(path: Path, run: Run, judged: JudgedVideo) -> None:
     path.write_text(pack_run(run, judged, events=events), encoding="utf-8")
     (path.parent / "reviews").mkdir()
     write_samples(path.parent / "reviews" / "split.json", [sample], file_format="manifest")
+
+
+def keys_of_failures(pack: dict[str, Any]) -> list[str]:
+    """Return the key of the event of each failure."""
+    states = [event["key"] for event in pack["events"] if event["kind"] == "state"]
+    turns = {event["turn"]: event["key"] for event in pack["events"] if event["turn"] is not None}
+    references = {event["reference"]: event["key"] for event in pack["events"] if event["reference"] is not None}
+    keys = []
+    for failure in pack["failures"]:
+        if failure["kind"] == "wrong state":
+            keys.append(states.pop(0))
+        else:
+            keys.append(references[failure["reference"]] if failure["turn"] is None else turns[failure["turn"]])
+    return keys

@@ -10,20 +10,22 @@ import numpy as np
 import torch
 from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
 
-from assets.tiny import train_tokenizer
+from assets.training.tiny import train_tokenizer
 from engine.control.requests import (
     Answer,
     ControlLoop,
     Decision,
+    EvictRequest,
     ForwardRequest,
     ForwardResult,
     FrameTimesRequest,
     Image,
 )
 from engine.loading import load_model
-from engine.model.checkpoint import Checkpoint, save_model
-from engine.model.frame_encoder import FrameFeatures
+from engine.model.checkpoint import Checkpoint
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.prompt import Prompt
+from engine.model.saving import save_model
 from engine.model.smolvlm import Pooling, StreamingModel
 from engine.records import FrameOutput, Step
 
@@ -44,12 +46,26 @@ class CharacterCodec:
     """A codec whose tokens are the characters of the text, shifted past the special ids."""
 
     update_id, response_id, eos_id = UPDATE, RESPONSE, EOS
+    update_opening: tuple[int, ...] = (UPDATE,)
+    response_opening: tuple[int, ...] = (RESPONSE,)
+    frame_separator: tuple[int, ...] = ()
+    stream_opening: tuple[int, ...] = ()
+    feeds_eos = True
+    answers_user_turns = False
 
-    def schema(self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str]) -> tuple[int, ...]:
-        return self.words(goal + "|" + ",".join(f"{step.id}={state[step.id]}" for step in steps) + "|")
+    summary_request: tuple[int, ...] = tuple(ord(character) + 10 for character in "<sum>")
+
+    def schema(
+        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+    ) -> tuple[int, ...]:
+        states = ",".join(f"{step.id}={state[step.id]}" for step in steps)
+        return self.words(f"{goal}|{states}|" + (f"{summary}|" if summary is not None else ""))
 
     def user_turn(self, text: str) -> tuple[int, ...]:
         return self.words(f"<{text}>")
+
+    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+        return tuple(token for text in texts for token in self.user_turn(text))
 
     def words(self, text: str) -> tuple[int, ...]:
         return tuple(ord(character) + 10 for character in text)
@@ -91,8 +107,11 @@ class ScriptedRunner:
                 answer = tuple(
                     index / 2 for index in range(step.first, min(step.first + step.max_frames, self.num_frames))
                 )
-            else:
+            elif isinstance(step, ForwardRequest):
                 answer = self.forward(step)
+            elif isinstance(step, EvictRequest):
+                del self.context[step.num_cached :]
+                del self.context[step.head : step.num_cached - step.tail]
 
     def forward(self, request: ForwardRequest) -> ForwardResult:
         assert 0 <= request.num_cached <= len(self.context), "a crop can only shorten the context"

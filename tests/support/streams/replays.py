@@ -3,14 +3,14 @@
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.config import StreamConfig
-from engine.control.controller import Task
+from engine.config import StreamConfig, Thresholds
 from engine.control.requests import PassCounts
 from engine.control.speculator import PriorRun
+from engine.control.task import Task
 from engine.model.checkpoint import Checkpoint
-from engine.model.frame_encoder import FrameFeatures
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
-from engine.replay import Recording, Thresholds
+from engine.replay import Recording
 from engine.streamer import Streamer, StreamRequest
 
 

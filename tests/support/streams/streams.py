@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.control.controller import Task
+from engine.control.task import Task
 from engine.records import FrameOutput, UserTurn
 from tests.support.streams.fakes import STEPS
 

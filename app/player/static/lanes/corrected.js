@@ -2,8 +2,9 @@
 
 import { CLICK_SLOP_PX, pointerOffset, trackDrag } from "../dom/drag.js";
 import { goToEvent } from "../playback/selection.js";
-import { moveTurn } from "../review/corrections.js";
+import { moveTurn, setSpan } from "../review/corrections.js";
 import { eventByKey } from "../review/opinions.js";
+import { snapSpan } from "../review/spans.js";
 import { clockText } from "../state/data.js";
 import { GUTTER } from "../timeline/axis.js";
 import { cross, diamond, dot, line, triangle } from "../timeline/canvas.js";
@@ -34,22 +35,35 @@ export const corrected = defineLane({
       if (turn.look === "deleted") cross(pen, x, y); else SHAPES[turn.role](pen, x, y);
       if (turn.isTorn) { pen.strokeStyle = colours.missed; pen.strokeRect(x - 7, y - 7, 14, 14); }
       if (Math.abs(from - x) > 4) line(pen, from, y, x, y);
+      if (hasSpan(turn)) paintSpan(timeline, turn, y);
       pen.lineWidth = 1;
     }
   },
   describe: (timeline, row, x, y) => {
     const turn = turnAt(timeline, row, x, y);
-    return turn && `${clockText(turn.time)}  ${turn.look === "deleted" ? "deleted: " : ""}${turn.text}`;
+    return turn && `${clockText(turn.time)}${hasSpan(turn) ? ` to ${clockText(turn.end)}` : ""}  ${turn.look === "deleted" ? "deleted: " : ""}${turn.text}`;
   },
   markAt: (timeline, row, x, y) => {
     const turn = turnAt(timeline, row, x, y);
     return turn && { keys: [turn.key], time: turn.time };
   },
   gripAt: (timeline, row, x, y) => {
+    const ended = row.run.layer.find((turn) => hasSpan(turn) && Math.abs(timeline.x(turn.end) - x) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX);
+    if (ended) return { cursor: "col-resize", drag: (event) => dragEdge(timeline, ended, "end", event) };
     const turn = turnAt(timeline, row, x, y);
+    if (turn && hasSpan(turn)) return { cursor: "col-resize", drag: (event) => dragEdge(timeline, turn, "time", event) };
     return turn && turn.look !== "deleted" ? { cursor: "ew-resize", drag: (event) => dragTurn(timeline, turn, event) } : null;
   },
 });
+
+function hasSpan(turn) { return typeof turn.end === "number" && turn.look !== "deleted"; }
+
+// A bar from the start of a reply span to a tick at its end.
+function paintSpan(timeline, turn, y) {
+  const [x, end] = [timeline.x(turn.time), timeline.x(turn.end)];
+  line(timeline.pen, x, y, end, y);
+  line(timeline.pen, end, y - 6, end, y + 6);
+}
 
 function yOf(row, turn) { return row.top + (turn.role === "update" ? 19 : 7); }
 
@@ -58,6 +72,20 @@ function turnAt(timeline, row, x, y) {
   const apart = (turn) => Math.abs(timeline.x(turn.time) - x);
   const near = row.run.layer.filter((turn) => apart(turn) < HIT_PX && Math.abs(yOf(row, turn) - y) < HIT_PX);
   return near.sort((a, b) => apart(a) - apart(b))[0] ?? null;
+}
+
+// Drags the start (`time`) or the `end` of a reply span.
+function dragEdge(timeline, dragged, edge, event) {
+  const { canvas } = timeline, began = pointerOffset(canvas, event)[0], turn = { ...dragged };
+  goToEvent(eventByKey(turn.key), turn.time);
+  const isMoved = (later) => Math.abs(pointerOffset(canvas, later)[0] - began) >= CLICK_SLOP_PX;
+  const at = (later) => turn[edge] + (isMoved(later) ? timeline.time(pointerOffset(canvas, later)[0]) - timeline.time(began) : 0);
+  trackDrag(canvas, event, (later) => { dragged[edge] = at(later); requestPaint(); }, (last) => {
+    dragged[edge] = turn[edge];
+    const moved = { ...turn, [edge]: at(last) };
+    if (isMoved(last)) setSpan(turn, edge === "end" ? { ...snapSpan(turn.time, moved.end), time_s: turn.time } : snapSpan(Math.min(moved.time, turn.end - 1e-3), turn.end));
+    requestPaint();
+  });
 }
 
 function dragTurn(timeline, dragged, event) {

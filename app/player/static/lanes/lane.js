@@ -7,7 +7,7 @@ import { fitText } from "../timeline/canvas.js";
 // `run`, `top` and `height`. If two runs are compared, `appliesTo` and `rows` are called for the second one too.
 const DEFAULTS = {
   kind: "", // its name
-  height: 20, above: 0, below: 0, // of each row, and free space around its rows, in pixels
+  height: 20, above: 0, gap: 0, below: 0, // of each row, and free space around and between its rows, in pixels
   legend: [], // its signs: pairs of a sign and the meaning
   appliesTo: (run, isSecond) => !isSecond,
   rows: () => [{}], // the rows for (run, isSecond), each with its `label`, its own `height` or more

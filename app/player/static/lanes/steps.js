@@ -13,17 +13,15 @@ export const steps = defineLane({
   kind: "step",
   above: 6,
   below: 6,
-  appliesTo: () => true,
+  appliesTo: (run, isSecond) => (isSecond ? run.has_states : bandsOf(run).length > 0),
   rows: ({ steps: listed }) => listed.map(({ id, name }, step) => ({ label: `${id} ${name}`, step, height: listed.length > 8 ? 14 : 23 })),
   paintLabel: ({ pen }, row) => {
-    const isPaired = bandsOf(row.run).length > 1 && row.height > 22;
-    pen.fillText(fitText(pen, row.label, GUTTER - (isPaired ? 50 : 14)), 4, row.top + row.height / 2);
-    if (!isPaired) return;
-    const { font } = pen;
+    const names = row.height > 22 && (bandsOf(row.run).length > 1 || !row.run.has_states) ? bandsOf(row.run) : [];
+    pen.fillText(fitText(pen, row.label, GUTTER - (names.length ? 50 : 14)), 4, row.top + row.height / 2);
+    const { font } = pen, height = (row.height - 3) / names.length;
     pen.font = font.replace("12px", "11px");
     pen.textAlign = "right";
-    pen.fillText("ref", GUTTER - 9, row.top + 5.5);
-    pen.fillText("model", GUTTER - 9, row.top + 15.5);
+    names.forEach((name, place) => pen.fillText(name === "model" ? name : "ref", GUTTER - 9, row.top + (place + 0.5) * height + 0.5));
     pen.font = font;
   },
   paint: (timeline, row) => {
@@ -35,13 +33,13 @@ export const steps = defineLane({
   describe: (timeline, row, x) => {
     const { run } = row, time = timeline.time(x);
     if (!run.isReferenceAlone && !run.times.length) return null;
-    const frame = run.isReferenceAlone ? gridFrame(run, time) : frameAt(run, time);
+    const frame = bandsOf(run).includes("model") ? frameAt(run, time) : gridFrame(run, time);
     const words = (name) => run.state_words[stateAt(bandOf(row, name), frame)] ?? "";
     return `${row.label}: ${bandsOf(run).toReversed().map((name) => (name === "model" ? words(name) : `reference ${words(name)}`)).join("; ")}`;
   },
   markAt: (timeline, row, x, y) => {
     const { run } = row, { id } = run.steps[row.step];
-    const isModel = !run.has_reference || !run.isReferenceAlone && y > row.top + (row.height - 3) / 2;
+    const bands = bandsOf(run), isModel = bands.includes("model") && (bands.length === 1 || y > row.top + (row.height - 3) / 2);
     const changes = bandOf(row, isModel ? "model" : "reference").map(([frame]) => frame).filter((frame) => frame >= 0);
     const change = nearestOf(timeline, changes, (frame) => timeOf(run, frame), x);
     const found = change !== null && keysAtFrame(run, isModel ? run.turns : run.references, "update", change, (turn) => turn.text.split("->")[0].trim() === id);

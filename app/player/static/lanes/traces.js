@@ -1,77 +1,69 @@
-// The lanes of both decisions: the probability of each frame against the threshold, which can be dragged.
+// The lane of the signals: their labels with the counts, and where a decision is. Plotly draws the signals: see `signals/`.
 
-import { dragThreshold } from "../playback/thresholds.js";
-import { clockText, DECISIONS, frameAt, thresholdText, timeOf } from "../state/data.js";
+import { clockText, countText, frameAt, thresholdWords, timeOf } from "../state/data.js";
 import { conditionText, hasSignal } from "../state/policy.js";
+import { visibleSignals } from "../state/signals.js";
+import { LEGEND_HEIGHT } from "../signals/figure.js";
+import { ROLES } from "../signals/hover_text.js";
+import { hasScale, yOf } from "../signals/scale.js";
 import { shown } from "../state/state.js";
-import { GUTTER, MARGIN } from "../timeline/axis.js";
-import { cross, dot, fitText, line, triangle } from "../timeline/canvas.js";
+import { GUTTER } from "../timeline/axis.js";
+import { fitText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 import { keysAtFrame, nearestOf } from "../timeline/marks.js";
 
-const HIT_PX = 9, GRIP_PX = 6;
-const ROLES = { speak: "assistant", update: "update" };
+const HIT_PX = 9, MANY = 4, LOW_ROW = 48, MARKS_ROW = 32; // more rows than MANY are lower, and so is one of marks alone
 
-export const traces = DECISIONS.map((name, number) => defineLane({
+export const traces = defineLane({
   kind: "trace",
   height: 56,
+  above: LEGEND_HEIGHT,
+  gap: 4,
   below: 4,
-  legend: number ? [] : [["● ▲ ✕", "on the probabilities: a decision in time (within 1 s of the reference), a false one, a missed one"]],
+  legend: [["● ▲ ✕", "on the signals: a decision in time (within 1 s of the reference), a false one, a missed one"]],
   appliesTo: (run) => !run.isReferenceAlone,
-  rows: () => [{ label: name, name }],
+  rows: (run) => visibleSignals(run).map((signal, _, { length }) => ({ label: signal.title, name: signal.name, signal, ...heightOf(signal, length) })),
   paintLabel: ({ pen, colours }, row, { thresholds, counts }) => {
-    const { hits, alarms, misses } = counts[name];
-    pen.fillStyle = colours[name];
-    const { policy } = row.run, condition = conditionText(policy, thresholdText(thresholds[name]));
-    const text = hasSignal(policy, name) ? `${name} ${condition}` : `no ${name}s: ${policy.name}`;
-    pen.fillText(fitText(pen, text, GUTTER - 14), 4, row.top + 12);
+    const { run, name, signal, top, height } = row, lines = [top + 12, top + height / 2 + 1, top + height - 11];
+    pen.fillStyle = colours[signal.colour];
+    const [title, condition] = labelParts(row, thresholds), room = GUTTER - 28 - (condition ? pen.measureText(` ${condition}`).width : 0);
+    pen.fillText(`${fitText(pen, title, room)} ${condition}`.trim(), 4, lines[0]);
     pen.fillStyle = colours.ink;
-    if (!row.run.has_reference) return void pen.fillText(`${hits.length} decisions`, 4, row.top + 29);
-    pen.fillText(`● ${hits.length} in time  ▲ ${alarms.length} false`, 4, row.top + 29);
-    pen.fillText(`✕ ${misses.length} missed`, 4, row.top + 45);
-  },
-  paint: (timeline, row, { thresholds, counts }) => {
-    const { run } = row, { pen, colours } = timeline, probs = run[name];
-    paintProbabilities(timeline, row, thresholds[name]);
+    if (!counts[name]) {
+      pen.fillText(signal.decides ? `decides to ${signal.decides}` : "", 4, lines[1]);
+      return void pen.fillText(signal.canMove ? "no threshold: drag one" : "", 4, lines[2]);
+    }
     const { hits, alarms, misses } = counts[name];
-    timeline.paintMarks(pen, run, hits, (x, frame) => dot(pen, x, yOf(row, probs[frame])), run.has_reference ? colours.matched : colours[name]);
-    timeline.paintMarks(pen, run, alarms, (x, frame) => triangle(pen, x, yOf(row, probs[frame])), colours.redundant);
-    pen.lineWidth = 1.8;
-    timeline.paintMarks(pen, run, misses, (x) => cross(pen, x, yOf(row, 0)), colours.missed);
-    pen.lineWidth = 1;
+    if (!run.has_reference) return void pen.fillText(countText(hits.length, "decision"), 4, lines[1] + (hasScale(row) ? 0 : 8));
+    if (!hasScale(row)) return void pen.fillText(`● ${hits.length}  ▲ ${alarms.length}  ✕ ${misses.length}`, 4, lines[1] + 8);
+    pen.fillText(`● ${hits.length} in time  ▲ ${alarms.length} false`, 4, lines[1]);
+    pen.fillText(`✕ ${misses.length} missed`, 4, lines[2]);
   },
-  describe: (timeline, { run }, x) => {
-    const frame = frameAt(run, timeline.time(x));
-    return run.times.length ? `${clockText(run.times[frame])}  ${name} ${run[name][frame].toFixed(3)}` : null;
+  describeLabel: (row) => (row.run.named.length ? labelOf(row, shown.thresholds) : null),
+  describe: (timeline, { run, label, name }, x) => {
+    const frame = frameAt(run, timeline.time(x)), value = run.times.length ? run[name][frame] : NaN;
+    return run.times.length ? `${clockText(run.times[frame])}  ${label} ${Number.isNaN(value) ? "not known" : value.toFixed(3)}` : null;
   },
   markAt: (timeline, row, x, y) => {
-    const { run } = row, counts = shown.counts[name], timeOfFrame = (frame) => timeOf(run, frame);
+    const { run, name, signal } = row, counts = shown.counts[name], timeOfFrame = (frame) => timeOf(run, frame);
+    if (!counts) return null;
     const decided = nearestOf(timeline, [...counts.hits, ...counts.alarms], timeOfFrame, x);
-    if (decided !== null && Math.abs(yOf(row, run[name][decided]) - y) < HIT_PX) return keysAtFrame(run, run.turns, ROLES[name], decided);
+    if (decided !== null && Math.abs(yOf(row, run[signal.series][decided]) - y) < HIT_PX) return keysAtFrame(run, run.turns, ROLES[signal.decides], decided);
     const missed = nearestOf(timeline, counts.misses, timeOfFrame, x);
-    return missed !== null && Math.abs(yOf(row, 0) - y) < HIT_PX ? keysAtFrame(run, run.references, ROLES[name], missed) : null;
+    return missed !== null && Math.abs(yOf(row, signal.low) - y) < HIT_PX ? keysAtFrame(run, run.references, ROLES[signal.decides], missed) : null;
   },
-  gripAt: (timeline, row, x, y) => {
-    const isThere = Math.abs(y - yOf(row, shown.thresholds[name])) < GRIP_PX;
-    return isThere ? { cursor: "ns-resize", drag: (event) => dragThreshold(name, (at) => probAt(row, at), event) } : null;
-  },
-}));
+});
 
-function yOf(row, prob) { return row.top + row.height - 5 - prob * (row.height - 11); }
-function probAt(row, y) { return Math.min(1, Math.max(0, (row.top + row.height - 5 - y) / (row.height - 11))); }
+function heightOf(signal, numRows) {
+  if (!hasScale({ signal })) return { height: MARKS_ROW };
+  return numRows > MANY ? { height: LOW_ROW } : {};
+}
 
-function paintProbabilities(timeline, row, threshold) {
-  const { pen, colours, width } = timeline;
-  pen.strokeStyle = colours.grid;
-  for (const prob of [0, 1]) line(pen, GUTTER, yOf(row, prob), width - MARGIN, yOf(row, prob));
-  pen.strokeStyle = colours[row.name];
-  pen.lineWidth = 1.4;
-  timeline.paintCurve(pen, row.run, row.name, (prob) => yOf(row, prob));
-  const y = Math.round(yOf(row, threshold)) + 0.5;
-  pen.setLineDash([5, 4]);
-  line(pen, GUTTER, y, width - MARGIN, y);
-  pen.setLineDash([]);
-  pen.lineWidth = 1;
-  pen.fillStyle = colours[row.name];
-  pen.fillRect(width - MARGIN - 5, y - 4, 9, 8);
+function labelOf(row, thresholds) { return labelParts(row, thresholds).join(" ").trim(); }
+
+// The title of a row, and the condition of its decision.
+function labelParts({ run, signal }, thresholds) {
+  const { title, policy, decides, hasThreshold, name } = signal;
+  if (decides && !hasSignal(policy, decides)) return [`no ${name}s: ${run.policy.name}`, ""];
+  return [title, hasThreshold && name in thresholds ? conditionText(policy, thresholdWords(policy, thresholds[name])) : ""];
 }

@@ -8,12 +8,22 @@ import { defineLane } from "./lane.js";
 const MATCH_SIGNS = { matched: "✓", mismatched: "≠", redundant: "+" };
 const MAX_WIDTH = 260; // of a text, in pixels
 
+// The look of a turn by its lane: colour, sign and whether it is hollow. Figures have the same (app/figures/timeline/turns.py).
+export const LOOKS = {
+  user: (turn, colours) => [colours.user, "▹"],
+  reference: (turn, colours) => {
+    if (turn.role === "user") return [colours.reference, "▹", true]; // the run did not have it
+    return turn.is_missed ? [colours.missed, "✕", true] : [colours.reference, "●"];
+  },
+  assistant: (turn, colours) => [colours[turn.verdict] ?? colours.speak, MATCH_SIGNS[turn.verdict] ?? "●"],
+};
+
 export const user = defineTurns({
   kind: "user",
   appliesTo: (run, isSecond) => !isSecond && run.userTurns.length > 0,
   rows: () => [{ label: "user" }],
   turns: (run) => run.userTurns,
-  look: (turn, colours) => [colours.user, "▹"],
+  look: LOOKS.user,
 });
 
 export const reference = defineTurns({
@@ -21,28 +31,25 @@ export const reference = defineTurns({
   appliesTo: (run, isSecond) => !isSecond && run.has_reference,
   rows: () => [{ label: "reference" }],
   turns: (run) => run.referenceDialogue,
-  look: (turn, colours) => {
-    if (turn.role === "user") return [colours.reference, "▹", true]; // the run did not have it
-    return turn.is_missed ? [colours.missed, "✕", true] : [colours.reference, "●"];
-  },
+  look: LOOKS.reference,
 });
 
 export const assistant = defineTurns({
   kind: "said",
   appliesTo: (run) => !run.isReferenceAlone,
   rows: (run) => [{ label: run.letter ? `${run.letter} assistant` : "assistant" }],
-  turns: (run) => run.responses,
-  look: (turn, colours) => [colours[turn.verdict] ?? colours.speak, MATCH_SIGNS[turn.verdict] ?? "●"],
+  turns: (run) => (run.progress ? [...run.responses, run.progress] : run.responses),
+  look: LOOKS.assistant,
 });
 
-// A lane of turns: `turns(run)` sorted by time, and the `look` of a turn as colour, sign and whether it is hollow.
+// A lane of turns: `turns(run)` sorted by time, and the `look` of a turn.
 function defineTurns({ turns, look, ...fields }) {
   return defineLane({
     ...fields,
     paint: (timeline, row) => paintTexts(timeline, row, turns(row.run), look),
     describe: (timeline, row, x) => {
       const turn = turns(row.run)[countUpTo(turns(row.run), timeline.time(x + 2), (item) => item.time) - 1];
-      return turn && x - timeline.x(turn.time) < MAX_WIDTH ? `${clockText(turn.time)}  ${turn.text}` : null;
+      return turn && x - timeline.x(turn.time) < MAX_WIDTH ? `${spanText(turn)}  ${turn.text}` : null;
     },
     markAt: (timeline, row, x) => {
       const turn = row.boxes?.findLast(([left, width]) => x >= left - 1 && x <= left + width + 1)?.[2];
@@ -51,8 +58,25 @@ function defineTurns({ turns, look, ...fields }) {
   });
 }
 
+function spanText(turn) {
+  return turn.span_end === undefined ? clockText(turn.time) : `${clockText(turn.time)} to ${clockText(turn.span_end)}`;
+}
+
+// A bar at the foot of the lane for each reply span, with a tick at its end.
+function paintSpans(timeline, row, turns, look) {
+  const { pen } = timeline, foot = row.top + row.height - 3;
+  for (const turn of turns) {
+    if (turn.span_end === undefined || turn.span_end < timeline.view.start || turn.time > timeline.view.end) continue;
+    const left = timeline.x(turn.time), right = timeline.x(turn.span_end);
+    pen.fillStyle = look(turn, timeline.colours)[0];
+    pen.fillRect(left, foot, right - left, 2);
+    pen.fillRect(right - 1.5, row.top + 1, 1.5, row.height - 2);
+  }
+}
+
 function paintTexts(timeline, row, turns, look) {
   const { pen } = timeline;
+  paintSpans(timeline, row, turns, look);
   pen.textAlign = "left";
   const first = Math.max(0, countUpTo(turns, timeline.view.start, (turn) => turn.time) - 1);
   let before = "";

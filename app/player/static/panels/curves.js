@@ -1,44 +1,96 @@
-// Precision and recall over all thresholds, drawn as SVG.
+// Precision and recall of the decisions over all thresholds. A click on a point moves the threshold there.
 
-import { Curve, DECISIONS, rates } from "../state/data.js";
 import { createNode } from "../dom/dom.js";
-import { ui } from "../state/state.js";
+import { pace } from "../dom/pace.js";
+import { loadPlotly } from "../dom/plotly.js";
+import { Curve, rates, thresholdWords } from "../state/data.js";
+import { plainText } from "../signals/hover_text.js";
+import { decidingSignals } from "../state/signals.js";
+import { host, shown, state, ui } from "../state/state.js";
 
-const curves = { data: null };
-const CURVE = { width: 260, height: 106, left: 26, top: 6, size: 68, stretch: 3.25 };
+const CHUNK_MS = 10; // of computing, between which the page answers
+const CONFIG = { displayModeBar: false, doubleClick: false, showAxisDragHandles: false, showTips: false };
+const drawn = { data: null, curves: {}, panel: null, plot: null };
+const requestDrawing = pace(draw, () => 8);
 
-export function drawCurves(panel, data, shown) {
-  if (!data.has_reference) return void panel.replaceChildren(createNode("p", "ss-dim", "There is no reference to score against."));
-  if (data.isReferenceAlone) return void panel.replaceChildren(createNode("p", "ss-dim", "There is no run to score: this is the reference alone."));
-  if (curves.data !== data) Object.assign(curves, { data, ...Object.fromEntries(DECISIONS.map((name) => [name, new Curve(data, name, ui.receiver.run?.data === data)])) });
-  const hint = `Decisions within ${data.tolerance_s} s of the reference. ● is the threshold now.`;
-  panel.replaceChildren(createNode("p", "ss-dim", hint), ...DECISIONS.map((name) => drawCurve(data, name, shown)));
+export function drawCurves(panel, data) {
+  const problem = !data.has_reference ? "There is no reference to score against." : data.isReferenceAlone ? "There is no run to score: this is the reference alone." : "";
+  if (problem) return showNote(panel, problem);
+  if (drawn.data !== data) Object.assign(drawn, { data, curves: {} });
+  if (!drawn.plot?.isConnected) {
+    drawn.plot = createNode("div", "ss-curve");
+    drawn.plot.setAttribute("role", "figure");
+    panel.replaceChildren(createNode("p", "ss-dim", ""), drawn.plot);
+  }
+  panel.firstChild.textContent = `Decisions within ${data.tolerance_s} s of the reference. ● is the threshold now; a click on a curve moves it.`;
+  panel.firstChild.title = host.settings.can_run ? "Saved as a file by 'figure' below the timeline" : "";
+  drawn.panel = panel;
+  requestDrawing();
 }
 
-function drawCurve(data, name, shown) {
-  const { width, height, left, top, size, stretch } = CURVE;
-  const make = (tag, more, text = "") => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const key in more) made.setAttribute(key, more[key]);
-    made.textContent = text;
-    return made;
+function showNote(panel, text) {
+  drawn.plot = null;
+  panel.replaceChildren(createNode("p", "ss-dim", text));
+}
+
+async function draw() {
+  const { data, panel, plot } = drawn, points = {}, signals = decidingSignals(data), names = signals.map(({ name }) => name);
+  for (const name of names) points[name] = await collect((drawn.curves[name] ??= new Curve(data, name, ui.receiver.run?.data === data)).points());
+  let plotly;
+  try { plotly = await loadPlotly(host.settings.plotly_url); } catch { return showNote(panel, "The curves cannot be drawn: plotly.js did not load. Reload the page to try again."); }
+  if (drawn.data !== data || drawn.plot !== plot || !plot?.clientWidth || state.tab !== "curves") return;
+  const isFirst = !plot.layout, now = Object.fromEntries(names.map((name) => [name, rates(shown.counts[name])]));
+  plot.setAttribute("aria-label", signals.map(({ name, title }) => rateText(title, now[name])).join("; "));
+  plotly.react(plot, signals.flatMap((signal, number) => tracesOf(signal, number, points[signal.name], now[signal.name])), layoutOf(panel, plot, signals, now), CONFIG);
+  if (isFirst) plot.on("plotly_click", ({ points: [{ customdata }] }) => ui.moveThreshold(...customdata));
+}
+
+// Collects the points of a generator, with pauses.
+async function collect(points) {
+  const found = [];
+  let began = performance.now();
+  for (const point of points) {
+    found.push(point);
+    if (performance.now() - began < CHUNK_MS) continue;
+    await new Promise((done) => { setTimeout(done); });
+    began = performance.now();
+  }
+  return found.filter(({ precision, recall }) => !Number.isNaN(precision + recall));
+}
+
+const rateText = (name, { precision, recall }) => `${name}: precision ${precision.toFixed(2)}, recall ${recall.toFixed(2)}`.replaceAll("NaN", "undefined");
+const axisName = (letter, number) => `${letter}${number ? number + 1 : ""}`;
+
+function tracesOf({ name, title, policy, colour: paint }, number, points, now) {
+  const colour = ui.timeline.colours[paint], current = { ...now, threshold: shown.thresholds[name] };
+  const trace = (list) => ({
+    x: list.map(({ recall }) => recall), y: list.map(({ precision }) => precision), customdata: list.map(({ threshold }) => [name, threshold]),
+    hovertext: list.map((point) => `threshold ${thresholdWords(policy, point.threshold)}<br>${rateText(plainText(title), point)}`), hoverinfo: "text",
+    type: "scatter", xaxis: axisName("x", number), yaxis: axisName("y", number),
+  });
+  return [
+    { ...trace(points), mode: "lines", line: { color: colour, width: 1.6 } },
+    { ...trace(Number.isNaN(now.precision + now.recall) ? [] : [current]), mode: "markers", marker: { color: colour, size: 10 }, cliponaxis: false },
+  ];
+}
+
+function layoutOf(panel, plot, signals, now) {
+  const { colours, font } = ui.timeline, text = { family: font.replace(/^\S+ /, ""), size: 12, color: colours.ink };
+  const axis = { range: [-0.03, 1.05], tickvals: [0, 0.5, 1], tickfont: { size: 11 }, gridcolor: colours.grid, zeroline: false, fixedrange: true };
+  const title = { standoff: 4, font: text };
+  const axes = signals.flatMap((_, number) => {
+    const bottom = 1 - (number + 1) / signals.length, top = bottom + 0.8 / signals.length, isLast = number === signals.length - 1;
+    return [
+      [axisName("xaxis", number), { ...axis, anchor: axisName("y", number), showticklabels: isLast, title: { ...title, text: isLast ? "recall" : "" } }],
+      [axisName("yaxis", number), { ...axis, anchor: axisName("x", number), domain: [bottom, top], title: { ...title, text: "precision" } }],
+    ];
+  });
+  const headings = signals.map(({ name, title, colour }, number) => ({
+    text: rateText(plainText(title), now[name]), xref: "paper", x: 0, xanchor: "left", yref: `${axisName("y", number)} domain`, y: 1, yanchor: "bottom", showarrow: false, font: { ...text, color: colours[colour] },
+  }));
+  return {
+    width: plot.clientWidth, height: Math.max(230, panel.clientHeight - panel.firstChild.offsetHeight - 12), margin: { l: 44, r: 8, t: 0, b: 34, autoexpand: false }, font: text,
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest", dragmode: false,
+    hoverlabel: { align: "left", font: text, bgcolor: colours.block }, annotations: headings, ...Object.fromEntries(axes),
   };
-  const place = (point) => [left + point.recall * size * stretch, top + (1 - point.precision) * size];
-  const now = rates(shown.counts[name]);
-  const figure = make("svg", { viewBox: `0 0 ${width} ${height}`, class: "ss-curve", role: "img" });
-  figure.setAttribute("aria-label", `${name}: precision ${now.precision.toFixed(2)}, recall ${now.recall.toFixed(2)}`);
-  figure.append(make("rect", { x: left, y: top, width: size * stretch, height: size, class: "ss-frame" }));
-  for (const share of [0, 0.5, 1]) {
-    figure.append(make("text", { x: left - 4, y: top + (1 - share) * size + 4, "text-anchor": "end" }, share));
-    figure.append(make("text", { x: left + share * size * stretch, y: top + size + 13, "text-anchor": "middle" }, share));
-  }
-  const points = curves[name].points().filter((point) => !Number.isNaN(point.precision + point.recall));
-  figure.append(make("polyline", { points: points.map((point) => place(point).join()).join(" "), class: `ss-stroke-${name}` }));
-  if (!Number.isNaN(now.precision + now.recall)) {
-    const [x, y] = place(now);
-    figure.append(make("circle", { cx: x, cy: y, r: 4.5, class: `ss-fill-${name}` }));
-  }
-  const words = `${name}: precision ↑ ${now.precision.toFixed(2)}, recall → ${now.recall.toFixed(2)}`.replaceAll("NaN", "undefined");
-  figure.append(make("text", { x: left + 4, y: height - 4 }, words));
-  return figure;
 }

@@ -1,35 +1,46 @@
 // The model's input at a frame, on request: the prompt of its context, and its tokens with log-probabilities.
 
-import { clockText, frameAt, probText, thresholdText, timeOf } from "../state/data.js";
+import { clockText, forgottenText, frameAt, probText, thresholdWords, timeOf } from "../state/data.js";
 import { createNode, find } from "../dom/dom.js";
 import { host, listeners, state, ui } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
 
 const inspection = { asked: null, found: null };
 
-// The highest probability near a missed reference, and its time.
+// The highest value near a missed reference, and its time: of the probability, or of the first named signal that decides the
+// same and is known there.
 export function highestNear(data, failure) {
-  const name = { missed: "speak", "missed update": "update" }[failure.kind];
-  if (!name || !data.times.length) return null;
+  const decides = { missed: "speak", "missed update": "update" }[failure.kind];
+  if (!decides || !data.times.length) return null;
+  const names = [decides, ...data.named.filter((signal) => signal.decides === decides).map(({ series }) => series)];
+  return names.map((name) => highestOf(data, failure, name)).find(Boolean) ?? null;
+}
+
+function highestOf(data, failure, name) {
   const last = data.times.length - 1;
   const from = Math.max(0, failure.frame - data.tolerance_frames), to = Math.min(last, failure.frame + data.tolerance_frames);
-  let best = from;
+  let best = null;
   for (let frame = from; frame <= to; frame += 1) {
+    if (Number.isNaN(data[name][frame])) continue;
+    best ??= frame;
     const isNearer = data[name][frame] === data[name][best] && Math.abs(frame - failure.frame) < Math.abs(best - failure.frame);
     if (data[name][frame] > data[name][best] || isNearer) best = frame;
   }
-  return { name, frame: best, prob: data[name][best], delay: data.times[best] - timeOf(data, failure.frame) };
+  return best === null ? null : { name, frame: best, prob: data[name][best], delay: data.times[best] - timeOf(data, failure.frame) };
 }
 
 export function highestText({ name, prob, delay }, data) {
   const when = Math.abs(delay) < 1e-3 ? "at this frame" : `${Number(Math.abs(delay).toFixed(2))} s ${delay < 0 ? "earlier" : "later"}`;
-  return `highest ${name} probability within ${data.tolerance_s} s: ${probText(prob, data.thresholds[name])}, ${when}; threshold ${thresholdText(data.thresholds[name])}`;
+  const signal = data.named.find(({ series }) => series === name), threshold = signal?.hasThreshold === false ? undefined : data.thresholds[signal?.name ?? name];
+  const value = threshold === undefined ? prob.toFixed(3) : probText(prob, threshold), limit = threshold === undefined ? "" : `; threshold ${thresholdWords(signal?.policy ?? data.policy, threshold)}`;
+  return `highest ${signal?.title ?? `${name} probability`} within ${data.tolerance_s} s: ${value}, ${when}${limit}`;
 }
 
 function isAnswerTo(answer, asked) { return answer?.run === asked.run && answer.frame === asked.frame; }
 
 // The reason why inspection is not possible; "" if it is.
 function whyNoInspection() {
+  if (!host.settings.can_run) return "Prompt and tokens need the program with the model of this run.";
   if (!state.data.times.length) return "There is no run whose prompt and tokens could be shown.";
   return ui.receiver.run?.data === state.data ? "The run still streams: prompt and tokens can be shown once it ends." : "";
 }
@@ -79,7 +90,9 @@ function drawPrompt(found) {
   const part = createNode("section"), begun = found.first_frame === found.frame ? "this frame" : `frame ${found.first_frame}`;
   part.tabIndex = 0;
   part.setAttribute("aria-label", "Prompt");
-  part.append(createNode("h4", "", `Prompt, ${found.prompt_tokens} tokens`), createNode("p", "ss-dim", `The context begins with it, before ${begun}.`), createNode("pre", "", found.prompt));
+  part.append(createNode("h4", "", `Prompt, ${found.prompt_tokens} tokens`), createNode("p", "ss-dim", `The context begins with it, before ${begun}.`));
+  if (found.forgotten) part.append(createNode("p", "ss-dim", `The last cut: ${forgottenText(found.forgotten)}.`));
+  part.append(createNode("pre", "", found.prompt));
   return part;
 }
 

@@ -1,72 +1,121 @@
 // The panel of the moment at the playhead. Texts enter as textContent only.
 
-import { bandsOf, CAUSES, clockText, countUpTo, gridFrame, modelTimeText, probText, stateAt, thresholdText } from "../state/data.js";
+import { assistantState, bandsOf, CAUSES, clockText, countText, countUpTo, forgottenText, gapText, gridFrame, modelTimeText, probText, stateAt, thresholdText, thresholdWords, timeOf } from "../state/data.js";
 import { createNode, createQuote } from "../dom/dom.js";
 import { highestNear, highestText, inspectionButton } from "./inspection.js";
-import { LOW_SIMILARITY, signOfKind } from "../playback/stops.js";
+import { drawDifference } from "./differences.js";
+import { LOW_SIMILARITY, momentText, signOfKind } from "../playback/stops.js";
 import { conditionText, exceeds, hasSignal, signOf } from "../state/policy.js";
-import { legalityTag } from "./transcript.js";
+import { hasDecided, runWords } from "../state/preview.js";
+import { hasValues, visibleSignals } from "../state/signals.js";
+import { shown } from "../state/state.js";
+import { gradeText, legalityTag } from "./transcript.js";
+
+const WRONG_TEXT = "wrong text";
 
 export function drawNowPanel(panel, data, frame, time, failure) {
   const parts = [], hasRun = data.times.length > 0;
   if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
-  if (failure) parts.push(failureLine(data, failure));
+  const run = runWords(data);
+  if (run) parts.push(createNode("p", "ss-of-run", `${failure ? "Failure, texts" : "Texts"} and states: ${run}`));
+  if (failure) parts.push(failureCard(data, failure));
   const head = createNode("p", "ss-line");
-  head.append(createNode("b", "", clockText(time)), ` frame ${frame} of ${hasRun ? data.times.length : data.expected_frames}`, ...inspectionButton());
+  head.append(createNode("b", "", clockText(time)), ` frame ${frame + data.num_dropped} of ${hasRun ? data.times.length + data.num_dropped : data.expected_frames}`, ...inspectionButton());
   if (data.isReferenceAlone) head.append(createNode("span", "ss-tag", "reference alone, no run"));
-  if (countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1)) head.append(createNode("span", "ss-tag", "↻ refreshed"));
+  const cut = data.forgotten[countUpTo(data.forgotten, frame, (found) => found.frame) - 1], isCut = cut?.frame === frame;
+  if (countUpTo(data.refreshed, frame) > countUpTo(data.refreshed, frame - 1)) head.append(createNode("span", "ss-tag", isCut ? `↻ ${forgottenText(cut)}` : "↻ refreshed"));
   parts.push(head);
+  if (isCut && cut.summary !== null) parts.push(createQuote("summary", cut.summary || "(empty)"));
   if (data.times.length) {
-    parts.push(decisionLine(data, "speak", frame), ...responseLines(data, frame, time));
-    parts.push(decisionLine(data, "update", frame), ...updateLines(data, frame));
+    const gap = gapText(data, frame), heads = gap ? [] : visibleSignals(data).map(({ name }) => name);
+    if (gap) parts.push(createNode("p", "ss-line", `no decision: ${gap}`));
+    if (heads.includes("speak")) parts.push(decisionLine(data, "speak", frame));
+    parts.push(...responseLines(data, frame, time, failure));
+    if (heads.includes("update")) parts.push(decisionLine(data, "update", frame));
+    parts.push(...updateLines(data, frame), ...signalLines(data, frame));
   }
-  if (data.steps.length) parts.push(stateTable(data, frame));
+  if (data.steps.length) parts.push(...stateParts(data, frame));
   if (data.times.length) {
-    const cost = `${data.cache[frame]} tokens in the context, ${modelTimeText(data.latency[frame])}`;
-    parts.push(createNode("p", "ss-dim", cost));
+    const gone = cut && !isCut ? `; at ${clockText(timeOf(data, cut.frame))} ${forgottenText(cut)}` : "";
+    const context = data.cache[frame] ? `${countText(data.cache[frame], "token")} in the context` : "length of the context not known";
+    parts.push(createNode("p", "ss-dim", `${context}, ${modelTimeText(data.latency[frame])}${gone}`));
   }
   panel.replaceChildren(...parts);
 }
 
-function failureLine(data, failure) {
-  const box = createNode("p", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure");
+function failureCard(data, failure) {
+  const box = createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure");
   box.append(createNode("b", "", `${signOfKind(failure.kind)} ${failure.kind}`));
+  const moment = momentText(failure);
+  if (moment) box.append(createNode("span", "ss-tag ss-moment", moment));
   if (failure.words) box.append(` ${failure.words}`);
+  if (failure.kind === WRONG_TEXT) box.append(...wrongTextLines(data, data.turns[failure.turn]));
   if (failure.cause) box.append(causeLine(failure.cause));
   const highest = highestNear(data, failure);
   if (highest) box.append(createNode("span", "ss-highest", highestText(highest, data)));
   return box;
 }
 
+// The response and its reference, with the words marked in which they differ.
+function wrongTextLines(data, turn) {
+  const texts = drawDifference(["said", turn.text], ["reference", data.references[turn.link].text]);
+  return [...texts, createNode("p", "ss-dim", `matching cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`)];
+}
+
 // A cause of difficulty from the manifest, explained; a split may define its own.
 function causeLine(cause) {
   const box = createNode("span", "ss-cause"), tag = createNode("span", "ss-tag", cause);
   box.append("cause ", tag, " ", Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : "as the split's manifest names it");
-  box.title = "Why this turn is hard: the split's manifest names the cause beside the reference turn.";
+  box.title = "Why this moment is hard: the split's manifest names the cause beside a reference turn.";
   return box;
 }
 
+const DECIDED_WORDS = { speak: ["silent", "spoke"], update: ["no update", "updated"] };
+const PREVIEWED_WORDS = { speak: ["would be silent", "would speak"], update: ["no update", "would update"] };
+
 function decisionLine(data, name, frame) {
-  const prob = data[name][frame], threshold = data.thresholds[name];
-  const row = createNode("p", "ss-line ss-decision");
+  const prob = data[name][frame], threshold = (shown.isPreview ? shown : data).thresholds[name];
+  const row = createNode("p", "ss-line ss-decision"), word = createNode("b", "", (shown.isPreview ? PREVIEWED_WORDS : DECIDED_WORDS)[name][Number(hasDecided(data, name, frame))]);
+  if (!hasValues(data, name)) {
+    row.append(createNode("span", "ss-name", name), word, createNode("span", "ss-dim", "probability not known"));
+    return row;
+  }
   const bar = createNode("span", `ss-prob ss-${name}`);
   const fill = createNode("i"), mark = createNode("u");
-  fill.style.width = `${100 * prob}%`;
+  const isKnown = !Number.isNaN(prob);
+  fill.style.width = `${isKnown ? 100 * prob : 0}%`;
   mark.style.left = `${100 * threshold}%`;
-  bar.append(fill, mark);
-  const did = countUpTo(data.decided[name], frame) > countUpTo(data.decided[name], frame - 1);
-  const words = { speak: ["silent", "spoke"], update: ["no update", "updated"] }[name];
-  bar.title = `${data.policy.name}: ${conditionText(data.policy, thresholdText(threshold))}`;
+  bar.append(fill, ...(isKnown ? [mark] : []));
+  bar.title = `${data.policy.name}: ${conditionText(data.policy, thresholdWords(data.policy, threshold))}`;
   const sign = signOf(data.policy, exceeds(data.policy, name, prob, threshold));
-  const comparison = hasSignal(data.policy, name) ? `${probText(prob, threshold)} ${sign} ${thresholdText(threshold)}` : "";
-  row.append(createNode("span", "ss-name", name), bar, createNode("span", "", comparison), createNode("b", "", words[Number(did)]));
+  const known = isKnown ? `${probText(prob, threshold)} ${sign} ${thresholdWords(data.policy, threshold)}` : "not known";
+  const comparison = hasSignal(data.policy, name) ? known : "";
+  row.append(createNode("span", "ss-name", name), bar, createNode("span", "", comparison), word);
   return row;
 }
 
-function responseLines(data, frame, time) {
+// The named signals at a frame, each with its threshold, and the state of the assistant.
+function signalLines(data, frame) {
+  const state = assistantState(data, frame), isShown = state && gapText(data, frame) === null;
+  const words = data.named.map(({ name, title, series, policy, decides, hasThreshold }) => {
+    const threshold = shown.thresholds[name] ?? data.thresholds[name];
+    const value = data[series][frame], number = Number.isNaN(value) ? "not known" : probText(value, hasThreshold ? threshold : 0);
+    if (!hasThreshold || Number.isNaN(value)) return [title, number, ""];
+    const isAbove = exceeds(policy, decides ?? "speak", value, threshold);
+    return [title, `${number} ${signOf(policy, isAbove)} ${thresholdText(threshold)}`, isAbove && decides ? decides : ""];
+  });
+  return [...(isShown ? [["state", state, ""]] : []), ...words].map(([title, text, word]) => {
+    const line = createNode("p", "ss-line ss-signal");
+    line.append(createNode("span", words.length ? "ss-signal-name" : "ss-name", title), createNode("span", "", text), createNode("b", "", word));
+    return line;
+  });
+}
+
+function responseLines(data, frame, time, failure) {
   const number = countUpTo(data.responses, time + 1e-4, (turn) => turn.time) - 1;
   const lines = [];
-  if (number >= 0) {
+  const inCard = failure?.kind === WRONG_TEXT ? data.turns[failure.turn] : null; // it has both texts
+  if (number >= 0 && data.responses[number] !== inCard) {
     const turn = data.responses[number], isNow = turn.frame === frame;
     const said = createNode("p", isNow ? "ss-text" : "ss-text ss-dim", turn.text);
     if (!isNow) said.prepend(createNode("span", "ss-tag", `${(time - turn.time).toFixed(1)} s ago`));
@@ -87,6 +136,7 @@ function matchLines(data, turn) {
   if (turn.score !== null) box.append(` similarity ${turn.score.toFixed(2)}, cost ${turn.cost.toFixed(2)}, ${delayText(turn.delay)}`);
   const parts = document.createDocumentFragment();
   parts.append(box);
+  if (turn.grade !== undefined) parts.append(createNode("p", "ss-line ss-grade", `judged ${gradeText(data, turn)}`));
   if (turn.link !== null) parts.append(createQuote("reference", data.references[turn.link].text));
   return parts;
 }
@@ -107,6 +157,14 @@ function updateLines(data, frame) {
     if (turn.verdict === "redundant") box.append(" ◇ no reference near");
     return box;
   });
+}
+
+// The states of the steps: of the run, else of the reference, which a line then names.
+function stateParts(data, frame) {
+  const table = bandsOf(data).length ? [stateTable(data, frame)] : [];
+  if (data.has_states || data.isReferenceAlone) return table;
+  const note = `states of the steps not known${data.has_reference ? "; in the reference:" : ""}`;
+  return [createNode("p", "ss-dim", note), ...table];
 }
 
 function stateTable(data, frame) {

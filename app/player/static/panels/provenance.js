@@ -1,7 +1,8 @@
-// The provenance of a run (model, device, thresholds, settings, text encoder) and its export.
+// The provenance of a run (model, device, thresholds, settings, text encoder) and its exports: files and figures.
 
 import { createNode, find } from "../dom/dom.js";
-import { host, state } from "../state/state.js";
+import { host, review, reviewer, state, ui } from "../state/state.js";
+import { clockText } from "../state/data.js";
 import { setStatus } from "../dom/status.js";
 
 export function drawProvenance() {
@@ -15,14 +16,26 @@ export function drawProvenance() {
     return details;
   });
   find("origins").replaceChildren(...lines);
-  for (const button of find("origin").querySelectorAll("[data-export]")) button.disabled = !state.data?.times.length;
+  for (const button of find("origin").querySelectorAll("button")) button.disabled = !state.data?.times.length;
+  find("figures").hidden = !host.settings.can_run; // the server draws figures
 }
 
 export function mountProvenance() {
   find("origin").addEventListener("click", (event) => {
-    const content = event.target.closest("[data-export]")?.dataset.export;
-    if (!content || !state.data) return;
-    host.trigger("export_run", { content });
-    setStatus(`Exporting ${content} of this run.`);
+    const { export: content, figure: format } = event.target.closest("button")?.dataset ?? {};
+    if (!state.data) return;
+    if (content) {
+      host.trigger("export_run", { content });
+      setStatus(`Exporting ${content} of this run.`);
+    }
+    if (format) exportFigure(format);
   });
+}
+
+function exportFigure(format) {
+  const { start, end } = ui.timeline.view, chart = find("figureChart"), isTimeline = chart.value === "timeline";
+  const look = { chart: chart.value, format, width: find("figureWidth").value, theme: find("figureTheme").value };
+  host.trigger("export_figure", { ...look, from_s: start, to_s: end, corrected: state.data.is_corrected, reviewer: reviewer(), is_blind: review.isBlind });
+  const content = isTimeline ? `${clockText(start)} to ${clockText(end)}` : `"${chart.selectedOptions[0].textContent}" of this video`;
+  setStatus(`Drawing ${format.toUpperCase()} of ${content}.`);
 }

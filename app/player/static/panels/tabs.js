@@ -3,9 +3,9 @@
 import { layout } from "../timeline/chart.js";
 import { drawCurves } from "./curves.js";
 import { find } from "../dom/dom.js";
-import { host, shown, state, ui } from "../state/state.js";
+import { host, state, ui } from "../state/state.js";
 
-export function tabNames() { return host.props.can_review ? ["rows", "review", "curves"] : ["rows", "curves"]; }
+export function tabNames() { return host.settings.can_review ? ["rows", "review", "curves"] : ["rows", "curves"]; }
 
 export function openTab(name) {
   state.tab = name;
@@ -16,7 +16,7 @@ export function openTab(name) {
   for (const panel of ["rows", "review", "curves"]) find(panel).hidden = name !== panel;
   if (state.data) layout();
   ui.drawReview();
-  if (name === "curves" && state.data) drawCurves(find("curves"), state.data, shown);
+  if (name === "curves" && state.data) drawCurves(find("curves"), state.data);
 }
 
 export function nextTab() {

@@ -13,8 +13,20 @@ export function legalityTag(turn) {
   return tag;
 }
 
+const GRADES = ["wrong", "partly right", "right"];
+
+// The grade that the judge gave the replies of a reply span so far.
+export function gradeText(data, turn) { return `${GRADES[turn.grade]}, ${turn.grade} of 2, by ${data.judge}`; }
+
+function gradeTag(data, turn) {
+  const tag = createNode("small", "ss-score ss-grade", `${turn.grade}/2`);
+  tag.title = `judged ${gradeText(data, turn)}`;
+  return tag;
+}
+
 function quoteLabel(data, turn, reference) {
-  if (turn || data.isReferenceAlone) return "reference";
+  const isCompared = reference.role !== "update" || data.has_states;
+  if (turn || data.isReferenceAlone || !isCompared) return "reference";
   if (reference.role === "user") return "reference, not in this run";
   return reference.is_missed ? "missed" : "not reached";
 }
@@ -54,7 +66,7 @@ export class Transcript {
 
   // Shows the rows that were inserted at these indices, in order.
   insert(places) {
-    if (!this.list.length) this.panel.lastChild.remove(); // the line for an empty transcript
+    if (!this.list.length && places.length) this.panel.lastChild.remove(); // the line for an empty transcript
     this.list.anchored(() => places.forEach((place) => {
       if (place <= this.current) this.current += 1;
       this.list.insert(place);
@@ -74,6 +86,7 @@ export class Transcript {
       mark.title = [kind, `similarity ${turn.score.toFixed(2)}`].filter(Boolean).join(", ");
       mark.append(createNode("small", "ss-score", turn.score.toFixed(2)));
     }
+    if (turn?.grade !== undefined) mark.append(gradeTag(data, turn));
     if (turn) words.append(createNode("span", "", turn.text));
     if (turn && turn.legality !== "legal") words.append(legalityTag(turn));
     if (row.role === "user" && reference.is_given) words.append(createNode("span", "", reference.text));
@@ -97,7 +110,7 @@ export class Transcript {
     const words = said.map((found) => `${found.verdict}${found.isWaiting ? " (not saved yet)" : ""}`).join(", ");
     if (box.title === words) return;
     box.title = words;
-    box.replaceChildren(...said.map((found) => createNode("kbd", found.isWaiting ? "ss-waits" : "", host.props.verdicts.indexOf(found.verdict) + 1)));
+    box.replaceChildren(...said.map((found) => createNode("kbd", found.isWaiting ? "ss-waits" : "", host.settings.verdicts.indexOf(found.verdict) + 1)));
   }
 
   // Marks and shows the row of an event, a failure or a time. A selection shows its row again; playback moves a list under

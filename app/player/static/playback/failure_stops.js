@@ -9,7 +9,7 @@ import { goToFailure, stopIndexOf } from "./selection.js";
 import { readSetting, writeSetting } from "../state/settings.js";
 import { kinds, review, state, ui } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
-import { canFail, collectStops, LOW_SIMILARITY, lowSimilarityStops, parseSimilarity, signOfKind, stopText, whyNoFailures } from "./stops.js";
+import { canFail, collectStops, LOW_SIMILARITY, lowSimilarityStops, momentText, parseSimilarity, signOfKind, stopText, whyNoFailures } from "./stops.js";
 
 let kindsBefore = null; // the kinds that were chosen before one of them alone
 
@@ -28,9 +28,11 @@ function updateStops() {
 }
 
 // Whether a stop lies beyond the current place, after it (`by` 1) or before it (-1). The place is the selected stop, else
-// the selected event in the order of events, else the playhead: N then includes the stops at the playhead's own time.
+// the selected event in the order of events, else the playhead: N then includes the stops at the playhead's own time. It also includes a stop that a verdict selected, so that
+// N after each verdict skips no failure.
 function isBeyondPlace(by) {
-  if (state.stopIndex !== null) return ({ number }) => by * (number - state.stopIndex) > 0;
+  const least = by > 0 && state.isAfterVerdict ? 0 : 1;
+  if (state.stopIndex !== null) return ({ number }) => by * (number - state.stopIndex) >= least;
   const time = ui.video.time, current = state.selectedTime === null ? -1 : orderOfEvent(review.current);
   return ({ failure }) => {
     const order = current < 0 ? -1 : orderOfEvent(failure.key);
@@ -52,7 +54,7 @@ export function stepFailure(by) {
   if (!canFail(state.data)) return setStatus(whyNoFailures(), true);
   if (!next) return setStatus(wanted.length ? `No failure ${by > 0 ? "after" : "before"} this one.` : "No failure of the chosen kinds.", true);
   goToFailure(next.number);
-  setStatus(`${stopText(next.number)} at ${clockText(next.failure.time)}`, true);
+  setStatus(`${stopText(next.number)}${momentText(next.failure) ? `; ${momentText(next.failure)}` : ` at ${clockText(next.failure.time)}`}`, true);
 }
 
 // Shows the button for the kind of the failure that is shown; null for none.

@@ -10,6 +10,7 @@ import { currentEvent } from "../review/opinions.js";
 import { drawOnlyKind } from "./failure_stops.js";
 import { seek } from "./playhead.js";
 import { clearSelection, followEvent } from "./selection.js";
+import { followSpeech } from "./speech.js";
 import { host, listeners, shown, state, ui } from "../state/state.js";
 
 const SLEEP_MS = 250;
@@ -23,10 +24,12 @@ export function tick() {
   if (ui.video.isPaused) state.sleeping = setTimeout(tick, SLEEP_MS);
   else requestAnimationFrame(tick);
   updatePlayhead();
+  followSpeech();
 }
 
-// Moves the playhead; updates texts only when the model's frame changes.
-function updatePlayhead() {
+// Moves the playhead; updates texts only when the model's frame changes. A command runs it first: what it acts on is then
+// what lies at the playhead, even right after a seek.
+export function updatePlayhead() {
   if (!state.data || !ui.canvas.clientWidth) return;
   let time = ui.video.time;
   if (shown.isLooping && shown.region && (time >= shown.region[1] || time < shown.region[0] - 0.3)) seek(time = shown.region[0]);
@@ -42,7 +45,7 @@ function updatePlayhead() {
   if (state.selectedTime !== null && Math.abs(state.selectedTime - time) >= 0.5 / state.data.fps) clearSelection();
   const frame = gridFrame(state.data, time);
   if (frame === state.lastFrame) return;
-  state.lastFrame = frame;
+  state.lastFrame = state.shownFrame = frame;
   const failure = state.stopIndex === null ? null : state.data.stops[state.stopIndex];
   drawOnlyKind(failure);
   drawNowPanel(find("now"), state.data, frameAt(state.data, time), time, failure);

@@ -10,8 +10,15 @@ export function requestTick() {
   requestAnimationFrame(ui.tick);
 }
 
+// Draws the playhead and the panel of its moment again.
 export function redrawPlayhead() {
-  state.lastFrame = state.lastTime = -1;
+  state.lastFrame = -1;
+  movePlayhead();
+}
+
+// Draws the playhead again; the panel only if its frame changes, since it takes a part of an animation frame.
+export function movePlayhead() {
+  state.lastTime = -1;
   requestTick();
 }
 

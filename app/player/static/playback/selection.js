@@ -12,7 +12,7 @@ import { setStatus } from "../dom/status.js";
 
 export function splitPair() {
   const event = currentEvent(), key = event?.pair || event?.other && event.kind !== "reference" ? event.key : event?.other;
-  if (!key) return setStatus("Only what the model wrote and its reference turn can be split or joined; nothing of a pair is selected.");
+  if (!key) return setStatus("Only a matched pair, of the model's event and its reference turn, can be split or joined; none is selected.");
   review.splits.set(key, Boolean(event.pair));
   const time = ui.video.time;
   mergeOpinions();
@@ -26,6 +26,7 @@ export function selectEvent(event, time, failure = null) {
   if ((event?.key ?? null) !== review.current) focusedInput()?.blur(); // submits the text to its own event
   review.current = event?.key ?? null;
   state.stopIndex = failure;
+  state.isAfterVerdict = false;
   redrawPlayhead();
   state.selectedTime = seek(time);
   reveal(state.selectedTime);
@@ -87,6 +88,7 @@ export function goToUnreviewed(given = "") {
   const next = left.find(({ number }) => number > at) ?? left[0];
   if (!next) return setStatus(`${given}Every event has your verdict.`, !given);
   goToEvent(next.event);
+  state.isAfterVerdict = given !== "";
   if (given) setStatus(`${given}The next one is selected${state.stopIndex === null ? "" : `: ${stopText(state.stopIndex)}`}.`);
 }
 

@@ -1,7 +1,7 @@
 // The stops of N and P: failures and, if switched on, matched texts of low similarity. The latter is a setting of
 // the player: those texts are no failures, and are in no count or score.
 
-import { KINDS } from "../state/data.js";
+import { clockText, KINDS } from "../state/data.js";
 import { kinds, state } from "../state/state.js";
 
 export const LOW_SIMILARITY = "low similarity", LOW_SIMILARITY_SIGN = "≈";
@@ -24,6 +24,19 @@ export function whyNoFailures() {
 export function stopText(number) {
   const stop = state.data.stops[number], chosen = state.data.stops.filter(({ kind }) => kinds.has(kind));
   return `${signOfKind(stop.kind)} ${stop.kind}${chosen.includes(stop) ? ` (${chosen.indexOf(stop) + 1} of ${chosen.length})` : ""}`;
+}
+
+// The place of a failure among the stops of its moment that N visits, such as "2 of 3 at 0:09.5"; "" where it is alone.
+export function momentText(failure) {
+  const together = state.data.stops.filter((stop) => stop === failure || kinds.has(stop.kind) && Math.abs(stop.time - failure.time) < 1e-6);
+  return together.length > 1 ? `${together.indexOf(failure) + 1} of ${together.length} at ${clockText(failure.time)}` : "";
+}
+
+// The failure that a run is opened at, and the keys that lead on.
+export function openingText(number) {
+  const { kind, words, time } = state.data.stops[number];
+  const failure = `${signOfKind(kind)} ${kind}${words ? `: ${words}` : ""}`;
+  return `Failure ${number + 1} of ${state.data.stops.length}: ${failure}, at ${clockText(time)}. N: next failure · Space: play · ?: all keys`;
 }
 
 export function signOfKind(kind) { return KINDS[kind] ?? LOW_SIMILARITY_SIGN; }

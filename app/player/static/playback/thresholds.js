@@ -2,9 +2,10 @@
 // At rest nothing is moved or requested, and the run that is shown sets the lines and the sliders.
 
 import { refreshCounts } from "../timeline/chart.js";
-import { DECISIONS } from "../state/data.js";
 import { createNode } from "../dom/dom.js";
 import { pointerOffset, trackDrag } from "../dom/drag.js";
+import { hasTheta } from "../state/policy.js";
+import { DECISIONS, setLevels, signalOf } from "../state/signals.js";
 import { host, listeners, shown, state, ui } from "../state/state.js";
 
 const IDLE_MS = 700, TYPING_MS = 300;
@@ -12,9 +13,13 @@ let ticket = 0, idle = 0;
 
 const isThreshold = (value) => Number.isFinite(value) && value >= 0 && value <= 1;
 const areEqual = (one, other) => DECISIONS.every((name) => one[name] === other[name]);
+const usedSignals = new Map(); // name of a run -> the thresholds of its named signals that the sweep set, by their own names
+const movedSignals = new WeakMap(); // run -> the moved thresholds of its named signals: previews, without an exact run
 
 // Sets one threshold or both, from a slider or a line. An empty input moves nothing.
 export function moveThresholds(values) {
+  const [moved] = Object.keys(values);
+  if (state.data?.named.some(({ name }) => name === moved)) return moveSignal(values);
   const latest = { ...shown.thresholds, ...values };
   const isMove = DECISIONS.every((name) => isThreshold(latest[name]));
   if (isMove && state.data && areEqual(latest, shown.thresholds)) return;
@@ -25,10 +30,42 @@ export function moveThresholds(values) {
   if (state.movedThresholds && !state.isPointerDown) idle = setTimeout(requestExactRun, IDLE_MS);
 }
 
-// Requests the exact run. A page without a run requests it too: a run may be waiting for the model.
+// Applies thresholds of the sweep: those of probabilities move; those of named signals are previewed in each video of their run.
+export function applyThresholds({ used, ...values }) {
+  if (Object.keys(values).length) moveThresholds(values);
+  if (!used) return;
+  usedSignals.set(used.run, used.signals);
+  if (state.data?.run_name !== used.run) return;
+  previewUsed();
+  showThresholds();
+  refreshCounts();
+}
+
+// Moves the named signals of the shown run to the thresholds of the sweep, if it set any.
+function previewUsed() {
+  const used = usedSignals.get(state.data?.run_name) ?? {};
+  const found = (state.data?.named ?? []).filter(({ key, decides }) => decides && key in used);
+  moveLevels(Object.fromEntries(found.map(({ key, name }) => [name, used[key]])));
+}
+
+// Previews another threshold of a named signal.
+function moveSignal(values) {
+  moveLevels(values);
+  showThresholds();
+  refreshCounts();
+}
+
+function moveLevels(values) {
+  if (!state.data) return;
+  movedSignals.set(state.data, { ...movedSignals.get(state.data), ...values });
+  for (const [name, value] of Object.entries(values)) setLevels(state.data, name, value);
+}
+
+// Requests the exact run. A page without a run requests it too: a run may be waiting for the model. Without a model the
+// thresholds stay moved.
 export function requestExactRun() {
   clearTimeout(idle);
-  if (!state.movedThresholds) return;
+  if (!state.movedThresholds || !host.settings.can_run) return;
   [state.requestedThresholds, state.movedThresholds] = [state.movedThresholds, null];
   ticket += 1;
   const hasRun = Boolean(state.data?.times.length);
@@ -41,21 +78,36 @@ export function requestExactRun() {
 
 // Shows the moved or requested thresholds, or those of the run.
 function showThresholds() {
-  shown.thresholds = { ...(state.movedThresholds ?? state.requestedThresholds ?? state.data?.thresholds ?? shown.thresholds) };
+  const ofSignals = state.data && { ...state.data.thresholds, ...movedSignals.get(state.data) };
+  const ofHeads = state.movedThresholds ?? state.requestedThresholds ?? state.data?.thresholds ?? shown.thresholds;
+  shown.thresholds = { ...ofSignals, speak: ofHeads.speak, update: ofHeads.update };
   shown.isPreview = Boolean(state.data) && !areEqual(shown.thresholds, state.data.thresholds);
+  showSliders();
+}
+
+// Shows the sliders of the rule of the run, or of the page's model before the first run; the style sheet has the rest.
+function showSliders() {
+  if (!host.settings.hint) document.documentElement.toggleAttribute("data-theta", state.data ? hasTheta(state.data.policy) : host.settings.has_theta);
 }
 
 // Settles a request after a run arrived or was cleared; the sliders follow the run.
 export function settleThresholds() {
   const before = shown.thresholds;
   if (!state.data || state.data.run_name || state.data.answers === ticket || state.requestedThresholds && areEqual(state.requestedThresholds, state.data.thresholds)) state.requestedThresholds = null;
+  if (state.data && !movedSignals.has(state.data)) previewUsed();
   showThresholds();
   if (!areEqual(before, shown.thresholds)) host.trigger("shown");
 }
 
+// The value of a drag: hundredths of the range.
+function rounded(name, value) {
+  const { low, high } = state.data ? signalOf(state.data, name) : { low: 0, high: 1 }, step = 10 ** (Math.ceil(Math.log10(high - low)) - 2);
+  return step === 0.01 ? hundredths(value) : Number((Math.round(value / step) * step).toPrecision(12));
+}
+
 const hundredths = (value) => Math.round(value * 100) / 100; // the precision of a drag; a threshold itself may have more digits
 
-// Drags a threshold's line; `valueAt(y)` is the threshold at a height of the timeline.
+// Drags a threshold's handle; `valueAt(y)` is the threshold at a height of the timeline.
 export function dragThreshold(name, valueAt, event) {
   state.isPointerDown = true;
   const began = pointerOffset(ui.canvas, event)[1];
@@ -64,10 +116,10 @@ export function dragThreshold(name, valueAt, event) {
     const y = pointerOffset(ui.canvas, later)[1];
     isMoved ||= Math.abs(y - began) >= 2; // a click without a drag keeps all digits
     if (!isMoved) return;
-    moveThresholds({ [name]: hundredths(valueAt(y)) });
+    moveThresholds({ [name]: rounded(name, valueAt(y)) });
     host.trigger("shown");
   };
-  trackDrag(ui.canvas, event, move, () => {});
+  trackDrag(event.currentTarget, event, move, () => {});
 }
 
 // The number inputs of all thresholds of the page: an invalid value is refused with a message and reset.
@@ -101,6 +153,7 @@ function validateInput(box) {
 }
 
 export function mountThresholds() {
+  showSliders();
   ui.root.thresholds = () => DECISIONS.map((name) => shown.thresholds[name]);
 
   // Typed text counts after a digit and a pause: Gradio rewrites the text to the number read so far, "0." to "0".
@@ -121,6 +174,7 @@ export function mountThresholds() {
   onThresholdInput("blur", validateInput);
   document.addEventListener("pointerdown", () => { isRefused = false; }, { signal: listeners.signal, capture: true });
   document.addEventListener("click", (event) => { // a click on Run or Start that refuses an input does nothing else
+    if (!isRefused) for (const problem of document.querySelectorAll(".threshold-problem")) problem.remove(); // it was read, and may no longer hold
     if (!isRefused || !event.target.closest?.("button")) return;
     event.preventDefault();
     event.stopImmediatePropagation();

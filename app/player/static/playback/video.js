@@ -9,6 +9,7 @@ export class VideoPlayer {
     this.onMove = onMove;
     this.video = null;
     this.clock = 0;
+    this.end = Infinity; // of the clock, in seconds
     this.began = null;
     this.rate = 1;
     this.wanted = null;
@@ -25,6 +26,7 @@ export class VideoPlayer {
       if (video) video.playbackRate = this.rate;
       for (const name of video ? VIDEO_EVENTS : []) video.addEventListener(name, this.onMove);
     }
+    if (!video && this.began !== null && this.clockTime >= this.end) this.pause();
     if (this.wanted !== null && video?.readyState >= 1) {
       video.currentTime = this.wanted;
       this.wanted = null;
@@ -34,6 +36,15 @@ export class VideoPlayer {
       this.arrival = null;
     }
     return video;
+  }
+
+  // Resolves when the video shows a picture, and after `limit_ms` in any case: it may be missing, damaged or slow.
+  async firstPicture(limit_ms) {
+    for (const end = performance.now() + limit_ms; performance.now() < end;) {
+      const video = this.refresh();
+      if (video?.readyState >= 2 && !video.seeking) return;
+      await new Promise((resolve) => { requestAnimationFrame(resolve); });
+    }
   }
 
   // Seeks in a video that may still be loading: until then, the element shows the previous one.
@@ -50,8 +61,10 @@ export class VideoPlayer {
     this.ensureCurrent();
     if (this.arrival && this.video?.paused) return this.arrival.time; // until then, the element shows the previous video
     if (this.video) return this.wanted ?? this.video.currentTime;
-    return this.clock + (this.began === null ? 0 : (performance.now() - this.began) / 1000 * this.rate);
+    return this.clockTime;
   }
+
+  get clockTime() { return Math.min(this.end, this.clock + (this.began === null ? 0 : (performance.now() - this.began) / 1000 * this.rate)); }
 
   set time(time) {
     this.ensureCurrent();
@@ -66,12 +79,13 @@ export class VideoPlayer {
   get isPaused() { return this.video ? this.video.paused : this.began === null; }
 
   play() {
-    if (this.video) this.video.play().catch(() => {}); // a play that is interrupted by a seek is no failure
-    else this.began = performance.now();
+    if (this.video) return void this.video.play().catch(() => {}); // a play that is interrupted by a seek is no failure
+    if (this.clock >= this.end) this.clock = 0;
+    this.began = performance.now();
   }
 
   pause() {
-    if (!this.video) this.clock = this.time;
+    if (!this.video) this.clock = this.clockTime;
     this.began = null;
     this.video?.pause();
   }

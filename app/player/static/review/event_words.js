@@ -23,10 +23,11 @@ export function describeAction({ kind, correction }, event) {
 }
 
 // A changed turn is named as in the source.
-function describeCorrection({ kind, turn, text, time_s }, event) {
+function describeCorrection({ kind, turn, text, time_s, end_s }, event) {
   const source = nameOf(ROLE_LABELS[turn.role], turn.text, turn.time_s);
   if (kind === "delete") return `Deleted the ${event ? describeEvent(event) : source}. Z brings it back.`;
   if (kind === "add") return `Added the ${event ? describeEvent(event) : source}. Z takes it back.`;
   if (kind === "boundary") return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;
+  if (kind === "span") return `Corrected the ${source}: it ${typeof end_s === "number" ? `lasts from ${clockText(time_s)} to ${clockText(end_s)}` : "is an instant"}. Z takes it back.`;
   return `Corrected the ${source}: ${time_s === undefined ? `it says “${text}”` : `it is at ${clockText(time_s)}`}. Z takes it back.`;
 }

@@ -1,6 +1,7 @@
 // Opinions on events. A model turn and its matched reference turn are judged as one event, unless the
 // reviewer splits them or judged them differently.
 
+import { redrawPlayhead } from "../playback/playhead.js";
 import { requestPaint } from "../timeline/chart.js";
 import { find } from "../dom/dom.js";
 import { eventTime } from "./layer.js";
@@ -27,7 +28,7 @@ export const PARTS = Object.keys(NO_OPINION);
 
 // Merges the store's opinions with the waiting actions of the outbox: the events, and this reviewer's opinions on them.
 export function mergeOpinions() {
-  if (!state.data || !host.props.can_review) return ui.drawReview();
+  if (!state.data) return ui.drawReview();
   const added = (layer()?.turns ?? []).filter((turn) => turn.is_added).map((turn) => ({
     ...turn.name, key: turn.key, kind: "reference", time: turn.name.time_s, turn: null, reference: null,
   }));
@@ -39,10 +40,11 @@ export function mergeOpinions() {
     if (mine) review.mine.set(key, mine);
   }
   const moves = new Map();
-  const waiting = outbox.all(), undone = new Set();
+  const waiting = host.settings.can_review ? outbox.all() : [], undone = new Set();
   for (const { kind, target } of waiting) if (kind === "undo") undone.add(target); else if (kind === "redo") undone.delete(target);
   for (const action of waiting.filter(({ action_id }) => !undone.has(action_id))) {
-    if (action.correction?.time_s !== undefined) moves.set(JSON.stringify(action.correction.turn), action.correction.time_s);
+    const { turn: moved, kind: change, time_s, end_s } = action.correction ?? {};
+    if (time_s !== undefined) moves.set(JSON.stringify(moved), { time: time_s, ...(change === "span" ? { end: end_s } : {}) });
     if (!action.event || action.reviewer !== who || action.video_id !== state.data.video_id) continue;
     const given = PARTS.includes(action.kind) ? { [action.kind]: action[action.kind] ?? NO_OPINION[action.kind] } : {};
     for (const [event, other] of [[action.event, action.paired], [action.paired, action.event]]) {
@@ -52,9 +54,10 @@ export function mergeOpinions() {
     }
   }
   review.events = joinPairs(events);
-  review.turns = new Map((layer()?.turns ?? []).map((turn) => [turn.key, moves.size ? { ...turn, time: moves.get(JSON.stringify(turn.name)) ?? turn.time } : turn]));
+  review.turns = new Map((layer()?.turns ?? []).map((turn) => [turn.key, moves.size ? { ...turn, ...moves.get(JSON.stringify(turn.name)) } : turn]));
   state.data.judged = review.events.map((event) => ({ key: event.key, time: eventTime(event), ...opinion(event.key) }));
   ui.transcript.mark((keys) => [...new Set(keys.map((key) => review.units.get(key)).filter(Boolean))].map((unit) => opinion(unit.key)));
+  redrawPlayhead();
   requestPaint();
   ui.drawReview();
 }

@@ -16,7 +16,7 @@ import { readSetting, writeSetting } from "../state/settings.js";
 import { host, listeners, review, reviewer, state, ui } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
 import { signOfKind } from "../playback/stops.js";
-import { refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";
+import { refreshReviews, refusalReason, retryAll, savedText, sendWaiting } from "./sync.js";
 
 // A name by the rules of `check_reviewer` in Python: printable characters and inner spaces; null for an invalid one.
 function parseReviewerName(typed) {
@@ -45,8 +45,8 @@ function setBlind(isBlind) {
 
 export function drawReview() {
   const panel = find("review");
-  find("tabs").querySelector("[data-tab=review]").hidden = !host.props.can_review;
-  if (!host.props.can_review) return;
+  find("tabs").querySelector("[data-tab=review]").hidden = !host.settings.can_review;
+  if (!host.settings.can_review) return;
   drawSaveStatus();
   if (document.activeElement !== find("who")) find("who").value = reviewer();
   find("who").disabled = review.signedIn !== null;
@@ -54,8 +54,11 @@ export function drawReview() {
   const event = state.data ? currentEvent() : null, said = event ? opinion(event.key) : NO_OPINION;
   drawEvent(find("event"), event);
   if (!state.data || panel.hidden) return;
-  if (panel.dataset.event !== (event?.key ?? "")) panel.scrollTop = 0;
-  panel.dataset.event = event?.key ?? "";
+  if (panel.dataset.event !== (event?.key ?? "")) {
+    panel.dataset.event = event?.key ?? "";
+    panel.scrollTop = 0;
+    refreshReviews();
+  }
   for (const button of find("verdicts").querySelectorAll(".ss-verdict")) {
     button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
     button.disabled = !event;
@@ -99,7 +102,7 @@ export function giveVerdict(verdict) {
 
 // Draws the event that keys judge, on every tab.
 function drawEvent(box, event) {
-  box.hidden = !host.props.can_review || !state.data || !state.data.events.length;
+  box.hidden = !host.settings.can_review || !state.data || !state.data.events.length;
   if (box.hidden) return;
   const keys = createNode("span", "ss-dim", "1–7 judge ");
   if (!event) return box.replaceChildren(keys, createNode("span", "", "nothing: no event is selected"));
@@ -108,7 +111,7 @@ function drawEvent(box, event) {
   const parts = [keys, name, " ", createNode("span", "", correctedTurn(event)?.text ?? event.text)];
   const found = stopIndexOf(event);
   if (event.pair) parts.push(createNode("span", "ss-tag", "and its reference"));
-  if (event.other) parts.push(createNode("span", "ss-tag", event.kind === "reference" ? "without what the model wrote" : "without its reference"));
+  if (event.other) parts.push(createNode("span", "ss-tag", event.kind === "reference" ? "without the model's event" : "without its reference"));
   if (found !== null) parts.push(createNode("span", "ss-tag", `${signOfKind(state.data.stops[found].kind)} ${state.data.stops[found].kind}`));
   const given = opinion(event.key).verdict;
   if (given) parts.push(createNode("span", "ss-tag ss-mine", `your verdict: ${given}`));
@@ -119,7 +122,7 @@ function drawEvent(box, event) {
 export function mountReview() {
   review.name = parseReviewerName(readSetting("reviewer")) ?? "";
   review.isBlind = readSetting("blind") === "yes";
-  find("verdicts").prepend(...host.props.verdicts.map((verdict, number) => {
+  find("verdicts").prepend(...host.settings.verdicts.map((verdict, number) => {
     const button = createNode("button", "ss-verdict");
     button.type = "button";
     button.dataset.verdict = verdict;

@@ -1,6 +1,6 @@
 // Sends the actions of the outbox, and handles the server's replies.
 
-import { layout, requestPaint } from "../timeline/chart.js";
+import { layout } from "../timeline/chart.js";
 import { find, focusedInput } from "../dom/dom.js";
 import { describeAction } from "./event_words.js";
 import { withTimeout } from "../state/increments.js";
@@ -11,7 +11,8 @@ import { goToEvent } from "../playback/selection.js";
 import { host, layer, listeners, review, reviewer, state } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
 
-const RETRY_MS = 3000, REFUSED_MS = 30000;
+const RETRY_MS = 3000, REFUSED_MS = 30000, FRESH_MS = 2000;
+let askedAt = -Infinity;
 
 export function reviewKey({ video_id, reviewer }) { return JSON.stringify([video_id, reviewer]); }
 export function refusalReason(action) { return review.refusals.get(reviewKey(action)) ?? ""; }
@@ -19,7 +20,7 @@ export function refusalReason(action) { return review.refusals.get(reviewKey(act
 // Sends waiting actions, one reviewer and video at a time, and fetches the reviews of the video that is shown. What the server
 // refuses for one reviewer and video stays queued and does not block the rest.
 export async function sendWaiting() {
-  if (!host.props.can_review) return;
+  if (!host.settings.can_review) return;
   if (review.isAsking) { review.isAgain = true; return; }
   review.isAsking = true;
   clearTimeout(review.timer);
@@ -31,6 +32,7 @@ export async function sendWaiting() {
       if (video === undefined) break;
       const actions = first ? waiting.filter((action) => reviewKey(action) === reviewKey(first)).slice(0, 100) : [];
       const asked = { video_id: video, reviewer: who, is_blind: review.isBlind, reference: video === state.data?.video_id ? state.data.reference_digest : null, has_layer: video === state.data?.video_id ? review.state?.layer_name ?? null : null, actions: actions.map(actionPayload) };
+      askedAt = performance.now();
       const reply = await withTimeout(host.server.ask(asked));
       if (first && reply.error) review.refusals.set(reviewKey(first), reply.error);
       review.problem = first ? "" : reply.error ?? "";
@@ -44,6 +46,11 @@ export async function sendWaiting() {
   const left = outbox.all();
   if (left.length && !listeners.signal.aborted) review.timer = setTimeout(retryAll, left.every(refusalReason) ? REFUSED_MS : RETRY_MS);
   mergeOpinions();
+}
+
+// Fetches the reviews again, at most every two seconds: other reviewers may have judged since.
+export function refreshReviews() {
+  if (performance.now() - askedAt > FRESH_MS) sendWaiting();
 }
 
 // Also sends refused actions again: the reason may no longer hold.
@@ -78,7 +85,7 @@ function handleReply(video, reply) {
     const isNew = "layer" in reply.state;
     review.state = { layer: layer(), ...reply.state };
     mergeOpinions();
-    if (isNew) layout(); else requestPaint();
+    if (isNew) layout();
     if (told) setStatus(describeAction(told[0], sideByKey(told[1]))); // after the reference was updated: its times are current
     if (isNew && review.wantsCorrected && state.data.is_finished && !state.data.isReferenceAlone) requestScoring();
     if (review.wanted && !focusedInput()) goToWanted();

@@ -1,10 +1,11 @@
 // Unpacks the server's payload once, and counts decisions when a threshold moves.
 
-import { TriggerCounter } from "./policy.js";
+import { TriggerCounter, convertTheta, hasTheta } from "./policy.js";
+import { DECISIONS, countedNames, decodeFloats, prepareSignals, signalOf } from "./signals.js";
 
 export const KINDS = {
   "missed": "✕", "redundant": "+", "wrong text": "≠", "early or late": "↔",
-  "wrong update": "◇", "missed update": "◆", "wrong state": "▨",
+  "wrong update": "◇", "missed update": "◆", "wrong state": "▨", "repeats itself": "↺",
 };
 
 // Lanes add signs of their own.
@@ -17,6 +18,7 @@ export const SIGNS = {
   "↔": "early or late: right, but more than 1 s away",
   "◇": "wrong update: of another step or transition, or with no reference near",
   "◆": "missed update", "▨": "wrong state: the predicted state differs from the reference; hatched in the lanes",
+  "↺": "repeats itself: redundant, and the same words as an earlier message of the video",
 };
 
 // Why a turn of the reference is hard, where the split's manifest names a cause.
@@ -29,25 +31,42 @@ export const CAUSES = {
   noise: "the picture is noisy, or worse for seconds",
 };
 
-export const DECISIONS = ["speak", "update"];
-export const SERIES = ["times", "speak", "update", "cache", "latency"];
-
-export function decodeFloats(packed) {
-  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-  return new Float64Array(bytes.buffer);
+// The frames that a cut of the context dropped, in words; `cut` has tokens, first_frame and last_frame.
+export function forgottenText({ tokens, first_frame: first, last_frame: last }) {
+  if (first === null) return `${countText(tokens, "token")} forgotten`;
+  return `${first === last ? `frame ${first}` : `frames ${first} to ${last}`} forgotten, ${countText(tokens, "token")}`;
 }
+
+// Why an instant of a live session has no decision, by the state that its output has.
+const GAPS = { "dropped": "its frame was dropped", "no picture": "the source had no picture", "not reached": "the session ended first" };
+
+// The state of the assistant at a frame; undefined or null without one.
+export function assistantState(data, frame) {
+  return data.assistant_states[countUpTo(data.assistant_states, frame, ([first]) => first) - 1]?.[1];
+}
+
+// Why a frame has no decision, in words; null if it has one.
+export function gapText(data, frame) {
+  const state = assistantState(data, frame) ?? "";
+  return Number.isNaN(data.speak[frame]) && Object.hasOwn(GAPS, state) ? GAPS[state] : null;
+}
+
+export const SERIES = ["times", "speak", "update", "cache", "latency"];
 
 export function unpack(packed) {
   const data = prepareRun(packed);
   if (!data.other) return data;
   const other = prepareRun(data.other);
-  const counts = Object.fromEntries(DECISIONS.map((name) => [name, new EventCounts(other, name, other.thresholds[name], false).extend()]));
+  const counts = Object.fromEntries(countedNames(other).map((name) => [name, new EventCounts(other, name, other.thresholds[name], false).extend()]));
   other.shown = { thresholds: other.thresholds, counts };
   return data;
 }
 
 export function prepareRun(data) {
+  Object.assign(data, { num_dropped: 0, begin_s: 0, progress: null }); // frames that a live session has dropped from the start, and their time
   for (const name of SERIES) data[name] = decodeFloats(data[name]);
+  prepareSignals(data);
+  data.forgotten ??= []; // published by an earlier version
   data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
   data.failures.forEach((failure) => { failure.time = timeOf(data, failure.frame); });
   data.turns.forEach((turn) => setTurnTime(data, turn));
@@ -56,7 +75,8 @@ export function prepareRun(data) {
   data.referenceDialogue = data.references.filter((turn) => turn.role === "assistant" || turn.role === "user" && !turn.is_given);
   data.referenceTurns = data.references.filter((turn) => turn.role === "assistant");
   data.isReferenceAlone = data.has_reference && !data.times.length && (data.events ?? []).length > 0; // no run is there
-  data.differences = data.steps.map((_, step) => stateDifferences(data, step));
+  data.has_states ??= data.policy.has_updates; // published by an earlier version
+  data.differences = data.steps.map((_, step) => (data.has_states ? stateDifferences(data, step) : []));
   data.rows = transcriptRows(data);
   assignEventKeys(data);
   data.judged = data.layer = [];
@@ -70,7 +90,33 @@ export function setTurnTime(data, turn) {
 }
 
 export function timeOf(data, frame) {
-  return frame < data.times.length ? data.times[frame] : frame / data.fps;
+  return frame < data.times.length ? data.times[frame] : (frame + data.num_dropped) / data.fps;
+}
+
+// Moves the frames of a cut of the context; frames that the browser has dropped are negative.
+export function moveCut(cut, move) {
+  return { ...cut, frame: move(cut.frame), first_frame: move(cut.first_frame), last_frame: move(cut.last_frame) };
+}
+
+// Drops the first frames of a live session, whose series are without them already; the indices of all others move.
+export function dropFrames(data, count) {
+  const shift = (frame) => (frame === null ? null : frame - count);
+  const laterCuts = data.forgotten.filter(({ frame }) => frame >= count).map((cut) => moveCut(cut, shift));
+  const later = (frames) => frames.filter((frame) => frame >= count).map((frame) => frame - count);
+  const states = data.assistant_states, reached = countUpTo(states, count, ([frame]) => frame) - 1;
+  const laterStates = states.slice(Math.max(0, reached)).map(([frame, word]) => [Math.max(0, frame - count), word]);
+  const laterTurns = (turns) => turns.filter(({ frame }) => frame >= count).map((turn) => ({ ...turn, frame: turn.frame - count }));
+  Object.assign(data, {
+    num_dropped: data.num_dropped + count, forgotten: laterCuts, begin_s: data.times[0], refreshed: later(data.refreshed), assistant_states: laterStates,
+    decided: Object.fromEntries(DECISIONS.map((name) => [name, later(data.decided[name])])),
+    bands: { ...data.bands, model: data.bands.model.map((band) => [[-1, stateAt(band, count)], ...band.filter(([frame]) => frame > count).map(([frame, state]) => [frame - count, state])]) },
+    turns: laterTurns(data.turns), references: laterTurns(data.references),
+  });
+  data.responses = data.turns.filter((turn) => turn.role === "assistant");
+  data.userTurns = [...data.references];
+  data.rows = transcriptRows(data);
+  for (const row of data.rows) row.key = null;
+  return data;
 }
 
 // The number of items of a sorted list whose key is at most the limit.
@@ -97,10 +143,10 @@ export function stateAt(band, frame) {
   return band.length ? band[Math.max(0, countUpTo(band, frame, (piece) => piece[0]) - 1)][1] : null;
 }
 
-// The bands of each step, from the top. Without a run, there is none of the model.
+// The bands of each step, from the top. Without a run, or of one whose states are not known, there is none of the model.
 export function bandsOf(data) {
-  if (data.isReferenceAlone) return ["reference"];
-  return data.has_reference ? ["reference", "model"] : ["model"];
+  const isKnown = { reference: data.has_reference, model: data.has_states && !data.isReferenceAlone };
+  return ["reference", "model"].filter((name) => isKnown[name]);
 }
 
 function stateDifferences(data, step) {
@@ -178,8 +224,8 @@ export class EventPairs {
 // they pair with the reference.
 export class EventCounts {
   constructor(data, name, threshold, isPreview) {
-    const triggers = new TriggerCounter(data.policy, name, threshold);
-    Object.assign(this, {data, name, threshold, isPreview, triggers, decided: [], numFrames: 0, pairs: new EventPairs(data.tolerance_frames)});
+    const {policy, decides} = signalOf(data, name), triggers = new TriggerCounter(policy, decides, threshold);
+    Object.assign(this, {data, name, decides, threshold, isPreview: isPreview || !DECISIONS.includes(name), triggers, decided: [], numFrames: 0, pairs: new EventPairs(data.tolerance_frames)});
   }
 
   // Returns hits, misses and alarms up to the frames reached. Reads only new frames.
@@ -192,7 +238,7 @@ export class EventCounts {
     this.numFrames = data.times.length;
     const frames = this.isPreview ? decided : data.decided[name];
     if (!data.expected) return {hits: frames, misses: [], alarms: []};
-    this.pairs.extend(frames, data.expected[name], data.times.length);
+    this.pairs.extend(frames, data.expected[this.decides], data.times.length);
     return this.pairs;
   }
 }
@@ -202,19 +248,23 @@ const CURVE_POINTS = 200;
 // Precision and recall of events at up to 200 thresholds: the distinct values of the trace, or evenly spaced ones while it grows.
 export class Curve {
   constructor(data, name, isGrowing) {
-    const sorted = isGrowing ? [] : [...new Set(data[name])].sort((a, b) => a - b);
-    const stride = Math.max(1, Math.ceil(sorted.length / CURVE_POINTS));
-    const thresholds = isGrowing ? Array.from({length: 51}, (_, at) => at / 50) : [0, ...sorted.filter((_, number) => number % stride === 0)];
+    const values = isGrowing ? [] : data[signalOf(data, name).series].toSorted().filter((value, number, all) => value !== all[number - 1]);
+    const stride = Math.max(1, Math.ceil(values.length / CURVE_POINTS)), chosen = [...values].filter((_, number) => number % stride === 0);
+    const thresholds = isGrowing ? Array.from({length: 51}, (_, at) => at / 50) : [signalOf(data, name).low, ...chosen.map((value) => Number(value.toPrecision(5)))];
     this.counts = thresholds.map((threshold) => new EventCounts(data, name, threshold, true));
   }
 
-  points() { return this.counts.map((counts) => ({threshold: counts.threshold, ...rates(counts.extend())})); }
+  // Generates the points, because all of them take long on a long run.
+  *points() { for (const counts of this.counts) yield {threshold: counts.threshold, ...rates(counts.extend())}; }
 }
 
 export function rates({hits, misses, alarms}) {
   const decided = hits.length + alarms.length, expected = hits.length + misses.length;
   return {precision: decided ? hits.length / decided : NaN, recall: expected ? hits.length / expected : NaN};
 }
+
+// A number with its noun, such as "1 video" or "2 videos".
+export function countText(number, singular, plural = `${singular}s`) { return `${number} ${number === 1 ? singular : plural}`; }
 
 export function clockText(time, digits = 1) {
   const ticks = Math.round(Math.max(0, time) * 10 ** digits);
@@ -225,6 +275,10 @@ export function clockText(time, digits = 1) {
 
 // A threshold with all its digits, at least two; a probability with enough digits to compare with it.
 export function thresholdText(value) { return value.toFixed(decimalsOf(value)); }
+// A threshold as text; one of a rule with theta has theta beside it.
+export function thresholdWords(policy, value) {
+  return hasTheta(policy) ? `${thresholdText(value)} (theta ${thresholdText(convertTheta(value))})` : thresholdText(value);
+}
 export function probText(prob, threshold) { return prob.toFixed(Math.max(3, decimalsOf(threshold))); }
 function decimalsOf(value) {
   let digits = 2;

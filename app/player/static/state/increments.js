@@ -1,8 +1,10 @@
 // A run that streams: each increment from the server is appended to the data, with work that does not grow with the run.
 
-import { compareRows, DECISIONS, decodeFloats, prepareRun, SERIES, setTurnTime, stateAt, turnRow, unpack } from "./data.js";
+import { compareRows, dropFrames, moveCut, prepareRun, SERIES, setTurnTime, stateAt, turnRow, unpack } from "./data.js";
+import { appendSignal, DECISIONS, decodeFloats } from "./signals.js";
 
-const POLL_INTERVAL_MS = 400, REQUEST_TIMEOUT_MS = 15000;
+const POLL_INTERVAL_MS = 500, REQUEST_TIMEOUT_MS = 15000;
+export const LIVE_FRAMES = 7200; // kept of a live session, an hour at 2 fps; the run on the server has all of them
 
 // Rejects if no answer arrives in time, for example over a connection that was lost silently.
 export function withTimeout(answer) {
@@ -23,6 +25,13 @@ export class Series {
     this.room.set(values, this.length);
     this.length = length;
     return this.room.subarray(0, length);
+  }
+
+  // Drops the first values.
+  drop(count) {
+    this.room.copyWithin(0, count, this.length);
+    this.length -= count;
+    return this.room.subarray(0, this.length);
   }
 }
 
@@ -55,28 +64,62 @@ export class GrowingRun {
     this.stream = increment.stream;
     this.data = prepareRun(increment.head);
     this.series = Object.fromEntries(SERIES.map((name) => [name, new Series()]));
+    this.named = new Map(); // name of a series of a named signal -> its values
     const { bands } = this.data;
-    this.differences = bands.model.map((band, step) => bands.reference[step] && new GrowingDifferences(band, bands.reference[step], this.data.differences[step]));
+    this.differences = bands.model.map((band, step) => this.data.has_states && bands.reference[step] && new GrowingDifferences(band, bands.reference[step], this.data.differences[step]));
   }
 
   get numFrames() { return this.data.times.length; }
 
+  // The index of the next frame on the server: a live session has dropped its first frames here.
+  get next() { return this.data.num_dropped + this.numFrames; }
+
+  // Drops the oldest frames of a live session, a quarter of an hour at a time; returns whether it did. Memory and
+  // work then do not grow with its length.
+  drop() {
+    const count = this.numFrames - LIVE_FRAMES;
+    if (!this.data.is_live || this.data.named.length || count < LIVE_FRAMES / 4) return false;
+    const series = Object.fromEntries(SERIES.map((name) => [name, this.series[name].drop(count)]));
+    this.data = dropFrames({ ...this.data, ...series }, count); // a new object: nothing that was derived is kept
+    return true;
+  }
+
   // Returns the new rows of the transcript, each with its index.
   append(increment) {
     const data = this.data, first = this.numFrames;
+    const local = (frame) => frame - data.num_dropped, move = (turn) => ({ ...turn, frame: local(turn.frame) });
     for (const name of SERIES) data[name] = this.series[name].append(decodeFloats(increment[name]));
-    for (let frame = first; frame < this.numFrames; frame += 1) if (data.latency[frame] > (this.latencyMost ?? 0)) this.latencyMost = data.latency[frame];
-    data.latency_most = this.latencyMost || 1;
+    data.named.forEach((signal, number) => appendSignal(data, signal, decodeFloats(increment.named[number]), (name, values) => this.growSeries(name, values)));
+    data.assistant_states.push(...increment.assistant_states.map(([frame, word]) => [local(frame), word]));
     data.reached = data.times.length ? data.times.at(-1) + 1 / data.fps : 0;
     data.duration_s = Math.max(data.duration_s, data.times.at(-1) ?? 0);
-    data.refreshed.push(...increment.refreshed);
+    data.refreshed.push(...increment.refreshed.map(local));
+    data.forgotten.push(...increment.forgotten.map((cut) => moveCut(cut, (frame) => (frame === null ? null : local(frame)))));
     for (const name of DECISIONS) {
-      data.decided[name].push(...increment.decided[name]);
+      data.decided[name].push(...increment.decided[name].map(local));
       if (data.expected) data.expected[name].push(...increment.expected[name]);
     }
-    for (const [step, frame, state] of increment.changes) data.bands.model[step].push([frame, state]);
+    for (const [step, frame, state] of increment.changes) data.bands.model[step].push([local(frame), state]);
     for (const differences of this.differences) differences?.extend(first, this.numFrames);
-    return increment.turns.map((turn) => this.appendTurn(turn));
+    data.progress = increment.progress && move(increment.progress); // the response that is being generated
+    return [...increment.questions.map((turn) => this.appendQuestion(move(turn))), ...increment.turns.map((turn) => this.appendTurn(move(turn)))];
+  }
+
+  // Returns a longer series of a named signal. A moved threshold replaces the levels of a sum, which are then copied again.
+  growSeries(name, values) {
+    const before = this.data[name], kept = this.named.get(name), series = kept?.view === before ? kept.series : new Series();
+    if (!series.length) series.append(before);
+    const view = series.append(values);
+    this.named.set(name, { series, view });
+    return view;
+  }
+
+  // Appends a question of a live session; returns as `appendTurn`.
+  appendQuestion(turn) {
+    const { data } = this, row = { time: turn.time, role: turn.role, turn: null, number: null, link: data.references.length, reference: turn, key: turn.key = null };
+    data.references.push(turn);
+    data.userTurns.push(turn);
+    return this.insertRow(row);
   }
 
   // Appends a turn; returns its row and the index at which the row was inserted.
@@ -85,6 +128,11 @@ export class GrowingRun {
     row.key = turn.key = null; // a streaming run has no events to judge yet
     data.turns.push(turn);
     if (turn.role === "assistant") data.responses.push(turn);
+    return this.insertRow(row);
+  }
+
+  insertRow(row) {
+    const { data } = this;
     let [low, high] = [0, data.rows.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -119,11 +167,12 @@ export class Receiver {
       await new Promise((done) => { setTimeout(done, POLL_INTERVAL_MS); });
       if (this.run !== run || this.isGone()) return;
       let text;
-      try { text = await this.ask(run.stream, run.numFrames); } catch { continue; } // too late: request it again
+      try { text = await this.ask(run.stream, run.next); } catch { continue; } // too late: request it again
       if (text === null || this.run !== run) return;
       if (text === undefined) continue; // Gradio returns undefined when the server does not answer
-      const before = run.numFrames, added = run.append(JSON.parse(text));
-      if (run.numFrames > before) this.onGrowth(added);
+      const before = run.numFrames, written = run.data.progress?.text, added = run.append(JSON.parse(text));
+      if (run.drop()) this.onRun(run.data);
+      else if (run.numFrames > before || run.data.progress?.text !== written) this.onGrowth(added);
     }
   }
 }

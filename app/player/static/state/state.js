@@ -2,21 +2,25 @@
 
 import { KINDS } from "./data.js";
 
-// Gradio's names for the script of a component: element, trigger, props, server, watch.
+// The page around the player, under Gradio's names for the script of a component: element, trigger, props, server, watch.
+// `settings` of the component never change: whether the page `can_run` the model (exact runs, prompts and tokens), and more.
 export const host = {};
 
-// The elements and the objects that draw them, and two functions for modules that cannot import them; set by `mount`.
+// The elements and the objects that draw them, and functions for modules that cannot import them; set by `mount`.
 export const ui = {
-  root: null, canvas: null, map: null, head: null, tip: null, timeline: null, video: null, transcript: null, receiver: null,
-  tick: null, drawReview: null,
+  root: null, canvas: null, map: null, head: null, tip: null, timeline: null, signals: null, video: null, transcript: null, receiver: null,
+  tick: null, drawReview: null, moveThreshold: null,
 };
 
 export const state = {
   data: null, // the run that is shown, unpacked
   tab: "rows",
   stopIndex: null, // index of the stop that is shown, in `data.stops`
+  isAfterVerdict: false, // whether a verdict selected the event, so that N has not stopped at it
   selectedTime: null, // time of an explicit selection, in seconds; null while the selection follows the playhead
-  lastFrame: -1, lastTime: -1, sleeping: 0, // last frame and time drawn, and the timer of the paused loop
+  lastFrame: -1, lastTime: -1, sleeping: 0, // last frame and time drawn, -1 to draw them again, and the timer of the paused loop
+  shownFrame: -1, // the frame that the panel shows
+  latest: 0, // time of the latest frame of a live session, in seconds
   movedThresholds: null, // thresholds {speak, update} that were moved and not requested yet
   requestedThresholds: null, // requested, not run yet
   isPointerDown: false, isMouseActive: false, // a button is down; the last input came from the pointer, not the keyboard

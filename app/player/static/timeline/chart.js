@@ -3,11 +3,13 @@
 import { GUTTER, MARGIN } from "./axis.js";
 import { resizeCanvas } from "./canvas.js";
 import { drawCurves } from "../panels/curves.js";
-import { DECISIONS, EventCounts } from "../state/data.js";
+import { countText, EventCounts } from "../state/data.js";
+import { runWords } from "../state/preview.js";
+import { countedNames } from "../state/signals.js";
 import { find } from "../dom/dom.js";
 import { layerTurns } from "../review/layer.js";
-import { redrawPlayhead } from "../playback/playhead.js";
-import { kinds, shown, state, ui } from "../state/state.js";
+import { movePlayhead, redrawPlayhead } from "../playback/playhead.js";
+import { host, kinds, shown, state, ui } from "../state/state.js";
 import { canFail, LOW_SIMILARITY } from "../playback/stops.js";
 
 const countsCache = {};
@@ -33,15 +35,19 @@ function isTaskChanged() {
 export function refreshCounts() {
   updateCounts();
   paint();
+  redrawPlayhead();
 }
 
 export function updateCounts() {
-  for (const name of DECISIONS) shown.counts[name] = countsFor(name).extend();
+  shown.counts = Object.fromEntries(countedNames(state.data).map((name) => [name, countsFor(name).extend()]));
+  const run = runWords(state.data);
+  ui.root.classList.toggle("ss-is-preview", run !== "");
+  find("kinds").dataset.run = run;
   find("counts").textContent = [
-    previewText(),
+    previewText(run),
     isTaskChanged() ? "Goal, steps or user turns have changed since this run: press Run." : "",
   ].filter(Boolean).join(" ");
-  if (state.tab === "curves") drawCurves(find("curves"), state.data, shown);
+  if (state.tab === "curves") drawCurves(find("curves"), state.data);
 }
 
 // The counts that are shown, extended while a run streams.
@@ -53,22 +59,24 @@ function countsFor(name) {
 export function paint() {
   if (!ui.canvas.parentElement.clientWidth) return; // it is painted when the tab opens
   ui.timeline.paint(shown);
+  ui.signals.paint(ui.timeline, shown);
   paintOverview();
-  redrawPlayhead();
+  movePlayhead();
 }
 
 const OVERVIEW_HEIGHT = 18;
 
 function paintOverview() {
+  const { begin_s, duration_s } = state.data;
   const width = ui.timeline.width, height = OVERVIEW_HEIGHT, pen = resizeCanvas(ui.map, width, height);
   pen.clearRect(0, 0, width, height);
-  const at = (time) => GUTTER + time / state.data.duration_s * (width - GUTTER - MARGIN);
+  const at = (time) => GUTTER + (time - begin_s) / (duration_s - begin_s) * (width - GUTTER - MARGIN);
   pen.fillStyle = ui.timeline.colours.faint;
   pen.fillRect(GUTTER, 7, width - GUTTER - MARGIN, 4);
   pen.font = ui.timeline.font;
   pen.textBaseline = "middle";
   pen.fillStyle = ui.timeline.colours.ink;
-  pen.fillText(canFail(state.data) ? `${state.data.failures.length} failure${state.data.failures.length === 1 ? "" : "s"}` : "", 4, 9);
+  pen.fillText(canFail(state.data) ? countText(state.data.failures.length, "failure") : "", 4, 9);
   for (const failure of state.data.stops) {
     pen.fillStyle = !kinds.has(failure.kind) ? ui.timeline.colours.grid : ui.timeline.colours[failure.kind === LOW_SIMILARITY ? "matched" : "mismatched"];
     pen.fillRect(at(failure.time) - 1, 2, 2, 14);
@@ -78,8 +86,9 @@ function paintOverview() {
 }
 
 export function setView(start, end) {
-  const length = Math.min(state.data.duration_s, Math.max(2 / state.data.fps, end - start));
-  const from = Math.min(state.data.duration_s - length, Math.max(0, start));
+  const { begin_s, duration_s, fps } = state.data;
+  const length = Math.min(duration_s - begin_s, Math.max(2 / fps, end - start));
+  const from = Math.min(duration_s - length, Math.max(begin_s, start));
   ui.timeline.view = { start: from, end: from + length };
   requestPaint();
 }
@@ -99,8 +108,9 @@ export function reveal(time) {
   if (time < start || time > end) setView(time - (end - start) / 2, time + (end - start) / 2);
 }
 
-function previewText() {
-  if (!shown.isPreview) return "";
-  const next = state.movedThresholds ? "Release to run it exactly." : "The exact run is under way.";
-  return `Preview from the trace: another decision would change what follows. ${next}`;
+function previewText(run) {
+  if (!shown.isPreview && !run) return "";
+  const isMoving = state.movedThresholds !== null && state.isPointerDown;
+  const next = !shown.isPreview ? "" : !host.settings.can_run ? "An exact run needs the program." : isMoving ? "Release to run it exactly." : "The exact run is under way.";
+  return `Preview from the trace${run ? `: failures, texts and states stay those of the ${run}` : ""}. ${next}`.trim();
 }

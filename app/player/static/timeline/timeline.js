@@ -26,6 +26,7 @@ export class Timeline extends Axis {
   readColours() {
     const style = getComputedStyle(this.canvas);
     this.colours = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--ss-${name}`).trim()]));
+    this.colours.block = style.getPropertyValue("--block-background-fill").trim();
     this.font = `12px ${style.fontFamily}`;
     this.hatch = null;
   }
@@ -40,9 +41,9 @@ export class Timeline extends Axis {
       if (rows.length) top += lane.above;
       for (const row of rows) {
         this.rows.push({ kind: lane.kind, height: lane.height, ...row, lane, run: of, isSecond, top });
-        top += this.rows.at(-1).height;
+        top += this.rows.at(-1).height + lane.gap;
       }
-      if (rows.length) top += lane.below;
+      if (rows.length) top += lane.below - lane.gap;
     };
     for (const lane of LANES) add(lane, run);
     if (run.other) for (const lane of LANES) add(lane, run.other, true);

@@ -14,7 +14,7 @@ from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from engine.video.writer import write_h264
 from tests.conftest import moving_square
-from tests.support.pages.long_run import make_long_run
+from tests.support.pages.long_run import make_long_run, with_signals
 
 STEP = 20
 
@@ -23,7 +23,7 @@ STEP = 20
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     video = tmp_path_factory.mktemp("long") / "long.mp4"
     write_h264(video, moving_square(4, shade=90), fps=2)
-    return make_long_run(video, num_frames=4000, num_turns=800)
+    return with_signals(make_long_run(video, num_frames=4000, num_turns=800), 2)
 
 
 def begin(run: Run) -> Run:
@@ -72,14 +72,18 @@ def test_increments_together_hold_what_the_whole_pack_holds(run: Run) -> None:
     whole = json.loads(pack_run(replace(run, is_finished=False)))
     updates = [json.loads(update) for update in stream(run)]
     assert {name for name, value in updates[0]["head"].items() if value != whole[name]} <= {
-        "times", "speak", "update", "cache", "latency", "latency_most", "refreshed", "decided", "expected", "turns",
-        "bands",
+        "times", "speak", "update", "cache", "latency", "refreshed", "forgotten", "decided", "expected",
+        "turns", "bands", "named", "assistant_states",
     }  # fmt: skip
     assert [turn for update in updates for turn in update["turns"]] == whole["turns"]
     assert [frame for update in updates for frame in update["refreshed"]] == whole["refreshed"]
     for name in ("speak", "update"):
         assert [frame for update in updates for frame in update["decided"][name]] == whole["decided"][name]
         assert [frame for update in updates for frame in update["expected"][name]] == whole["expected"][name]
+    assert [change for update in updates for change in update["assistant_states"]] == whole["assistant_states"]
+    for number, signal in enumerate(whole["named"]):
+        values = b"".join(base64.b64decode(update["named"][number]) for update in updates)
+        assert base64.b64encode(values).decode() == signal["values"]
     bands = [list(band) for band in updates[0]["head"]["bands"]["model"]]
     for step, frame, state in (change for update in updates for change in update["changes"]):
         bands[step].append([frame, state])

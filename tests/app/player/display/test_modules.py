@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from app.player.display.component import STATIC
-from app.player.display.modules import exports_of, imports_of, join_modules, load_modules
+from app.player.display.modules import exports_of, imports_of, join_modules, load_modules, make_script
 from tests.support.paths import ROOT
 
 
 def test_the_imports_of_the_player_resolve_and_have_no_cycle() -> None:
     modules = load_modules(STATIC)
-    assert list(modules)[-1] == "main"
+    assert list(load_modules(STATIC, entry="main"))[-1] == "main"
     assert "mount" in exports_of(modules["main"])
     before: set[str] = set()
     for name, source in modules.items():
@@ -96,6 +96,18 @@ def test_imports_between_folders_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "one" / "a.js").write_text('import { two } from "./b.js";\n')
     with pytest.raises(ValueError, match=r"one/a\.js imports two, which one/b\.js does not export"):
         load_modules(tmp_path)
+
+
+def test_a_script_has_the_modules_that_its_entry_needs_and_mounts_it(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text('import { two } from "./b.js";\nexport function mount() {}\n')
+    (tmp_path / "b.js").write_text("export const two = 2;\n")
+    (tmp_path / "c.js").write_text('import { two } from "./b.js";\nexport const three = two + 1;\n')
+    assert list(load_modules(tmp_path, entry="a")) == ["b", "a"]
+    script = make_script(tmp_path, entry="a", settings={"hint": 'a "b"', "can_run": False})
+    assert "$c" not in script
+    assert script.endswith(
+        '$a.mount({ element, trigger, props, server, watch, settings: {"hint": "a \\"b\\"", "can_run": false} });\n'
+    )
 
 
 def test_a_cycle_of_imports_is_refused(tmp_path: Path) -> None:

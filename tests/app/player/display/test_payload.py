@@ -1,85 +1,17 @@
 import json
-import math
 import re
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from app.player.display.payload import pack_run
-from engine.video.writer import write_h264
 from eval.metrics.decisions import count_decisions, reference_frames
-from tests.conftest import moving_square
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, rows, serve_player
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, rows, wait_until_drawn
+from tests.support.pages.two_videos import count_requests, cues, show, wait_for_time
 from tests.support.reviews.played import HOSTILE, judge, make_run
 
 pytestmark = NEEDS_CHROMIUM
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("player")
-    write_h264(folder / "a.mp4", moving_square(100, shade=90), fps=10)
-    write_h264(folder / "b.mp4", moving_square(40, shade=190), fps=10)
-    run = make_run(folder)
-    (folder / "a.json").write_text(pack_run(run, judge(run)), encoding="utf-8")
-    other = replace(run, clip=replace(run.clip, name="b", path=folder / "b.mp4", sample=None, duration_s=4.0))
-    other = replace(other, outputs=tuple(replace(output, latency_ms=0.0) for output in run.outputs[:8]))
-    (folder / "b.json").write_text(pack_run(other), encoding="utf-8")
-    hostile = make_run(folder, text=HOSTILE)
-    (folder / "hostile.json").write_text(pack_run(hostile, judge(hostile)), encoding="utf-8")
-    (folder / "none.json").write_text("", encoding="utf-8")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with serve_player(folder) as url:
-        yield url
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    """Open the player; requests to foreign hosts and script errors fail the test."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    requested, wrong = list[str](), list[str]()
-    page.on("request", lambda request: requested.append(request.url))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(address)
-    page.wait_for_selector(".ss-row")
-    page.wait_for_function("document.querySelector('#video video')?.readyState >= 2")
-    yield page
-    page.close()
-    assert {urlsplit(url).hostname for url in requested if not url.startswith(("data:", "blob:"))} == {"127.0.0.1"}
-    assert wrong == []
-
-
-def show(page: Page, name: str) -> None:
-    page.click(f"#{name}")
-    page.wait_for_timeout(600)
-
-
-def count_requests(page: Page) -> list[str]:
-    requested = list[str]()
-    page.on("request", lambda request: requested.append(request.url))
-    return requested
-
-
-def wait_for_time(page: Page, time_s: float) -> None:
-    page.wait_for_function(f"Math.abs(document.querySelector('#video video').currentTime - {time_s}) < 0.03")
-
-
-def cues(page: Page) -> list[list[Any]]:
-    """Return start, end and text of the captions on the video."""
-    found: list[list[Any]] = page.evaluate("""
-        [...document.querySelector('#video video').textTracks].filter((track) => track.mode === 'showing')
-            .flatMap((track) => [...track.cues]).map((cue) => [cue.startTime, cue.endTime, cue.text.trim()])""")
-    return found
 
 
 def test_the_playhead_follows_the_video_without_a_request(page: Page) -> None:
@@ -118,7 +50,7 @@ def test_a_click_at_the_middle_seeks_there_with_at_most_one_request(page: Page) 
 def test_every_key_does_what_the_list_says(page: Page) -> None:
     def press(key: str) -> dict[str, Any]:
         page.keyboard.press(key)
-        page.wait_for_timeout(60)
+        wait_until_drawn(page)
         return inspect(page)
 
     assert not press(" ")["isPaused"]
@@ -158,7 +90,7 @@ def test_every_key_does_what_the_list_says(page: Page) -> None:
     assert not page.locator(".ss-inspection").is_visible()
     press("?")
     assert page.locator(".ss-help").is_visible()
-    assert page.locator(".ss-help tr:has(kbd)").count() == 15
+    assert page.locator(".ss-help tr:has(kbd)").count() == 17
     press("Escape")
     assert not page.locator(".ss-help").is_visible()
 
@@ -179,7 +111,7 @@ def test_next_failure_visits_every_failure_in_order(page: Page, folder: Path) ->
     seen = []
     for _ in failures:
         page.keyboard.press("n")
-        page.wait_for_timeout(60)
+        wait_until_drawn(page)
         seen.append((page.locator(".ss-failure b").inner_text()[2:], inspect(page)["frame"]))
     assert seen == [(failure.kind, failure.frame_index) for failure in failures]
     page.keyboard.press("n")
@@ -189,11 +121,11 @@ def test_next_failure_visits_every_failure_in_order(page: Page, folder: Path) ->
     page.click(".ss-kind:has-text('wrong state')")
     page.click(".ss-kind:has-text('missed update')")
     page.keyboard.press("Home")
-    page.wait_for_timeout(60)
+    wait_until_drawn(page)
     left = [failure for failure in failures if failure.kind not in ("wrong state", "missed update")]
     for failure in left:
         page.click("[data-do=nextFailure]")
-        page.wait_for_timeout(60)
+        wait_until_drawn(page)
         assert page.locator(".ss-failure b").inner_text()[2:] == failure.kind
 
 
@@ -215,24 +147,6 @@ def test_a_threshold_asks_the_server_once_on_release(page: Page) -> None:
     page.mouse.up()
     page.wait_for_function("document.querySelector('#let_go textarea').value")
     assert page.input_value("#let_go textarea") == f"{seen['thresholds']['speak']:g} 0.5;"
-
-
-@pytest.mark.slow
-def test_a_slider_of_the_page_previews_and_is_released_after_a_pause(page: Page) -> None:
-    move = "(update) => document.dispatchEvent(new CustomEvent('stepscope:threshold', {detail: {speak: 0.5, update}}))"
-    requested = count_requests(page)
-    for value in (0.6, 0.7, 0.8):
-        page.evaluate(move, value)
-        page.wait_for_timeout(100)
-    assert requested == []
-    assert inspect(page)["isPreview"]
-    page.wait_for_function("document.querySelector('#let_go textarea').value")
-    assert page.input_value("#let_go textarea") == "0.5 0.8;"
-    page.evaluate(move, 0.5)
-    page.wait_for_function("document.querySelector('#let_go textarea').value === '0.5 0.8;0.5 0.5;'")
-    seen = inspect(page)
-    assert not seen["isPreview"]
-    assert seen["isAtRest"], "what was run needs no other run, and what was asked for before is taken back"
 
 
 def test_previews_count_as_the_scores_do(page: Page, folder: Path) -> None:
@@ -276,26 +190,6 @@ def test_what_is_at_the_playhead_is_told_in_full(page: Page) -> None:
     assert page.locator(".ss-row.ss-current").count() == 1
 
 
-@pytest.mark.slow
-def test_data_and_video_can_be_exchanged(page: Page) -> None:
-    page.keyboard.press("+")
-    show(page, "b")
-    assert inspect(page)["view"] == {"start": 0, "end": 4}
-    assert "reused from the previous run, not computed again" in page.locator(".ss-now").inner_text()
-    assert page.locator(".ss-kind").count() == 0, "there is no reference to fail against"
-    video = page.locator("button:has-text('b.mp4')")
-    video.click()
-    page.wait_for_function("document.querySelector('#video video').duration < 5")
-    page.wait_for_function("document.querySelector('#video video').readyState >= 2")
-    page.keyboard.press("l")
-    page.wait_for_timeout(100)
-    assert inspect(page)["time"] == pytest.approx(3.99, abs=0.02)
-    show(page, "none")
-    assert page.locator(".ss-empty").inner_text().startswith("Press Run")
-    page.keyboard.press("n")
-    assert page.locator(".ss-said").inner_text() == "Nothing to play yet: press Run."
-
-
 def test_hostile_texts_stay_texts_in_every_lane(page: Page) -> None:
     show(page, "hostile")
     page.keyboard.press("t")
@@ -303,7 +197,7 @@ def test_hostile_texts_stay_texts_in_every_lane(page: Page) -> None:
     page.keyboard.press("c")
     for key in ("n", "n", "n", "+", "+", "Home", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
-        page.wait_for_timeout(60)
+        wait_until_drawn(page)
     box = page.locator(".ss-canvas").bounding_box()
     assert box is not None
     for y in range(8, int(box["height"]), 12):
@@ -316,72 +210,6 @@ def test_hostile_texts_stay_texts_in_every_lane(page: Page) -> None:
     assert len(captions) == 3
     assert all("<" not in text for _, _, text in captions)
     assert page.locator(".ss-now").bounding_box()["width"] < 500  # type: ignore[index]
-
-
-@pytest.mark.slow
-def test_captions_are_cues_of_the_video(page: Page) -> None:
-    page.select_option(".ss-captions", "reference")
-    page.wait_for_timeout(100)
-    assert cues(page) == [[1, 4, "Now the wheel."], [4, 6, "Now the roof."], [6, 10, "Careful!"]]
-
-
-@pytest.mark.slow
-def test_a_region_loops(page: Page) -> None:
-    page.evaluate("document.querySelector('#video video').currentTime = 2")
-    page.keyboard.press("i")
-    page.evaluate("document.querySelector('#video video').currentTime = 2.6")
-    page.keyboard.press("o")
-    page.keyboard.press("r")
-    page.keyboard.press("k")
-    page.wait_for_timeout(1500)
-    times = []
-    for _ in range(8):
-        times.append(inspect(page)["time"])
-        page.wait_for_timeout(110)
-    assert all(1.9 < time < 2.75 for time in times)
-
-
-@pytest.mark.slow
-def test_the_link_names_video_moment_thresholds_and_run(page: Page, folder: Path) -> None:
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.evaluate("document.querySelector('#video video').currentTime = 4.25")
-    page.keyboard.press("y")
-    page.wait_for_function("document.querySelector('.ss-said').textContent === 'Link copied.'")
-    link = parse_qs(urlsplit(page.evaluate("navigator.clipboard.readText()")).query)
-    assert link == {
-        "video": ["a"],
-        "run": [make_run(folder).digest],
-        "t": ["4.25"],
-        "speak": ["0.5"],
-        "update": ["0.5"],
-    }
-    show(page, "b")
-
-
-@pytest.mark.slow
-def test_the_wheel_zooms_and_the_map_pans(page: Page) -> None:
-    box = page.locator(".ss-canvas").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + 150, box["y"] + 50)
-    page.keyboard.down("Control")
-    page.mouse.wheel(0, -300)
-    page.keyboard.up("Control")
-    page.wait_for_timeout(100)
-    view = inspect(page)["view"]
-    assert view["start"] == pytest.approx(0, abs=0.1)
-    assert view["end"] == pytest.approx(10 / np.e, abs=0.3)
-    page.click(".ss-map", position={"x": 1350, "y": 8})
-    page.wait_for_timeout(100)
-    assert inspect(page)["view"]["end"] == 10
-
-
-@pytest.mark.parametrize(
-    ("latencies", "most"), [([math.nan] * 3, 1), ([math.nan, 7, 3], 7), ([5, math.nan, 9], 9), ([], 1)]
-)
-def test_unknown_latencies_do_not_count_as_the_longest(folder: Path, latencies: list[float], most: float) -> None:
-    run = make_run(folder)
-    outputs = tuple(replace(output, latency_ms=ms) for output, ms in zip(run.outputs, latencies, strict=False))
-    assert json.loads(pack_run(replace(run, outputs=outputs)))["latency_most"] == most
 
 
 def test_a_pack_is_one_string_of_json(folder: Path) -> None:

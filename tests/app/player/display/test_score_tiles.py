@@ -1,5 +1,6 @@
 """The score tiles: hostile text stays text, and tiles wrap at every width."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from playwright.sync_api import Browser, Page
 
-from app.player.display.score_tiles import HEADLINES, TEACHER_FORCED
+from app.player.display.score_tiles import HEADLINES, SPANS, STATES, TEACHER_FORCED, make_tiles
 from app.templates import render
 from tests.support.pages.browser import NEEDS_CHROMIUM, open_page, run, serve
 
@@ -19,6 +20,15 @@ def test_hostile_text_is_escaped_in_every_place() -> None:
     escaped = "&#34;&gt;&lt;img src=x onerror=&#39;window.hacked=1&#39;&gt;&amp;{{1+1}}"
     assert html.count(escaped) == 6
     assert "<img" not in html
+
+
+def test_updates_and_reply_spans_have_tiles_where_they_are_known() -> None:
+    bare = dict.fromkeys(HEADLINES, 0.5) | dict.fromkeys((*STATES, *SPANS, *TEACHER_FORCED), math.nan)
+    assert len(make_tiles(bare)) == len(HEADLINES)
+    one = make_tiles(bare | {"dst_f1": 0.25})
+    assert [tile.figure for tile in one[len(HEADLINES) :]] == ["undefined", "0.25", "undefined", "undefined"]
+    spans = make_tiles(bare | {"PAUC_w0.5": 61.25, "PAUC_silent": 25.0, "span_coverage": 1.0})
+    assert [tile.label for tile in spans[len(HEADLINES) :]] == ["PAUC, w 0.5", "PAUC, always silent", "Spans covered"]
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +47,7 @@ def page(
         page.close()
 
 
+@pytest.mark.slow
 @NEEDS_CHROMIUM[0]
 @NEEDS_CHROMIUM[1]
 @pytest.mark.parametrize("zoom", [1, 1.5])
@@ -48,7 +59,7 @@ def test_tiles_wrap_without_overlap_or_scrolling(page: Page, width: int, zoom: f
         const cut = Math.max(tile.scrollWidth - tile.clientWidth, tile.scrollHeight - tile.clientHeight);
         return { left, right, top, bottom, cut };
     })""")
-    assert len(tiles) == len(HEADLINES) + len(TEACHER_FORCED)
+    assert len(tiles) == len(HEADLINES) + len(STATES) + len(TEACHER_FORCED)
     assert max(tile["cut"] for tile in tiles) <= 0, "each tile shows its whole text"
     for number, tile in enumerate(tiles):
         assert tile["right"] - tile["left"] > 90

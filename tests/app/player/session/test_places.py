@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,17 @@ import pytest
 from app.batch import saved_runs as saved
 from app.batch.context import BatchContext
 from app.batch.job_queue import JobQueue
+from app.controls.widgets import list_components
 from app.player import handlers
 from app.player.context import AppContext
 from app.player.display.payload import pack_run
 from app.player.session import places
 from app.player.session.live_run import LiveRun
-from app.player.session.places import RecentSessions, run_url_params
-from app.player.session.run import Run
+from app.player.session.places import RecentSessions, link_params, run_url_params
+from app.player.session.run import Run, write_task
 from app.videos import Clip
-from app.widgets import list_components
 from engine.config import StreamConfig
+from eval.data.samples import build_task
 from tests.support.data.batches import SCORING, make_worker_config
 from tests.support.pages.benches import make_context, open_upload, run_views, views
 from tests.support.reviews.played import make_run
@@ -65,7 +66,7 @@ def test_a_link_names_the_same_run_after_a_setting_was_added(tmp_path: Path) -> 
 def test_an_upload_and_its_run_are_there_again_after_a_reload(context: AppContext, clip: Clip) -> None:
     done = run(context, clip, goal="my goal", steps="S1: look", user_turns="1: Next?", speak_threshold=0.3)
     place = json.loads(pack_run(done))["place"]
-    assert place == {"upload": clip.video_id, "run": done.digest, "speak": "0.3", "update": "0.5"}
+    assert place == {"upload": clip.video_id, "run": done.digest, "speak": "0.3", "update": "0.5", "context": "refresh"}
     page = handlers.open_page(context, None, "truck-1", {**place, "t": "2"})
     clip_view, run_view, buttons = views(page)
     assert (clip_view.clip, clip_view.chosen) == (clip, None)
@@ -119,7 +120,7 @@ def test_a_saved_run_is_named_by_its_folder_and_one_that_is_gone_says_so(
     for t, words in {"2": "there is no run 'a'", "inf": "t must be a time in seconds; got inf"}.items():
         page = saved.open_linked(context, batches, None, "truck-1", {**shown["place"], "t": t})
         assert words in views(page)[1].status.value
-        assert len(list_components(page)) == 17
+        assert len(list_components(page)) == 18
 
 
 def test_a_reference_alone_comes_back_without_a_run(context: AppContext, tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_a_reference_alone_comes_back_without_a_run(context: AppContext, tmp_pat
     assert buttons.live is None
     wrong = saved.open_linked_reference(context, None, "truck-1", {**place, "t": "nan"})
     assert "t must be a time in seconds" in views(wrong)[1].status.value
-    assert len(list_components(again)) == len(list_components(wrong)) == 17
+    assert len(list_components(again)) == len(list_components(wrong)) == 18
 
 
 def test_the_runs_used_longest_ago_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,3 +146,41 @@ def test_the_runs_used_longest_ago_are_forgotten(tmp_path: Path, monkeypatch: py
         recent.keep_run(replace(kept, task=replace(kept.task, goal="mine")))
     found = [recent.find_run(replace(r, task=replace(r.task, goal="mine")).digest, first.clip) for r in runs]
     assert [kept is not None for kept in found] == [False, True, True]
+
+
+def test_a_link_has_the_context_strategy_of_its_run(context: AppContext) -> None:
+    clip = context.bundled_videos.clips[0]
+    assert clip.sample is not None
+    boxes = asdict(write_task(build_task(clip.sample)))
+    made = run(context, clip, **boxes, strategy="drop-all")
+    assert made.config.context_strategy == "drop-all"
+    assert ("settings that are not the default", "context_strategy drop-all") in [
+        (label, next((part for part in text.split(", ") if "context" in part), ""))
+        for label, text in made.provenance.rows()
+    ]
+    assert "context drop-all" in made.provenance.summary
+    link = run_url_params(made)
+    assert link["context"] == "drop-all"
+    opened = handlers.open_page(context, None, None, link)
+    live = opened.buttons.live
+    assert (opened.strategy, live.linked_digest) == ("drop-all", made.digest)
+    list(run_views(context, clip, live, **boxes, strategy=opened.strategy))
+    assert live.run is not None
+    assert live.run.digest == made.digest
+    refused = handlers.open_page(context, None, None, {**link, "context": "short"})
+    assert "the context must be one of refresh, drop-all" in str(refused.run.status.value)
+
+
+def test_a_link_reproduces_its_run_on_a_server_with_another_strategy(context: AppContext) -> None:
+    clip = context.bundled_videos.clips[0]
+    assert clip.sample is not None
+    boxes = asdict(write_task(build_task(clip.sample)))
+    made = run(context, clip, **boxes, strategy="refresh")
+    assert link_params(made) == {"video": clip.name, "context": "refresh"}
+    other = replace(context, config=replace(context.config, context_strategy="drop-all"))
+    opened = handlers.open_page(other, None, None, run_url_params(made))
+    live = opened.buttons.live
+    list(run_views(other, clip, live, **boxes, strategy=opened.strategy))
+    assert (live.run.config.context_strategy, live.run.digest) == ("refresh", made.digest)
+    of_an_earlier_version = {name: value for name, value in run_url_params(made).items() if name != "context"}
+    assert handlers.open_page(other, None, None, of_an_earlier_version).strategy == "drop-all"

@@ -32,7 +32,7 @@ def test_a_reload_and_back_keep_video_run_second_and_tabs(browser: Browser, addr
     run(page)
     page.evaluate("document.querySelector('#video video').currentTime = 2.5")
     page.click("[data-tab=curves]")
-    wait_for_address(page, "video=truck-2&run=[0-9a-f]{12}&speak=0.5&update=0.5&t=2.5&beside=curves")
+    wait_for_address(page, "video=truck-2&run=[0-9a-f]{12}&speak=0.5&update=0.5&context=refresh&t=2.5&beside=curves")
     page.reload()
     wait_for_status(page, "^Done")
     page.wait_for_function("Math.abs(document.querySelector('.ss').inspect().time - 2.5) < 0.05")

@@ -10,22 +10,15 @@ from typing import Any
 
 import pytest
 
-from app.batch.context import BatchContext
-from app.batch.job_queue import JobQueue
-from app.page import build_page
 from app.player import reruns
 from app.player.context import AppContext
-from app.player.review_context import ReviewContext
 from app.player.session.live_run import LiveRun
 from app.player.session.recordings import RecordingCache
 from app.reviews.store import open_store
-from engine.replay import Thresholds
-from eval.reports.scoring import ScoreSettings
-from eval.runs.worker import WorkerConfig
-from tests.support.pages.benches import make_context, run_views
+from engine.config import Thresholds
+from tests.support.pages.benches import make_context, make_page, run_views
 from tests.support.pages.browser import free_port
 from tests.support.pages.page_http import TASK, PageClient
-from tests.support.streams.fakes import count_letters
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +90,9 @@ def test_a_window_that_is_gone_or_closed_keeps_nothing(context: AppContext) -> N
 def window(context: AppContext, tmp_path: Path) -> Iterator[tuple[PageClient, AppContext]]:
     """Serve the page in this process, and open a window."""
     own = replace(context, recordings=RecordingCache())
-    jobs = JobQueue(encode=count_letters, scoring=ScoreSettings(text_encoder="letters"))
-    batches = BatchContext(jobs=jobs, splits={}, runs=tmp_path, work=WorkerConfig(checkpoint="none"), takes_paths=False)
     port = free_port()
     with open_store(tmp_path / "reviews.sqlite") as store:
-        page = build_page(own, batches, ReviewContext(store=store, splits={}))
+        page = make_page(own, runs=tmp_path, store=store)
         page.launch(server_port=port, prevent_thread_lock=True, quiet=True, ssr_mode=False, enable_monitoring=False)
         with closing(page), PageClient(address=f"http://127.0.0.1:{port}") as client:
             yield client, own
@@ -112,12 +103,11 @@ def test_a_closed_window_gives_its_recording_up(window: tuple[PageClient, AppCon
     client, context = window
     chosen = client.find_event("chosen", "select")
     begun = client.find_event("run", "click")
-    streams = next(event for event in client.events() if event["trigger_after"] == begun["id"])
     with client.http.stream("GET", f"/gradio_api/heartbeat/{client.session}") as heartbeat:
         lines = heartbeat.iter_lines()  # as long as it lives, the window is open
         next(lines)
-        client.run(chosen["id"], [None, "truck-1"])
-        client.run(begun["id"], client.inputs(begun, **TASK))
+        client.run(chosen["id"], [None, "truck-1", 0.5, 0.5])
+        streams = client.find_begun(client.run(begun["id"], client.inputs(begun, **TASK)))
         client.run(streams["id"], client.inputs(streams, **TASK))
         assert context.recordings.num_bytes > 0
     until = time.monotonic() + 60

@@ -12,7 +12,6 @@ import pytest
 from app.player import handlers
 from app.player.context import AppContext
 from app.player.review_context import ReviewContext
-from app.player.session import references
 from app.player.session.live_run import LiveRun
 from app.player.session.references import digest_reference
 from app.player.views import Buttons, ClipView, RunView
@@ -171,12 +170,10 @@ def test_a_file_that_cannot_be_used_is_refused_in_a_sentence_and_changes_nothing
     assert all(isinstance(value, dict) for value in (*clip_view, *buttons)), "skips"
 
 
-def test_a_file_that_is_too_large_is_not_read(
-    take: Take, clip: Clip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(references, "MAX_BYTES", 2**20)
-    (tmp_path / "own.json").write_bytes(b" " * (2**21))
-    assert "own.json: has 2 MiB, more than the limit of 1 MiB" in take(clip, tmp_path / "own.json")[1].status.value
+def test_a_file_that_is_too_large_is_not_read(take: Take, clip: Clip, tmp_path: Path) -> None:
+    with (tmp_path / "own.json").open("wb") as file:
+        file.truncate(21 * 2**20)
+    assert "own.json: has 21 MiB, more than the limit of 20 MiB" in take(clip, tmp_path / "own.json")[1].status.value
 
 
 def test_a_reference_without_an_upload_says_where_it_belongs(take: Take, context: AppContext, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, Request, expect
 from engine.video.writer import write_h264
 from tests.conftest import moving_square
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_stream
-from tests.support.pages.stream_page import STEP
+from tests.support.servers.stream_page import STEP
 
 pytestmark = NEEDS_CHROMIUM
 UNPACKED = """() => {
@@ -71,6 +71,7 @@ def compare_with_the_whole(page: Page) -> dict[str, Any]:
     return whole
 
 
+@pytest.mark.slow
 def test_increments_make_the_data_of_the_whole_run(page: Page) -> None:
     for number in range(2, 8):
         page.click("#step")
@@ -133,3 +134,17 @@ def test_the_transcript_keeps_few_rows_in_the_page_and_reaches_all(page: Page) -
     for _ in range(300):
         page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.dataset.row") == "300"
+
+
+@pytest.mark.slow
+def test_the_figure_of_the_signals_grows_with_the_run(page: Page) -> None:
+    last = """() => {
+        const line = document.querySelector('.ss-figure').data[0], run = document.querySelector('.ss').unpacked();
+        return line.x.at(-1) === run.times.at(-1);
+    }"""
+    page.wait_for_selector(".ss-figure .js-line", state="attached")
+    page.keyboard.press("+")
+    for number in (2, 3):
+        page.click("#step")
+        wait_for_frames(page, number * STEP)
+        page.wait_for_function(last)

@@ -1,13 +1,17 @@
 """The lanes of the player, imported as ES modules in the browser without a server or the page."""
 
+import math
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
+from engine.decisions.policies import POLICIES
 from tests.app.player.static import test_script_data_browser as scripts
-from tests.app.player.static.test_script_data_browser import address, packed_run, run
+from tests.app.player.static.test_script_data_browser import floats, packed_run
 from tests.support.pages.browser import NEEDS_CHROMIUM
+from tests.support.pages.modules import address, run
 
 pytestmark = NEEDS_CHROMIUM
 page = scripts.page
@@ -41,7 +45,10 @@ PREPARE = """
 
 def on_timeline(page: Page, body: str, *packed: dict[str, Any]) -> Any:
     """Run a body with a timeline, ``show`` for a packed run, and the packed runs as ``packed``."""
-    modules = {name: address(name) for name in ("data", "state", "table", "lane", "increments")}
+    modules = {
+        name: address(name)
+        for name in ("data", "state", "table", "lane", "increments", "thresholds", "inspection", "decision_marks")
+    }
     argument = {**modules, "counts": SETTINGS, "width": WIDTH, "packed": packed}
     return run(page, "timeline", "Timeline", f"{PREPARE} const packed = arg.packed; {body}", argument)
 
@@ -60,7 +67,6 @@ def with_steps(number: int, **parts: Any) -> dict[str, Any]:
             "state_words": ["not started", "in progress", "completed"],
             "turns": [turn],
             "references": [reference, asked],
-            "latency_most": 1.0,
             "refresh_at": 100,
             "run_name": "late",
             **parts,
@@ -119,7 +125,7 @@ def test_each_lane_has_a_kind_and_its_signs_have_meanings(page: Page) -> None:
         return [LANES.map(({ kind }) => kind), signs.map(([sign, words]) => [sign, words.length > 9])];"""
     kinds, signs = on_timeline(page, body)
     assert all(kinds)
-    assert signs == [["● ▲ ✕", True], ["↻", True]]
+    assert signs == [["● ▲ ✕", True], ["↻", True], ["░", True]]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +182,15 @@ def test_a_run_that_streams_is_painted_and_hovered_from_its_first_increment_on(p
     head = without_frames(whole) | {"decided": {"speak": [], "update": []}, "expected": {"speak": [], "update": []}}
     series = {name: whole[name] for name in ("times", "speak", "update", "cache", "latency")}
     turns = [turn | {"link": None, "verdict": None} for turn in whole["turns"]]
-    lists = {"refreshed": [], "decided": whole["decided"], "expected": whole["expected"], "changes": [[0, 2, 1]]}
+    lists = {
+        "refreshed": [],
+        "forgotten": [],
+        "decided": whole["decided"],
+        "expected": whole["expected"],
+        "changes": [[0, 2, 1]],
+        "named": [],
+        "assistant_states": [],
+    }
     body = """
         const { GrowingRun } = await import(arg.increments), [head, increment] = packed;
         const growing = new GrowingRun({ head });
@@ -189,6 +203,98 @@ def test_a_run_that_streams_is_painted_and_hovered_from_its_first_increment_on(p
         kinds.push(sweep(growing.data));
         const said = timeline.rows.find(({ kind }) => kind === "said");
         return [...kinds, said.boxes.length];"""
-    first, grown, num_said = on_timeline(page, body, head, {**series, **lists, "turns": turns})
+    first, grown, num_said = on_timeline(page, body, head, {**series, **lists, "turns": turns, "questions": []})
     assert first == grown >= 8
     assert num_said == 1
+
+
+def named(title: str, values: list[float], **parts: Any) -> dict[str, Any]:
+    """Return a packed named signal that decides to speak above 0.5."""
+    policy = asdict(POLICIES[parts.pop("policy", "above")])
+    signal = {"title": title, "low": 0, "high": 1, "threshold": 0.5, "decides": "speak", "policy": policy}
+    return {**signal, "values": floats(*values), **parts}
+
+
+def test_named_signals_have_rows_counts_and_a_band_of_states(page: Page) -> None:
+    unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
+    signals = [
+        named("a <b>", [0.1, 0.9, 0.2, 0.1, 0.6, 0.1]),
+        named("sum", [0.25] * 6, policy="running-sum", threshold=0.6),
+        named("shown only", [40.0] * 6, high=100, threshold=None, decides=None),
+    ]
+    states = [[0, "silent"], [2, "respond"], [3, None], [4, "my <i>own</i>"]]
+    packed = with_steps(1, **unknown, named=signals, assistant_states=states)
+    body = """
+        const whole = show(packed[0]), { EventCounts } = await import(arg.data);
+        const { hits, alarms } = new EventCounts(whole, "signal-0", 0.5, false).extend();
+        sweep(whole);
+        const kinds = timeline.rows.map(({ kind }) => kind);
+        const traces = timeline.rows.filter(({ kind }) => kind === "trace");
+        const labels = traces.map(({ label }) => label);
+        return [labels, kinds.includes("state"), [...hits, ...alarms], [...whole["signal-1 level"]]];
+    """
+    labels, has_states, decided, levels = on_timeline(page, body, packed)
+    assert labels == ["a <b>", "sum", "shown only"], "unknown probabilities give way to the signals"
+    assert has_states
+    assert sorted(decided) == [1, 4]
+    assert levels == [0.25, 0.5, 0.75, 0.25, 0.5, 0.75], "a trigger above 0.6 starts the sum again"
+
+
+def test_a_swept_signal_gets_its_threshold_and_a_miss_shows_a_signal_that_is_known(page: Page) -> None:
+    unknown = {name: floats(*[math.nan] * 6) for name in ("speak", "update")}
+    signals = [
+        named("sum", [0.25] * 6, policy="running-sum", threshold=None, key="relevance"),
+        named("yes", [0.1, 0.2, 0.7, 0.1, 0.6, 0.1]),
+    ]
+    body = """
+        const whole = show({ ...packed[0], run_name: "toy" }), { host, state } = await import(arg.state);
+        const { settleThresholds, applyThresholds } = await import(arg.thresholds);
+        const { highestNear, highestText } = await import(arg.inspection);
+        const failure = { kind: "missed", frame: 3 }, before = highestText(highestNear(whole, failure), whole);
+        const nothing = highestNear(whole, { kind: "missed update", frame: 3 });
+        state.data = whole;
+        Object.assign(host, { settings: {}, trigger: () => {} });
+        applyThresholds({ used: { run: "other", signals: { relevance: 0.3 } } });
+        const others = shown.thresholds["signal-0"];
+        try { applyThresholds({ used: { run: "toy", signals: { relevance: 0.6 } } }); } catch {} // nothing to repaint
+        const again = show({ ...packed[0], run_name: "toy" });
+        state.data = again;
+        settleThresholds();
+        return [before, others ?? null, shown.thresholds["signal-0"], [...again["signal-0 level"]], nothing];
+    """
+    packed = with_steps(1, **unknown, named=signals, tolerance_s=1, tolerance_frames=1)
+    before, others, threshold, levels, nothing = on_timeline(page, body, packed)
+    assert before == "highest sum within 1 s: 0.250, at this frame"
+    assert others is None, "thresholds of another run stay with it"
+    assert (threshold, levels) == (0.6, [0.25, 0.5, 0.75, 0.25, 0.5, 0.75])
+    assert nothing is None, "no signal decides to update"
+
+
+def test_unknown_probabilities_and_caches_take_little_room(page: Page) -> None:
+    unknown = floats(*[math.nan] * 6)
+    bare = {**with_steps(0), "speak": unknown, "update": unknown, "cache": floats(*[0.0] * 6), "latency": unknown}
+    timed = bare | {"latency": floats(math.nan, 2.0, *[math.nan] * 4)}
+    body = """
+        const isSeen = ({ kind }) => kind === "trace" || kind === "cache";
+        const kinds = () => timeline.rows.filter(isSeen).map(({ kind, height }) => [kind, height]);
+        const { heightOfMark } = await import(arg.decision_marks);
+        return packed.map((one) => {
+            show(one);
+            const row = timeline.rows.find(({ kind }) => kind === "trace"), middle = row.top + row.height / 2;
+            return [kinds(), ["hits", "misses"].map((kind) => heightOfMark(row, { kind }, 1) === middle)];
+        });"""
+    found = on_timeline(page, body, with_steps(0), bare, timed)
+    assert found[0][0] == [["trace", 56], ["trace", 56], ["cache", 24]]
+    assert found[1] == [[["trace", 32]], [True, True]], "marks alone, in one line"
+    assert found[2][0] == [["trace", 32], ["cache", 24]]
+
+
+def test_a_latency_of_every_second_frame_is_one_line(page: Page) -> None:
+    times = floats(*(frame / 2 for frame in range(200)))
+    latency = floats(*(math.nan if frame % 2 else 2.0 for frame in range(200)))
+    packed = {**with_steps(0), "times": times, "latency": latency, "duration_s": 100.0}
+    body = """
+        const run = show(packed[0]), row = timeline.rows.find(({ kind }) => kind === "cache");
+        const { data } = timeline.pen.getImageData(160, row.top + 2, 380, 2);
+        return data.filter((value, at) => at % 4 === 3 && value > 0).length >= 380;"""
+    assert on_timeline(page, body, packed | dict.fromkeys(("speak", "update", "cache"), floats(*[0.0] * 200)))

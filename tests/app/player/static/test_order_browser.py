@@ -11,12 +11,12 @@ from playwright.sync_api import Page
 from app.player.display.payload import pack_run
 from app.reviews.events import name_events
 from eval.annotations.corrections import name_turns
-from tests.app.player.static.test_selection_browser import keys_of_failures, read_pack, wait_for
+from tests.app.player.static.test_selection_browser import read_pack, wait_for
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
-from tests.support.reviews.played import judge, make_run
+from tests.support.reviews.played import judge, keys_of_failures, make_run
 from tests.support.reviews.reviewing import make_folder, name_reviewer
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,10 @@ def test_no_failure_of_one_second_is_skipped_after_a_verdict(page: Page, folder:
     for number in tied[1:]:
         page.keyboard.press("2")
         wait_for(page, "seen.said.includes('The next one is selected') && seen.saved && !seen.waiting")
-        if (seen := inspect(page))["cursor"] != number:
-            page.keyboard.press("n")
-        else:
+        if (seen := inspect(page))["cursor"] == number:
             assert f" ({number + 1} of {len(keys)})." in seen["said"]
+        page.keyboard.press("n")  # also stops at a failure that the verdict selected
+        wait_for(page, f"/[(]{number + 1} of {len(keys)}[)](;| at) /.test(seen.said)")
         assert wait_for(page, f"seen.cursor === {number}")["event"]["key"] == keys[number]
 
 

@@ -1,55 +1,30 @@
-"""The player's data module and outbox, imported as ES modules in the browser without a server or the page."""
+"""The player's data module, imported as ES modules in the browser without a server or the page."""
 
 import json
+import random
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import cycle
 from struct import pack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, Page
 
-from app.player.display.component import STATIC
-from engine.policies import POLICIES
+from app.figures.timeline.run import pair_decisions
+from engine.decisions.policies import POLICIES
 from tests.support.pages.browser import NEEDS_CHROMIUM
+from tests.support.pages.modules import address, open_modules, run
 from tests.support.paths import ROOT
 
 pytestmark = NEEDS_CHROMIUM
-ORIGIN = "http://player.test"
 
 
 @pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
-    """Open an empty page of an origin that has only the modules."""
-
-    def fulfil(route: Route) -> None:
-        path = STATIC / route.request.url.removeprefix(f"{ORIGIN}/")
-        if path.suffix == ".js" and not path.exists():
-            route.fulfill(status=404)  # an exception here would leave the import waiting
-        elif path.suffix == ".js":
-            route.fulfill(body=path.read_text(encoding="utf-8"), content_type="text/javascript")
-        else:
-            route.fulfill(body="<!doctype html>", content_type="text/html")
-
-    page = browser.new_page()
-    page.route(f"{ORIGIN}/**", fulfil)
-    page.goto(f"{ORIGIN}/")
-    yield page
-    page.close()
-
-
-def run(page: Page, module: str, names: str, body: str, argument: Any = None) -> Any:
-    """Run the body of a function of ``arg`` with names that a module exports; return its result as JSON allows it."""
-    return page.evaluate(
-        f"async (arg) => {{ const {{ {names} }} = await import('{address(module)}'); {body} }}", argument
-    )
-
-
-def address(module: str) -> str:
-    """Return the address of a module by its name."""
-    (path,) = STATIC.rglob(f"{module}.js")
-    return f"{ORIGIN}/{path.relative_to(STATIC).as_posix()}"
+    with open_modules(browser) as page:
+        yield page
 
 
 def floats(*values: float) -> str:
@@ -84,8 +59,8 @@ def packed_run(num_frames: int, **parts: Any) -> dict[str, Any]:
 
 def test_packed_numbers_are_doubles(page: Page) -> None:
     body = "return [...decodeFloats(arg)];"
-    assert run(page, "data", "decodeFloats", body, floats(0.1, -2.0, 1e300)) == [0.1, -2.0, 1e300]
-    assert run(page, "data", "decodeFloats", body, "") == []
+    assert run(page, "signals", "decodeFloats", body, floats(0.1, -2.0, 1e300)) == [0.1, -2.0, 1e300]
+    assert run(page, "signals", "decodeFloats", body, "") == []
 
 
 def test_a_run_is_unpacked_with_its_times_and_differences(page: Page) -> None:
@@ -102,6 +77,21 @@ def test_a_reference_without_a_run_has_no_frames(page: Page) -> None:
     packed = packed_run(0, events=[event], references=[turn], bands={"model": [[]], "reference": [[[-1, 0]]]})
     body = "const d = unpack(arg); return [d.isReferenceAlone, d.reached, d.rows.map((row) => [row.time, row.key])];"
     assert run(page, "data", "unpack", body, packed) == [True, 0, [[1.0, "k"]]]
+
+
+def test_decisions_are_paired_as_in_figures(page: Page) -> None:
+    rng = random.Random(0)
+    frames = [[sorted(rng.sample(range(20), rng.randrange(9))) for _ in range(2)] for _ in range(300)]
+    cases = [(*lists, tolerance) for tolerance, lists in zip(cycle(range(4)), frames, strict=False)]
+    body = """return arg.map(([decided, expected, tolerance]) => {
+        const p = new EventPairs(tolerance); p.extend(decided, expected, 20); return [p.hits, p.alarms, p.misses];
+    });"""
+    found = run(page, "data", "EventPairs", body, cases)
+    drawn = [
+        pair_decisions(decided, expected, tolerance_frames=tolerance)
+        for tolerance, (decided, expected) in zip(cycle(range(4)), frames, strict=False)
+    ]
+    assert found == [list(decisions) for decisions in drawn]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +170,8 @@ def test_a_condition_is_written_as_the_policy_compares(page: Page) -> None:
 
 def test_the_panel_compares_as_the_policy_does(page: Page) -> None:
     body = """const { drawNowPanel } = await import(new URL("panels/now_panel.js", location.href));
-        const { state, ui } = await import(new URL("state/state.js", location.href));
+        const { host, state, ui } = await import(new URL("state/state.js", location.href));
+        host.settings = { can_run: true };
         ui.receiver = { run: null };
         const panel = document.createElement("div"), data = state.data = unpack(arg);
         drawNowPanel(panel, data, 4, 2, null);
@@ -189,7 +180,8 @@ def test_the_panel_compares_as_the_policy_does(page: Page) -> None:
     two = replace(POLICIES["heads"], frames_in_a_row=2)
     for policy, expected in (
         (POLICIES["heads"], ["speak0.400 ≤ 0.40spoke", "update0.400 ≤ 0.40no update"]),
-        (POLICIES["not-talk"], ["speak0.400 ≥ 0.40spoke", "updateno update"]),
+        (POLICIES["not-talk"], ["speak0.400 ≥ 0.40 (theta 0.60)spoke"]),
+        (POLICIES["streaming-eos"], ["speak0.400 ≤ 0.40 (theta 0.60)spoke"]),
         (two, ["speak0.400 > 0.35spoke", "update0.400 > 0.35no update"]),  # the first of two in a row
     ):
         limits = {"thresholds": {"speak": 0.35, "update": 0.35}} if policy is two else {}
@@ -222,10 +214,14 @@ def test_increments_make_the_same_run_as_the_whole(page: Page) -> None:
             **{name: floats(*values) for name in series},
             "times": times,
             "refreshed": [],
+            "forgotten": [],
             "decided": {"speak": decided, "update": []},
             "expected": {"speak": [2] if first <= 2 < end else [], "update": []},
             "changes": [[0, 3, 1]] if first <= 3 < end else [],
             "turns": [turn] if first <= 4 < end else [],
+            "questions": [],
+            "named": [],
+            "assistant_states": [],
         }
 
     empty = packed_run(0, duration_s=3.0) | {
@@ -248,42 +244,14 @@ def test_increments_make_the_same_run_as_the_whole(page: Page) -> None:
     assert [json.loads(value) for value in grown] == [json.loads(value) for value in unpacked]
 
 
-@pytest.mark.parametrize(("text", "time_s"), [("90", 90), ("1:30", 90), ("0:01:30.5", 90.5), ("", None), ("1:x", None)])
-def test_a_typed_time_is_read(page: Page, text: str, time_s: float | None) -> None:
-    body = "const time = parseTime(arg); return Number.isNaN(time) ? null : time;"
-    assert run(page, "data", "parseTime", body, text) == time_s
+def test_the_words_in_which_two_texts_differ_are_marked(page: Page) -> None:
+    body = "return arg.map(([a, b]) => differences(a.split(' '), b.split(' ')).map((found) => [...found]));"
+    pairs = [["take the red hull now", "take the pole"], ["set it down", "hang up"], ["a b a", "a a b a"]]
+    # "take the" is common; the second pair has nothing in common and gets no marks; in the third one a word was added
+    expected = [[[2, 3, 4], [2]], [[], []], [[], [1]]]
+    assert run(page, "differences", "differences", body, pairs) == expected
 
 
-def test_the_outbox_keeps_actions_in_order_until_they_are_removed(page: Page) -> None:
-    body = """
-        localStorage.clear();
-        const outbox = new Outbox(), names = () => new Outbox().all().map(({ action_id }) => action_id);
-        for (const action_id of ["b", "a", "c"]) outbox.put({ action_id, video_id: "v", reviewer: "Ada" });
-        const before = names();
-        outbox.remove("a");
-        return [before, names(), new Outbox().all()[0].reviewer];"""
-    assert run(page, "outbox", "Outbox", body) == [["b", "a", "c"], ["b", "c"], "Ada"]
-
-
-def test_the_outbox_leaves_entries_alone_that_it_cannot_read(page: Page) -> None:
-    body = """
-        localStorage.clear();
-        localStorage.setItem("stepscope:outbox:0-broken", "{");
-        localStorage.setItem("stepscope:outbox:1-other", JSON.stringify({ action_id: 3 }));
-        localStorage.setItem("other", "1");
-        const outbox = new Outbox(), found = outbox.all();
-        outbox.remove("x");
-        return [found, Object.keys(localStorage).sort()];"""
-    kept = ["other", "stepscope:outbox:0-broken", "stepscope:outbox:1-other"]
-    assert run(page, "outbox", "Outbox", body) == [[], kept]
-
-
-def test_the_outbox_works_without_storage(page: Page) -> None:
-    body = """
-        class Forbidden extends Outbox { get storage() { return null; } }
-        const outbox = new Forbidden();
-        outbox.put({ action_id: "a", video_id: "v", reviewer: "Ada" });
-        const before = outbox.all().length;
-        outbox.remove("a");
-        return [before, outbox.all().length, new Forbidden().all().length];"""
-    assert run(page, "outbox", "Outbox", body) == [1, 0, 0]
+def test_counts_agree_with_their_nouns(page: Page) -> None:
+    body = "return [0, 1, 2].map((count) => countText(count, 'decision'));"
+    assert run(page, "data", "countText", body) == ["0 decisions", "1 decision", "2 decisions"]

@@ -16,23 +16,23 @@ from app.reviews.store import ReviewStore, open_store
 from app.videos import sample_clip
 from engine.config import StreamConfig
 from engine.loading import load_model
-from engine.model.frame_encoder import encode
+from engine.model.features.frame_encoder import encode
 from engine.streamer import Streamer
 from engine.video.reader import read_frames
 from eval.annotations.corrections import name_turns
 from eval.data.loading import read_samples
+from eval.data.samples import build_task
 from eval.data.writers import write_samples
 from eval.matching.sentence_encoders import load_encoder
 from eval.metrics.score import analyze_video
-from eval.runs.worker import build_task
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, serve_player
+from tests.support.pages.signals import find_row, point
 from tests.support.paths import ASSETS
-from tests.support.reviews.played import make_run
+from tests.support.reviews.played import keys_of_failures, make_run
 from tests.support.reviews.reviewing import make_folder, name_reviewer, open_player
 
 pytestmark = NEEDS_CHROMIUM
 BUNDLED = ("flower-pot-hard", "sandwich-hard-permuted", "tower-hard")
-GUTTER, MARGIN = 150, 14
 
 
 @pytest.fixture(scope="module")
@@ -66,20 +66,6 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read_pack(folder: Path, name: str) -> dict[str, Any]:
     pack: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     return pack
-
-
-def keys_of_failures(pack: dict[str, Any]) -> list[str]:
-    """Return the key of the event of each failure."""
-    states = [event["key"] for event in pack["events"] if event["kind"] == "state"]
-    turns = {event["turn"]: event["key"] for event in pack["events"] if event["turn"] is not None}
-    references = {event["reference"]: event["key"] for event in pack["events"] if event["reference"] is not None}
-    keys = []
-    for failure in pack["failures"]:
-        if failure["kind"] == "wrong state":
-            keys.append(states.pop(0))
-        else:
-            keys.append(references[failure["reference"]] if failure["turn"] is None else turns[failure["turn"]])
-    return keys
 
 
 def wait_for(page: Page, condition: str) -> dict[str, Any]:
@@ -137,14 +123,10 @@ def check_rows(page: Page, store: ReviewStore, *, tabs: Sequence[str] = ("rows",
     assert len(set(judged)) == len(judged)
 
 
-def point(page: Page, lane: str, time_s: float, *, below: float) -> tuple[float, float]:
+def place(page: Page, lane: str, time_s: float, *, below: float) -> tuple[float, float]:
     """Return the screen position of a time in a lane, ``below`` pixels from the lane's top."""
-    box, seen = page.locator(".ss-canvas").bounding_box(), inspect(page)
-    assert box is not None
-    row = [row for row in seen["rows"] if lane in (row["kind"], row.get("name"))][-1]
-    start, end = seen["view"]["start"], seen["view"]["end"]
-    x = GUTTER + (time_s - start) / (end - start) * (box["width"] - GUTTER - MARGIN)
-    return box["x"] + x, box["y"] + row["top"] + below
+    row, _, box = find_row(page, lane)
+    return point(page, lane, time_s)[0], box["y"] + row["top"] + below
 
 
 def test_every_failure_selects_its_own_event(page: Page, folder: Path) -> None:
@@ -156,6 +138,7 @@ def test_a_verdict_lands_on_the_row_that_was_clicked(page: Page, store: ReviewSt
     check_rows(page, store, tabs=("review", "curves", "rows"))
 
 
+@pytest.mark.slow
 def test_no_failure_is_skipped_from_an_event_or_from_the_playhead(page: Page, folder: Path) -> None:
     name_reviewer(page, "eve")
     pack = read_pack(folder, "a")
@@ -191,6 +174,17 @@ def test_no_failure_is_skipped_from_an_event_or_from_the_playhead(page: Page, fo
         wait_for(page, f"seen.cursor === {number}")
 
 
+def test_a_key_right_after_a_seek_acts_at_the_new_place(page: Page, folder: Path) -> None:
+    page.keyboard.press("n")
+    wait_for(page, "seen.cursor === 0")
+    page.keyboard.press("n")
+    wait_for(page, "seen.cursor === 1")
+    page.evaluate("""for (const key of ["Home", "n"]) {
+        document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, composed: true}));
+    }""")
+    assert inspect(page)["cursor"] == 0
+
+
 @pytest.mark.slow
 def test_a_mark_in_a_lane_selects_its_event(page: Page, folder: Path) -> None:
     page.set_viewport_size({"width": 1440, "height": 1200})
@@ -211,7 +205,7 @@ def test_a_mark_in_a_lane_selects_its_event(page: Page, folder: Path) -> None:
         ("step", 9.5, 14.0, ("state", "S2")),  # hatched: what is wrong there
     ]
     for kind, time_s, below, expected in marks:
-        page.mouse.click(*point(page, kind, time_s, below=below))
+        page.mouse.click(*place(page, kind, time_s, below=below))
         seen = wait_for(page, f"Math.abs(seen.time - {time_s}) < 0.05")
         assert (seen["event"]["kind"], seen["event"]["text"]) == expected, (kind, time_s)
         assert expected[1].strip() in page.inner_text(".ss-event")

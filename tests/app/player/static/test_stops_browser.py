@@ -11,13 +11,13 @@ from playwright.sync_api import Page
 from app.player.display.payload import pack_run
 from app.player.session.run import Run
 from app.reviews.events import name_events
-from engine.control.controller import Task
+from engine.control.task import Task
 from engine.video.writer import write_h264
 from eval.annotations.corrections import name_turns
 from eval.metrics.failures import JudgedVideo
 from eval.metrics.score import analyze_video
 from tests.conftest import moving_square
-from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, wait_until_drawn
 from tests.support.reviews.played import judge, make_run, write_reviewed
 
 pytestmark = NEEDS_CHROMIUM
@@ -132,6 +132,7 @@ def test_n_stops_at_matched_texts_of_low_similarity_once_that_is_switched_on(pag
     assert visit_all(page) == failures
 
 
+@pytest.mark.slow
 def test_only_the_kind_of_the_failure_that_is_shown(page: Page) -> None:
     every = visit_all(page)
     button = page.locator(".ss-only")
@@ -143,6 +144,13 @@ def test_only_the_kind_of_the_failure_that_is_shown(page: Page) -> None:
     kind = every[0][0]
     alike = [stop for stop in every if stop[0] == kind]
     assert 0 < len(alike) < len(every)
+    page.keyboard.press("+")
+    assert inspect(page)["said"] == ""
+    button.wait_for(state="hidden")
+    assert page.locator(".ss-failure").is_visible(), "the button belongs to the line that names the failure"
+    page.keyboard.press("0")
+    page.keyboard.press("Home")
+    page.keyboard.press("n")
     page.locator(".ss-only", has_text="only this kind").click()
     assert inspect(page)["said"] == f"N and P stop only at “{kind}”. 8 chooses the other kinds again."
     pressed = page.locator(".ss-kind[aria-pressed=true]").evaluate_all(
@@ -182,6 +190,7 @@ def test_the_number_of_low_similarity_is_set_beside_it_and_remembered(page: Page
     assert page.locator(LOW_CHIP).get_attribute("aria-pressed") == "false"
 
 
+@pytest.mark.slow
 def test_the_help_says_how_similarity_is_shown(page: Page) -> None:
     page.keyboard.press("?")
     words = page.locator(".ss-help").inner_text()
@@ -189,6 +198,7 @@ def test_the_help_says_how_similarity_is_shown(page: Page) -> None:
     assert "It is a setting of this browser: no failure, in no score and no export" in words
 
 
+@pytest.mark.slow
 def test_a_reference_alone_has_nothing_of_a_run(page: Page) -> None:
     show(page, "reference")
     assert page.locator(".ss-kind").count() == 0
@@ -209,15 +219,17 @@ def test_a_reference_alone_has_nothing_of_a_run(page: Page) -> None:
     assert offered == ["all events", "the reference's"]
     show(page, "low")
     assert "model" in painted_texts(page)
-    assert page.locator(".ss-kind").count() == 8
+    assert page.locator(".ss-kind").count() == 9
 
 
 @pytest.mark.slow
-def test_a_message_about_a_judgement_is_gone_with_it(page: Page) -> None:
+def test_a_message_about_a_judgement_is_replaced_with_it(page: Page) -> None:
     page.keyboard.press("n")
-    assert " of " in inspect(page)["said"]
+    before = inspect(page)["said"]
     show(page, "other_judgement")
-    assert inspect(page)["said"] == ""
+    said = inspect(page)["said"]
+    assert said != before
+    assert said.startswith("Failure 2 of 8: "), "the same event, as the other judgement counts it"
     page.keyboard.press(">")
     assert inspect(page)["said"] == "Speed 1.5\u00d7"
     show(page, "low")
@@ -230,7 +242,7 @@ def test_a_run_with_fewer_steps_that_comes_while_the_player_is_hidden_is_drawn_o
     page.evaluate("document.querySelector('.ss').unpacked().isOld = true")
     page.evaluate("document.querySelector('#plain').click()")
     page.wait_for_function("!document.querySelector('.ss').unpacked().isOld")
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    wait_until_drawn(page)
     assert [row["label"] for row in inspect(page)["rows"] if row["kind"] == "step"] == []
     assert inspect(page)["counts"]["speak"] == {"hits": 0, "misses": 0, "alarms": 0}
     page.evaluate("document.querySelector('#stage').style.display = ''")

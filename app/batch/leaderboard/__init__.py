@@ -1,0 +1,1 @@
+"""The tab *Leaderboard*: runs of one split in rows, scores with intervals in columns."""

@@ -1,0 +1,1 @@
+"""The Training tab: the clips of a split, checked and counted, and the curves of a training run."""

@@ -1,0 +1,101 @@
+"""The prompts of the waiting question of a window: after the displayed run up to the playhead, or without a video."""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.chat.conversation.encoded_clips import EncodedClip, EncodedClips
+from app.chat.conversation.pictures import check_num_pictures, encode_pictures, read_picture
+from app.chat.conversation.window import ChatWindow
+from app.player.context import AppContext
+from app.player.session.live_run import LiveRun
+from app.player.session.run import Run
+from engine.chat.prompts import render_conversation, render_run
+from engine.chat.worker import ChatPrompt
+from engine.model.checkpoint import Checkpoint
+from engine.model.prompt import Prompt
+from engine.plurals import format_count
+
+PromptSteps = Generator[str | ChatPrompt]
+"""Yields progress messages, then the prompt."""
+DEFAULT_SYSTEM: Final = "You are a helpful assistant."
+MAX_SYSTEM_CHARS: Final = 20_000
+NO_FREE_CONVERSATION: Final = "models of this family take no free conversation; load a SmolVLM2 checkpoint"
+
+
+def run_prompt(context: AppContext, clips: EncodedClips, window: ChatWindow, live: LiveRun | None) -> PromptSteps:
+    """Yield the prompt after the displayed run up to the playhead.
+
+    Raises:
+        EngineError: A video that cannot be read.
+        ValueError: No run, or one that the model of this page cannot continue.
+    """
+    run = _run_of(context, live)
+    assert live is not None
+    frame = min(window.frame, len(run.outputs) - 1)
+    encoding = clips.encode_clip(context, live, run)
+    while True:
+        try:
+            num_frames = next(encoding)
+        except StopIteration as end:
+            encoded: EncodedClip = end.value
+            break
+        yield f"Encoding the video: {num_frames} of {format_count(len(run.outputs), 'frame')}."
+    if window.new is not None:
+        pictures = (encoded.digests[frame],)
+        window.branches, window.new = window.branches.ask(window.new.text, frame=frame, pictures=pictures), None
+    window.time_s = run.outputs[frame].time_s
+    outputs, codec = run.outputs[: frame + 1], context.checkpoint.prompt
+    base = render_run(codec, run.task, outputs, config=run.config, digests=encoded.digests)
+    pieces = render_conversation(codec, window.branches.shown.conversation, base=base)
+    yield ChatPrompt(pieces=pieces, features=encoded.features)
+
+
+def _run_of(context: AppContext, live: LiveRun | None) -> Run:
+    """Return the displayed run. Raises ``ValueError`` if the model of this page cannot continue it."""
+    run = live.run if live is not None else None
+    if run is None or not run.outputs:
+        raise ValueError("there is no run to ask about; press Run and wait for its first frames")
+    if run.model_digest != context.checkpoint.digest:
+        raise ValueError("this run was made with a different checkpoint, which cannot be asked here")
+    return run
+
+
+def free_codec(checkpoint: Checkpoint) -> Prompt:
+    """Return the prompt codec of a model that takes any system prompt. Raises ``ValueError`` for any other model."""
+    if not isinstance(checkpoint.prompt, Prompt):
+        raise ValueError(NO_FREE_CONVERSATION)
+    return checkpoint.prompt
+
+
+def free_prompt(context: AppContext, window: ChatWindow, system: str | None) -> PromptSteps:
+    """Yield the prompt of a conversation without a video.
+
+    Raises:
+        ValueError: An unsuitable model, a system prompt that is too long, or an unreadable picture.
+    """
+    codec = free_codec(context.checkpoint)
+    text = (system or "").strip() or DEFAULT_SYSTEM
+    if len(text) > MAX_SYSTEM_CHARS:
+        raise ValueError(f"the system prompt has more than {MAX_SYSTEM_CHARS} characters; shorten it")
+    if window.new is not None:
+        if window.new.files:
+            yield f"Encoding {format_count(len(window.new.files), 'picture')}."
+        images = [_read_file(file) for file in window.new.files]
+        digests, features = encode_pictures(context.checkpoint, images)
+        check_num_pictures(len(window.features | features))
+        window.features |= features
+        window.files |= dict(zip(digests, window.new.files, strict=True))
+        window.branches, window.new = window.branches.ask(window.new.text, frame=0, pictures=digests), None
+    pieces = render_conversation(codec, window.branches.shown.conversation, base=codec.system(text))
+    yield ChatPrompt(pieces=pieces, features=window.features)
+
+
+def _read_file(path: str) -> NDArray[np.uint8]:
+    try:
+        return read_picture(Path(path).read_bytes())
+    except OSError as error:
+        raise ValueError("an attached picture was removed; attach it again") from error

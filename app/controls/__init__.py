@@ -1,0 +1,1 @@
+"""Components that several tabs share, and their wiring."""

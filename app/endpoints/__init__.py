@@ -1,0 +1,1 @@
+"""The named endpoints of the page, for programs: run a video, score outputs, open and export runs."""

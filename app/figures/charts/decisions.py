@@ -1,0 +1,105 @@
+"""Curves of the per-frame decisions of each signal, with the point of the decisions of the run."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import plotly.graph_objects as go
+
+from app.figures.charts.deciders import Curve, Decider, list_deciders
+from app.figures.charts.layout import make_chart, make_empty_chart, outline, reference_line, unit_axis
+from app.figures.template import colours
+from app.formatting import format_score
+from app.style.colours import Theme
+from engine.config import format_threshold
+from eval.reports.results import Results
+
+NOT_SCORED: Final = "No data: this run has no probabilities, or is not scored yet."
+OLD_CHARTS: Final = "No data: score the run again (stepscope score)."
+_SCORES: Final = {"average_precision": "average precision", "auroc": "AUROC"}
+_RATES: Final = {"precision": "precision", "recall": "recall", "false_positive_rate": "false positive rate"}
+RUN_POINT: Final = "Large marker: the decisions of this run"
+
+
+def precision_recall(results: Results, theme: Theme) -> go.Figure:
+    """Return precision over recall for all thresholds, with the point of the run."""
+    deciders = list_deciders(results, "precision_recall")
+    if not deciders:
+        return make_empty_chart(theme, NOT_SCORED)
+    return make_chart(
+        _curves(deciders, theme, "precision_recall", x="recall", y="precision", score="average_precision"),
+        theme,
+        x=unit_axis("Recall (expected frames found)"),
+        y=unit_axis("Precision (decisions right)"),
+        note=RUN_POINT if any(decider.point for decider in deciders) else "",
+        summary=_describe(deciders, "average_precision"),
+    )
+
+
+def roc(results: Results, theme: Theme) -> go.Figure:
+    """Return recall over the false positive rate for all thresholds, with the point of the run."""
+    deciders = list_deciders(results, "roc")
+    if not deciders:
+        return make_empty_chart(theme, OLD_CHARTS if results.charts and not results.charts["roc"] else NOT_SCORED)
+    return make_chart(
+        [
+            reference_line(theme, x=[0, 1], y=[0, 1]),
+            *_curves(deciders, theme, "roc", x="false_positive_rate", y="recall", score="auroc"),
+        ],
+        theme,
+        x=unit_axis("False positive rate (other frames)"),
+        y=unit_axis("Recall (expected frames found)"),
+        note=f"{RUN_POINT}. Dotted: chance",
+        summary=_describe(deciders, "auroc"),
+    )
+
+
+def _curves(deciders: Sequence[Decider], theme: Theme, curve: Curve, *, x: str, y: str, score: str) -> list[go.Scatter]:
+    """Return a curve and the point of the run for each signal; of a running sum the point alone."""
+    traces = []
+    for decider in deciders:
+        points, colour = decider.charts[curve], colours(theme)[decider.colour]
+        if points:
+            traces.append(
+                go.Scatter(
+                    x=[point[x] for point in points],
+                    y=[point[y] for point in points],
+                    text=[_words(decider.title, point["threshold"], point, names=(x, y)) for point in points],
+                    name=f"{decider.title}, {_SCORES[score]} {format_score(decider.scores.get(score))}",
+                    mode="lines",
+                    line={"color": colour, "dash": decider.dash, "width": 2},
+                    hovertemplate="%{text}<extra></extra>",
+                )
+            )
+        at = decider.point
+        if at is not None and not math.isnan(at[x] + at[y]):
+            traces.append(
+                go.Scatter(
+                    x=[at[x]],
+                    y=[at[y]],
+                    text=[f"this run: {_words(decider.title, decider.threshold, at, names=(x, y))}"],
+                    name=f"{decider.title} of this run",
+                    mode="markers",
+                    marker={"color": colour, "symbol": decider.symbol, "size": 13, "line": outline(theme)},
+                    hovertemplate="%{text}<extra></extra>",
+                    cliponaxis=False,
+                    showlegend=not points,
+                )
+            )
+    return traces
+
+
+def _words(title: str, threshold: float | None, point: Mapping[str, float], *, names: tuple[str, str]) -> str:
+    is_known = threshold is not None and not math.isnan(threshold)
+    where = f" at threshold {format_threshold(threshold)}" if threshold is not None and is_known else ""
+    return "<br>".join([f"{title}{where}", *(f"{_RATES[name]} {format_score(point[name])}" for name in names)])
+
+
+def _describe(deciders: Sequence[Decider], score: str) -> str:
+    """Return the score of each signal, and the rates of the run."""
+    parts = []
+    for decider in deciders:
+        rates = [f"{_RATES[name]} {format_score((decider.point or {}).get(name))}" for name in _RATES]
+        value = format_score(decider.scores.get(score))
+        parts.append(f"{decider.title}: {_SCORES[score]} {value}; this run {', '.join(rates)}")
+    return ". ".join(parts)

@@ -1,0 +1,119 @@
+"""Parts that all charts share: the frame with its title and note, the styles of both decisions, and empty charts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import plotly.graph_objects as go
+
+from app.figures.template import BACKGROUNDS, colours, template
+from app.figures.text import clean_text, to_markup
+from app.style.colours import Theme
+
+HEIGHT_PX: Final = 340
+SMALL_PX: Final = 11
+"""Size of notes, ticks and legends, the smallest text of a chart."""
+MAX_NAME_CHARS: Final = 60
+
+
+class HeadStyle(NamedTuple):
+    """How the decisions of one head are drawn; the colour is never the only difference."""
+
+    prefix: str
+    """Prefix of its scores."""
+    dash: str
+    symbol: str
+    pattern: str
+
+
+HEADS: Final = {
+    "speak": HeadStyle("speaking_", "solid", "circle", ""),
+    "update": HeadStyle("dst_update_", "dash", "square", "/"),
+}
+"""Styles by head; a head's name is also that of its colour."""
+
+
+def plain(text: str) -> str:
+    """Return an untrusted text as Plotly shows it: markup has no effect, and a long text is cut."""
+    line = clean_text(text)
+    return to_markup(line if len(line) <= MAX_NAME_CHARS else f"{line[: MAX_NAME_CHARS - 1]}…")
+
+
+def make_chart(
+    traces: Sequence[Any],
+    theme: Theme,
+    *,
+    x: Mapping[str, Any],
+    y: Mapping[str, Any],
+    note: str = "",
+    summary: str = "",
+    title_text: str = "",
+    **layout: Any,
+) -> go.Figure:
+    """Return a chart in the style of all charts.
+
+    Args:
+        traces: Traces of Plotly.
+        theme: ``light`` or ``dark``.
+        x: Properties of the horizontal axis.
+        y: Properties of the vertical axis.
+        note: A short line below the title.
+        summary: The main numbers in words, for readers who do not see the chart.
+        title_text: Title; ``Chart.draw`` adds that of a chart of ``CHARTS``.
+        layout: Further properties of the layout.
+    """
+    small = {"font": {"size": SMALL_PX}}
+    return go.Figure(
+        data=list(traces),
+        layout={
+            "template": template(theme),
+            "height": HEIGHT_PX,
+            "title": {
+                "text": title_text,
+                "subtitle": {"text": note, **small},
+                "y": 1,
+                "yref": "container",
+                "yanchor": "top",
+                "pad": {"t": 8},
+            },
+            "xaxis": {"tickfont": {"size": SMALL_PX}, **x},
+            "yaxis": {"tickfont": {"size": SMALL_PX}, **y},
+            "legend": {"yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left", **small},
+            "margin": {"l": 52, "r": 16, "t": 62, "b": 84},
+            "meta": {"summary": summary},
+            "modebar": {
+                "bgcolor": "rgba(0, 0, 0, 0)",
+                "color": colours(theme)["reference"],
+                "activecolor": colours(theme)["speak"],
+            },
+            **layout,
+        },
+    )
+
+
+def make_empty_chart(theme: Theme, reason: str) -> go.Figure:
+    """Return a chart without data, with the reason in its middle."""
+    hidden = {"visible": False, "range": [0, 1]}
+    text = {"text": reason, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper", "showarrow": False}
+    return make_chart([], theme, x=hidden, y=hidden, summary=reason, annotations=[text])
+
+
+def reference_line(theme: Theme, *, x: Sequence[float], y: Sequence[float]) -> go.Scatter:
+    """Return a thin dotted line to compare with."""
+    line = {"color": colours(theme)["reference"], "dash": "dot", "width": 1}
+    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+
+
+def bar_marker(theme: Theme, colour: str, pattern: str = "") -> dict[str, Any]:
+    """Return the fill of bars: a colour of the palette, with a pattern of Plotly if it must differ from other bars."""
+    drawn = {"shape": pattern, "fillmode": "overlay", "fgcolor": outline(theme)["color"], "size": 6, "solidity": 0.25}
+    return {"color": colours(theme)[colour], **({"pattern": drawn} if pattern else {})}
+
+
+def outline(theme: Theme) -> dict[str, Any]:
+    """Return the outline of a marker, which separates it from the curve under it."""
+    return {"color": BACKGROUNDS[theme], "width": 1.5}
+
+
+def unit_axis(title: str) -> dict[str, Any]:
+    """Return an axis from 0 to 1."""
+    return {"title": {"text": title}, "range": [0, 1.02], "dtick": 0.2, "tickformat": ".1f", "zeroline": False}

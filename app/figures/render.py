@@ -1,0 +1,119 @@
+"""Files of figures: SVG without a browser, PNG and PDF with one, Plotly's JSON, and the drawn data as CSV."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import plotly.graph_objects as go
+
+from app.figures.browser import draw_picture
+from app.figures.paper import FigureFormat, Width
+from app.figures.svg.source import Values, at, read_figure
+from app.figures.svg.writer import to_svg
+from app.figures.template import BACKGROUNDS, TEXT_COLOURS
+from app.figures.text import LINE, from_markup, to_markup, wrap_text
+from app.style.colours import Theme
+from engine.io.files import Cell, atomic_write, write_csv
+
+_MAX_NOTE_LINES: Final = 3
+FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+"""Fonts of files: common ones with nearly equal widths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A figure and the rows of its CSV file."""
+
+    figure: go.Figure
+    width: Width
+    rows: Sequence[Mapping[str, Cell]] | None = None
+    """None for the points of its traces."""
+
+
+def write_figure(path: Path, drawing: Drawing, file_format: FigureFormat) -> None:
+    """Write a figure atomically.
+
+    Raises ``EngineError`` if PNG or PDF cannot be drawn, and ``ValueError`` if SVG cannot.
+    """
+    if file_format == "csv":
+        rows = list(trace_rows(drawing.figure)) if drawing.rows is None else drawing.rows
+        write_csv(path, rows, columns=list(dict.fromkeys(name for row in rows for name in row)))
+        return
+    content = render(drawing, file_format)
+    with atomic_write(path, binary=True) as file:
+        file.write(content)
+
+
+def render(drawing: Drawing, file_format: Literal["svg", "png", "pdf", "json"]) -> bytes:
+    """Return the content of a file. Raises as ``write_figure``."""
+    figure = for_file(drawing.figure)
+    if file_format == "json":
+        return str(figure.to_json(pretty=False)).encode()
+    if file_format == "svg":
+        size, width = figure.layout, drawing.width
+        return to_svg(figure, width=width.css(size.width), height=width.css(size.height)).encode()
+    return draw_picture(figure, file_format)
+
+
+def for_file(figure: go.Figure) -> go.Figure:
+    """Return a copy of a figure with fonts and a background that need no page around it."""
+    made = go.Figure(figure)
+    layout = figure.layout
+    theme: Theme = "dark" if layout.template.layout.font.color == TEXT_COLOURS["dark"] else "light"
+    _wrap_subtitle(made)
+    return made.update_layout(font_family=FONT, paper_bgcolor=layout.paper_bgcolor or BACKGROUNDS[theme])
+
+
+def _wrap_subtitle(figure: go.Figure) -> None:
+    """Break the note below the title of a narrow figure, and make room for its lines."""
+    layout = figure.layout
+    size = layout.title.subtitle.font.size or layout.template.layout.font.size
+    note = layout.title.subtitle.text
+    if not note or not layout.width:
+        return
+    room = layout.width - (layout.margin.l or 0) - (layout.margin.r or 0)
+    lines = wrap_text(from_markup(note), room, size, max_lines=_MAX_NOTE_LINES)
+    more = LINE * size * (len(lines) - 1)
+    figure.update_layout(
+        title_subtitle_text="<br>".join(map(to_markup, lines)),
+        height=layout.height + more,
+        margin_t=(layout.margin.t or 0) + more,
+    )
+
+
+def trace_rows(figure: go.Figure) -> Iterator[dict[str, Cell]]:
+    """Yield a row for each point of a figure: trace, x, y, and z and text where it has them.
+
+    Traces without a name that cannot be pointed at are left out: they repeat others, or are lines to compare with.
+    """
+    traces, _ = read_figure(figure)
+    for number, trace in enumerate(traces):
+        if not trace.get("name") and trace.get("hoverinfo") == "skip":
+            continue
+        name = from_markup(str(trace.get("name") or f"trace {number + 1}"))
+        if trace["type"] == "heatmap":
+            yield from _cell_rows(name, trace)
+            continue
+        columns: dict[str, Any] = {
+            key: trace[key] for key in ("x", "y", "base", "text", "q1", "median", "q3") if key in trace
+        }
+        count = max((len(values) for values in columns.values() if isinstance(values, list)), default=0)
+        for index in range(count):
+            row = {key: _cell(at(values, index)) for key, values in columns.items()}
+            if any(value is not None for value in row.values()):
+                yield {"trace": name, **row}
+
+
+def _cell_rows(name: str, trace: Values) -> Iterator[dict[str, Cell]]:
+    for row, values in enumerate(trace.get("z") or ()):
+        for column, value in enumerate(values):
+            x, y = at(trace.get("x"), column, column), at(trace.get("y"), row, row)
+            text = at(at(trace.get("text"), row), column)
+            yield {"trace": name, "x": _cell(x), "y": _cell(y), "z": _cell(value), "text": _cell(text)}
+
+
+def _cell(value: Any) -> Cell:
+    if value is None or isinstance(value, int | float):
+        return value
+    return from_markup(str(value)).replace("\n", "; ")

@@ -1,0 +1,1 @@
+"""Writes the figures that the project builds as SVG, without a browser."""

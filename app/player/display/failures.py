@@ -1,0 +1,70 @@
+"""The failures of a run, described for the player's script."""
+
+from typing import Any
+
+from engine.control.task import Task
+from engine.records import UserTurn
+from eval.data.samples import Sample
+from eval.metrics.failures import LATE_S, Failure, JudgedTurn, JudgedVideo
+from eval.metrics.replies.turn_taking import SEMANTIC_THRESHOLD
+
+
+def pack_failure(failure: Failure, judged: JudgedVideo, sample: Sample, task: Task) -> dict[str, Any]:
+    """Return a failure for the player's script, with its description and the cause of difficulty."""
+    turn = None if failure.turn is None else judged.turns[failure.turn]
+    reference = None if failure.reference is None else sample.turns[failure.reference]
+    return {
+        "kind": failure.kind,
+        "turn": failure.turn,
+        "reference": failure.reference,
+        "frame": failure.frame_index,
+        "end": failure.end_frame,
+        "words": _describe_failure(failure, turn, None if reference is None else reference.text)
+        + (" after a user turn that this run did not have" if _is_unasked(failure, sample, task) else ""),
+        "cause": _find_cause(failure, sample),
+    }
+
+
+def _find_cause(failure: Failure, sample: Sample) -> str | None:
+    """Return the cause of the failure's reference turn; without one, that of the nearest turn within ``LATE_S``."""
+    if failure.reference is not None:
+        return sample.turns[failure.reference].cause
+    if failure.turn is None:
+        return None
+    distances = [
+        (abs(turn.time_s - failure.frame_index / sample.fps), turn.cause) for turn in sample.turns if turn.cause
+    ]
+    return min((near for near in distances if near[0] <= LATE_S), default=(0, None))[1]
+
+
+def _is_unasked(failure: Failure, sample: Sample, task: Task) -> bool:
+    """Return whether a missed message answers a user turn of the reference that the run did not have."""
+    if failure.kind != "missed" or failure.reference is None:
+        return False
+    before = [turn for turn in sample.turns[: failure.reference] if turn.role != "update"][-1:]
+    return any(t.role == "user" and UserTurn(time_s=t.time_s, text=t.text) not in task.all_user_turns for t in before)
+
+
+def _describe_failure(failure: Failure, turn: JudgedTurn | None, reference: str | None) -> str:
+    """Return a short description of the expected and the actual turn."""
+    if failure.kind == "wrong state":
+        return f"of {', '.join(failure.step_ids)}"
+    if turn is None:
+        return f"no {reference}" if failure.kind == "missed update" else "silent where the reference speaks"
+    if failure.kind == "early or late":
+        delay_s = turn.delay_s or 0.0
+        return f"{turn.text} {abs(delay_s):g} s {'early' if delay_s < 0 else 'late'}"
+    if failure.kind == "wrong update":
+        return f"{turn.text} for {reference}" if reference else f"{turn.text}, with no reference near"
+    if failure.kind == "repeats itself":
+        return "the same words as before, with no reference near"
+    if turn.outcome == "mismatched":
+        similarity = _format_similarity(turn.semantic_score or 0.0)
+        return f"similarity {similarity}; a match needs more than {SEMANTIC_THRESHOLD:.2f}"
+    return "spoke with no reference near"
+
+
+def _format_similarity(score: float) -> str:
+    """Return a similarity with two digits, or four if it would be rounded to the limit."""
+    rounded = f"{score:.2f}"
+    return f"{score:.4f}" if float(rounded) == SEMANTIC_THRESHOLD else rounded

@@ -1,0 +1,61 @@
+"""The inputs of the rule by which a signal of imported results decides, where their files hold no threshold."""
+
+from typing import Any, Final, NamedTuple
+
+import gradio as gr
+
+from engine.decisions.policies import POLICIES
+from eval.runs.imports.signals import SignalRule
+
+POLICY_WORDS: Final = {
+    "above": "above: the value is greater",
+    "running-sum": "running-sum: the sum since the last decision is greater",
+    "drop": "drop: the fall since the frame before is greater",
+}
+"""The policies of signals with their words in the form."""
+
+
+class RuleBoxes(NamedTuple):
+    """The inputs of a rule, in the order of ``read_rule``."""
+
+    signal: Any
+    policy: Any
+    threshold: Any
+
+
+def make_rule_boxes(prefix: str) -> RuleBoxes:
+    """Lay out the inputs of a rule; their ids begin with ``prefix``."""
+    signal = gr.Dropdown(
+        [],
+        label="Signal that decides",
+        info="if the files hold no threshold, as those of MMDuet",
+        allow_custom_value=True,
+        interactive=True,
+        elem_id=f"{prefix}_signal",
+    )
+    policies = [(POLICY_WORDS.get(name, name), name) for name, policy in POLICIES.items() if policy.source == "signal"]
+    policy = gr.Dropdown(policies, value="above", label="Rule", interactive=True, elem_id=f"{prefix}_policy")
+    threshold = gr.Textbox(
+        label="Threshold (optional)",
+        placeholder="none",
+        max_lines=1,
+        elem_id=f"{prefix}_threshold",
+    )
+    return RuleBoxes(signal=signal, policy=policy, threshold=threshold)
+
+
+def read_rule(signal: str | None, policy: str, threshold: str | None) -> SignalRule | None:
+    """Return the rule of the inputs; None without a threshold.
+
+    Raises ``ValueError`` for an unknown policy, or a threshold that is no number with a point or a comma.
+    """
+    text = (threshold or "").strip()
+    if not text:
+        return None
+    if policy not in POLICIES or POLICIES[policy].source != "signal":
+        raise ValueError(f"there is no rule {policy!r}; choose one of the list")
+    try:
+        value = float(text.replace(",", "."))
+    except ValueError:
+        raise ValueError(f"the threshold must be a number; got {text:.40}") from None
+    return SignalRule(signal=(signal or "").strip(), policy=policy, threshold=value)

@@ -1,0 +1,151 @@
+"""The data of a published player as JSON: the table of videos, and the run of each video."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import PurePath
+from typing import Any, Final
+
+from app.batch.runs.results import VIDEO_COLUMNS, round_score, score_groups
+from app.figures.charts.registry import CHARTS
+from app.figures.template import draw_themes
+from app.formatting import as_sentence, shorten_ids
+from app.player.display.moments import find_worst_moment
+from app.player.display.payload import Packed, pack_run
+from app.player.display.score_tiles import make_tiles
+from app.player.session.run import Run, analyze_run
+from app.reviews.events import name_events
+from engine.io.files import replace_nan, replace_surrogates_in, to_json
+from eval.annotations.corrections import name_turns
+from eval.matching.turns import Encode
+from eval.metrics.counts import Pool
+from eval.metrics.definitions import find_metric
+from eval.metrics.failures import FAILURE_KINDS
+from eval.metrics.score import VideoCounts, score_counts
+from eval.reports.results import Results
+from eval.runs.provenance import Provenance
+
+SCORE_COLUMNS: Final = tuple(name for name in VIDEO_COLUMNS if name != "num_failures")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoContent:
+    """One video of the player."""
+
+    row: Packed
+    """Its row in the table."""
+    payload: str
+    """Its run as JSON; empty for a video without outputs."""
+    counts: VideoCounts | None
+    """Counts of its scores; None without outputs or without a reference."""
+
+
+def hide_folders(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run with names of files in place of absolute paths of this machine."""
+    paths = {name: settings[name] for name in ("split", "checkpoint") if isinstance(settings.get(name), str)}
+    return {**settings, **{name: PurePath(p).name for name, p in paths.items() if PurePath(p).is_absolute()}}
+
+
+def pack_video(run: Run, encode: Encode) -> VideoContent:
+    """Return the content of a finished run of one video."""
+    analysis = analyze_run(run, encode)
+    judged = analysis.judged if analysis is not None else None
+    sample, video_id = run.clip.sample, run.clip.video_id
+    names = name_turns(sample.turns) if sample is not None else ()
+    events = name_events(video_id, outputs=run.outputs, references=names, judged=judged)
+    moment = find_worst_moment(run, judged, events)
+    scores = score_counts(analysis.counts) if analysis is not None else {}
+    of_page = {
+        "place": {"video": video_id},  # the parameters of the published page's own address
+        "link": {"video": video_id},
+        "tiles": [asdict(tile) for tile in make_tiles(scores)] if scores else [],
+    }
+    kinds = [failure.kind for failure in judged.failures] if judged is not None else []
+    row = {
+        **_row(video_id),
+        "duration_s": run.clip.duration_s,
+        "failures": [kinds.count(kind) for kind in FAILURE_KINDS] if judged is not None else None,
+        "scores": [round_score(scores[name]) if scores else None for name in SCORE_COLUMNS],
+        "t": moment.time_s,
+        "event": moment.event,
+    }
+    return VideoContent(
+        row=row,
+        payload=to_json({**json.loads(pack_run(run, judged, events=events)), **of_page}),
+        counts=analysis.counts if analysis is not None else None,
+    )
+
+
+def pack_failed(video_id: str, reason: str) -> VideoContent:
+    """Return the content of a video without outputs."""
+    return VideoContent(row={**_row(video_id), "remark": as_sentence(reason)}, payload="", counts=None)
+
+
+def _row(video_id: str) -> Packed:
+    return {
+        "id": video_id,
+        "duration_s": None,
+        "failures": None,
+        "scores": [None] * len(SCORE_COLUMNS),
+        "t": None,
+        "event": None,
+        "remark": "",
+        "data": None,
+        "exports": None,
+        "video": None,
+    }
+
+
+def pack_charts(results: Results) -> list[Packed]:
+    """Return the charts of a run, each for both themes; an empty list for a run that was not scored."""
+    if not results.charts:
+        return []
+    return [draw_themes(partial(chart.draw, results)) for chart in CHARTS.values()]
+
+
+def pack_index(
+    rows: Sequence[Packed],
+    counts: Sequence[VideoCounts],
+    *,
+    title: str,
+    provenance: Provenance,
+    results: Results,
+) -> Packed:
+    """Return the content of the table page.
+
+    Args:
+        rows: The rows of the videos.
+        counts: Their counts.
+        title: Title of the page.
+        provenance: Provenance of the run.
+        results: Tables of the run; empty for a run that was not scored. Then the scores are those of the rows, without
+            text scores.
+    """
+    metrics = results.metrics
+    known = metrics or {"scores": replace_nan(score_counts(Pool(counts, VideoCounts).total()))}
+    labels = shorten_ids(str(row["id"]) for row in rows)
+    content = {
+        "title": title,
+        "summary": provenance.summary,
+        "origin": provenance.rows(),
+        "num_scored": metrics.get("num_videos") or len(counts),
+        "has_charts": bool(results.charts),
+        "kinds": FAILURE_KINDS,
+        "columns": [asdict(find_metric(name)) | {"hint": find_metric(name).hint} for name in SCORE_COLUMNS],
+        "tiles": [asdict(tile) for tile in make_tiles(known["scores"])],
+        "groups": [
+            {
+                "name": group.name,
+                "note": group.note,
+                "rows": [
+                    {"label": row.metric.label, "hint": row.metric.hint, "score": row.score, "interval": row.interval}
+                    for row in group.rows
+                ],
+            }
+            for group in score_groups(known)
+        ],
+        "videos": [{**row, "label": labels[str(row["id"])]} for row in rows],
+    }
+    clean: Packed = replace_surrogates_in(content)
+    return clean

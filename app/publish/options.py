@@ -1,0 +1,31 @@
+"""The options of ``stepscope publish``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from tyro.conf import Positional, UseAppendAction
+
+from engine.cli.program import Options
+
+VideoFiles = Literal["copy", "link", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions(Options):
+    """Write a read-only player of a run, for any web server or a static Space."""
+
+    run: Positional[Path]
+    """Run folder of a split."""
+    out: Path
+    """Folder to write; one that this command wrote before is replaced."""
+    video: UseAppendAction[tuple[str, ...]] = ()
+    """Only the video with this id."""
+    videos: VideoFiles = "copy"
+    """copy: copies that every browser plays; link: symbolic links where the file is playable; none: no pictures."""
+    data: Path | None = None
+    """File of the references (default: the split of the run)."""
+    title: str = ""
+    """Title of the page (default: the name of the run)."""
+
+    stop_message: ClassVar[str] = "stopped; {0.out} is as it was"

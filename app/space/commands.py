@@ -1,0 +1,11 @@
+"""The command ``stepscope space``."""
+
+from app.space.folder import write_space
+from app.space.options import SpaceOptions
+
+
+def space(options: SpaceOptions) -> None:
+    """Write the folder of a Space and print the command that pushes it."""
+    write_space(options)
+    print(f"written: {options.out}")
+    print(f"push it: hf upload NAME/stepscope {options.out} . --repo-type space")

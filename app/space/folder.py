@@ -1,0 +1,37 @@
+"""Writes the folder of a Space: front matter, requirements, start script, and the packages with model and videos."""
+
+import shutil
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Final
+
+from app.space.options import SpaceOptions
+
+FILES: Final = Path(__file__).parent / "files"
+"""``README.md`` with the front matter, ``requirements.txt`` and ``space.py``, which the Hub expects at the root."""
+SOURCES: Final = Path(__file__).parents[2]
+PACKAGES: Final = ("app", "assets", "engine", "eval")
+
+
+def write_space(options: SpaceOptions) -> None:
+    """Write the folder. Raises ``ValueError`` if it is not empty."""
+    out = options.out
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} exists and is not an empty folder; name a new folder")
+    shutil.copytree(FILES, out, ignore=_skip, dirs_exist_ok=True)
+    for package in PACKAGES:
+        shutil.copytree(SOURCES / package, out / package, ignore=_skip)
+    _write_metadata(out)
+
+
+def _write_metadata(out: Path) -> None:
+    """Write the metadata of the package, which Python finds beside ``space.py``: exports record its version."""
+    installed = distribution("stepscope")
+    folder = out / f"stepscope-{installed.version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(
+        installed.read_text("METADATA") or installed.read_text("PKG-INFO") or "", encoding="utf-8"
+    )
+
+
+_skip = shutil.ignore_patterns("__pycache__", "*.pyc")

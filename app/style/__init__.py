@@ -1,0 +1,1 @@
+"""The look of the page: colours, theme and style sheet."""

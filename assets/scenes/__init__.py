@@ -1,0 +1,1 @@
+"""Synthetic scenes: toys that a hand builds, their annotations, and the pictures of their frames."""

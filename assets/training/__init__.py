@@ -1,0 +1,1 @@
+"""Training of the bundled checkpoint on synthetic scenes, stage by stage."""

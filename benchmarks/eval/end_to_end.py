@@ -1,0 +1,170 @@
+"""A split from video files to tables: ``python -m benchmarks.eval.end_to_end [SPLIT]``, by default the test split.
+
+Three pipelines run one after the other in one process, with one torch thread, and a fourth in two processes, as
+``stepscope eval --devices cpu:2`` does; loading their checkpoint counts, and imports do not. Each decodes, encodes,
+streams, writes its run folder and scores it, without Java. The plan's pipeline takes one video at a time, one frame at
+a time, and encodes inline. Then each stage runs alone. CPU seconds count all threads of this process: compare these
+where others use the machine.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from engine.model.features.encoder_pool import choose_num_threads
+from engine.model.features.frame_encoder import FrameFeatures, encode, encode_images
+from engine.records import FrameOutput
+from engine.streamer import Streamer, StreamRequest
+from engine.video.reader import Frame, read_frames
+from eval.data.loading import read_split
+from eval.data.samples import Sample, Split, build_task
+from eval.matching.sentence_encoders import load_encoder
+from eval.matching.text_encoder import TextEncoder
+from eval.matching.turns import DEFAULT_ENCODER
+from eval.metrics.text import TextScorer
+from eval.reports.scoring import ScoreSettings, score_run, write_tables
+from eval.runs.batch import parse_devices
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from eval.runs.pools.local_pool import make_process_pool
+from eval.runs.pools.scheduler import run_scheduler
+from eval.runs.video_runs import run_samples
+from eval.runs.worker_messages import VideoResult, WorkerConfig
+
+ASSETS = Path(__file__).parents[2] / "assets"
+BATCH_SIZE = 16
+Results = Iterable[VideoResult]
+
+
+def main(path: Path) -> None:
+    """Run the pipelines and the stages; print their times."""
+    torch.set_num_threads(1)
+    split, checkpoint, encoder = read_split(path), load_model(ASSETS / "checkpoint", device="cpu"), load_encoder()
+    encoder.encode(["warm up"])
+    list(run_alone(checkpoint, split.samples[:1]))  # warm-up: first passes are slow
+    pipelines: dict[str, Callable[[Checkpoint, Sequence[Sample]], Results]] = {
+        "plan's pipeline": run_plan,
+        "one video at a time": run_alone,
+        f"{BATCH_SIZE} videos at once": run_together,
+        "two workers": run_workers,
+    }
+    list(run_workers(checkpoint, split.samples[:1]))  # starts the server that workers are forked from
+    first_s, first_cpu_s, reference = 0.0, 0.0, None
+    with TemporaryDirectory() as folder:
+        for name, run in pipelines.items():
+            out = Path(folder) / name
+            results = run(checkpoint, split.samples)
+            wall_s, cpu_s = measure(partial(run_and_score, split, results, out, encoder))
+            decisions = read_decisions(out, split)
+            first_s, first_cpu_s, reference = first_s or wall_s, first_cpu_s or cpu_s, reference or decisions
+            equal = "same decisions" if decisions == reference else "DECISIONS DIFFER"
+            cpu = "" if run is run_workers else f", {cpu_s:6.1f} s CPU, {first_cpu_s / cpu_s:4.1f}x"
+            print(f"{name:22} {wall_s:6.1f} s wall, {first_s / wall_s:4.1f}x{cpu}, {equal}")
+    print_stages(split, checkpoint)
+
+
+def run_plan(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
+    """Run the plan's pipeline."""
+    for sample in samples:
+        config = replace(WorkerConfig(checkpoint="").config, fps=sample.fps).frame_by_frame()
+        features = (
+            FrameFeatures(index=frame.index, time_s=frame.time_s, features=encode_images(checkpoint, [frame.image])[0])
+            for frame in read(sample)
+        )
+        outputs = tuple(Streamer(checkpoint, config).run(features, build_task(sample)))
+        record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=len(outputs))
+        yield VideoResult(record=record, outputs=outputs)
+
+
+def run_alone(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
+    """Run one video at a time with look-ahead and drafts."""
+    return run_batches(checkpoint, samples, batch_size=1)
+
+
+def run_together(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
+    """Run several videos in one forward pass, as a worker does."""
+    return run_batches(checkpoint, samples, batch_size=BATCH_SIZE)
+
+
+def run_workers(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
+    """Run the samples on two worker processes of one thread."""
+    backend = make_process_pool(WorkerConfig(checkpoint=checkpoint.name), parse_devices("cpu:2"))
+    return (event for event in run_scheduler(samples, backend) if isinstance(event, VideoResult))
+
+
+def run_batches(checkpoint: Checkpoint, samples: Sequence[Sample], *, batch_size: int) -> Results:
+    """Run the samples of a worker."""
+    events = run_samples(
+        checkpoint,
+        WorkerConfig(checkpoint=""),
+        samples,
+        device="cpu",
+        batch_size=batch_size,
+        num_decoders=choose_num_threads(),
+    )
+    return (event for event in events if isinstance(event, VideoResult))
+
+
+def run_and_score(split: Split, results: Results, out: Path, encoder: TextEncoder) -> None:
+    """Write a run folder with its tables."""
+    settings = ScoreSettings(text_encoder=DEFAULT_ENCODER)
+    with RunFolder.open(out, {"split": str(split.path.resolve())}) as folder:
+        for result in results:
+            folder.save_video(result.record, result.outputs)
+    with TextScorer(java=Path("/nowhere/java")) as scorer:
+        write_tables(out, score_run(out, split, settings, encode=encoder.encode, scorer=scorer), {})
+
+
+def read_decisions(out: Path, split: Split) -> list[tuple[object, ...]]:
+    """Return the texts and states of a run."""
+    outputs: list[FrameOutput] = [output for sample in split.samples for output in RunFolder(out).outputs(sample)]
+    return [(output.response, output.updates, dict(output.dst_state)) for output in outputs]
+
+
+def read(sample: Sample) -> Iterator[Frame]:
+    """Decode a sample's video."""
+    assert sample.video_path is not None
+    return read_frames(sample.video_path, fps=sample.fps, excerpt=sample.excerpt)
+
+
+def print_stages(split: Split, checkpoint: Checkpoint) -> None:
+    """Print the CPU seconds of each stage alone; streams get features that were encoded before."""
+    samples = split.samples
+    frames, features = list[list[Frame]](), list[list[FrameFeatures]]()
+    stages = {
+        "decode": measure(lambda: frames.extend(list(read(sample)) for sample in samples)),
+        "encode": measure(lambda: features.extend(list(encode(checkpoint, of_video)) for of_video in frames)),
+    }
+    requests = [
+        StreamRequest(video_id=sample.video_id, features=of_video, task=build_task(sample), fps=sample.fps)
+        for sample, of_video in zip(samples, features, strict=True)
+    ]
+    config = WorkerConfig(checkpoint="").config
+    for name, stream, rows in (
+        ("stream, frame by frame", config.frame_by_frame(), 1),
+        ("stream, one at a time", config, 1),
+        (f"stream, {BATCH_SIZE} at once", config, BATCH_SIZE),
+    ):
+        streamer = Streamer(checkpoint, stream)
+        events = streamer.run_many(requests, max_batch_size=rows)
+        stages[name] = measure(partial(list, events))
+    for name, (wall_s, cpu_s) in stages.items():
+        print(f"  {name:24} {wall_s:6.1f} s wall, {cpu_s:6.1f} s CPU")
+
+
+def measure(call: Callable[[], object]) -> tuple[float, float]:
+    """Return the wall and CPU seconds of a call."""
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    call()
+    return time.perf_counter() - wall_s, time.process_time() - cpu_s
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ASSETS / "demo" / "test.json")

@@ -1,0 +1,208 @@
+"""The control of one answer: prefill in parts, then greedy decoding token by token. No torch.
+
+``answer_control`` is a generator of forward requests, like the controller of a stream, and the same runner serves it.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from engine.chat.prefix_store import Lease, PrefixCache, PrefixStore
+from engine.chat.prompts import ContextPiece
+from engine.control.prompt_codec import PromptCodec
+from engine.control.requests import ForwardRequest, ForwardResult, Image
+
+C = TypeVar("C", bound=PrefixCache)
+PREFILL_TOKENS = 256
+"""Maximum number of tokens per prefill pass; cancellation takes effect between two passes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefilling:
+    """A part of the prompt is in the cache; more parts follow."""
+
+    num_tokens: int
+    """Prompt tokens in the cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prefilled:
+    """The prompt is in the cache: ``cached_tokens + prefilled_tokens == prompt_tokens``."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    """Prompt tokens that were reused."""
+    prefilled_tokens: int
+    """Prompt tokens that were computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerDelta:
+    """The next part of the answer."""
+
+    text: str
+    """New characters; joined, the parts are the answer. May be empty within a multi-byte character."""
+    num_tokens: int
+    """Tokens of the answer so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerEnd:
+    """The end of an answer."""
+
+    text: str
+    """The whole answer, or the part up to a stop."""
+    ids: tuple[int, ...]
+    """Its token ids."""
+    num_pieces: int
+    """Pieces of the prompt that are in the cache; fewer than all after a stop during the prefill."""
+    num_fed: int
+    """Number of its ids in the cache."""
+    is_stopped: bool
+
+
+AnswerEvent = Prefilling | Prefilled | AnswerDelta | AnswerEnd
+AnswerStep = ForwardRequest | AnswerEvent
+AnswerLoop = Generator[AnswerStep, ForwardResult | None, None]
+
+
+def answer_control(
+    prompt: Sequence[ContextPiece],
+    *,
+    num_pieces: int,
+    num_cached: int,
+    codec: PromptCodec,
+    tokens_per_picture: int,
+    max_new_tokens: int,
+    is_stopped: Callable[[], bool] = lambda: False,
+    prefill_tokens: int = PREFILL_TOKENS,
+) -> AnswerLoop:
+    """Yield forward requests and events of one answer.
+
+    Args:
+        prompt: The whole prompt.
+        num_pieces: Its pieces that the cache holds; fewer than all.
+        num_cached: Their tokens.
+        codec: Ids to text.
+        tokens_per_picture: Tokens of a picture. The ``n``-th picture after ``num_pieces`` is ``Image(frame_index=n)``.
+        max_new_tokens: Maximum length of the answer.
+        is_stopped: Whether the client has stopped the answer.
+        prefill_tokens: Maximum tokens of a prefill pass; a picture is never divided.
+    """
+    length, fed_pieces, token = num_cached, num_pieces, None
+    chunks = _split(prompt[num_pieces:], tokens_per_picture, prefill_tokens)
+    for number, (inputs, num_tokens) in enumerate(chunks):
+        is_last = number == len(chunks) - 1
+        sample_positions = (num_tokens - 1,) if is_last else ()
+        result = yield ForwardRequest(
+            num_cached=length, inputs=inputs, frames=range(1), sample_positions=sample_positions
+        )
+        assert result is not None
+        length, fed_pieces = length + num_tokens, fed_pieces + len(inputs)
+        if is_last:
+            token = result.tokens[0]
+            break
+        yield Prefilling(num_tokens=length)
+        if is_stopped():
+            yield AnswerEnd(text="", ids=(), num_pieces=fed_pieces, num_fed=0, is_stopped=True)
+            return
+    yield Prefilled(prompt_tokens=length, cached_tokens=num_cached, prefilled_tokens=length - num_cached)
+    ids: list[int] = []
+    num_fed, shown = 0, ""
+    stopped = is_stopped()
+    while not stopped and token is not None and token != codec.eos_id and len(ids) < max_new_tokens:
+        ids.append(token)
+        text = codec.text(ids)
+        is_whole = text.startswith(shown) and not text.endswith("\ufffd")  # else a character is incomplete
+        yield AnswerDelta(text=text[len(shown) :] if is_whole else "", num_tokens=len(ids))
+        shown = text if is_whole else shown
+        if stopped := is_stopped():
+            break
+        if len(ids) < max_new_tokens:
+            result = yield ForwardRequest(num_cached=length, inputs=(token,), frames=range(1), sample_positions=(0,))
+            assert result is not None
+            length, num_fed, token = length + 1, num_fed + 1, result.tokens[0]
+    text = codec.text(ids)
+    if text != shown and text.startswith(shown):
+        yield AnswerDelta(text=text[len(shown) :], num_tokens=len(ids))
+    yield AnswerEnd(text=text, ids=tuple(ids), num_pieces=fed_pieces, num_fed=num_fed, is_stopped=stopped)
+
+
+class AnswerRunner(Protocol):
+    """Runs the passes of an answer in a leased cache; ``engine.inference.runner.Runner`` is one."""
+
+    def forward(self, request: ForwardRequest) -> ForwardResult:
+        """Run one forward pass."""
+
+
+def answer_prompt(
+    prompt: Sequence[ContextPiece],
+    *,
+    store: PrefixStore[C],
+    codec: PromptCodec,
+    make_runner: Callable[[Lease[C]], AnswerRunner],
+    tokens_per_picture: int,
+    max_new_tokens: int,
+    is_stopped: Callable[[], bool] = lambda: False,
+    prefill_tokens: int = PREFILL_TOKENS,
+) -> Generator[AnswerEvent]:
+    """Yield the events of one answer, which continues the longest known prefix; commit its tokens at its end.
+
+    The cache is restored after an error or when the generator is closed.
+
+    Args:
+        prompt: The whole prompt.
+        store: The kept caches.
+        codec: Ids to text.
+        make_runner: Returns a runner for a leased cache, with the pictures that it lacks.
+        tokens_per_picture: Tokens of a picture.
+        max_new_tokens: Maximum length of the answer.
+        is_stopped: Whether the client has stopped the answer.
+        prefill_tokens: Maximum tokens of a prefill pass.
+    """
+    with store.acquire(prompt) as lease:
+        runner = make_runner(lease)
+        loop = answer_control(
+            prompt,
+            num_pieces=lease.num_pieces,
+            num_cached=lease.num_cached,
+            codec=codec,
+            tokens_per_picture=tokens_per_picture,
+            max_new_tokens=max_new_tokens,
+            is_stopped=is_stopped,
+            prefill_tokens=prefill_tokens,
+        )
+        result: ForwardResult | None = None
+        while (step := _send(loop, result)) is not None:
+            result = None
+            if isinstance(step, ForwardRequest):
+                result = runner.forward(step)
+                continue
+            if isinstance(step, AnswerEnd):
+                lease.commit((*prompt[: step.num_pieces], *step.ids[: step.num_fed]))
+            yield step
+
+
+def _send(loop: AnswerLoop, result: ForwardResult | None) -> AnswerStep | None:
+    try:
+        return loop.send(result)
+    except StopIteration:
+        return None
+
+
+def _split(
+    pieces: Sequence[ContextPiece], tokens_per_picture: int, max_tokens: int
+) -> list[tuple[tuple[int | Image, ...], int]]:
+    """Return the inputs of each prefill pass and their number of tokens."""
+    chunks: list[tuple[tuple[int | Image, ...], int]] = []
+    inputs: list[int | Image] = []
+    num_tokens = num_pictures = 0
+    for piece in pieces:
+        size = tokens_per_picture if isinstance(piece, str) else 1
+        if inputs and num_tokens + size > max_tokens:
+            chunks.append((tuple(inputs), num_tokens))
+            inputs, num_tokens = [], 0
+        inputs.append(Image(frame_index=num_pictures) if isinstance(piece, str) else piece)
+        num_pictures += isinstance(piece, str)
+        num_tokens += size
+    return [*chunks, (tuple(inputs), num_tokens)]

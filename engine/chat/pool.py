@@ -1,0 +1,256 @@
+"""A pool of workers with one queue, first in, first out. No torch.
+
+A client enters the queue with a prompt and gets a ticket. The ticket becomes a lease of one worker when all earlier
+tickets have theirs and a worker is idle. Closing the ticket frees its worker, or leaves the queue, at every moment.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from threading import Condition
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from engine.chat.prefix_store import StoreStats
+from engine.chat.prompts import ContextPiece
+from engine.chat.routing import WorkerState, route
+from engine.errors import EngineError
+from engine.plurals import format_count
+
+MAX_QUEUED_QUESTIONS = 100
+"""Maximum number of waiting questions of a pool."""
+_NUM_DURATIONS = 20
+"""Number of recent answers whose mean duration gives the estimated wait."""
+
+
+class QueueFullError(EngineError):
+    """The queue of questions is full."""
+
+
+class Store(Protocol):
+    """The part of a prefix store that routing reads."""
+
+    def find(self, prompt: Sequence[ContextPiece]) -> int:
+        """Return the number of prompt tokens that could be reused now."""
+
+    def count_tokens(self, pieces: Sequence[ContextPiece]) -> int:
+        """Return the number of tokens of pieces."""
+
+    @property
+    def stats(self) -> StoreStats:
+        """Contents and use so far."""
+
+
+class Worker(Protocol):
+    """A worker of a pool; ``engine.chat.worker.ChatWorker`` is one."""
+
+    @property
+    def name(self) -> str:
+        """Name in reports, such as that of its device."""
+
+    @property
+    def store(self) -> Any:
+        """Its ``Store``."""
+
+
+W = TypeVar("W", bound=Worker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """One worker and its store."""
+
+    name: str
+    is_idle: bool
+    num_answers: int
+    """Leases so far."""
+    store: StoreStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolStatus:
+    """A pool: its queue and its workers."""
+
+    num_queued: int
+    max_queued: int
+    mean_answer_s: float
+    """Mean duration of the latest leases, in seconds; 0 before the first."""
+    workers: tuple[WorkerStatus, ...]
+
+
+class Ticket(Generic[W]):
+    """A place in the queue, then the lease of a worker. Use it as a context manager."""
+
+    def __init__(self, pool: "WorkerPool[W]", prompt: tuple[ContextPiece, ...], on_change: Callable[[], None]) -> None:
+        self._pool, self.prompt, self._on_change = pool, prompt, on_change
+        self.worker_index: int | None = None
+        self.leased_at = 0.0
+        self.is_closed = False
+
+    @property
+    def worker(self) -> W | None:
+        """The leased worker; None while the ticket waits, and after it was closed."""
+        index = self.worker_index
+        return None if index is None or self.is_closed else self._pool.workers[index]
+
+    @property
+    def position(self) -> int:
+        """Tickets ahead in the queue; 0 is next."""
+        return self._pool._position(self)
+
+    @property
+    def eta_s(self) -> float | None:
+        """Estimated seconds until a worker is leased, from the duration of recent answers; None before the first."""
+        return self._pool._eta_s(self)
+
+    def wait(self, *, timeout_s: float) -> W | None:
+        """Wait for the worker; return None after ``timeout_s`` seconds or if the ticket is closed."""
+        return self._pool._wait(self, timeout_s)
+
+    def notify(self) -> None:
+        """Call the listener: the position or the lease has changed."""
+        self._on_change()
+
+    def __enter__(self) -> Self:
+        """Return the ticket."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the ticket."""
+        self.close()
+
+    def close(self) -> None:
+        """Free the worker, or leave the queue. A second call does nothing."""
+        self._pool._close(self)
+
+
+class WorkerPool(Generic[W]):
+    """Workers, one per device, behind one queue.
+
+    Args:
+        workers: At least one.
+        max_queued: Maximum number of waiting tickets.
+    """
+
+    def __init__(self, workers: Sequence[W], *, max_queued: int = MAX_QUEUED_QUESTIONS) -> None:
+        if not workers:
+            raise ValueError("a pool has at least one worker")
+        self.workers, self.max_queued = tuple(workers), max_queued
+        self._leases: list[Ticket[W] | None] = [None] * len(workers)
+        self._used_at, self._num_answers = [0] * len(workers), [0] * len(workers)
+        self._queue: deque[Ticket[W]] = deque()
+        self._durations: deque[float] = deque(maxlen=_NUM_DURATIONS)
+        self._changed = Condition()
+        self._clock = 0
+
+    def enqueue(self, prompt: Sequence[ContextPiece], *, on_change: Callable[[], None] = lambda: None) -> Ticket[W]:
+        """Enter the queue with a prompt; a worker may be leased at once.
+
+        ``on_change`` is called in any thread when the position or the lease changes; it must not block.
+
+        Raises:
+            QueueFullError: ``max_queued`` tickets are waiting.
+        """
+        ticket = Ticket(self, tuple(prompt), on_change)
+        with self._changed:
+            if len(self._queue) >= self.max_queued:
+                raise QueueFullError(
+                    f"{format_count(len(self._queue), 'question is', 'questions are')} waiting already; try again in "
+                    "a moment"
+                )
+            self._queue.append(ticket)
+            notified = self._dispatch()
+        _notify(notified)
+        return ticket
+
+    @property
+    def status(self) -> PoolStatus:
+        """The current state of queue and workers."""
+        with self._changed:
+            workers = tuple(
+                WorkerStatus(name=worker.name, is_idle=lease is None, num_answers=number, store=worker.store.stats)
+                for worker, lease, number in zip(self.workers, self._leases, self._num_answers, strict=True)
+            )
+            return PoolStatus(
+                num_queued=len(self._queue),
+                max_queued=self.max_queued,
+                mean_answer_s=self._mean_s,
+                workers=workers,
+            )
+
+    @property
+    def _mean_s(self) -> float:
+        return sum(self._durations) / len(self._durations) if self._durations else 0.0
+
+    def _position(self, ticket: Ticket[W]) -> int:
+        with self._changed:
+            return self._queue.index(ticket) if ticket in self._queue else 0
+
+    def _eta_s(self, ticket: Ticket[W]) -> float | None:
+        with self._changed:
+            if ticket not in self._queue:
+                return 0.0
+            if not self._durations:
+                return None
+            now, mean_s = time.monotonic(), self._mean_s
+            free_at = [0.0 if lease is None else max(lease.leased_at + mean_s - now, 0.0) for lease in self._leases]
+            heapify(free_at)
+            for _ in range(self._queue.index(ticket)):  # each ticket ahead takes the worker that is free first
+                heapreplace(free_at, free_at[0] + mean_s)
+            return free_at[0]
+
+    def _wait(self, ticket: Ticket[W], timeout_s: float) -> W | None:
+        with self._changed:
+            self._changed.wait_for(lambda: ticket.worker is not None or ticket.is_closed, timeout_s)
+            return ticket.worker
+
+    def _close(self, ticket: Ticket[W]) -> None:
+        with self._changed:
+            if ticket.is_closed:
+                return
+            ticket.is_closed = True
+            if ticket in self._queue:
+                self._queue.remove(ticket)
+            elif ticket.worker_index is not None:
+                self._leases[ticket.worker_index] = None
+                self._durations.append(time.monotonic() - ticket.leased_at)
+            notified = [*self._dispatch(), *self._queue]
+            self._changed.notify_all()
+        _notify(notified)
+
+    def _dispatch(self) -> list[Ticket[W]]:
+        """Lease workers to the first tickets while some are idle; return those tickets."""
+        leased = []
+        while self._queue and None in self._leases:
+            ticket = self._queue[0]
+            index = self._route(ticket)
+            if index is None:
+                break
+            self._queue.popleft()
+            self._clock += 1
+            self._leases[index], self._used_at[index] = ticket, self._clock
+            self._num_answers[index] += 1
+            ticket.worker_index, ticket.leased_at = index, time.monotonic()
+            leased.append(ticket)
+        if leased:
+            self._changed.notify_all()
+        return leased
+
+    def _route(self, ticket: Ticket[W]) -> int | None:
+        states = [
+            WorkerState(
+                is_idle=lease is None,
+                reusable_tokens=worker.store.find(ticket.prompt) if lease is None else 0,
+                is_empty=worker.store.stats.num_entries == 0,
+                used_at=used_at,
+            )
+            for worker, lease, used_at in zip(self.workers, self._leases, self._used_at, strict=True)
+        ]
+        return route(states, prompt_tokens=self.workers[0].store.count_tokens(ticket.prompt))
+
+
+def _notify(tickets: Sequence[Ticket[W]]) -> None:
+    """Call the listeners outside the lock, so that they may call the pool."""
+    for ticket in tickets:
+        ticket.notify()

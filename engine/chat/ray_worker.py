@@ -1,0 +1,205 @@
+"""Workers in Ray actors. The queue, the leases and the routing stay in this process; model and caches are on a node.
+
+An actor takes one step at a time: it runs passes up to the next event of an answer and returns that event. So a stop
+takes effect at the same token as with a worker of this process. Only the client with the lease calls an actor, so a
+copy of the keys of its store, taken at the end of each answer, is exact until the next: routing never waits for a node.
+"""
+
+import socket
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from torch import Tensor
+
+from engine.chat.answering import AnswerEvent
+from engine.chat.prefix_store import StoreStats, count_common, count_tokens
+from engine.chat.prompts import ContextPiece
+from engine.chat.worker import ChatPrompt, WorkerOptions
+from engine.errors import EngineError
+
+START_TIMEOUT_S: Final = 300.0
+"""Time limit for loading the model on a node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSnapshot:
+    """The store of an actor while no answer runs."""
+
+    keys: tuple[tuple[ContextPiece, ...], ...]
+    stats: StoreStats
+
+
+EMPTY: Final = StoreSnapshot(
+    keys=(),
+    stats=StoreStats(
+        num_entries=0,
+        num_locked=0,
+        device_bytes=0,
+        host_bytes=0,
+        cached_tokens=0,
+        prefilled_tokens=0,
+        num_evicted=0,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorReady:
+    """State of an actor that has loaded the checkpoint."""
+
+    host: str
+    digest: str
+    """Digest of the checkpoint."""
+    tokens_per_picture: int
+    snapshot: StoreSnapshot
+
+
+class ChatActor:
+    """A worker on a node. It is a plain class, from which Ray makes an actor."""
+
+    def __init__(self, options: WorkerOptions, device: str) -> None:
+        self._worker = options.make_worker(options.load(device))
+        self._events: Generator[AnswerEvent] | None = None
+        self._is_stopped = False
+
+    def describe(self) -> ActorReady:
+        """Return the state after the start."""
+        checkpoint = self._worker.checkpoint
+        return ActorReady(
+            host=socket.gethostname(),
+            digest=checkpoint.digest,
+            tokens_per_picture=checkpoint.model.tokens_per_frame,
+            snapshot=self._snapshot(),
+        )
+
+    def begin(self, pieces: tuple[ContextPiece, ...], features: dict[str, Tensor], max_new_tokens: int) -> None:
+        """Begin an answer; ``features`` has the pictures that the store lacks."""
+        self.end()
+        self._is_stopped = False
+        prompt = ChatPrompt(pieces=pieces, features=features)
+        self._events = self._worker.answer(prompt, max_new_tokens=max_new_tokens, is_stopped=lambda: self._is_stopped)
+
+    def step(self, is_stopped: bool) -> AnswerEvent | None:
+        """Return the next event of the answer; None after the last."""
+        self._is_stopped = is_stopped
+        return next(self._events, None) if self._events is not None else None
+
+    def end(self) -> StoreSnapshot:
+        """End the answer, and return the store."""
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+        return self._snapshot()
+
+    def _snapshot(self) -> StoreSnapshot:
+        return StoreSnapshot(keys=self._worker.store.keys, stats=self._worker.store.stats)
+
+
+class StoreMirror:
+    """The store of an actor as routing sees it; empty without one."""
+
+    def __init__(self, *, tokens_per_picture: int = 1, snapshot: StoreSnapshot = EMPTY) -> None:
+        self._tokens_per_picture, self.snapshot = tokens_per_picture, snapshot
+
+    def count_tokens(self, pieces: Sequence[ContextPiece]) -> int:
+        """Return the number of tokens of pieces."""
+        return count_tokens(pieces, self._tokens_per_picture)
+
+    def find_pieces(self, prompt: Sequence[ContextPiece]) -> int:
+        """Return the number of pieces of a prompt that could be reused now."""
+        limit = tuple(prompt[:-1])
+        return max((count_common(key, limit) for key in self.snapshot.keys), default=0)
+
+    def find(self, prompt: Sequence[ContextPiece]) -> int:
+        """Return the number of prompt tokens that could be reused now."""
+        return self.count_tokens(prompt[: self.find_pieces(prompt)])
+
+    @property
+    def stats(self) -> StoreStats:
+        """Contents and use so far."""
+        return self.snapshot.stats
+
+
+class RayChatWorker:
+    """A worker of a pool whose model is in a Ray actor. A lost actor is replaced before the next answer.
+
+    Args:
+        ray: The module, which has joined a cluster.
+        options: Checkpoint and memory.
+        device: ``cuda`` or ``cpu``.
+        digest: Digest of the page's checkpoint, which the node's must have.
+        number: Its number, from 1.
+
+    Raises:
+        EngineError: The actor did not start, or its node has a different checkpoint.
+    """
+
+    def __init__(self, ray: Any, options: WorkerOptions, *, device: str, digest: str, number: int) -> None:
+        self._ray, self._options, self._device, self._digest, self._number = ray, options, device, digest, number
+        self._actor: Any = None
+        self.name, self.store = f"ray {number}", StoreMirror()
+        self._start()
+
+    def answer(
+        self, prompt: ChatPrompt, *, max_new_tokens: int = 128, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Generator[AnswerEvent]:
+        """Yield the events of one answer. Closing the generator restores the caches as they were.
+
+        Raises:
+            EngineError: The node was lost; also the errors of ``ChatWorker.answer``.
+        """
+        if self._actor is None:
+            self._start()
+        missing = prompt.pieces[self.store.find_pieces(prompt.pieces) :]
+        # a row of a batch of frames is cloned, since it would be sent with the whole batch
+        features = {piece: prompt.features[piece].cpu().clone() for piece in missing if isinstance(piece, str)}
+        try:
+            self._call(self._actor.begin.remote(prompt.pieces, features, max_new_tokens))
+            while (event := self._call(self._actor.step.remote(is_stopped()))) is not None:
+                yield event
+        finally:
+            if self._actor is not None:
+                self.store.snapshot = self._call(self._actor.end.remote())
+
+    def close(self) -> None:
+        """End the actor."""
+        if self._actor is not None:
+            self._ray.kill(self._actor)
+            self._actor = None
+
+    def _start(self) -> None:
+        gpus = {"num_gpus": 1} if self._device == "cuda" else {}
+        actor = self._ray.remote(ChatActor).options(num_cpus=1, scheduling_strategy="SPREAD", **gpus)
+        self._actor = actor.remote(self._options, self._device)
+        try:
+            ready: ActorReady = self._call(self._actor.describe.remote(), timeout_s=START_TIMEOUT_S)
+            if ready.digest != self._digest:
+                raise EngineError(
+                    f"{ready.host} has a different checkpoint at {self._options.checkpoint}; copy it there"
+                )
+        except EngineError:
+            self.close()
+            raise
+        self.name = f"ray {self._number} on {ready.host}"
+        self.store = StoreMirror(tokens_per_picture=ready.tokens_per_picture, snapshot=ready.snapshot)
+
+    def _call(self, reference: Any, *, timeout_s: float | None = None) -> Any:
+        """Return the result of a call. Raises ``EngineError`` if the actor was lost, and the errors of the call."""
+        try:
+            return self._ray.get(reference, timeout=timeout_s)
+        except self._ray.exceptions.GetTimeoutError as error:
+            raise EngineError(f"the Ray cluster had no room for a worker within {START_TIMEOUT_S:.0f} s") from error
+        except self._ray.exceptions.RayTaskError as error:
+            raise _find_cause(error) from error
+        except self._ray.exceptions.RayError as error:
+            self._actor, self.store = None, StoreMirror()  # Ray has ended the actor
+            raise EngineError("the worker's node was lost; ask again, and another one answers") from error
+
+
+def _find_cause(error: Any) -> Exception:
+    """Return the cause of an actor's error: engine errors and ``ValueError`` as they are, others as ``EngineError``."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, EngineError | ValueError):
+        return cause
+    return EngineError(f"the model failed: {cause if cause is not None else error}")

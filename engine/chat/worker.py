@@ -1,0 +1,145 @@
+"""A worker that answers questions with the model of one device, and keeps the caches of its prompts."""
+
+import hashlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from engine.chat.answering import AnswerEvent, answer_prompt
+from engine.chat.prefix_store import Lease, PrefixStore
+from engine.chat.prompts import ContextPiece
+from engine.config import Quantization, StreamConfig
+from engine.control.requests import FrameTimesRequest
+from engine.errors import ContextError
+from engine.inference.readout import ReadoutSpec
+from engine.inference.runner import Runner
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from engine.model.features.frame_encoder import FrameFeatures
+from engine.model.kv_cache import KVCache
+
+DEFAULT_BUDGET_BYTES = 2**30
+"""Memory of the kept caches of one worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChatPrompt:
+    """A prompt and the pictures in it."""
+
+    pieces: tuple[ContextPiece, ...]
+    features: Mapping[str, Tensor]
+    """Embedding ``[I, F]`` of each picture, by its digest."""
+
+
+def digest_features(features: Tensor) -> str:
+    """Return the content digest of an embedding: 32 hexadecimal digits of its shape, dtype and values."""
+    values = features.detach().cpu().float().contiguous()
+    name = f"{tuple(features.shape)} {features.dtype}".encode()
+    return hashlib.sha256(name + values.numpy().tobytes()).hexdigest()[:32]
+
+
+class ChatWorker:
+    """Answers one question at a time, greedily.
+
+    Args:
+        checkpoint: A checkpoint from ``load_model``.
+        budget_bytes: Memory of the kept caches on the device.
+        host_budget_bytes: Memory of caches that were moved to the host; unused for a model on the CPU.
+        name: Its name in reports; by default that of its device.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        budget_bytes: int = DEFAULT_BUDGET_BYTES,
+        host_budget_bytes: int = 0,
+        name: str = "",
+    ) -> None:
+        self.checkpoint = checkpoint
+        model = checkpoint.model
+        self.name = name or str(model.device)
+        self.store: PrefixStore[KVCache] = PrefixStore(
+            lambda: KVCache(model.num_layers),
+            tokens_per_picture=model.tokens_per_frame,
+            budget_bytes=budget_bytes,
+            host_budget_bytes=host_budget_bytes,
+            device=str(model.device),
+        )
+
+    def answer(
+        self, prompt: ChatPrompt, *, max_new_tokens: int = 128, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Generator[AnswerEvent]:
+        """Yield the events of one answer. Closing the generator restores the caches as they were.
+
+        Raises:
+            ContextError: A prompt that leaves no room for the answer.
+            FeatureError: Pictures that were encoded with a different checkpoint.
+        """
+        model, codec = self.checkpoint.model, self.checkpoint.prompt
+        room = model.max_context - self.store.count_tokens(prompt.pieces)
+        if room < 1:
+            raise ContextError(
+                f"the conversation takes {model.max_context - room} tokens, but the model has positions for "
+                f"{model.max_context}; begin a new one, or ask at an earlier time"
+            )
+        yield from answer_prompt(
+            prompt.pieces,
+            store=self.store,
+            codec=codec,
+            make_runner=lambda lease: self._make_runner(prompt, lease),
+            tokens_per_picture=model.tokens_per_frame,
+            max_new_tokens=min(max_new_tokens, room),
+            is_stopped=is_stopped,
+        )
+
+    def _make_runner(self, prompt: ChatPrompt, lease: Lease[KVCache]) -> Runner:
+        """Return a runner that continues the leased cache, with the pictures that it lacks."""
+        new = [prompt.features[piece] for piece in prompt.pieces[lease.num_pieces :] if isinstance(piece, str)]
+        frames = [FrameFeatures(index=index, time_s=0.0, features=features) for index, features in enumerate(new)]
+        runner = Runner(
+            self.checkpoint.model,
+            StreamConfig(),
+            features=frames,
+            readout_spec=ReadoutSpec(suppress_tokens=self.checkpoint.prompt.suppress_tokens),
+            cache=lease.cache,
+        )
+        runner.fetch_frame_times(FrameTimesRequest(first=0, max_frames=len(frames)))
+        return runner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """The checkpoint of workers, and the memory of each for kept caches."""
+
+    checkpoint: str
+    """Folder or hub id."""
+    heads: str | None = None
+    allow_untrained_heads: bool = False
+    quantize: Quantization = "none"
+    budget_bytes: int = DEFAULT_BUDGET_BYTES
+    host_budget_bytes: int = 0
+    """Used only beside a GPU."""
+
+    def load(self, device: str) -> Checkpoint:
+        """Load the checkpoint. Raises the errors of ``load_model``."""
+        return load_model(
+            self.checkpoint,
+            device=device,
+            heads=self.heads,
+            allow_untrained_heads=self.allow_untrained_heads,
+            graphs="off",
+            quantize=self.quantize,
+        )
+
+    def make_worker(self, checkpoint: Checkpoint, *, name: str = "") -> ChatWorker:
+        """Return a worker with a loaded checkpoint."""
+        host_bytes = 0 if checkpoint.model.device.type == "cpu" else self.host_budget_bytes
+        return ChatWorker(checkpoint, budget_bytes=self.budget_bytes, host_budget_bytes=host_bytes, name=name)
+
+
+def index_features(frames: Sequence[FrameFeatures]) -> tuple[tuple[str, ...], dict[str, Tensor]]:
+    """Return the content digest of each frame, and the embeddings by digest."""
+    digests = tuple(digest_features(frame.features) for frame in frames)
+    return digests, {digest: frame.features for digest, frame in zip(digests, frames, strict=True)}

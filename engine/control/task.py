@@ -1,0 +1,32 @@
+"""The task of a stream: the assistant's input apart from the frames."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.records import Step, UserTurn, frame_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The task of a stream: all inputs except the frames."""
+
+    goal: str = ""
+    """The goal; may be empty."""
+    steps: tuple[Step, ...] = ()
+    """The steps; none for a video without a task."""
+    user_turns: tuple[UserTurn, ...] = ()
+    """User turns; each is fed before the image of frame ``floor(time_s * fps)``."""
+    questions: tuple[UserTurn, ...] = ()
+    """User turns that the assistant must answer at their frame, also below the speak threshold."""
+    initial_state: Mapping[str, str] = field(default_factory=dict)
+    """Initial states by step id; steps without an entry are not started."""
+
+    @property
+    def all_user_turns(self) -> tuple[UserTurn, ...]:
+        """User turns and questions."""
+        return (*self.user_turns, *self.questions)
+
+
+def find_late_turns(task: Task, *, fps: float, num_frames: int) -> tuple[UserTurn, ...]:
+    """Return the user turns and questions after the end of a video of ``num_frames`` frames, which are never fed."""
+    return tuple(turn for turn in task.all_user_turns if frame_at(turn.time_s, fps) >= num_frames)

@@ -1,0 +1,1 @@
+"""How signals become decisions: the policies, and the named signals of a frame."""

@@ -1,0 +1,1 @@
+"""Files: atomic writes, JSON and CSV, and our own records from JSON."""

@@ -1,0 +1,139 @@
+"""Reading and writing of files and text: atomic writes, JSON and CSV.
+
+External text may contain a lone surrogate (half a pair). JSON files escape it, so that it loads unchanged. Where only
+UTF-8 is possible (models, tables, XML, replies to a browser), and in texts of splits and reviewers, it becomes ``?``.
+"""
+
+import csv
+import errno
+import hashlib
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
+
+Cell = str | float | Sequence[str] | None
+"""A value of a CSV file; a list of texts is written as JSON."""
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and full-width
+_ESCAPED_STARTS = (*_FORMULA_STARTS, "'")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a full disk; a write does not name its file."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def replace_surrogates(text: str) -> str:
+    """Return the text with each lone surrogate replaced by ``?``, so that UTF-8 can encode it."""
+    return _SURROGATES.sub("?", text)
+
+
+def replace_surrogates_in(content: Any) -> Any:
+    """Return a JSON value with ``replace_surrogates`` applied to every key and string in it."""
+    return _map_values(content, lambda value: replace_surrogates(value) if isinstance(value, str) else value)
+
+
+def to_json(content: object, *, indent: int | None = None) -> str:
+    """Return JSON that UTF-8 can encode and that loads unchanged. Raises ``ValueError`` for nan and infinity."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent)
+    return _SURROGATES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def load_json(text: str) -> Any:
+    """Return the value of a JSON text. Raises ``ValueError`` with one line, also for nesting that is too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise json.JSONDecodeError("it is nested too deep", text[:1], 0) from None
+
+
+@contextmanager
+def atomic_write(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
+    """Open a temporary file that replaces ``path`` when the block ends without an exception.
+
+    The file is fsynced before the replacement. After an exception or a kill, ``path`` is unchanged. A symbolic link is
+    followed. Raises ``ValueError``, before the block begins, for a folder or a device, and ``OSError`` with the path
+    for a full disk.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder or a device; name a file to write")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") if binary else os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException as error:
+        Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+def digest_file(path: Path) -> str:
+    """Return the SHA-256 digest of a file's content in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def escape_formula(text: str) -> str:
+    """Return the text, prefixed with ``'`` if it begins like a formula of a spreadsheet, or with ``'``."""
+    return f"'{text}" if text.startswith(_ESCAPED_STARTS) else text
+
+
+def unescape_formula(cell: str) -> str:
+    """Return the text of a cell of ``escape_formula``."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_ESCAPED_STARTS) else cell
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, Cell]], *, columns: Sequence[str] | None = None) -> None:
+    """Write rows to a CSV file atomically, one at a time; ``columns`` are by default those of the first row."""
+    remaining = iter(rows)
+    first = next(remaining, None)
+    names = list(first or ()) if columns is None else list(columns)
+    cells = ([to_cell(row.get(name)) for name in names] for row in (() if first is None else chain([first], remaining)))
+    write_rows(path, chain([names], cells))
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Write rows of cells to a CSV file atomically. The cells must already be escaped; see ``to_cell``."""
+    with atomic_write(path) as file:
+        # The writer quotes a text for the characters of its own line ends alone, and readers end lines at \r too.
+        lines = SimpleNamespace(write=lambda line: file.write(line.removesuffix("\r\n") + "\n"))
+        csv.writer(lines, lineterminator="\r\n").writerows(rows)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON atomically; nan becomes null."""
+    with atomic_write(path) as file:
+        file.write(to_json(replace_nan(content), indent=1) + "\n")
+
+
+def to_cell(value: Cell) -> str:
+    """Return a value as a CSV cell: text with formulas escaped, and an empty cell for None and nan."""
+    if isinstance(value, str):
+        return escape_formula(replace_surrogates(value))
+    if isinstance(value, Sequence):
+        return to_json(value)
+    return "" if value is None or math.isnan(value) else repr(value)
+
+
+def replace_nan(content: Any) -> Any:
+    """Return a JSON value with None for each nan."""
+    return _map_values(content, lambda value: None if isinstance(value, float) and math.isnan(value) else value)
+
+
+def _map_values(content: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a JSON value with a function applied to every key, string, number and constant in it."""
+    if isinstance(content, Mapping):
+        return {change(key): _map_values(value, change) for key, value in content.items()}
+    return [_map_values(value, change) for value in content] if isinstance(content, list | tuple) else change(content)

@@ -1,0 +1,72 @@
+"""Records the sampled pictures of a live session as a video, whose frame ``i`` is on display from ``i / fps`` on."""
+
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+import cv2
+import numpy as np
+
+from engine.video.growing import finish_growing, open_growing_encoder
+from engine.video.writer import Encoder
+
+MAX_WIDTH: Final = 1280
+
+
+class VideoRecorder:
+    """Writes a video picture by picture; any thread may close it.
+
+    Args:
+        path: The mp4 file. It can be read while it grows, and after the process was killed (``finish_growing``).
+        fps: Instants per second.
+    """
+
+    def __init__(self, path: Path, *, fps: float) -> None:
+        self.path, self.num_frames = path, 0
+        self._fps = Fraction(fps).limit_denominator(1001)
+        self._files, self._lock = ExitStack(), Lock()
+        self._encoder: Encoder | None = None
+        self._held: tuple[int, np.ndarray] | None = None
+        self._size = (0, 0)
+        self._is_closed = False
+
+    def write(self, index: int, image: np.ndarray) -> None:
+        """Add the picture of instant ``index``, uint8 [H, W, 3] RGB; earlier ones stay on display until then.
+
+        Pictures take the size of the first one. Raises ``VideoError`` if the file cannot be written.
+        """
+        with self._lock:
+            if self._is_closed:
+                return
+            encoder = self._open(image)
+            self._flush(encoder, until=index)
+            self._held = index, cv2.resize(image, self._size, interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
+
+    def close(self) -> None:
+        """Finish the file, with its index at the front. Nothing is written without a picture."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            with self._files:
+                if self._encoder is not None and self._held is not None:
+                    self._flush(self._encoder, until=self._held[0] + 1)
+            if self._encoder is not None:
+                finish_growing(self.path)
+
+    def _flush(self, encoder: Encoder, *, until: int) -> None:
+        if self._held is not None:
+            index, image = self._held
+            encoder.write(image, time_s=index / self._fps, until_s=until / self._fps)
+            self.num_frames = until
+
+    def _open(self, image: np.ndarray) -> Encoder:
+        if self._encoder is None:
+            height, width = image.shape[:2]
+            scale = min(1.0, MAX_WIDTH / width)
+            self._size = (max(2, 2 * round(width * scale / 2)), max(2, 2 * round(height * scale / 2)))
+            opened = open_growing_encoder(self.path, height=self._size[1], width=self._size[0], fps=self._fps)
+            self._encoder = self._files.enter_context(opened)
+        return self._encoder

@@ -1,0 +1,102 @@
+"""Counts of a live session: what became of each instant, lag and real-time factor.
+
+Every instant up to the last sampled frame is one of: decided, dropped, without a picture, or waiting. Frames that wait
+at the end of the session are those that it did not reach.
+"""
+
+import math
+from collections import deque
+from threading import Lock
+from typing import Final
+
+from engine.live.frames import FrameTiming
+from engine.records import GapReason
+
+RECENT_FRAMES: Final = 64
+"""Frames over which the real-time factor is averaged."""
+
+
+class LiveStatistics:
+    """Counts of a session. Any thread may read them.
+
+    Args:
+        fps: Sampled frames per second.
+        on_time_s: Maximum lag of a frame that is decided in time, in seconds.
+    """
+
+    def __init__(self, *, fps: float, on_time_s: float) -> None:
+        self.timings: deque[FrameTiming] = deque(maxlen=RECENT_FRAMES)
+        """Times of the latest decided frames."""
+        self.num_sampled = self.num_decided = self.num_dropped = self._num_on_time = 0
+        self.last_index, self.lag_s = -1, math.nan
+        self._waiting, self._dropped = set[int](), set[int]()  # instants without an output yet
+        self._is_closed = False
+        self._fps, self._on_time_s = fps, on_time_s
+        self._encode_s: deque[float] = deque(maxlen=RECENT_FRAMES)
+        self._model_s: deque[float] = deque(maxlen=RECENT_FRAMES)
+        self._lock = Lock()
+
+    def add_sampled(self, index: int) -> bool:
+        """Count the frame of an instant; False if the session has ended, and the frame does not count."""
+        with self._lock:
+            if not self._is_closed:
+                self.num_sampled, self.last_index = self.num_sampled + 1, index
+                self._waiting.add(index)
+            return not self._is_closed
+
+    def add_dropped(self, index: int) -> None:
+        """Count a frame that a full queue has dropped."""
+        with self._lock:
+            self.num_dropped += 1
+            self._waiting.discard(index)
+            self._dropped.add(index)
+
+    def add(self, index: int, timing: FrameTiming, *, encode_s: float, model_s: float) -> None:
+        """Count a decided frame, with the seconds that encoder and model worked for it."""
+        with self._lock:
+            self._waiting.discard(index)
+            self.timings.append(timing)
+            self.num_decided += 1
+            self.lag_s = timing.lag_s
+            self._num_on_time += timing.lag_s <= self._on_time_s
+            self._encode_s.append(encode_s)
+            self._model_s.append(model_s)
+
+    def take_reason(self, index: int) -> GapReason:
+        """Return why an instant has no decision; it is requested once, in the order of the instants."""
+        with self._lock:
+            if index in self._dropped:
+                self._dropped.remove(index)
+                return "dropped"
+            return "not reached" if index in self._waiting else "no picture"
+
+    def close(self) -> None:
+        """End the session: frames that wait are not reached any more, and later ones do not count."""
+        with self._lock:
+            self._is_closed = True
+
+    @property
+    def num_not_reached(self) -> int:
+        """Frames that waited when the session ended; 0 while it runs."""
+        return len(self._waiting) if self._is_closed else 0
+
+    @property
+    def num_without_picture(self) -> int:
+        """Instants without a picture, up to the last sampled frame."""
+        with self._lock:
+            return self.last_index + 1 - self.num_sampled
+
+    @property
+    def on_time_share(self) -> float:
+        """Share of the decided and dropped frames that were decided in time; nan without any."""
+        with self._lock:
+            count = self.num_decided + self.num_dropped
+            return self._num_on_time / count if count else math.nan
+
+    @property
+    def real_time_factor(self) -> float:
+        """Seconds that the slower stage takes for a second of video; nan before the first decision."""
+        with self._lock:
+            if not self._model_s:
+                return math.nan
+            return max(sum(self._encode_s), sum(self._model_s)) / len(self._model_s) * self._fps

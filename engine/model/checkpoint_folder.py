@@ -1,0 +1,64 @@
+"""Finds the files of a checkpoint, and reads its policy and identity without loading it.
+
+transformers is not imported, which takes seconds: programs whose workers load the model do not need it.
+"""
+
+from pathlib import Path
+
+from engine.config import Quantization
+from engine.errors import CheckpointError
+from engine.model.files.checkpoint_files import read_adapter_base, read_object
+from engine.model.files.heads_file import find_heads, read_heads, read_trained_policy
+from engine.model.files.hub import check_model_folder, download, find_model_folder
+from engine.model.identity import ModelIdentity, identify_folder, identify_layout
+from engine.model.published.layout import find_family, is_published, read_layout
+
+
+def find_policy_of(path_or_id: str | Path, *, heads: str | Path | None = None) -> str | None:
+    """Return ``Checkpoint.trained_policy`` without loading the checkpoint.
+
+    Raises ``CheckpointError`` if the checkpoint cannot be found.
+    """
+    folder = find_folder(path_or_id)
+    if not is_published(folder):
+        return read_trained_policy(read_heads(find_heads(folder, heads, allow_untrained=True))[1])
+    if read_object(folder / "config.json").get("use_binary_decision_head"):
+        return None
+    return find_family(folder).policy
+
+
+def identify_model(
+    path_or_id: str | Path, *, heads: str | Path | None = None, quantize: Quantization = "none"
+) -> ModelIdentity:
+    """Return the identity of a checkpoint without loading it. Raises as ``load_checkpoint`` does."""
+    folder = find_folder(path_or_id)
+    if is_published(folder):
+        return identify_layout(read_layout(folder, find_model_folder), quantize=quantize)
+    refuse_quantization(folder, quantize)
+    return identify_folder(folder, heads=find_heads(folder, heads, allow_untrained=False), base=find_base(folder))
+
+
+def refuse_quantization(folder: Path, quantize: Quantization) -> None:
+    """Raise ``CheckpointError`` if a SmolVLM should be loaded with fewer bits."""
+    if quantize != "none":
+        raise CheckpointError(f"--quantize {quantize} is for Llama assistants; {folder} is no such checkpoint")
+
+
+def find_folder(path_or_id: str | Path) -> Path:
+    """Return the folder of a checkpoint, downloaded if need be."""
+    folder = download(path_or_id)
+    return folder if is_published(folder) else check_model_folder(folder)
+
+
+def find_base(folder: Path) -> Path | None:
+    """Return the folder with the weights that an adapter changes; None for a folder with its own."""
+    base = read_adapter_base(folder)
+    if base is None:
+        return None
+    try:
+        found = find_folder(base)
+    except CheckpointError as error:
+        raise CheckpointError(f"the base of the adapter {folder} is missing: {error}") from error
+    if read_adapter_base(found) is not None:
+        raise CheckpointError(f"the base of the adapter {folder} is itself an adapter, {found}; merge that first")
+    return found

@@ -1,0 +1,184 @@
+"""Decodes many videos in a bounded pool of threads, and encodes their frames together, ahead of their streams.
+
+A decoding thread takes the video with the fewest frames ahead and decodes a few frames, the videos in turns. One
+encoding thread takes decoded frames of all videos, in batches. At most ``frames_ahead`` frames of a video wait for its
+stream, so memory grows with the number of open videos, not with their length.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from types import TracebackType
+from typing import Final, Self
+
+from engine.model.checkpoint import Checkpoint
+from engine.model.features.frame_encoder import FrameFeatures, encode_images, resize_frame
+from engine.video.reader import Frame
+
+MAX_THREADS: Final = 4
+FRAMES_AHEAD: Final = 96
+"""One and a half look-aheads of a stream."""
+_CHUNK: Final = 16
+
+
+@dataclass(slots=True, eq=False)
+class _Video:
+    """An open video; the lock of its pool guards all but ``frames``, which only its present decoding thread uses."""
+
+    frames: Iterator[Frame]
+    decoded: deque[Frame] = field(default_factory=deque)
+    encoded: deque[FrameFeatures] = field(default_factory=deque)
+    num_encoding: int = 0
+    is_decoding: bool = False
+    is_decoded: bool = False
+    """Whether its last frame was decoded, or its decoder failed."""
+    error: BaseException | None = None
+
+    @property
+    def num_ahead(self) -> int:
+        """Frames that are decoded and not yet consumed."""
+        return len(self.decoded) + self.num_encoding + len(self.encoded)
+
+
+def choose_num_threads(*, num_sharing: int = 1) -> int:
+    """Return the decoding threads of one of ``num_sharing`` processes: its share of the cores, from 1 to 4."""
+    return max(1, min(MAX_THREADS, (os.cpu_count() or 1) // num_sharing))
+
+
+class EncoderPool:
+    """A pool of decoding threads with one encoding thread, as a context manager.
+
+    Args:
+        checkpoint: Its vision encoder is used.
+        num_threads: Decoding threads.
+        frames_ahead: Frames of a video that may wait for its stream.
+        batch_size: Frames per call of the encoder.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        num_threads: int = 1,
+        frames_ahead: int = FRAMES_AHEAD,
+        batch_size: int = 32,
+    ) -> None:
+        self._checkpoint, self._frames_ahead, self._batch_size = checkpoint, frames_ahead, batch_size
+        self._videos: list[_Video] = []
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._error: BaseException | None = None
+        """Why the encoder failed, which ends all videos."""
+        self._threads = [
+            threading.Thread(target=self._decode, name=f"decoder {number}", daemon=True)
+            for number in range(num_threads)
+        ]
+        self._threads.append(threading.Thread(target=self._encode, name="encoder", daemon=True))
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def encode(self, frames: Iterator[Frame]) -> Generator[FrameFeatures]:
+        """Yield the encoded frames of a video in order; decoding starts at the first request.
+
+        An exception of the decoder is raised after the frames before it. Closing the generator closes the video.
+        """
+        video = _Video(frames=frames)
+        with self._changed:
+            self._videos.append(video)
+            self._changed.notify_all()
+        try:
+            while (frame := self._take(video)) is not None:
+                yield frame
+        finally:
+            self._close_video(video)
+
+    def _take(self, video: _Video) -> FrameFeatures | None:
+        with self._changed:
+            while not video.encoded:
+                if self._error is not None:
+                    raise self._error
+                if video.is_decoded and video.num_ahead == 0:
+                    if video.error is not None:
+                        raise video.error
+                    return None
+                self._changed.wait()
+            self._changed.notify_all()
+            return video.encoded.popleft()
+
+    def _close_video(self, video: _Video) -> None:
+        with self._changed:
+            self._videos.remove(video)
+            while video.is_decoding:
+                self._changed.wait()
+        if isinstance(video.frames, Generator):
+            video.frames.close()
+
+    def _decode(self) -> None:
+        while (video := self._next_to_decode()) is not None:
+            frames, error = list[Frame](), None
+            try:
+                for frame in islice(video.frames, _CHUNK):
+                    frames.append(resize_frame(self._checkpoint, frame))
+            except BaseException as failure:  # raised in the consumer of the video
+                error = failure
+            with self._changed:
+                video.decoded.extend(frames)
+                video.is_decoded, video.error = len(frames) < _CHUNK, error
+                video.is_decoding = False
+                self._changed.notify_all()
+
+    def _next_to_decode(self) -> _Video | None:
+        """Wait for a video with room; return the one with the fewest frames ahead, or None at the end."""
+        with self._changed:
+            while not self._is_closed:
+                waiting = [video for video in self._videos if not video.is_decoding and not video.is_decoded]
+                video = min(waiting, key=lambda video: video.num_ahead, default=None)
+                if video is not None and video.num_ahead + _CHUNK <= self._frames_ahead:
+                    video.is_decoding = True
+                    return video
+                self._changed.wait()
+        return None
+
+    def _encode(self) -> None:
+        while batch := self._next_to_encode():
+            try:
+                features = encode_images(self._checkpoint, [frame.image for _, frame in batch])
+            except BaseException as error:  # raised in every consumer
+                with self._changed:
+                    self._error = error
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                for (video, frame), feature in zip(batch, features, strict=True):
+                    video.encoded.append(FrameFeatures(index=frame.index, time_s=frame.time_s, features=feature))
+                    video.num_encoding -= 1
+                self._changed.notify_all()
+
+    def _next_to_encode(self) -> list[tuple[_Video, Frame]]:
+        """Wait for decoded frames; return up to a batch of them, those of the neediest video first; none at the end."""
+        with self._changed:
+            while not self._is_closed:
+                batch: list[tuple[_Video, Frame]] = []
+                for video in sorted(self._videos, key=lambda video: len(video.encoded)):
+                    while video.decoded and len(batch) < self._batch_size:
+                        batch.append((video, video.decoded.popleft()))
+                        video.num_encoding += 1
+                if batch:
+                    return batch
+                self._changed.wait()
+        return []

@@ -1,0 +1,17 @@
+"""The bundled checkpoints by name, as ``--checkpoint`` and the page take them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+ASSETS: Final = Path(__file__).parents[3] / "assets"
+BUNDLED_CHECKPOINTS: Final[Mapping[str, Path]] = {
+    "bundled": ASSETS / "checkpoint",
+    "bundled-silent-token": ASSETS / "checkpoint-silent-token",
+}
+"""The first one decides with its two heads, its twin by a silent token."""
+
+
+def bundled_name(folder: Path) -> str | None:
+    """Return the name of the bundled checkpoint in a folder; None for any other folder."""
+    return next((name for name, known in BUNDLED_CHECKPOINTS.items() if known.resolve() == folder.resolve()), None)

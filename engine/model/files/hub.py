@@ -1,0 +1,62 @@
+"""Folders of models, downloaded from the hub if need be."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+from engine.errors import CheckpointError, first_line
+from engine.model.files.bundled import BUNDLED_CHECKPOINTS
+from engine.model.files.checkpoint_files import ADAPTER_FILE
+
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
+
+
+@contextmanager
+def shown_downloads() -> Iterator[None]:
+    """Draw the progress of downloads in the ``with`` block, unless ``HF_HUB_DISABLE_PROGRESS_BARS`` is set.
+
+    transformers hides it together with the bar of its weights, and a download of gigabytes would look like a halt.
+    """
+    was_hidden = are_progress_bars_disabled()
+    enable_progress_bars()
+    try:
+        yield
+    finally:
+        if was_hidden:
+            disable_progress_bars()
+
+
+def find_model_folder(path_or_id: str) -> Path:
+    """Return the folder of a part of a published assistant."""
+    return check_model_folder(download(path_or_id))
+
+
+def download(path_or_id: str | Path) -> Path:
+    """Return a folder, that of a bundled checkpoint, or that of a hub id once it is downloaded; no pickle is."""
+    folder = Path(path_or_id)
+    if folder.exists():
+        return folder
+    if str(path_or_id) in BUNDLED_CHECKPOINTS:
+        return BUNDLED_CHECKPOINTS[str(path_or_id)]
+    try:
+        with shown_downloads():
+            return Path(snapshot_download(str(path_or_id), allow_patterns=_HUB_FILES))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise CheckpointError(
+            f"{path_or_id} is neither a folder nor an available checkpoint of the hub: {first_line(error)}"
+        ) from error
+
+
+def check_model_folder(folder: Path) -> Path:
+    """Return a folder that holds a model of transformers. Raises ``CheckpointError`` for another one."""
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"{folder} has no config.json; give the folder of a checkpoint")
+    if not any(folder.glob("model*.safetensors")) and not (folder / ADAPTER_FILE).is_file():
+        pickles = sorted(p.name for p in folder.iterdir() if p.suffix in {".bin", ".pt", ".pth", ".pkl", ".ckpt"})
+        found = f"{', '.join(pickles)} are pickles, which are never opened; convert them" if pickles else "add it"
+        raise CheckpointError(f"{folder} has no model*.safetensors: {found}")
+    return folder

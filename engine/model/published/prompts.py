@@ -1,0 +1,154 @@
+"""The text templates of the published assistants as token ids. Texts of users never become special tokens.
+
+**Source**: showlab/videollm-online@e2c78ec (models/tokenization_live.py, demo/inference.py) and pro-assist@9d0b2b2
+(mmassist/model/tokenization_proact.py).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from engine.control.prompt_codec import SUMMARY_REQUEST
+from engine.errors import CheckpointError
+from engine.io.files import replace_surrogates
+from engine.model.prompt import find_token
+from engine.model.published.layout import EOS_TOKEN
+from engine.records import Step
+
+_ONLINE_SYSTEM = (
+    "A multimodal AI assistant is helping users with some activities."
+    " Below is their conversation, interleaved with the list of video frames received by the assistant."
+)
+_PROASSIST_SYSTEM = (
+    "You are a proactive assistant. Pay close attention to the user's actions and provide relevant information"
+    " proactively."
+)
+
+
+class _LlamaPrompt:
+    """The parts that both templates share.
+
+    Raises ``CheckpointError`` if the tokenizer's end of turn is not the one of the checkpoint's training.
+    """
+
+    update_opening: tuple[int, ...] = ()
+    suppress_tokens: tuple[int, ...] = ()
+    """No token is suppressed in the published code."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+        if tokenizer.eos_token != EOS_TOKEN:
+            raise CheckpointError(
+                f"the tokenizer ends a turn with {tokenizer.eos_token}, but the checkpoint was trained with "
+                f"{EOS_TOKEN} and would never stop; set eos_token to it in the tokenizer_config.json of the base model"
+            )
+        self.eos_id = self.find(EOS_TOKEN)
+        if not isinstance(tokenizer.bos_token_id, int):
+            raise CheckpointError("the base model's tokenizer has no bos_token; it is not that of a Llama 3")
+        self.bos_id = tokenizer.bos_token_id
+
+    def find(self, token: str) -> int:
+        """Return the id of a special token. Raises ``CheckpointError`` if it is missing."""
+        token_id = find_token(self.tokenizer, token)
+        if token_id is None:
+            raise CheckpointError(f"the base model's tokenizer has no {token}; it is not that of a Llama 3")
+        return token_id
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a text; special tokens in it are split into ordinary ones."""
+        if not text:
+            return ()
+        encoded = self.tokenizer(replace_surrogates(text), add_special_tokens=False, split_special_tokens=True)
+        return tuple(encoded["input_ids"])
+
+
+class VideoLLMOnlinePrompt(_LlamaPrompt):
+    r"""VideoLLM-online: frames in brackets, joined by a separator, that questions and replies interrupt.
+
+    ``<bos>system\n\n[#,#]\nAssistant: Good.<eos>\n[#]\nUser: What is next?\nAssistant: ...``
+    """
+
+    feeds_eos = True
+    answers_user_turns = True
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, separator: str) -> None:
+        super().__init__(tokenizer)
+        self.frame_separator = self.ids(separator)
+        if len(self.frame_separator) > 1:
+            raise CheckpointError(f"the separator {separator!r} of the frames is not one token of the tokenizer")
+        self.silent_id = self.frame_separator[0] if separator else self.eos_id
+        self.response_opening = self.ids("]\nAssistant:")
+        self.stream_opening = self.ids("\n[")
+        self.summary_request = self.user_turns([SUMMARY_REQUEST])
+
+    def schema(
+        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+    ) -> tuple[int, ...]:
+        """Return the ids of the published system prompt, which has no place for goal and steps."""
+        text = f"{_ONLINE_SYSTEM} {summary}" if summary else _ONLINE_SYSTEM
+        return (self.bos_id, *self.ids(f"{text}\n\n["))
+
+    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """Return the ids of the questions at one frame, up to the answer."""
+        questions = "\n".join(f"User: {text}" for text in texts)
+        return self.ids(f"]\n{questions}\nAssistant:")
+
+    def words(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a reply, which begins with a space."""
+        return self.ids(f" {text}")
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of generated ids, without special tokens."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
+
+
+class ProAssistPrompt(_LlamaPrompt):
+    """ProAssist: the chat format of Llama 3. The model writes the header of its reply itself; its end is not fed."""
+
+    feeds_eos = False
+    answers_user_turns = False
+    frame_separator: tuple[int, ...] = ()
+    response_opening: tuple[int, ...] = ()
+    stream_opening: tuple[int, ...] = ()
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__(tokenizer)
+        self._start, self._end = self.find("<|start_header_id|>"), self.find("<|end_header_id|>")
+        self.silent_id = self.eos_id
+        self.summary_request = self._message("system", SUMMARY_REQUEST)
+
+    def schema(
+        self, *, goal: str, steps: Sequence[Step], state: Mapping[str, str], summary: str | None = None
+    ) -> tuple[int, ...]:
+        """Return the ids of the system prompt; goal and steps follow it as task knowledge.
+
+        With a summary, all of it is one message: prompt, summary, knowledge.
+        """
+        lines = [goal] if goal else []
+        lines += [f"{number}. {step.name}" for number, step in enumerate(steps, start=1)]
+        knowledge = ["Task knowledge: " + "\n".join(lines)] if lines else []
+        texts = [_PROASSIST_SYSTEM, *knowledge]
+        if summary is not None:
+            texts = [" ".join([_PROASSIST_SYSTEM, summary, *knowledge])]
+        return (self.bos_id, *(token for text in texts for token in self._message("system", text)))
+
+    def user_turns(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """Return the ids of the user's messages at one frame."""
+        return tuple(token for text in texts for token in self._message("user", text))
+
+    def words(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a reply with the header that the model writes."""
+        return (*self._header("assistant"), *self.ids(f"\n\n{text}"))
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text after the header, without special tokens."""
+        after = list(ids)
+        if self._end in after:
+            after = after[len(after) - after[::-1].index(self._end) :]
+        return str(self.tokenizer.decode(after, skip_special_tokens=True)).strip()
+
+    def _header(self, role: str) -> tuple[int, ...]:
+        return (self._start, *self.ids(role), self._end)
+
+    def _message(self, role: str, text: str) -> tuple[int, ...]:
+        return (*self._header(role), *self.ids(f"\n\n{text.strip()}"), self.eos_id)

@@ -1,0 +1,96 @@
+"""The interface of a streaming model, which every model family implements: tensors in, tensors out.
+
+Sizes: ``B`` images or rows, ``I`` tokens per frame, ``F`` feature width, ``D`` text width, ``L`` tokens, ``V``
+vocabulary. The KV cache, packed batches and CUDA graphs use ``text_model``, whose layers are transformers' own.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from engine.model.kv_cache import KVCache
+from engine.model.preprocessing import Framing
+
+
+class VisionLanguageModel(nn.Module, ABC):
+    """A model that encodes frames, decides at each of them, and writes text."""
+
+    hidden_size: int
+    """``D``, width of the text model."""
+    num_layers: int
+    """Layers of the text model."""
+    max_context: int
+    """Longest context that the text model's positions allow, in tokens."""
+    image_size: int
+    """Side of the square image that the vision tower takes, in pixels."""
+    feature_dim: int
+    """``F``, width of the features of a frame."""
+    framing: Framing = "stretch"
+    """How a frame is brought to the square size of the vision tower."""
+    has_heads: bool = True
+    """Whether ``decision_logits`` reads trained heads; without heads the tokens decide."""
+
+    @property
+    @abstractmethod
+    def tokens_per_frame(self) -> int:
+        """``I``, the number of tokens per frame."""
+
+    @property
+    @abstractmethod
+    def frame_tokens(self) -> str:
+        """Name of the tokens that represent a frame, such as ``mean``; features record it."""
+
+    @property
+    @abstractmethod
+    def text_model(self) -> PreTrainedModel:
+        """The decoder of the text model, without its output embeddings."""
+
+    @property
+    @abstractmethod
+    def lm_head(self) -> nn.Module:
+        """The output embeddings of the text model."""
+
+    @abstractmethod
+    def encode_images(self, pixel_values: Tensor) -> Tensor:
+        """Encode normalised images ``[B, 3, H, W]`` as features ``[B, I, F]``."""
+
+    @abstractmethod
+    def embed_frames(self, features: Tensor) -> Tensor:
+        """Project features ``[..., F]`` into text space ``[..., D]``."""
+
+    @abstractmethod
+    def decision_logits(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of the heads at hidden states ``[N, D]``: speaking ``[N]``, update ``[N]``, in float32.
+
+        Raises ``ValueError`` if the model has no heads.
+        """
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        device: torch.device = self.text_model.get_input_embeddings().weight.device
+        return device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Dtype of the text model."""
+        dtype: torch.dtype = self.text_model.get_input_embeddings().weight.dtype
+        return dtype
+
+    def embed_tokens(self, ids: Tensor) -> Tensor:
+        """Return the embeddings ``[..., D]`` of token ids ``[...]``."""
+        embedded: Tensor = self.text_model.get_input_embeddings()(ids)
+        return embedded
+
+    def forward(self, inputs: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Feed embeddings ``[B, L, D]`` after the cached tokens; return hidden states ``[B, L, D]``."""
+        output = self.text_model(inputs_embeds=inputs, past_key_values=cache, use_cache=cache is not None)
+        hidden: Tensor = output.last_hidden_state
+        return hidden
+
+    def token_logits(self, hidden: Tensor) -> Tensor:
+        """Return next-token logits ``[N, V]`` at hidden states ``[N, D]``, in float32."""
+        logits: Tensor = self.lm_head(hidden)
+        return logits.float()

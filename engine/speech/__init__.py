@@ -1,0 +1,1 @@
+"""Speech: texts as sound. No torch."""

@@ -1,0 +1,108 @@
+"""The objective of streaming: the loss of the turns and of both decisions, over batches of sequences."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.model.smolvlm import StreamingModel
+from engine.training.config import TrainConfig
+from engine.training.curves import LOSS_NAMES
+from engine.training.losses import DecisionLoss, Labels, Losses, draw_labels, sum_losses
+from engine.training.processes import Processes
+from engine.training.sequences import IGNORE_INDEX, TrainingSequence
+from engine.training.trainer import StepLosses
+
+Batch = tuple[Sequence[TrainingSequence], Tensor]
+"""Sequences, and the features ``[N, ...]`` of their image tokens in order."""
+
+
+class StreamObjective:
+    """The losses of ``engine.training.losses``, weighed by the settings.
+
+    Args:
+        model: The model.
+        config: Settings.
+        embed: Turns the features of a batch into embeddings ``[N, D]``; by default the model's projector.
+        silent_id: Train the silent token instead of the heads.
+        response_id: The token that opens a response; needed with ``silent_id``.
+    """
+
+    loss_names: tuple[str, ...] = LOSS_NAMES
+
+    def __init__(
+        self,
+        model: StreamingModel,
+        config: TrainConfig,
+        *,
+        embed: Callable[[Tensor], Tensor] | None = None,
+        silent_id: int | None = None,
+        response_id: int = 0,
+    ) -> None:
+        self.model, self.config = model, config
+        self.guess_loss = math.log(model.vlm.config.text_config.vocab_size)
+        self._embed = embed or model.embed_frames
+        self._decisions = DecisionLoss(
+            positive_weight=config.positive_weight, silent_id=silent_id, response_id=response_id
+        )
+        if config.gradient_checkpointing:
+            model.vlm.model.text_model.activation_checkpointing_enable({"use_reentrant": False})
+
+    def backward(self, batch: Batch, *, seed: int, processes: Processes) -> StepLosses:
+        """Add the gradient of the share of this process in a batch; see ``engine.training.trainer.Objective``."""
+        sequences, features = batch
+        random = torch.Generator().manual_seed(seed)
+        labels = draw_labels(sequences, negative_rate=self.config.negative_rate, random=random)
+        counts = labels.count(self.model.device)
+        total = Losses.zero(self.model.device)
+        for rows, part in processes.share(list(self._split(sequences, features, processes.count))):
+            sums = self._sum_part(sequences[rows], labels.rows(rows), part)
+            self._weigh(sums, counts).backward()
+            total += sums.detach()
+        total = Losses.unpack(processes.add(total.pack()))
+        means = total / counts
+        parts = {name: float(getattr(means, name)) for name in LOSS_NAMES}
+        return StepLosses(total=float(self._weigh(total, counts)), parts=parts)
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: a step depends on its batch and seed alone."""
+        return {}
+
+    def load_state(self, values: Mapping[str, Any]) -> None:
+        """Continue from a state, which is empty."""
+
+    def _split(
+        self, sequences: Sequence[TrainingSequence], features: Tensor, num_processes: int
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the rows of each forward pass with their features."""
+        size = self.config.micro_batch_size or -(-len(sequences) // num_processes)
+        if size >= len(sequences):
+            yield slice(0, len(sequences)), features
+            return
+        start = 0
+        for first in range(0, len(sequences), size):
+            rows = slice(first, first + size)
+            count = sum(frame != IGNORE_INDEX for sequence in sequences[rows] for frame in sequence.frames)
+            yield rows, features[start : start + count]
+            start += count
+
+    def _sum_part(self, sequences: Sequence[TrainingSequence], labels: Labels, features: Tensor) -> Losses:
+        is_mixed = self.config.autocast == "bfloat16"
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=is_mixed):
+            images = self._embed(features)
+            return sum_losses(self.model, sequences, labels, images, decisions=self._decisions)
+
+    def _weigh(self, sums: Losses, counts: Losses) -> Tensor:
+        """Return the loss to minimise: means over the labels of the whole batch; a part without labels is 0."""
+        text, speak, update = (
+            part / count.clamp(min=1)
+            for part, count in (
+                (sums.text, counts.text),
+                (sums.speak, counts.speak),
+                (sums.update, counts.update),
+            )
+        )
+        weighed: Tensor = text + self.config.decision_weight * (speak + update)
+        return weighed

@@ -1,0 +1,142 @@
+"""A clip as one sequence of tokens with labels, laid out like a stream's context.
+
+The LM labels are the tokens after an opening. The heads' labels are at the last image token (does an update, a response
+follow) and at an update's ``<eos>`` (does one more update follow). The labels of a frame with one update and one
+response::
+
+    tokens   <image>  [DST]  S3          ->complete  <eos>  [ASST]  Good   <eos>
+    targets  -        S3     ->complete  <eos>       -      Good    <eos>  -
+    speak    1        -      -           -           -      -       -      -
+    update   1        -      -           -           0      -       -      -
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from engine.dialogue import apply_update, initial_state
+from engine.model.prompt import Prompt
+from engine.records import Step
+
+IGNORE_INDEX = -100
+"""Label that no loss counts, as in PyTorch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingTurn:
+    """One reference turn of a clip."""
+
+    frame_index: int
+    role: Literal["update", "user", "assistant"]
+    """An update or a response, which follows the image of its frame, or a user turn, which precedes it."""
+    text: str
+    """The update, such as ``S3->start``, or the message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingClip:
+    """The annotation of one clip."""
+
+    goal: str
+    steps: tuple[Step, ...]
+    turns: tuple[TrainingTurn, ...]
+    """Reference turns in order; within a frame updates, user, assistant."""
+    num_frames: int
+    initial_state: Mapping[str, str] = field(default_factory=dict)
+    """States of steps at the start; ``not_started`` for the rest."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingSequence:
+    """A clip as tokens; all lists but ``ends`` have one entry per token."""
+
+    ids: list[int] = field(default_factory=list)
+    """Token ids; the image placeholder for the tokens of a frame."""
+    frames: list[int] = field(default_factory=list)
+    """Index of an image token in the clip's ``[T * I]`` features; -100 for text."""
+    targets: list[int] = field(default_factory=list)
+    """Next token to predict; -100 for no target."""
+    speak: list[int] = field(default_factory=list)
+    """Label of the speaking head, 1 or 0; -100 for no label. Likewise ``update``."""
+    update: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    """Per frame, the number of tokens up to its end, including its turns."""
+
+    def append(self, token: int, *, frame: int = IGNORE_INDEX) -> None:
+        """Append one token without labels."""
+        self.ids.append(token)
+        self.frames.append(frame)
+        for labels in (self.targets, self.speak, self.update):
+            labels.append(IGNORE_INDEX)
+
+    def append_turn(self, opening: int, words: Sequence[int], eos: int) -> None:
+        """Append an assistant turn, with its words and ``<eos>`` as targets."""
+        self.append(opening)
+        for token in (*words, eos):
+            self.targets[-1] = token
+            self.append(token)
+
+
+def build_sequence(
+    clip: TrainingClip,
+    prompt: Prompt,
+    *,
+    tokens_per_frame: int = 1,
+    first_frame: int = 0,
+    refresh_at: int | None = None,
+) -> TrainingSequence:
+    """Return a clip as tokens with labels, from ``first_frame`` on, with the system prompt of the state there.
+
+    The sequence ends after the first frame at which it has ``refresh_at`` tokens or more, where a stream refreshes its
+    context (``StreamConfig.refresh_at``); None for the whole rest of the clip.
+    """
+    state = initial_state(clip.steps, clip.initial_state)
+    for turn in clip.turns:
+        if turn.role == "update" and turn.frame_index < first_frame:
+            state = dict(apply_update(state, turn.text).state)
+    sequence = TrainingSequence()
+    for token in prompt.schema(goal=clip.goal, steps=clip.steps, state=state):
+        sequence.append(token)
+    texts: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+    for turn in clip.turns:
+        texts[turn.frame_index, turn.role].append(turn.text)
+    for frame in range(first_frame, clip.num_frames):
+        for token in chain.from_iterable(map(prompt.user_turn, texts[frame, "user"])):
+            sequence.append(token)
+        for index in range(tokens_per_frame):
+            sequence.append(prompt.image_id, frame=frame * tokens_per_frame + index)
+        sequence.speak[-1] = int(bool(texts[frame, "assistant"]))  # at the last image token
+        for text in texts[frame, "update"]:
+            sequence.update[-1] = 1  # at the last image token, or at the <eos> of the previous update
+            sequence.append_turn(prompt.update_id, prompt.words(text), prompt.eos_id)
+        sequence.update[-1] = 0  # no further update follows
+        for text in texts[frame, "assistant"]:
+            sequence.append_turn(prompt.response_id, prompt.words(text), prompt.eos_id)
+        sequence.ends.append(len(sequence.ids))
+        if refresh_at is not None and sequence.ends[-1] >= refresh_at:
+            break
+    return sequence
+
+
+def find_contexts(
+    clip: TrainingClip, prompt: Prompt, *, tokens_per_frame: int = 1, refresh_at: int | None = None
+) -> list[TrainingSequence]:
+    """Return a clip as the sequences of consecutive contexts, as a stream of it refreshes."""
+    contexts, first = list[TrainingSequence](), 0
+    while first < clip.num_frames:
+        contexts.append(
+            build_sequence(clip, prompt, tokens_per_frame=tokens_per_frame, first_frame=first, refresh_at=refresh_at)
+        )
+        first += len(contexts[-1].ends)
+    return contexts
+
+
+def collate(sequences: Sequence[TrainingSequence], name: str) -> Tensor:
+    """Pad the list ``name`` of every sequence to a tensor ``[B, L]``; ids with 0, labels with -100."""
+    lists = [torch.tensor(getattr(sequence, name)) for sequence in sequences]
+    return nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value=0 if name == "ids" else IGNORE_INDEX)

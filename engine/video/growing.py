@@ -1,0 +1,67 @@
+"""A video file that can be played while it grows: a fragmented mp4, of which a killed process loses the last pictures.
+
+Each picture is a fragment of its own, written at once. ``finish_growing`` rewrites the file with its index at the
+front, as ``engine.video.writer`` writes it; the pictures are copied, not encoded again.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import av
+
+from engine.errors import VideoError
+from engine.io.files import atomic_write
+from engine.video.track import reason_of
+from engine.video.writer import Encoder, add_h264
+
+_FRAGMENTED: Final = {"movflags": "+frag_every_frame+empty_moov+default_base_moof", "flush_packets": "1"}
+_AT_ONCE: Final = {"tune": "zerolatency"}
+"""x264 otherwise holds back up to 40 pictures, which are 20 s of a live session."""
+
+
+@contextmanager
+def open_growing_encoder(path: Path, *, height: int, width: int, fps: Fraction) -> Iterator[Encoder]:
+    """Open an encoder that writes to ``path`` from the first picture on. Raises ``VideoError`` if it cannot."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with av.open(f"file:{path}", "w", format="mp4", options=_FRAGMENTED) as container:
+            stream = add_h264(
+                container, height=height, width=width, fps=fps, crf=23, preset="veryfast", options=_AT_ONCE
+            )
+            yield Encoder(container, stream)
+            container.mux(stream.encode(None))
+    except (av.error.FFmpegError, OSError) as error:
+        reason = reason_of(error)
+        raise VideoError(f"{path}: cannot be written ({reason}); check the folder and its free space") from error
+
+
+def finish_growing(path: Path) -> None:
+    """Rewrite a video of ``open_growing_encoder`` with its index at the front, also one whose process was killed.
+
+    Raises ``VideoError`` if it has no whole picture; the file is then unchanged.
+    """
+    try:
+        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            part = Path(folder, "video.mp4")
+            _copy_pictures(path, part)
+            with part.open("rb") as whole, atomic_write(path, binary=True) as file:
+                shutil.copyfileobj(whole, file)
+    except (av.error.FFmpegError, OSError, IndexError) as error:
+        raise VideoError(f"{path}: has no whole picture ({reason_of(error)})") from error
+
+
+def _copy_pictures(source: Path, target: Path) -> None:
+    with (
+        av.open(f"file:{source}") as grown,
+        av.open(f"file:{target}", "w", format="mp4", options={"movflags": "+faststart"}) as whole,
+    ):
+        stream = whole.add_stream_from_template(grown.streams.video[0])
+        for packet in grown.demux(video=0):
+            if packet.dts is not None:  # the last packet only flushes
+                packet.stream = stream
+                whole.mux(packet)

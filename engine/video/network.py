@@ -1,0 +1,106 @@
+"""Reads pictures of a network stream (RTSP, HTTP) with PyAV. Passwords never leave this module in a message."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import av
+import numpy as np
+from av.container import InputContainer
+from av.video.frame import VideoFrame
+
+from engine.errors import VideoError
+from engine.video.track import reason_of, seconds_of
+
+SCHEMES: Final = ("rtsp", "rtsps", "http", "https")
+OPEN_TIMEOUT_S: Final = 10.0
+READ_TIMEOUT_S: Final = 10.0
+_PROTOCOLS: Final = "rtsp,rtsps,rtp,srtp,udp,tcp,tls,http,https,httpproxy,crypto,hls"
+"""Without ``file``: a playlist must not read files of this machine."""
+_PROBE_US: Final = "1000000"
+"""Time to find the format of a camera, in microseconds; FFmpeg's default of 5 s delays the first picture."""
+_USER: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#]*@")
+_SECRET: Final = re.compile(r"([?&][^=&\s]*(?:pass|pwd|token|key|secret|auth|sig)[^=&\s]*=)[^&\s]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NetworkPicture:
+    """One picture of a network stream."""
+
+    time_s: float | None
+    """Presentation time from the first picture, in seconds; None if the stream has none."""
+    image: np.ndarray
+    """uint8 [H, W, 3] RGB."""
+
+
+def mask_password(text: str) -> str:
+    """Return a text without the passwords of the URLs in it: user names, passwords and tokens become ``***``.
+
+    Example: ``rtsp://user:pw@camera/1?token=x`` becomes ``rtsp://***@camera/1?token=***``.
+    """
+    return _SECRET.sub(r"\1***", _USER.sub(r"\1***@", text))
+
+
+def check_url(url: str) -> str:
+    """Return a URL without surrounding space. Raises ``ValueError`` unless it is one of ``SCHEMES`` with a host."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme.lower() in SCHEMES and bool(parts.hostname) and not re.search(r"\s", url)
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            f"a live source is a URL such as rtsp://camera.local/stream or http://host/video.mjpg; "
+            f"got {mask_password(url)[:200]!r}"
+        )
+    return url
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkStream:
+    """An open network stream. Iterate over ``pictures`` once."""
+
+    duration_s: float | None
+    """Length of a recorded video; None for a stream without an end."""
+    pictures: Iterator[NetworkPicture]
+    """The pictures; raises ``VideoError`` when the connection is lost."""
+
+
+def open_url(url: str) -> NetworkStream:
+    """Connect to a stream. Raises ``VideoError`` with one sentence, and ``ValueError`` as ``check_url`` does."""
+    url = check_url(url)
+    options = {"protocol_whitelist": _PROTOCOLS}
+    if url.lower().startswith("rtsp"):  # without a buffer, a file over HTTP would lose its first picture
+        options |= {"rtsp_transport": "tcp", "fflags": "nobuffer", "flags": "low_delay", "analyzeduration": _PROBE_US}
+    try:
+        container = av.open(url, timeout=(OPEN_TIMEOUT_S, READ_TIMEOUT_S), options=options, metadata_errors="replace")
+    except (av.error.FFmpegError, OSError) as error:
+        raise VideoError(
+            f"{mask_password(url)}: cannot be opened ({reason_of(error)}); check address and camera"
+        ) from None
+    if not container.streams.video:
+        container.close()
+        raise VideoError(f"{mask_password(url)}: has no video stream; give the address of a video")
+    duration_s = container.duration / av.time_base if container.duration and container.duration > 0 else None
+    return NetworkStream(duration_s=duration_s, pictures=_decode(container, url))
+
+
+def _decode(container: InputContainer, url: str) -> Iterator[NetworkPicture]:
+    stream = container.streams.video[0]
+    begin_s: float | None = None
+    try:
+        for frame in container.decode(stream):
+            assert isinstance(frame, VideoFrame)
+            time_s = None if frame.pts is None else seconds_of(frame.pts, stream)
+            begin_s = time_s if begin_s is None else begin_s
+            image = frame.to_ndarray(format="rgb24")
+            yield NetworkPicture(time_s=None if time_s is None or begin_s is None else time_s - begin_s, image=image)
+    except (av.error.FFmpegError, OSError) as error:
+        raise VideoError(f"{mask_password(url)}: the connection was lost ({reason_of(error)})") from None
+    finally:
+        with suppress(av.error.FFmpegError, OSError):
+            container.close()

@@ -1,0 +1,57 @@
+"""``leaderboard``: the runs of one split in a table."""
+
+import os
+import sys
+from pathlib import Path
+
+from engine.io.files import atomic_write
+from engine.plurals import format_count
+from eval.cli.options import LeaderboardOptions
+from eval.data.loading import read_split
+from eval.matching.text_encoder import import_encoder
+from eval.reports.leaderboard import (
+    DEFAULT_METRICS,
+    build_leaderboard,
+    check_leaderboard_metrics,
+    format_leaderboard,
+    sort_leaderboard,
+)
+from eval.reports.scoring import read_run_scoring
+from eval.runs.folder import RunFolder
+
+
+def leaderboard(options: LeaderboardOptions) -> int:
+    """Print or write the leaderboard; return 1 if a video is left out."""
+    metrics = options.metric or DEFAULT_METRICS
+    check_leaderboard_metrics(metrics)
+    if options.sort and options.sort not in metrics:
+        raise ValueError(f"--sort {options.sort} must be one of the columns, {', '.join(metrics)}")
+    runs = _name_runs(options.runs)
+    paths = {name: RunFolder(path).split_path() for name, path in runs.items()} if options.split is None else {}
+    if len(set(paths.values())) > 1:
+        raise ValueError(f"the runs are of different splits, {', '.join(map(str, paths.values()))}; give --split")
+    split = read_split(options.split or next(iter(paths.values())))
+    scoring = read_run_scoring(RunFolder(options.runs[0]))
+    board = build_leaderboard(runs, split, scoring, metrics=metrics, encode=import_encoder(scoring.text_encoder).encode)
+    text = format_leaderboard(sort_leaderboard(board, options.sort), options.format)
+    if options.out is None:
+        sys.stdout.write(text)
+    else:
+        with atomic_write(options.out) as file:
+            file.write(text)
+        print(f"{format_count(len(board.rows), 'run')} written to {options.out}")
+    for video_id, names in board.left_out.items():
+        print(f"left out: {video_id}: not finished in {' and '.join(names)}", file=sys.stderr)
+    return 1 if board.left_out else 0
+
+
+def _name_runs(paths: tuple[Path, ...]) -> dict[str, Path]:
+    """Return the runs by the name of their folder; by their path below a common folder if names repeat."""
+    whole = [path.resolve() for path in paths]
+    if len(set(whole)) < len(whole):
+        raise ValueError("a run is given twice; name each run once")
+    names = [path.name for path in whole]
+    if len(set(names)) < len(names):
+        common = os.path.commonpath([path.parent for path in whole])
+        names = [path.relative_to(common).as_posix() for path in whole]
+    return dict(zip(names, whole, strict=True))

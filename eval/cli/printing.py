@@ -1,0 +1,20 @@
+"""The commands that print a document: definitions of the scores, the JSON Schema of run folders."""
+
+import sys
+
+from engine.io.files import to_json
+from eval.cli.options import MetricsOptions, SchemaOptions
+from eval.metrics.definitions import to_markdown
+from eval.runs.schema import build_schema
+
+
+def print_metrics(_: MetricsOptions) -> int:
+    """Print ``docs/metrics.md``."""
+    sys.stdout.write(to_markdown())
+    return 0
+
+
+def print_schema(_: SchemaOptions) -> int:
+    """Print ``docs/run-folder.schema.json``."""
+    sys.stdout.write(to_json(build_schema(), indent=1) + "\n")
+    return 0

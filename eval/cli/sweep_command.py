@@ -1,0 +1,114 @@
+"""``stepscope sweep``: scores a split at every point of a grid of thresholds."""
+
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from tqdm import tqdm
+
+from engine.decisions.signals import Decision
+from engine.plurals import format_count
+from eval.cli.options import SweepOptions
+from eval.cli.tables import make_score_settings
+from eval.cli.worker_config import make_worker_config
+from eval.data.loading import read_split
+from eval.data.samples import Split
+from eval.matching.text_encoder import import_encoder
+from eval.metrics.definitions import NUM_FAILURES
+from eval.sweeps.best_point import check_metrics, find_best
+from eval.sweeps.exact import SweepProgress, run_sweep
+from eval.sweeps.folder import SweepFolder, read_sweep, write_sweep
+from eval.sweeps.grid import DEFAULT_METRICS, SWEEP_METRICS, Grid, GridScores, parse_axis
+from eval.sweeps.preview import PREVIEW_METRICS, preview
+from eval.sweeps.traces import TracedSignal, make_choice_grid, read_traces
+
+_DEFAULT_AXIS: Final = "0.1:0.9:9"
+"""Thresholds of a probability."""
+_AXIS_SIZE: Final = 9
+
+
+def sweep(options: SweepOptions) -> int:
+    """Score a split at every point of a grid and print the best; return 1 if a video has no scores."""
+    split = read_split(options.split, videos=options.videos)
+    if options.signal and not options.preview:
+        raise ValueError("--signal is for --preview RUN: the model decides by its own probabilities")
+    metrics = options.metric or (DEFAULT_METRICS if options.preview else (NUM_FAILURES, *DEFAULT_METRICS))
+    check_metrics(metrics, known=PREVIEW_METRICS if options.preview else SWEEP_METRICS)
+    scores = _preview(options.preview, split, options) if options.preview else _sweep(split, options)
+    for video_id, reason in scores.errors.items():
+        print(f"failed: {video_id}: {reason}", file=sys.stderr)
+    if scores.warning:
+        print(f"warning: {scores.warning}", file=sys.stderr)
+    kind = "exact" if scores.is_exact else f"preview from the traces of {options.preview}"
+    print(
+        f"{format_count(len(scores.grid), 'point')}, {kind}; {scores.num_videos} of "
+        f"{format_count(len(split.entries), 'video')} of {scores.split}"
+    )
+    if options.out is not None:
+        print(f"all points: {options.out}/sweep.csv")
+    for name in metrics if scores.num_videos else ():
+        if name not in scores.metrics and not options.metric:
+            continue  # a default score of a decision that is not swept
+        print(f"best {find_best(scores, name)}")
+    return 1 if scores.errors else 0
+
+
+def _preview(run: Path, split: Split, options: SweepOptions) -> GridScores:
+    """Score a grid from a run's traces, and write the tables into ``--out`` if it is given."""
+    traces = read_traces(run, split)
+    choice = traces.choose(options.signal)
+    given: dict[Decision, str | None] = {"speak": options.speak, "update": options.update}
+    for signal, (decides, axis) in zip(choice, given.items(), strict=True):
+        if signal is None and axis is not None:
+            raise ValueError(f"--{decides} has no signal: the run has none that decides, or --signal left it out")
+    grid = make_choice_grid(choice, lambda signal: _read_axis(given[signal.decides], signal))
+    scores = preview(traces, grid)
+    if options.out is not None:
+        settings = {"split": str(split.path.resolve()), "run": str(run.resolve())}
+        with SweepFolder.open(options.out, settings, resume=options.resume):
+            write_sweep(options.out, scores, settings)
+    return scores
+
+
+def _read_axis(text: str | None, signal: TracedSignal) -> tuple[float, ...]:
+    return parse_axis(text or _DEFAULT_AXIS) if text or signal.spec is None else signal.make_axis(_AXIS_SIZE)
+
+
+def _sweep(split: Split, options: SweepOptions) -> GridScores:
+    """Run a split at every point of a grid."""
+    worker_config = make_worker_config(options, options.stream_config(), batch_size=options.batch_size)
+    policy = worker_config.config.policy
+    if options.update and not policy.has_updates:
+        raise ValueError(f"{options.checkpoint} decides by {policy.name}, without an update threshold; omit --update")
+    update = parse_axis(options.update or _DEFAULT_AXIS) if policy.has_updates else ()
+    grid = Grid(speak=parse_axis(options.speak or _DEFAULT_AXIS), update=update, policy=policy)
+    if options.out is None:
+        raise ValueError("--out is missing; name a folder for the sweep, or a run to --preview")
+    scoring = make_score_settings(options)
+    updates = run_sweep(
+        split,
+        worker_config,
+        grid,
+        out=options.out,
+        scoring=scoring,
+        encode=import_encoder(scoring.text_encoder).encode,
+        device=options.device,
+        resume=options.resume,
+    )
+    with closing(updates):
+        _show_sweep_progress(updates)
+    return read_sweep(options.out)
+
+
+def _show_sweep_progress(updates: Iterable[SweepProgress]) -> None:
+    """Draw the progress bar of runs, videos and model passes; print failures as they occur."""
+    with tqdm(unit="run", dynamic_ncols=True, smoothing=0.1) as bar:
+        for progress in updates:
+            bar.total = progress.num_runs
+            videos = f"{progress.num_finished}/{progress.num_videos}"
+            bar.set_postfix(videos=videos, passes=progress.passes, refresh=False)
+            bar.update(progress.num_done - bar.n)
+            if progress.error:
+                bar.write(f"failed: {progress.video_id}: {progress.error}", file=sys.stderr)

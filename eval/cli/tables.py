@@ -1,0 +1,64 @@
+"""The tables of a scored run folder, on disk and as printed."""
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.config import format_thresholds
+from engine.plurals import format_count
+from eval.cli.options import ScoreOptions
+from eval.matching.text_encoder import TextEncoder
+from eval.reports.scoring import ScoredRun, ScoreSettings, write_tables
+from eval.reports.tables import format_scores
+from eval.runs.folder import RunFolder, read_policy
+
+
+def make_score_settings(options: ScoreOptions) -> ScoreSettings:
+    """Return the settings of the scores that the options name."""
+    return ScoreSettings(text_encoder=options.encoder, dataset=options.dataset, zero_cost=options.zero_cost)
+
+
+def write_scores(out: Path, scored: ScoredRun, encoder: TextEncoder) -> ScoredRun:
+    """Write the tables of a run folder and print the main scores."""
+    settings = {**(RunFolder(out).settings() or {}), **encoder.settings()}
+    write_tables(out, scored, settings)
+    print_scores(scored, _format_origin(settings), out=out)
+    return scored
+
+
+def print_scores(scored: ScoredRun, origin: str, *, out: Path) -> None:
+    """Print the main scores of a run folder, their origin, and the videos without scores."""
+    report = scored.report
+    print(
+        f"{report.num_videos} of {format_count(len(scored.rows), 'video')}, micro average, 95 % intervals by "
+        "bootstrap over videos\n"
+        f"{origin}; definitions of the scores: docs/metrics.md\n"
+    )
+    print(f"{format_scores(report.scores, report.intervals)}\n")
+    for signal in scored.signals.values():
+        names = ("average_precision", "auroc", "ece", "event_f1_1s")
+        scores = {name: signal["scores"][name] for name in names}
+        values = ", ".join(f"{name} {'undefined' if math.isnan(x) else f'{x:.3f}'}" for name, x in scores.items())
+        basis = "" if signal["threshold"] is not None else ", by the decisions of the run: it has no threshold"
+        print(f"signal {signal['title']}, decides to {signal['decides']}: {values}{basis}")
+    print(f"all {len(report.scores)} scores: {out}/metrics.json; each video's: {out}/videos.csv")
+    if scored.text_problem is not None:
+        print(f"text scores are missing: {scored.text_problem}", file=sys.stderr)
+    for video_id, warning in scored.warnings.items():
+        print(f"warning: {video_id}: {warning}", file=sys.stderr)
+    for video_id, reason in scored.errors.items():
+        print(f"failed: {video_id}: {reason}", file=sys.stderr)
+
+
+def _format_origin(settings: Mapping[str, Any]) -> str:
+    scoring = f"text encoder {settings['text_encoder']}, zero_cost {settings['zero_cost']}"
+    if "imported" in settings:
+        return f"imported from {format_count(len(settings['imported']), 'file')}\n{scoring}"
+    config, devices = settings["config"], ", ".join(dict.fromkeys(settings["devices"]))
+    thresholds = config["speak_threshold"], config["update_threshold"]
+    return (
+        f"checkpoint {settings['checkpoint']} ({settings['model_digest'][:12]}) on {devices}, "
+        f"thresholds {format_thresholds(*thresholds, read_policy(settings))}\n{scoring}"
+    )

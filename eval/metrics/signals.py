@@ -1,0 +1,80 @@
+"""Scores of the named signals that decide: each as a classifier of frames, and by the events at its own threshold.
+
+A signal without a threshold is scored with the decisions of the run. Ranks and calibration are those of its values,
+scaled from its range to [0, 1] and cut there; for a policy of falls, of the falls; of a sum, those of the frames.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from engine.decisions.signals import SignalSpec
+from engine.records import FrameOutput
+from eval.data.samples import Sample
+from eval.metrics.counts import Pool
+from eval.metrics.decisions import DecisionCounts, count_decisions, reference_frames, summarize_decisions
+
+ROLES: Final = {"speak": "assistant", "update": "update"}
+PREFIXES: Final = {"speak": "speaking_", "update": "dst_update_"}
+"""Prefix of the scores of a decision in ``metrics.toml``, which define those of a signal too."""
+
+
+def count_signals(
+    specs: Sequence[SignalSpec], sample: Sample, outputs: Sequence[FrameOutput]
+) -> dict[str, DecisionCounts]:
+    """Return the counts of each signal that decides, by name, for one video of ``T`` frames."""
+    return {spec.name: _count_signal(spec, sample, outputs) for spec in specs if spec.decides is not None}
+
+
+def _count_signal(spec: SignalSpec, sample: Sample, outputs: Sequence[FrameOutput]) -> DecisionCounts:
+    assert spec.decides is not None
+    values = np.array(spec.values([output.signals for output in outputs]), float)  # [T]
+    if spec.threshold is not None:
+        decided = spec.rule.find_triggers(values, spec.threshold, signal=spec.decides).tolist()
+    elif spec.decides == "speak":
+        decided = [output.response is not None for output in outputs]
+    else:
+        decided = [bool(output.updates) for output in outputs]
+    low, high = ranked_range(spec)
+    if spec.rule.level == "drop":
+        values = -np.diff(values, prepend=np.nan)
+    probs = np.clip((values - low) / (high - low), 0, 1).tolist()
+    frames = [frame for frame in reference_frames(sample, ROLES[spec.decides]) if frame < len(outputs)]
+    return count_decisions(probs, decided, expected_frames=frames, fps=sample.fps)
+
+
+def ranked_range(spec: SignalSpec) -> tuple[float, float]:
+    """Return the range of the numbers that rank the frames: of the values, or of their falls."""
+    span = spec.high - spec.low
+    return (-span, span) if spec.rule.level == "drop" else (spec.low, spec.high)
+
+
+def is_probability(spec: SignalSpec) -> bool:
+    """Return whether the values may be calibrated: they range from 0 to 1, and are no falls."""
+    return (spec.low, spec.high) == (0, 1) and spec.rule.level != "drop"
+
+
+def summarize_signals(
+    specs: Sequence[SignalSpec], videos: Sequence[Mapping[str, DecisionCounts]]
+) -> dict[str, dict[str, Any]]:
+    """Return title, decision, threshold and scores of each signal that decides, over all videos.
+
+    Calibration (``brier``, ``ece``) is nan unless the values are probabilities: of a range from 0 to 1, and no falls.
+    """
+    found = {}
+    for spec in specs:
+        if spec.decides is None:
+            continue
+        scores = summarize_decisions(total_counts(spec.name, videos))
+        if not is_probability(spec):
+            scores |= {"brier": math.nan, "ece": math.nan}
+        about = {"title": spec.title, "decides": spec.decides, "threshold": spec.threshold, "policy": spec.policy}
+        found[spec.name] = {**about, "scores": scores}
+    return found
+
+
+def total_counts(name: str, videos: Sequence[Mapping[str, DecisionCounts]]) -> DecisionCounts:
+    """Return the counts of a signal over all videos."""
+    return Pool([video[name] for video in videos], DecisionCounts).total()

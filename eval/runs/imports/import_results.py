@@ -1,0 +1,285 @@
+"""Import of result files of other systems into run folders, so that they are inspected and scored like own runs.
+
+The form of a file is recognised by its content; ``FORMS`` lists them, and each module of ``eval.runs.imports``
+describes its own. A file holds one JSON value or JSON lines. A file of no known form is refused, and an invalid value
+is an error that names the field. Values that a form does not hold are unknown, never invented: scores of them are nan,
+and the state of the steps stays as it was at the start. Missing frames before the last one of a file are silent.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from engine.dialogue import initial_state
+from engine.plurals import format_count
+from engine.records import FrameOutput
+from eval.data.json_fields import Fields
+from eval.data.samples import Sample, Split
+from eval.runs.folder import RunFolder, VideoRecord, digest_sample
+from eval.runs.imports import minicpm, mmduet, per_second, proassist, videollm_online
+from eval.runs.imports.signals import SignalRule, describe_signals
+from eval.runs.imports.system_output import Result, ResultForm, SystemOutput
+
+NO_RESULT_FILE: Final = "no result file was given for it"
+FORMS: Final = (
+    proassist.FORM,
+    videollm_online.FORM,
+    mmduet.MMDUET,
+    mmduet.PREDICTIONS,
+    minicpm.FORM,
+    per_second.STREAMO,
+    per_second.DUPLEX,
+)
+"""In the order of recognition: the first that matches a record is its form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundResults:
+    """The results of files that belong to videos of a split."""
+
+    by_video: Mapping[str, tuple[Result, ResultForm]]
+    """Per video, its record and the form of the file; never empty."""
+    problems: Mapping[str, str]
+    """An error per file or line that matches no sample, or the sample of an earlier one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedVideo:
+    """The results of a system in one video."""
+
+    outputs: tuple[FrameOutput, ...]
+    settings: Mapping[str, Any]
+    """``missing`` and ``signals``, as ``run.json`` has them."""
+    problems: tuple[str, ...] = ()
+    """Damaged lines of the file, which are of no use."""
+
+
+class _Read(NamedTuple):
+    """The results in one video, before they are written."""
+
+    system_output: SystemOutput
+    form: ResultForm
+    outputs: tuple[FrameOutput, ...]
+
+
+def find_results(files: Sequence[Path], split: Split) -> FoundResults:
+    """Return the records of result files by the video of a split. Raises ``ValueError`` if none matches."""
+    problems: dict[str, str] = {}
+    found: dict[str, tuple[Result, ResultForm]] = {}
+    for path in files:
+        for place, value in _read_values(path, problems):
+            try:
+                result, form = recognize(path, value)
+                video_id = form.find_sample(result, split).video_id
+                if video_id in found:
+                    raise ValueError(f"is a second result for {video_id}; give one")
+                found[video_id] = (result, form)
+            except ValueError as error:
+                problems[place] = f"{place} {error}"
+    if not found:
+        raise ValueError(next(iter(problems.values()), "no result files were given"))
+    return FoundResults(by_video=found, problems=problems)
+
+
+def import_into(
+    out: Path, files: Sequence[Path], split: Split, settings: Mapping[str, Any], *, rule: SignalRule | None = None
+) -> Mapping[str, str]:
+    """Write the results of files into a new run folder, with further settings; see ``import_results``.
+
+    Raises ``ValueError`` before anything is written if no file matches, or if no file holds the signal of the rule, and
+    ``FolderRefusedError`` for a folder in use.
+    """
+    found = find_results(files, split)
+    results = _read_all(found, split)
+    described = _describe(results.values(), rule)
+    of_run = {"split": str(split.path.resolve()), "imported": [str(path.resolve()) for path in files], **settings}
+    with RunFolder.open(out, of_run) as folder:
+        _write(results, split, folder, described)
+    return found.problems
+
+
+def import_results(
+    files: Sequence[Path], split: Split, *, folder: RunFolder, rule: SignalRule | None = None
+) -> dict[str, str]:
+    """Write the results of other systems into an open run folder, and describe their signals in its settings.
+
+    Each sample gets a record: with its outputs, or with the error of its file, or with ``NO_RESULT_FILE``. Returns
+    ``FoundResults.problems``. Raises ``ValueError`` if no file matches a sample, or has the signal of the rule.
+    """
+    found = find_results(files, split)
+    results = _read_all(found, split)
+    _write(results, split, folder, _describe(results.values(), rule))
+    return dict(found.problems)
+
+
+def _read_all(found: FoundResults, split: Split) -> dict[str, _Read | str]:
+    """Return the results of each sample that has a file, or the error of the file."""
+    results: dict[str, _Read | str] = {}
+    for sample in split.samples:
+        if sample.video_id not in found.by_video:
+            continue
+        result, form = found.by_video[sample.video_id]
+        try:
+            system_output = form.read(result.fields, sample)
+            results[sample.video_id] = _Read(system_output, form, _outputs(system_output, sample))
+        except ValueError as error:
+            results[sample.video_id] = f"{result.path}: {error}"
+    return results
+
+
+def _write(results: Mapping[str, _Read | str], split: Split, folder: RunFolder, described: Mapping[str, Any]) -> None:
+    for sample in split.samples:
+        result = results.get(sample.video_id, NO_RESULT_FILE)
+        if isinstance(result, str):
+            folder.save_video(_record(sample, None, error=result), ())
+        else:
+            folder.save_video(_record(sample, result.system_output), result.outputs)
+    folder.write_settings({**(folder.settings() or {}), **described})
+
+
+def read_result(path: Path, sample: Sample, *, rule: SignalRule | None = None) -> ImportedVideo:
+    """Return the results in one video: of the only record of a file, or of the record with its id or file name.
+
+    Damaged lines do no harm if the record is found by its name. Raises ``ValueError`` with file, field and cure.
+    """
+    problems: dict[str, str] = {}
+    records = [recognize_at(path, place, value) for place, value in _read_values(path, problems)]
+    is_only = len(records) == 1 and not problems
+    fits = records if is_only else _select(records, sample)
+    if problems and not fits:
+        raise ValueError(next(iter(problems.values())))
+    if len(fits) != 1:
+        names = {sample.video_id, *([sample.video_path.name] if sample.video_path else [])}
+        raise ValueError(
+            f"{path}: has {len(records)} results, and {len(fits) or 'none'} of them for {' or '.join(sorted(names))}; "
+            "give a file with the result of this video alone"
+        )
+    ((result, form),) = fits
+    try:
+        system_output = form.read(result.fields, sample)
+        read = _Read(system_output, form, _outputs(system_output, sample))
+        return ImportedVideo(outputs=read.outputs, settings=_describe([read], rule), problems=tuple(problems.values()))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _select(records: Sequence[tuple[Result, ResultForm]], sample: Sample) -> list[tuple[Result, ResultForm]]:
+    """Return the records of a sample."""
+    split, found = Split(path=Path(sample.video_id), entries=(sample,)), []
+    for result, form in records:
+        with suppress(ValueError):  # of another video
+            form.find_sample(result, split)
+            found.append((result, form))
+    return found
+
+
+def recognize_at(path: Path, place: str, value: object) -> tuple[Result, ResultForm]:
+    """Return a record with its form; the error of ``recognize`` names its place in the file."""
+    try:
+        return recognize(path, value)
+    except ValueError as error:
+        raise ValueError(f"{place} {error}") from error
+
+
+def recognize(path: Path, value: object) -> tuple[Result, ResultForm]:
+    """Return a record with its form. Raises ``ValueError`` if it has none of ``FORMS``."""
+    if isinstance(value, dict):
+        result = Result(path=path, fields=Fields(record=value))
+        form = next((form for form in FORMS if form.matches(result.fields)), None)
+        if form is not None:
+            return result, form
+    raise ValueError(f"is of no known form; give a result of {', '.join(form.name for form in FORMS)}")
+
+
+def _read_values(path: Path, problems: dict[str, str]) -> Iterator[tuple[str, object]]:
+    """Yield the place and the value of each record of a file; add a file or line that is not JSON to ``problems``."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        problems[str(path)] = f"{path} cannot be read as JSON: {error}"
+        return
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    try:
+        yield from _list_records(path, json.loads(text))
+        return
+    except (ValueError, RecursionError) as error:
+        if len(lines) < 2:
+            problems[str(path)] = f"{path} cannot be read as JSON: {error}"
+            return
+    for number, line in lines:
+        place = f"{path}, line {number}"
+        try:
+            yield place, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            problems[place] = f"{place} cannot be read as JSON: {error}"
+
+
+def _list_records(path: Path, content: object) -> list[tuple[str, object]]:
+    """Return the records of a JSON value: itself, the entries of a list, or a list of chunks or segments as one."""
+    if not isinstance(content, list) or not content:
+        return [(str(path), content)]
+    entries = [entry for entry in content if isinstance(entry, dict)]
+    if entries and all("result" in entry for entry in entries):
+        return [(str(path), {"chunks": content})]
+    if entries and all("sentence" in entry or "text" in entry for entry in entries):
+        return [(str(path), {"sentences": content})]
+    return [(f"{path}, entry {number}", value) for number, value in enumerate(content)]
+
+
+def _describe(results: Iterable[_Read | str], rule: SignalRule | None) -> dict[str, Any]:
+    """Return the settings of a run on its files: their forms with the missing values, and the signals."""
+    systems = [(one.system_output, one.form) for one in results if not isinstance(one, str)]
+    specs = describe_signals(systems, rule)
+    missing = {form.name: form.missing for _, form in systems}
+    return {"missing": missing, **({"signals": [asdict(spec) for spec in specs]} if specs else {})}
+
+
+def list_missing(settings: Mapping[str, object]) -> list[str]:
+    """Return a line per form of an imported run that names the values that its files do not hold."""
+    missing = settings.get("missing")
+    return [f"{name} files hold no {values}" for name, values in missing.items()] if isinstance(missing, dict) else []
+
+
+def _record(sample: Sample, system_output: SystemOutput | None, *, error: str = "") -> VideoRecord:
+    num_frames = 0 if system_output is None else system_output.num_frames
+    ends_early = system_output is not None and sample.num_frames - num_frames >= sample.fps  # an entry may last 1 s
+    return VideoRecord(
+        video_id=sample.video_id,
+        source=digest_sample(sample),
+        num_frames=num_frames,
+        wall_s=sum(system_output.costs_s.values()) if system_output is not None and system_output.costs_s else None,
+        warning=f"ends after {num_frames} of {format_count(sample.num_frames, 'frame')}" if ends_early else "",
+        error=error,
+    )
+
+
+def _outputs(system_output: SystemOutput, sample: Sample) -> tuple[FrameOutput, ...]:
+    if not system_output.num_frames:
+        raise ValueError("holds no frames; there is nothing to score")
+    if system_output.num_frames > sample.num_frames:
+        raise ValueError(
+            f"holds {format_count(system_output.num_frames, 'frame')}, but {sample.video_id} has {sample.num_frames}; "
+            "give the results of this video, at its frame rate"
+        )
+    state = initial_state(sample.steps, sample.initial_state)
+    return tuple(
+        FrameOutput(
+            frame_index=index,
+            time_s=index / sample.fps,
+            speak_prob=math.nan,
+            update_prob=math.nan,
+            response=system_output.texts.get(index),
+            updates=(),
+            dst_state=dict(state),
+            cache_tokens=system_output.cache_tokens.get(index, 0),
+            refreshed=False,
+            latency_ms=1000 * system_output.costs_s.get(index, math.nan),
+            signals=system_output.signals.get(index, {}),
+            state=system_output.states.get(index),
+        )
+        for index in range(system_output.num_frames)
+    )

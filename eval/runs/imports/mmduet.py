@@ -1,0 +1,77 @@
+"""MMDuet and the predictions of ProactiveVideoQA: JSON lines, an object per question.
+
+``question_id``, ``model_response_list`` (``time``, ``content``, ``role``); MMDuet adds ``video_duration`` and
+``debug_data`` (``time``, ``informative_score``, ``relevance_score``), an object per frame. The sample is the one with
+the question's id, or with the file name ``video``. The frames of MMDuet end with ``debug_data``. Predictions without
+it do not name their frames: those of the sample are taken, silent where no response is. **Source**: MMDuet
+(33be138), ``test/inference.py``.
+"""
+
+from typing import Final
+
+from engine.records import frame_at
+from eval.data.json_fields import Fields
+from eval.data.proactive_videoqa import read_question_id
+from eval.data.samples import Sample, Split
+from eval.runs.imports.system_output import (
+    Result,
+    ResultForm,
+    SystemOutput,
+    add_text,
+    check_new_frame,
+    find_by_names,
+    read_frame,
+    read_optional,
+)
+
+_SCORES: Final = ("informative_score", "relevance_score")
+
+
+def _find_sample(result: Result, split: Split) -> Sample:
+    names = [read_question_id(result.fields)]
+    return find_by_names([*names, *([result.fields.read_text("video")] if result.fields.has("video") else [])], split)
+
+
+def _read_texts(content: Fields, sample: Sample) -> dict[int, str]:
+    texts: dict[int, str] = {}
+    for response in content.read_objects("model_response_list"):
+        if response.has("role") and response.read_text("role") != "assistant":
+            continue
+        add_text(texts, read_frame(response, "time", sample), response.read_text("content", may_be_blank=True))
+    return texts
+
+
+def _read_mmduet(content: Fields, sample: Sample) -> SystemOutput:
+    texts = _read_texts(content, sample)
+    signals: dict[int, dict[str, float]] = {}
+    for entry in content.read_objects("debug_data"):
+        frame = frame_at(entry.read_number("time", minimum=0), sample.fps)
+        check_new_frame(entry, "time", frame, signals, sample)
+        signals[frame] = {name: read_optional(entry, name) for name in _SCORES}
+    return SystemOutput(num_frames=max([*signals, *texts], default=-1) + 1, texts=texts, signals=signals)
+
+
+def _read_predictions(content: Fields, sample: Sample) -> SystemOutput:
+    texts = _read_texts(content, sample)
+    return SystemOutput(num_frames=max([sample.num_frames - 1, *texts]) + 1, texts=texts)
+
+
+def _is_list(fields: Fields, name: str) -> bool:
+    return isinstance(fields.record.get(name), list)
+
+
+MMDUET: Final = ResultForm(
+    name="MMDuet",
+    missing="thresholds, updates and states of the steps, latencies, cache lengths",
+    matches=lambda fields: _is_list(fields, "model_response_list") and _is_list(fields, "debug_data"),
+    find_sample=_find_sample,
+    read=_read_mmduet,
+    deciding=_SCORES,
+)
+PREDICTIONS: Final = ResultForm(
+    name="ProactiveVideoQA",
+    missing="probabilities, states of the steps, latencies, cache lengths, the last frame that was run",
+    matches=lambda fields: _is_list(fields, "model_response_list"),
+    find_sample=_find_sample,
+    read=_read_predictions,
+)

@@ -1,0 +1,120 @@
+"""The record of a system's results in one video, and the helpers of the readers."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from engine.records import frame_at
+from eval.data.json_fields import Fields
+from eval.data.samples import Sample, Split
+
+_ROUNDING = 1e-9
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemOutput:
+    """The results of a system in one video, by frame index."""
+
+    num_frames: int
+    texts: Mapping[int, str]
+    costs_s: Mapping[int, float] = field(default_factory=dict)
+    signals: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    """Further values by frame and name."""
+    states: Mapping[int, str] = field(default_factory=dict)
+    """State labels of the assistant."""
+    cache_tokens: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One record of a result file."""
+
+    path: Path
+    fields: Fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultForm:
+    """A form of result files."""
+
+    name: str
+    """Name of the system, such as ``MMDuet``."""
+    missing: str
+    """Values that files of this form do not hold."""
+    matches: Callable[[Fields], bool]
+    """Whether a record has this form."""
+    find_sample: Callable[[Result, Split], Sample]
+    read: Callable[[Fields, Sample], SystemOutput]
+    deciding: tuple[str, ...] = ()
+    """Names of the signals that its messages are decided from."""
+
+
+def find_by_names(names: Iterable[str], split: Split) -> Sample:
+    """Return the sample with one of these ids, or with a video file of one of these names, in order of preference.
+
+    Raises ``ValueError`` if not exactly one sample fits.
+    """
+    names = tuple(names)
+    fits: list[Sample] = []
+    for name in names:
+        stem = PurePosixPath(name).stem
+        tests: tuple[Callable[[Sample], bool], ...] = (
+            lambda sample, name=name: sample.video_id == name,  # type: ignore[misc]
+            lambda sample, name=name: sample.video_path is not None and sample.video_path.name == name,  # type: ignore[misc]
+            lambda sample, stem=stem: sample.video_id == stem,  # type: ignore[misc]
+        )
+        fits = next((found for test in tests if (found := [one for one in split.samples if test(one)])), [])
+        if fits:
+            break
+    return check_fit(fits, " or ".join(names), split)
+
+
+def check_fit(fits: list[Sample], name: str, split: Split) -> Sample:
+    """Return the only sample that fits a video's name. Raises ``ValueError`` for none or several."""
+    if len(fits) != 1:
+        raise ValueError(
+            f"is of the video {name}, which fits {len(fits)} videos of {split.path}; choose the split of that video"
+        )
+    return fits[0]
+
+
+def read_frame(fields: Fields, name: str, sample: Sample) -> int:
+    """Return the frame of a time in seconds; the very end of the video belongs to its last frame."""
+    time_s = fields.read_number(name, minimum=0)
+    frame = frame_at(time_s, sample.fps)
+    is_end = frame == sample.num_frames and time_s <= sample.num_frames / sample.fps + _ROUNDING
+    return frame - 1 if is_end else frame
+
+
+def add_text(texts: dict[int, str], frame: int, text: str) -> None:
+    """Add a message at a frame; several messages at one frame are joined with a space."""
+    if text.strip():
+        texts[frame] = f"{texts[frame]} {text.strip()}" if frame in texts else text.strip()
+
+
+def check_new_frame(fields: Fields, name: str, frame: int, seen: Mapping[int, object], sample: Sample) -> None:
+    """Raise ``ValueError`` if an earlier entry of the file has this frame."""
+    if frame in seen:
+        raise fields.error(
+            name, f"must be in a frame of its own, at {sample.fps:g} frames per second; use a split of the file's rate"
+        )
+
+
+def hold_within_second(values: Mapping[int, Value], sample: Sample) -> dict[int, Value]:
+    """Return the values of a form with one entry per second, by frame: each holds for all frames of its second.
+
+    At 2 frames per second, ``{0: "silent", 2: "standby"}`` becomes frames 0 and 1 ``silent``, 2 and 3 ``standby``.
+    """
+    held: dict[int, Value] = {}
+    for frame, value in values.items():
+        end = min(sample.num_frames, frame + math.ceil(sample.fps))
+        held |= {frame: value, **{other: value for other in range(frame + 1, end) if other not in values}}
+    return held
+
+
+def read_optional(fields: Fields, name: str) -> float:
+    """Return a number; nan if the field is absent or null."""
+    return fields.read_number(name) if fields.has(name) else math.nan

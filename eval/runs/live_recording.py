@@ -1,0 +1,179 @@
+"""Records a live session as a run folder: its video, its outputs, and a split that refers to the video.
+
+All files grow while the session runs. ``recover_recording`` completes those of a process that was killed. The reference
+of the split is a copy of the model's own updates and responses, with the user's questions. Corrections on the page turn
+it into a reference.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from engine.config import StreamConfig
+from engine.control.task import Task
+from engine.errors import VideoError
+from engine.io.files import to_json
+from engine.io.json_records import parse_record, reading
+from engine.live.output_log import OutputLog
+from engine.live.recorder import VideoRecorder
+from engine.model.checkpoint import Checkpoint
+from engine.records import GAP_REASONS, FrameOutput, UserTurn, numbered_lines, read_outputs
+from engine.video.growing import finish_growing
+from eval.data.samples import Sample, Turn, turn_order
+from eval.data.writers import write_samples
+from eval.runs.folder import OWN_SPLIT, RunFolder, VideoRecord, digest_sample, output_path
+from eval.runs.output_folder import lock_folder
+
+VIDEO_NAME: Final = "video.mp4"
+SESSION_NAME: Final = "session.jsonl"
+"""The task, and a line for each question; it exists until the recording is complete."""
+
+
+class LiveRecording:
+    """Writes the run folder of a live session while it runs.
+
+    Args:
+        path: The run folder, new or empty; its name becomes the id of the video.
+        task: The task of the session.
+        config: The stream settings.
+        checkpoint: The checkpoint.
+        source: Name of the source, without passwords.
+        scoring: Settings of the scores, copied into ``run.json``.
+
+    Raises:
+        FolderRefusedError: The folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        task: Task,
+        config: StreamConfig,
+        checkpoint: Checkpoint,
+        source: str,
+        scoring: Mapping[str, Any] | None = None,
+    ) -> None:
+        device = checkpoint.model.device.type
+        settings = {
+            "split": OWN_SPLIT,
+            "checkpoint": checkpoint.name,
+            "model_digest": checkpoint.digest,
+            "device": device,
+            "devices": [device],
+            "config": asdict(config),
+            "source": source,
+            **(scoring or {}),
+        }
+        self._path = path
+        with ExitStack() as files:
+            files.enter_context(RunFolder.open(path, settings))
+            self.outputs = OutputLog(output_path(path, _video_id(path)))
+            self.video = VideoRecorder(path / VIDEO_NAME, fps=config.fps)
+            self._session = files.enter_context((path / SESSION_NAME).open("w", encoding="utf-8", newline="\n"))
+            self._write(asdict(task))
+            self._files = files.pop_all()
+
+    def add(self, output: FrameOutput) -> None:
+        """Append the output of the next frame."""
+        self.outputs.append(output)
+
+    def add_question(self, turn: UserTurn) -> None:
+        """Append a question, at the time of its frame."""
+        self._write(asdict(turn))
+
+    def finish(self) -> Sample | None:
+        """Close the files, complete the recording and release the folder.
+
+        Returns the sample; None if there was no frame, and the run folder is then without a video.
+        """
+        with self._files:
+            self.video.close()
+            self.outputs.close()
+            self._session.close()
+            return _complete(self._path)
+
+    def _write(self, content: Mapping[str, Any]) -> None:
+        self._session.write(to_json(content) + "\n")
+        self._session.flush()  # a killed process loses no question
+
+
+def recover_recording(path: Path) -> Sample | None:
+    """Complete the recording of a process that was killed; return its sample, or None if no frame was decided.
+
+    Outputs and questions are complete up to the end; the video lacks the last one or two pictures at most.
+
+    Raises:
+        FolderRefusedError: The session still runs.
+        ValueError: A file of the folder is invalid.
+    """
+    with lock_folder(path):
+        _drop_half_line(output_path(path, _video_id(path)))
+        _drop_half_line(path / SESSION_NAME)
+        with suppress(VideoError):  # it was killed before the first picture
+            finish_growing(path / VIDEO_NAME)
+        return _complete(path)
+
+
+def _video_id(path: Path) -> str:
+    return path.resolve().name
+
+
+def _drop_half_line(path: Path) -> None:
+    """Cut a file after its last whole line."""
+    with path.open("r+b") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def _complete(path: Path) -> Sample | None:
+    """Write the split and the record of closed files; return the sample, or None without a frame or a picture."""
+    folder, video_id, video = RunFolder(path), _video_id(path), path / VIDEO_NAME
+    outputs = read_outputs(output_path(path, video_id))
+    if not outputs or not video.is_file():
+        (path / SESSION_NAME).unlink()
+        return None
+    task, questions = _read_session(path / SESSION_NAME)
+    settings = folder.settings() or {}
+    asked = [Turn(time_s=turn.time_s, role="user", text=turn.text) for turn in questions]
+    sample = Sample(
+        video_id=video_id,
+        video_path=video.resolve(),
+        fps=settings["config"]["fps"],
+        num_frames=len(outputs),
+        goal=task.goal,
+        steps=task.steps,
+        turns=tuple(sorted((*_copy_turns(outputs), *asked), key=turn_order)),
+        initial_state=task.initial_state,
+    )
+    write_samples(path / OWN_SPLIT, [sample], file_format="manifest")
+    folder.finish_video(
+        VideoRecord(
+            video_id=video_id,
+            source=digest_sample(sample),
+            num_frames=len(outputs),
+            device=settings["device"],
+            undecided={reason: sum(output.state == reason for output in outputs) for reason in GAP_REASONS},
+        )
+    )
+    (path / SESSION_NAME).unlink()
+    return sample
+
+
+def _copy_turns(outputs: tuple[FrameOutput, ...]) -> list[Turn]:
+    """Return the legal updates and the responses of the model as turns of a reference."""
+    turns = []
+    for output in outputs:
+        for text, legality in zip(output.updates, output.legality or (), strict=True):
+            if legality == "legal":
+                turns.append(Turn(time_s=output.time_s, role="update", text=text))
+        if output.response:
+            turns.append(Turn(time_s=output.time_s, role="assistant", text=output.response))
+    return turns
+
+
+def _read_session(path: Path) -> tuple[Task, tuple[UserTurn, ...]]:
+    with reading(path):
+        (_, first), *rest = numbered_lines(path)
+        return parse_record(Task, first), tuple(parse_record(UserTurn, line) for _, line in rest)

@@ -1,0 +1,113 @@
+"""The frame features of the video of a sample: decoded and encoded, or kept in a folder."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from engine.config import HardwareDecoding
+from engine.errors import VideoError
+from engine.model.checkpoint import Checkpoint
+from engine.model.features.feature_files import (
+    FEATURE_SUFFIXES,
+    feature_info,
+    feature_path,
+    read_features,
+    read_remark,
+    write_features,
+)
+from engine.model.features.frame_encoder import FrameFeatures, encode
+from engine.video.hardware import find_decoding_device
+from engine.video.reader import Frame, read_frames
+from eval.data.samples import Sample
+
+EncodeFrames = Callable[[Iterator[Frame]], Iterator[FrameFeatures]]
+"""Encodes the frames of a video as they come."""
+
+
+def embed_sample(
+    checkpoint: Checkpoint,
+    sample: Sample,
+    warnings: list[str],
+    *,
+    folder: Path | None,
+    hardware: HardwareDecoding = "off",
+    encode_frames: EncodeFrames | None = None,
+) -> Iterator[FrameFeatures]:
+    """Decode and encode one sample's video, or read its embeddings in ``folder``; append its problems to ``warnings``.
+
+    ``encode_frames`` encodes its frames, by default in a thread of its own. ``hardware`` decodes them; see
+    ``engine.video.hardware``.
+
+    Raises ``EngineError`` if that fails.
+    """
+    encode_frames = encode_frames or partial(encode, checkpoint)
+    path = keep_features(checkpoint, sample, folder=folder, hardware=hardware, encode_frames=encode_frames)
+    if path is None:
+        return encode_frames(_read_sample_frames(checkpoint, sample, warnings, hardware))
+    warnings += filter(None, [read_remark(path)])
+    return read_features(path, checkpoint, fps=sample.fps)
+
+
+def keep_features(
+    checkpoint: Checkpoint,
+    sample: Sample,
+    *,
+    folder: Path | None,
+    hardware: HardwareDecoding = "off",
+    encode_frames: EncodeFrames | None = None,
+) -> Path | None:
+    """Return the file with a sample's embeddings in ``folder``, encoded if it does not exist; None without a folder.
+
+    Raises ``EngineError`` if that fails.
+    """
+    encode_frames = encode_frames or partial(encode, checkpoint)
+    path = find_features(checkpoint, sample, folder=folder, hardware=hardware)
+    if path is not None and not path.exists():
+        seen = list[str]()
+        frames = list(encode_frames(_read_sample_frames(checkpoint, sample, seen, hardware)))
+        info = feature_info(checkpoint, fps=sample.fps, hardware=hardware)
+        write_features(path, frames, info, remark="; ".join(seen))
+    return path
+
+
+def find_features(
+    checkpoint: Checkpoint, sample: Sample, *, folder: Path | None, hardware: HardwareDecoding = "off"
+) -> Path | None:
+    """Return where the embeddings of a sample's video are kept; None if they are not kept.
+
+    A sample without a video file may have its features there already, as ``<video_id>.safetensors``, ``.npy`` or
+    ``.arrow``. Raises ``VideoError`` if it has neither, or a video that cannot be read.
+    """
+    video = sample.video_path
+    if folder is not None and (video is None or not video.is_file()):
+        for suffix in FEATURE_SUFFIXES:
+            if (given := folder / f"{sample.video_id}{suffix}").is_file():
+                return given
+    if video is None:
+        hint = "" if folder is None else f", or its features {sample.video_id}.npy in --features DIR"
+        raise VideoError(f"{sample.video_id} names no video file; add video_path, or give --videos DIR{hint}")
+    if folder is None:
+        return None
+    if not video.is_file():
+        raise VideoError(f"{video} does not exist; correct video_path")
+    try:
+        info = feature_info(checkpoint, fps=sample.fps, hardware=hardware)
+        return feature_path(folder, video, info, excerpt=sample.excerpt)
+    except OSError as error:
+        raise VideoError(f"{video} cannot be read: {error.strerror or error}; check its permissions") from error
+
+
+def _read_sample_frames(
+    checkpoint: Checkpoint, sample: Sample, warnings: list[str], hardware: HardwareDecoding
+) -> Iterator[Frame]:
+    """Read a sample's part of its video; append damage and missing frames to ``warnings``."""
+    num_frames, video, device = 0, sample.video_path, find_decoding_device(hardware, str(checkpoint.model.device))
+    assert video is not None
+    for frame in read_frames(video, fps=sample.fps, excerpt=sample.excerpt, on_damage=warnings.append, device=device):
+        num_frames += 1
+        yield frame
+    if sample.start_s is not None and num_frames < sample.num_frames:
+        warnings.append(
+            f"{video} ends after {num_frames} of the {sample.num_frames} frames of the clip, which starts at "
+            f"{sample.start_s:g} s; is it the whole video?"
+        )

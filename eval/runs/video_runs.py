@@ -1,0 +1,178 @@
+"""Streams the videos of a split, several in one forward pass; each one ends with its own result.
+
+A damaged video is run up to the damage, with a warning. With a folder for features, embeddings are stored there in
+float16 and read back, in the first run too, so that every run with the folder uses the same numbers.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from engine.control.task import Task, find_late_turns
+from engine.errors import EngineError
+from engine.inference.memory import peak_memory_mb
+from engine.model.checkpoint import Checkpoint
+from engine.model.features.encoder_pool import EncoderPool
+from engine.model.features.frame_encoder import FrameFeatures
+from engine.records import FrameOutput
+from engine.streamer import Streamer, StreamEvent, StreamRequest
+from eval.data.samples import Sample, build_task
+from eval.metrics.videollm_online import LiveCounts, count_live
+from eval.runs.folder import VideoRecord, digest_sample
+from eval.runs.sample_features import embed_sample, find_features
+from eval.runs.shared_clock import SharedClock
+from eval.runs.teacher_forcing import read_live_turns
+from eval.runs.worker_messages import HEAD_START_FRAMES, FramesDone, VideoResult, WorkerConfig
+
+
+@dataclass(slots=True, eq=False)
+class _Video:
+    """A video in flight."""
+
+    sample: Sample
+    task: Task
+    record: VideoRecord
+    outputs: list[FrameOutput] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    reuses: bool = False
+    began_s: float = 0.0
+    """Reading of the ``SharedClock`` at its start."""
+
+
+def run_samples(
+    checkpoint: Checkpoint,
+    worker_config: WorkerConfig,
+    samples: Iterable[Sample | None],
+    *,
+    device: str,
+    batch_size: int,
+    num_decoders: int = 1,
+) -> Generator[FramesDone | VideoResult]:
+    """Stream the videos of samples, followed by the teacher-forced pass of each if ``worker_config.live``.
+
+    Up to ``batch_size`` videos share a forward pass, after a head start of the first one by ``HEAD_START_FRAMES``, so
+    that a result exists early. The outputs of each are those of a run of its own. An invalid video or record becomes
+    the ``error`` of its own result; all other exceptions propagate.
+
+    Args:
+        checkpoint: Checkpoint from ``load_model``.
+        worker_config: Settings.
+        samples: The samples, requested as videos end. None: none is available yet, ask again after the next pass.
+        device: The device in the records.
+        batch_size: Videos per forward pass.
+        num_decoders: Threads that decode the videos, which are encoded together; see ``EncoderPool``.
+    """
+    streamer = Streamer(checkpoint, worker_config.config)
+    with EncoderPool(checkpoint, num_threads=num_decoders) as pool:
+        runs = _VideoRuns(checkpoint, worker_config, device=device, batch_size=batch_size, pool=pool)
+        with closing(streamer.run_many(runs.requests(samples), max_batch_size=batch_size)) as events:
+            for event in events:
+                yield runs.handle(event)
+
+
+class _VideoRuns:
+    """The videos in flight of one worker."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        worker_config: WorkerConfig,
+        *,
+        device: str,
+        batch_size: int,
+        pool: EncoderPool,
+    ) -> None:
+        self._checkpoint, self._config, self._pool = checkpoint, worker_config, pool
+        self._device, self._batch_size = device, batch_size
+        self._videos: dict[str, _Video] = {}
+        self._clock = SharedClock()
+
+    def requests(self, samples: Iterable[Sample | None]) -> Iterator[StreamRequest | None]:
+        """Yield the request of each sample as it is asked for; None while the first video is ahead."""
+        first, arrivals = "", iter(samples)
+        while True:
+            if self._is_ahead(first):  # before the next sample, since one that is not there yet may be there afterwards
+                yield None
+                continue
+            try:
+                sample = next(arrivals)
+            except StopIteration:
+                return
+            if sample is not None:
+                first = first or sample.video_id
+            yield None if sample is None else self._begin(sample)
+
+    def handle(self, event: StreamEvent) -> FramesDone | VideoResult:
+        """Count a frame, or finish a video."""
+        now_s = self._clock.read(len(self._videos))
+        video = self._videos[event.video_id]
+        if event.output is not None:
+            video.outputs.append(event.output)
+            return FramesDone(video_id=event.video_id, num_done=len(video.outputs))
+        del self._videos[event.video_id]
+        if event.error is not None:
+            return VideoResult(record=replace(video.record, error=str(event.error)))
+        result = self._finish(video, wall_s=now_s - video.began_s)
+        self._clock.skip()
+        return result
+
+    def _is_ahead(self, video_id: str) -> bool:
+        """Return whether a video is in flight and within its head start."""
+        video = self._videos.get(video_id)
+        return video is not None and len(video.outputs) < HEAD_START_FRAMES
+
+    def _begin(self, sample: Sample) -> StreamRequest:
+        record = VideoRecord(
+            video_id=sample.video_id,
+            source=digest_sample(sample),
+            device=self._device,
+            batch_size=self._batch_size,
+        )
+        video = _Video(sample=sample, task=build_task(sample), record=record)
+        video.began_s = self._clock.read(len(self._videos))
+        self._videos[sample.video_id] = video
+        features = self._read_features(video)
+        return StreamRequest(
+            video_id=sample.video_id, features=features, task=video.task, fps=sample.fps, checks_probs=True
+        )
+
+    def _read_features(self, video: _Video) -> Generator[FrameFeatures]:
+        folder, hardware = self._config.features, self._config.hardware_decoding
+        kept = find_features(self._checkpoint, video.sample, folder=folder, hardware=hardware)
+        video.reuses = kept is not None and kept.exists()
+        yield from embed_sample(
+            self._checkpoint,
+            video.sample,
+            video.warnings,
+            folder=folder,
+            hardware=hardware,
+            encode_frames=self._pool.encode,
+        )
+
+    def _finish(self, video: _Video, *, wall_s: float) -> VideoResult:
+        try:
+            live = self._count_live(video.sample) if self._config.live else None
+        except (EngineError, ValueError) as error:
+            return VideoResult(record=replace(video.record, error=str(error)))
+        fps, num_frames = video.sample.fps, len(video.outputs)
+        warnings = video.warnings + [
+            f"the user turn at {turn.time_s:g} s lies after the end of the video and was not fed"
+            for turn in find_late_turns(video.task, fps=fps, num_frames=num_frames)
+        ]
+        record = replace(
+            video.record,
+            num_frames=num_frames,
+            wall_s=wall_s,
+            peak_memory_mb=peak_memory_mb(self._checkpoint.model.device),
+            warning="; ".join(dict.fromkeys(warnings)),
+            live=live,
+            reused_features=video.reuses,
+        )
+        return VideoResult(record=record, outputs=tuple(video.outputs))
+
+    def _count_live(self, sample: Sample) -> LiveCounts:
+        config = replace(self._config.config, fps=sample.fps)
+        folder, hardware = self._config.features, self._config.hardware_decoding
+        frames = embed_sample(self._checkpoint, sample, [], folder=folder, hardware=hardware)
+        turns = read_live_turns(self._checkpoint, config, sample, frames)
+        return count_live(turns, fps=sample.fps, threshold=0)

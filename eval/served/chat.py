@@ -1,0 +1,185 @@
+"""Client of an OpenAI-compatible endpoint, ``POST <url>/chat/completions``.
+
+The key is read from the environment and sent to that endpoint only; no file, message or log has it.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import httpx
+
+from engine.errors import EngineError
+
+KEY_VARIABLES: Final = ("STEPSCOPE_API_KEY", "OPENAI_API_KEY")
+"""Environment variables of the key, in order of preference."""
+RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_STREAMS: Final = ("ws", "wss")
+_MAX_WAIT_S: Final = 60.0
+_MASK: Final = "***"
+_MAX_SHOWN: Final = 200
+
+
+class ServedModelError(EngineError):
+    """A served model cannot be reached, or gives no valid answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Address and limits of a served model."""
+
+    url: str
+    """Base address, such as ``http://localhost:8000/v1``; or the address of a stream, ``ws://``."""
+    model: str
+    timeout_s: float = 60.0
+    """Time limit of one request, in seconds."""
+    num_retries: int = 3
+    """Repeats of a request that failed for a reason that may pass."""
+    requests_per_minute: float | None = None
+    """Limit of requests; None for no limit."""
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for an address or a limit that is not possible."""
+        _check_url(self.url)
+        if not self.timeout_s > 0 or self.num_retries < 0 or (self.requests_per_minute or 1) <= 0:
+            raise ValueError("the time-out and the requests per minute must be positive, and the retries at least 0")
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a WebSocket, in contrast to an endpoint that is polled."""
+        return urlsplit(self.url).scheme in _STREAMS
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https", *_STREAMS) or not parts.hostname:
+        raise ValueError(f"the endpoint must be an address such as http://localhost:8000/v1; got {hide_key(url)}")
+    key = read_key()
+    if parts.username or parts.password or parts.query or parts.fragment or (key and key in url):
+        raise ValueError(f"the endpoint must have no key or password in its address; set {KEY_VARIABLES[0]} instead")
+
+
+def read_key() -> str:
+    """Return the key from the environment; empty without one. Raises ``ValueError`` for one that no header can hold."""
+    name, key = next(((name, key) for name in KEY_VARIABLES if (key := os.environ.get(name, "").strip())), ("", ""))
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError(f"the key in ${name} has characters that are not printable ASCII; set it again")
+    return key
+
+
+def mask_key(text: str) -> str:
+    """Return a text of a server without the key, which a server may repeat."""
+    key = read_key()
+    return text.replace(key, _MASK) if key else text
+
+
+def hide_key(text: str) -> str:
+    """Return a text for a message: without the key, cut to a line."""
+    return " ".join(mask_key(text).split())[:_MAX_SHOWN]
+
+
+@dataclass(slots=True)
+class RequestPace:
+    """Keeps requests to a number per minute, evenly spaced."""
+
+    requests_per_minute: float | None
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    _next_s: float = field(default=-1e9, init=False)
+
+    def wait_for_turn(self) -> None:
+        """Sleep until the next request may be sent."""
+        if self.requests_per_minute is None:
+            return
+        now_s = self.clock()
+        if now_s < self._next_s:
+            self.sleep(self._next_s - now_s)
+        self._next_s = max(now_s, self._next_s) + 60 / self.requests_per_minute
+
+
+def backoff_s(attempt: int) -> float:
+    """Return the wait after a failed attempt, counted from 0: 1 s, 2 s, 4 s and so on, at most a minute."""
+    return min(2.0**attempt, _MAX_WAIT_S)
+
+
+@dataclass(slots=True)
+class ChatClient:
+    """Sends chats to an endpoint, with retries and a limit of requests; use it in a ``with`` block."""
+
+    endpoint: Endpoint
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    _pace: RequestPace = field(init=False)
+    _http: httpx.Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the pool of connections."""
+        self._pace = RequestPace(self.endpoint.requests_per_minute, sleep=self.sleep, clock=self.clock)
+        self._http = httpx.Client(timeout=self.endpoint.timeout_s)
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    def complete(self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int) -> str:
+        """Return the answer to a chat. Raises ``ServedModelError`` if there is none after all retries."""
+        body = {"model": self.endpoint.model, "messages": messages, "max_tokens": max_tokens, "temperature": 0}
+        problem = ""
+        for attempt in range(self.endpoint.num_retries + 1):
+            self._pace.wait_for_turn()
+            wait_s = backoff_s(attempt)
+            try:
+                response = self._post(body)
+            except httpx.HTTPError as error:
+                problem = hide_key(f"{type(error).__name__}: {error}")
+            else:
+                if response.is_success:
+                    return _read_answer(response)
+                problem = hide_key(f"status {response.status_code}: {response.text}")
+                if response.status_code not in RETRIED_STATUSES:
+                    break
+                wait_s = _read_retry_after(response, default_s=wait_s)
+            if attempt < self.endpoint.num_retries:
+                self.sleep(wait_s)
+        raise ServedModelError(f"{self.endpoint.url} gives no answer: {problem}")
+
+    def _post(self, body: Mapping[str, Any]) -> httpx.Response:
+        key = read_key()
+        return self._http.post(
+            f"{self.endpoint.url.rstrip('/')}/chat/completions",
+            json=body,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+        )
+
+
+def _read_retry_after(response: httpx.Response, *, default_s: float) -> float:
+    value = response.headers.get("retry-after", "")
+    try:
+        wait_s = float(value) if value.strip().replace(".", "", 1).isdigit() else _until(value)
+    except (ValueError, TypeError):
+        return default_s
+    return min(max(wait_s, 0.0), _MAX_WAIT_S)
+
+
+def _until(date: str) -> float:
+    return parsedate_to_datetime(date).timestamp() - time.time()
+
+
+def _read_answer(response: httpx.Response) -> str:
+    try:
+        content = response.json()["choices"][0]["message"]["content"]
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise ServedModelError(
+            f"the endpoint answers in a form without choices[0].message.content: {hide_key(response.text)}"
+        ) from error
+    if not isinstance(content, str | None):
+        raise ServedModelError("the endpoint answers with a content that is no text")
+    return mask_key(content or "")

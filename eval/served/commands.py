@@ -1,0 +1,95 @@
+"""``stepscope run``: a video through a checkpoint, or through a served model."""
+
+import sys
+from dataclasses import asdict
+from itertools import islice
+
+from tqdm import tqdm
+
+from engine.cli.commands import find_decoder, read_steps
+from engine.cli.commands import run as run_checkpoint
+from engine.control.task import Task
+from engine.dialogue import parse_user_turn
+from engine.plurals import format_count
+from engine.video.reader import probe, read_frames
+from eval.data.loading import read_split
+from eval.data.samples import Sample, build_task
+from eval.recorder import RunRecorder
+from eval.runs.imports.system_output import find_by_names
+from eval.served.chat import Endpoint
+from eval.served.options import RunVideoOptions
+from eval.served.prompts import DEFAULT_PROMPT, Prompt
+from eval.served.stream import Served, stream_video
+
+
+def run_video(options: RunVideoOptions) -> int | None:
+    """Stream one video: with ``--endpoint`` to a served model, else through a checkpoint."""
+    if not options.endpoint:
+        run_checkpoint(options)
+        return None
+    served, device = _served(options), find_decoder(options)
+    if not options.video.is_file():
+        raise ValueError(f"there is no video {options.video}")
+    sample = _find_sample(options)
+    fps = options.stream.fps if sample is None else sample.fps
+    task = _task(options) if sample is None else build_task(sample)
+    endpoint = asdict(served.endpoint)
+    settings = {"endpoint": endpoint, "prompt": asdict(served.prompt), "is_real_time": served.is_real_time}
+    if options.hardware_decoding != "off":
+        settings["hardware_decoding"] = options.hardware_decoding
+    excerpt = None if sample is None else sample.excerpt
+    expected = round(probe(options.video).duration_s * fps) if sample is None else sample.num_frames
+    read = read_frames(options.video, fps=fps, excerpt=excerpt, device=device)
+    frames = tqdm(read if sample is None else islice(read, sample.num_frames), total=expected, unit="frame")
+    with RunRecorder(options.out, model=options.model, settings=settings, split=options.split) as run:
+        name = options.video.stem if sample is None else sample.video_id
+        with run.video(name, fps=fps, video_path=options.video, goal=task.goal, steps=task.steps) as video:
+            num_late = stream_video(served, frames, task, video, fps=fps)
+            count = video.num_frames
+    print(f"{format_count(count, 'frame')} of {name} recorded in {options.out}")
+    if num_late:
+        print(
+            f"warning: {format_count(num_late, 'frame was', 'frames were')} late and left out; they count as silent",
+            file=sys.stderr,
+        )
+    return None
+
+
+def _served(options: RunVideoOptions) -> Served:
+    if not options.model.strip():
+        raise ValueError("--model is missing; name the served model")
+    template = DEFAULT_PROMPT
+    if options.prompt is not None:
+        try:
+            template = options.prompt.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ValueError(f"the prompt {options.prompt} cannot be read as text: {error}") from error
+    return Served(
+        endpoint=Endpoint(
+            url=options.endpoint,
+            model=options.model,
+            timeout_s=options.timeout_s,
+            num_retries=options.retries,
+            requests_per_minute=options.requests_per_minute,
+        ),
+        prompt=Prompt(template=template, num_pictures=options.pictures),
+        max_tokens=options.stream.max_new_tokens,
+        is_real_time=options.real_time,
+    )
+
+
+def _find_sample(options: RunVideoOptions) -> Sample | None:
+    if options.split is None:
+        return None
+    try:
+        return find_by_names([options.video.name], read_split(options.split))
+    except ValueError as error:
+        raise ValueError(f"{options.video} {error}") from error
+
+
+def _task(options: RunVideoOptions) -> Task:
+    return Task(
+        goal=options.goal,
+        steps=read_steps(options.steps) if options.steps else (),
+        user_turns=tuple(parse_user_turn(text) for text in options.user),
+    )

@@ -1,0 +1,131 @@
+"""Client of vLLM-Omni's ``ws /v1/video/chat/stream``.
+
+The client sends ``session.config``, ``video.frame``, ``video.query`` and ``video.done``; the server answers a query
+with ``response.start``, ``response.text.delta`` and ``response.text.done``.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from eval.served.chat import (
+    RETRIED_STATUSES,
+    Endpoint,
+    RequestPace,
+    ServedModelError,
+    backoff_s,
+    hide_key,
+    mask_key,
+    read_key,
+)
+from eval.served.prompts import to_base64
+
+PATH: Final = "/v1/video/chat/stream"
+_MAX_CHARS: Final = 100_000
+_LOGGER: Final = logging.getLogger(f"{__name__}.websockets")
+_LOGGER.setLevel(logging.INFO)  # at the level DEBUG the library logs the headers of a request, which hold the key
+
+
+class VideoChat:
+    """An open session; ``open_video_chat`` makes it."""
+
+    def __init__(self, connection: ClientConnection, *, timeout_s: float, pace: RequestPace) -> None:
+        self._connection, self._timeout_s, self._pace = connection, timeout_s, pace
+
+    def configure(self, model: str) -> None:
+        """Choose the model of the session, which answers in text."""
+        self._send({"type": "session.config", "model": model, "modalities": ["text"]})
+
+    def send_frame(self, picture: bytes, *, time_s: float) -> None:
+        """Send one JPEG picture."""
+        self._send({"type": "video.frame", "data": to_base64(picture), "format": "jpeg", "timestamp": time_s})
+
+    def query(self, text: str) -> str:
+        """Return the answer to a text about the frames so far."""
+        self._pace.wait_for_turn()
+        self._send({"type": "video.query", "text": text})
+        parts: list[str] = []
+        until_s = time.monotonic() + self._timeout_s
+        while True:
+            event = self._receive(until_s - time.monotonic())
+            kind = event.get("type")
+            if kind == "response.text.delta" and isinstance(event.get("delta"), str):
+                parts.append(event["delta"])
+            elif kind == "response.text.done":
+                whole = event.get("text")
+                return mask_key(whole if isinstance(whole, str) else "".join(parts))
+            elif kind == "error":
+                raise ServedModelError(f"the endpoint refuses a query: {hide_key(json.dumps(event))}")
+            if sum(map(len, parts)) > _MAX_CHARS:
+                raise ServedModelError(f"the endpoint answers with more than {_MAX_CHARS} characters")
+
+    def close(self) -> None:
+        """End the session."""
+        self._send({"type": "video.done"})
+
+    def _send(self, event: dict[str, Any]) -> None:
+        with _translated():
+            self._connection.send(json.dumps(event))
+
+    def _receive(self, timeout_s: float) -> dict[str, Any]:
+        with _translated():
+            content = self._connection.recv(timeout=max(timeout_s, 0.0))
+        try:
+            event = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise ServedModelError("the endpoint sends an event that is not JSON") from error
+        return event if isinstance(event, dict) else {}
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise ServedModelError("the endpoint gives no answer in time; raise --timeout-s") from error
+    except (WebSocketException, OSError) as error:
+        raise ServedModelError(f"the connection to the endpoint fails: {hide_key(str(error))}") from error
+
+
+@contextmanager
+def open_video_chat(
+    endpoint: Endpoint, *, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
+) -> Iterator[VideoChat]:
+    """Open a session at a WebSocket address, and end it at the end of the block. Raises ``ServedModelError``.
+
+    A server that is busy or not up yet is called again; a session that breaks is not repeated, because its frames are
+    lost.
+    """
+    with _connect(endpoint, sleep) as connection:
+        pace = RequestPace(endpoint.requests_per_minute, sleep=sleep, clock=clock)
+        chat = VideoChat(connection, timeout_s=endpoint.timeout_s, pace=pace)
+        chat.configure(endpoint.model)
+        yield chat
+        chat.close()
+
+
+def _connect(endpoint: Endpoint, sleep: Callable[[float], None]) -> ClientConnection:
+    """Return a connection, after the retries of the endpoint."""
+    url = endpoint.url if urlsplit(endpoint.url).path.strip("/") else f"{endpoint.url.rstrip('/')}{PATH}"
+    key = read_key()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    limits: dict[str, Any] = {"open_timeout": endpoint.timeout_s, "max_size": 2**22}
+    attempt = 0
+    with _translated():
+        while True:
+            try:
+                connection: ClientConnection = connect(url, additional_headers=headers, logger=_LOGGER, **limits)
+                return connection
+            except (OSError, InvalidStatus) as error:
+                is_final = isinstance(error, InvalidStatus) and error.response.status_code not in RETRIED_STATUSES
+                if is_final or attempt == endpoint.num_retries:
+                    raise
+            sleep(backoff_s(attempt))
+            attempt += 1

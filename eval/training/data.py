@@ -1,0 +1,128 @@
+"""The clips of a training split with their kept features."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.io.files import load_json
+from engine.model.checkpoint import Checkpoint
+from engine.model.features.feature_files import open_features
+from engine.plurals import format_count
+from engine.records import numbered_lines
+from engine.training.dataset import EncodedClip, read_clips
+from engine.training.processes import ALONE, Processes
+from eval.data.loading import read_split
+from eval.data.samples import InvalidSample, Sample, Split
+from eval.runs.sample_features import keep_features
+from eval.runs.teacher_forcing import make_clip
+from eval.runs.worker_messages import WorkerConfig
+from eval.training.clip_checks import count_clip
+from eval.training.clip_table import ClipRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingData:
+    """The clips of a split that can be used, and the table of all."""
+
+    clips: tuple[EncodedClip, ...]
+    rows: tuple[ClipRow, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A line per clip with a problem."""
+        return tuple(f"{row.video_id}: {row.problem}" for row in self.rows if row.problem)
+
+    @property
+    def invalid(self) -> tuple[str, ...]:
+        """A line per clip that cannot be used."""
+        return tuple(f"{row.video_id}: {row.problem}" for row in self.rows if not row.is_used)
+
+
+def is_clip_file(path: Path) -> bool:
+    """Whether a file holds training clips with features, as ``engine.training.dataset`` reads them."""
+    try:
+        _, line = next(islice(numbered_lines(path), 1))
+        first = load_json(line)
+    except (StopIteration, ValueError, OSError):
+        return False
+    return isinstance(first, dict) and "features" in first and "conversation" not in first
+
+
+def load_training_data(
+    path: Path,
+    checkpoint: Checkpoint,
+    worker_config: WorkerConfig,
+    *,
+    videos: Path | None,
+    fps: float,
+    refresh_at: int,
+    progress: Callable[[Sequence[Sample]], Iterable[Sample]] = lambda samples: samples,
+    processes: Processes = ALONE,
+) -> TrainingData:
+    """Read a split of any format, or training clips, and encode the videos whose features are not kept yet.
+
+    Args:
+        path: The split, or JSON lines of clips.
+        checkpoint: The checkpoint that encodes.
+        worker_config: Names the folder of the features.
+        videos: Folder of the videos; see ``read_split``.
+        fps: Frame rate of the features of training clips; the samples of a split have their own.
+        refresh_at: Tokens at which a context is refreshed.
+        progress: Wraps the samples, to show progress.
+        processes: The processes that encode together; each opens all features.
+    """
+    if is_clip_file(path):
+        problems = list[str]()
+        clips = read_clips(path, checkpoint, fps=fps, on_invalid=problems.append)
+        rows = [count_clip(clip.name, clip.clip, checkpoint, fps=fps, refresh_at=refresh_at) for clip in clips]
+        rows += [ClipRow(video_id=path.name, problem=problem, is_used=False) for problem in problems]
+        return TrainingData(clips=tuple(clips), rows=tuple(rows))
+    split = read_split(path, videos=videos)
+    if processes.count > 1:
+        _encode_share(processes.share(split.samples), checkpoint, worker_config)
+        processes.wait()
+    loaded = dict(_load_samples(split, checkpoint, worker_config, refresh_at=refresh_at, progress=progress))
+    rows = [
+        ClipRow(video_id=entry.video_id, problem=entry.reason, is_used=False)
+        if isinstance(entry, InvalidSample)
+        else loaded[entry.video_id][1]
+        for entry in split.entries
+    ]
+    found = tuple(clip for clip, _ in loaded.values() if clip is not None)
+    return TrainingData(clips=found, rows=tuple(rows))
+
+
+def _encode_share(samples: Sequence[Sample], checkpoint: Checkpoint, worker_config: WorkerConfig) -> None:
+    """Keep the features of some samples; ``_load_samples`` reports a video that cannot be encoded."""
+    for sample in samples:
+        with suppress(EngineError, ValueError):
+            keep_features(checkpoint, sample, folder=worker_config.features)
+
+
+def _load_samples(
+    split: Split,
+    checkpoint: Checkpoint,
+    worker_config: WorkerConfig,
+    *,
+    refresh_at: int,
+    progress: Callable[[Sequence[Sample]], Iterable[Sample]],
+) -> Iterator[tuple[str, tuple[EncodedClip | None, ClipRow]]]:
+    for sample in progress(split.samples):
+        try:
+            path = keep_features(checkpoint, sample, folder=worker_config.features)
+            assert path is not None
+            source = open_features(path, checkpoint, fps=sample.fps)
+            num_frames = min(sample.num_frames, source.num_frames)
+            clip = EncodedClip(name=sample.video_id, clip=make_clip(sample, num_frames=num_frames), source=source)
+            row = count_clip(sample.video_id, clip.clip, checkpoint, fps=sample.fps, refresh_at=refresh_at)
+        except (EngineError, ValueError) as error:
+            yield sample.video_id, (None, ClipRow(video_id=sample.video_id, problem=str(error), is_used=False))
+            continue
+        if num_frames < sample.num_frames:
+            row = replace(
+                row, problem=f"the video ends after {num_frames} of {format_count(sample.num_frames, 'frame')}"
+            )
+        yield sample.video_id, (clip, row)

@@ -1,0 +1,276 @@
+"""A training run on a split, from its options to the result folder."""
+
+import math
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.config import StreamConfig
+from engine.inference.memory import peak_memory_mb
+from engine.io.files import digest_file
+from engine.model.checkpoint import load_checkpoint
+from engine.model.features.frame_encoder import prefetch
+from engine.plurals import format_count
+from engine.training.adaptation import prepare
+from engine.training.config import POLICY_OF
+from engine.training.curves import WORK_FOLDER
+from engine.training.dataset import batches
+from engine.training.dry_run import Prediction, predict
+from engine.training.objective import Batch, StreamObjective
+from engine.training.processes import ALONE, Processes
+from engine.training.session import Session, Validated, prepare_folder
+from engine.training.trainer import StepLosses, Trainer
+from eval.data.loading import read_split
+from eval.data.samples import Sample
+from eval.matching.sentence_encoders import load_encoder
+from eval.runs.worker_messages import WorkerConfig
+from eval.training.card import CardScores, write_card
+from eval.training.clip_table import summarize
+from eval.training.data import load_training_data
+from eval.training.options import TrainOptions
+from eval.training.results import write_clips
+from eval.training.validation import Validator, check_metrics
+
+_NOT_COMPARED = frozenset(
+    {"out", "resume", "dry_run", "device", "trackio", "videos", "features", "on_invalid", "allow_untrained_heads"}
+)
+"""Options that may differ between a run and its continuation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The checkpoint of a finished run."""
+
+    step: int
+    score: float
+    """Its validation score; nan without validation data."""
+    start_score: float
+    """The score before training; likewise."""
+
+
+class TrainingJob:
+    """A training run: checkpoint, data, trainer and validation.
+
+    Args:
+        options: The options of the command.
+        progress: Wraps the samples while their features are encoded.
+        processes: The processes that train together.
+
+    Raises:
+        ValueError: A split or an option that cannot be used.
+        EngineError: A checkpoint that cannot be loaded.
+        OSError: A folder that cannot be written.
+    """
+
+    def __init__(
+        self,
+        options: TrainOptions,
+        *,
+        progress: Callable[[Sequence[Sample]], Iterable[Sample]],
+        processes: Processes = ALONE,
+    ) -> None:
+        self.options, self._processes = options, processes
+        check_metrics(options.metric)
+        self._stream = _stream_config(options)
+        self._checkpoint = load_checkpoint(
+            options.checkpoint,
+            device=processes.device or options.device,
+            dtype="float32",
+            heads=options.heads,
+            allow_untrained_heads=options.allow_untrained_heads,
+            pooling=options.pooling,
+            feature_dim=options.feature_dim,
+        )
+        self._base_digest = self._checkpoint.digest
+        self._check_context()
+        self._adaptation = prepare(
+            self._checkpoint,
+            options.method,
+            rank=options.lora_rank,
+            alpha=options.lora_alpha,
+            silent_token=options.silent_token,
+        )
+        if options.decisions == "silent-token":
+            self._checkpoint = replace(self._checkpoint, silent_id=self._adaptation.silent_id)
+            self._adaptation = replace(self._adaptation, decision_policy=self._stream.decision_policy)
+            self._stream.policy.token_to_read(self._checkpoint.silent_id)
+        if processes.is_main:
+            prepare_folder(options.out, needed_bytes=self._adaptation.saved_bytes, resume=options.resume)
+        self._worker = WorkerConfig(
+            checkpoint=options.checkpoint,
+            heads=options.heads,
+            config=self._stream,
+            features=options.features or options.out / WORK_FOLDER / "features",
+        )
+        self._load_data(progress)
+        objective = StreamObjective(
+            self._checkpoint.smolvlm,
+            options.train,
+            silent_id=self._checkpoint.silent_id if options.decisions == "silent-token" else None,
+            response_id=self._checkpoint.smolvlm_prompt.response_id,
+        )
+        self._trainer = Trainer(objective, processes=processes)
+        self._session: Session[Batch] | None = None
+
+    @property
+    def num_steps_done(self) -> int:
+        """Completed steps, including those of a resumed run once ``run`` has started."""
+        return self._trainer.num_steps_done
+
+    def check_data(self) -> None:
+        """Raise ``ValueError`` for unusable clips unless they are skipped, and if no clip remains."""
+        invalid = self.data.invalid
+        if invalid and self.options.on_invalid == "refuse":
+            raise ValueError(
+                f"{format_count(len(invalid), 'clip')} cannot be used: {invalid[0]}; correct them, or use "
+                "--on-invalid skip"
+            )
+        if not self.data.clips:
+            raise ValueError(f"{self.options.split} has no clip that can be used")
+
+    def predict(self) -> Prediction:
+        """Train a few steps, stream and score one validation video, and return the predicted cost; nothing is saved."""
+        with closing(self._batches(0)) as data:
+            found = predict(self._trainer, data, disk_bytes=self._adaptation.saved_bytes)
+        if self._validator is None:
+            return found
+        sample = self._validator.samples[0]
+        self._checkpoint.smolvlm.eval()
+        start_s = time.perf_counter()
+        self._validator.count(sample)
+        per_frame_s = (time.perf_counter() - start_s) / sample.num_frames
+        num_validations = 2 + -(-self.options.train.num_steps // self.options.schedule.interval)
+        num_frames = sum(sample.num_frames for sample in self._validator.samples)
+        return replace(
+            found,
+            validation_s=per_frame_s * num_frames * num_validations,
+            peak_memory_mb=peak_memory_mb(self._trainer.device),
+        )
+
+    def run(self, check_stop: Callable[[], None]) -> Generator[StepLosses | Validated]:
+        """Train; yield the losses of each step, and each validation. Raises as ``Session.run``."""
+        validate = self._validator and replace(self._validator, check_stop=check_stop)
+        self._session = Session(
+            self._trainer,
+            folder=self.options.out,
+            settings=self.settings(),
+            schedule=self.options.schedule,
+            validate=validate,
+            export=lambda: self._adaptation.save(self.options.out),
+            check_stop=check_stop,
+            processes=self._processes,
+        )
+        yield from self._session.run(self._batches)
+
+    def finish(self) -> Outcome:
+        """Score the best checkpoint, write the model card, and return the scores of its choice."""
+        assert self._session is not None
+        log, options = self._session.log, self.options
+        assert log.best_step is not None, "a run has at least one step"
+        scores = None
+        if self._validator is not None and options.val is not None:
+            trained = load_checkpoint(options.out, device=self._processes.device or options.device, dtype="float32")
+            validator = replace(self._validator, checkpoint=trained, processes=ALONE)
+            scores = CardScores(
+                split=str(options.val),
+                trained=validator.report(),
+                before=log.rows[0],
+                silent=validator.report(is_silent=True, num_resamples=0),
+            )
+        write_card(
+            options.out / "README.md",
+            name=options.out.name,
+            base=options.checkpoint,
+            base_digest=self._base_digest,
+            data=summarize(self.data.rows),
+            split=str(options.split),
+            settings=self.settings(),
+            num_trained=self._adaptation.num_trained,
+            best_step=log.best_step,
+            scores=scores,
+        )
+        score = log.best_score if self._validator is not None else math.nan
+        return Outcome(step=log.best_step, score=score, start_score=log.rows[0]["score"])
+
+    def _load_data(self, progress: Callable[[Sequence[Sample]], Iterable[Sample]]) -> None:
+        options = self.options
+        data = load_training_data(
+            options.split,
+            self._checkpoint,
+            self._worker,
+            videos=options.videos,
+            fps=options.fps,
+            refresh_at=self._stream.refresh_at,
+            progress=progress,
+            processes=self._processes,
+        )
+        if self._processes.is_main:
+            write_clips(options.out / WORK_FOLDER, data.rows)
+        if options.decisions == "silent-token":
+            clips = (
+                replace(one, clip=replace(one.clip, turns=tuple(t for t in one.clip.turns if t.role != "update")))
+                for one in data.clips
+            )
+            data = replace(data, clips=tuple(clips))
+        self.data = data
+        self._validator: Validator | None = None
+        if options.val is not None:
+            samples = read_split(options.val, videos=options.videos).samples
+            if not samples:
+                raise ValueError(f"--val {options.val} has no video that can be used")
+            self._validator = Validator(
+                checkpoint=self._checkpoint,
+                worker_config=self._worker,
+                samples=samples,
+                encode=load_encoder(options.encoder).encode,
+                metrics=options.metric,
+                processes=self._processes,
+            )
+
+    def _check_context(self) -> None:
+        limit = self._checkpoint.smolvlm.max_context
+        if self._stream.max_seq_len > limit:
+            raise ValueError(f"--max-seq-len {self._stream.max_seq_len} exceeds the model's {limit} positions")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that a resumed run must share, as plain values."""
+        options = self.options
+        plain: dict[str, Any] = {}
+        for name, value in asdict(options).items():
+            if name in _NOT_COMPARED:
+                continue
+            plain |= value if isinstance(value, dict) else {name: str(value) if isinstance(value, Path) else value}
+        plain["method"] = self._adaptation.method
+        plain["model_digest"] = self._base_digest
+        plain["split_digest"] = digest_file(options.split)[:16]
+        plain["val_digest"] = digest_file(options.val)[:16] if options.val is not None else None
+        plain["num_clips"] = len(self.data.clips)
+        plain["device_type"] = torch.device(self._checkpoint.smolvlm.device).type
+        return plain
+
+    def _batches(self, first_step: int) -> Generator[Batch]:
+        options = self.options
+        drawn: Iterator[Batch] = batches(
+            self.data.clips,
+            self._checkpoint,
+            batch_size=options.batch_size,
+            seed=options.train.seed,
+            mid_start_rate=options.mid_start_rate,
+            refresh_at=self._stream.refresh_at,
+            first_step=first_step,
+        )
+        return prefetch(drawn, depth=2)
+
+
+def _stream_config(options: TrainOptions) -> StreamConfig:
+    """Return the settings of the validation streams."""
+    return StreamConfig(
+        decision_policy=POLICY_OF[options.decisions],
+        max_seq_len=options.max_seq_len,
+        reserved_seq_len=options.reserved_seq_len,
+    )

@@ -1,0 +1,102 @@
+"""Validation: the videos of a split, streamed freely with the model in training, and scored."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+
+from engine.config import StreamConfig
+from engine.dialogue import initial_state
+from engine.model.checkpoint import Checkpoint
+from engine.records import FrameOutput, check_probs
+from engine.streamer import Streamer
+from engine.training.processes import Processes
+from eval.data.samples import Sample, build_task
+from eval.matching.turns import Encode
+from eval.metrics.definitions import METRICS
+from eval.metrics.score import VideoCounts, analyze_video
+from eval.metrics.text import undefined_texts
+from eval.reports.scoring import Report, make_report
+from eval.runs.sample_features import embed_sample
+from eval.runs.worker_messages import WorkerConfig
+from eval.training.results import SHOWN_SCORES
+
+DEFAULT_METRICS = ("F1", "dst_f1")
+"""Their mean is the validation score by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validator:
+    """Streams and scores the videos of a split."""
+
+    checkpoint: Checkpoint
+    """Its model is the one in training."""
+    worker_config: WorkerConfig
+    samples: tuple[Sample, ...]
+    encode: Encode
+    """Texts to embeddings ``[N, D]``."""
+    metrics: tuple[str, ...] = DEFAULT_METRICS
+    """Scores whose mean is the validation score; an undefined one is left out."""
+    check_stop: Callable[[], None] = lambda: None
+    """Raises an exception to stop between two videos."""
+    processes: Processes = field(default_factory=Processes)
+    """The processes that share the videos; each returns the same scores."""
+
+    def __call__(self) -> tuple[float, Mapping[str, float]]:
+        """Return the validation score, and the scores of the curves."""
+        report = self.report(num_resamples=0)
+        known = [report.scores[name] for name in self.metrics if not math.isnan(report.scores[name])]
+        values = {name: report.scores[name] for name in dict.fromkeys([*self.metrics, *SHOWN_SCORES])}
+        return (sum(known) / len(known) if known else -math.inf), values
+
+    def report(self, *, is_silent: bool = False, num_resamples: int = 1000) -> Report:
+        """Return all scores except those of texts; with ``is_silent`` those of a system that never acts."""
+        rows = list[tuple[int, VideoCounts]]()
+
+        def count_share() -> None:
+            for number, sample in self.processes.share(list(enumerate(self.samples))):
+                rows.append((number, self.count(sample, is_silent=is_silent)))
+
+        self.processes.agree(count_share)
+        ordered = sorted(self.processes.gather(rows), key=itemgetter(0))
+        return make_report([counts for _, counts in ordered], score_texts=undefined_texts, num_resamples=num_resamples)
+
+    def count(self, sample: Sample, *, is_silent: bool = False) -> VideoCounts:
+        """Stream and score one video."""
+        self.check_stop()
+        if is_silent:
+            state = initial_state(sample.steps, sample.initial_state)
+            outputs: Sequence[FrameOutput] = [_silent(frame, sample.fps, state) for frame in range(sample.num_frames)]
+        else:
+            outputs = self._stream(sample)
+        has_states = self.worker_config.config.policy.has_updates
+        return analyze_video(sample, outputs, encode=self.encode, has_states=has_states).counts
+
+    def _stream(self, sample: Sample) -> list[FrameOutput]:
+        config: StreamConfig = replace(self.worker_config.config, fps=sample.fps)
+        frames = embed_sample(self.checkpoint, sample, [], folder=self.worker_config.features)
+        return [check_probs(output) for output in Streamer(self.checkpoint, config).run(frames, build_task(sample))]
+
+
+def _silent(frame: int, fps: float, state: Mapping[str, str]) -> FrameOutput:
+    return FrameOutput(
+        frame_index=frame,
+        time_s=frame / fps,
+        speak_prob=0.0,
+        update_prob=0.0,
+        response=None,
+        updates=(),
+        dst_state=state,
+        cache_tokens=0,
+        refreshed=False,
+        latency_ms=math.nan,
+        legality=(),
+    )
+
+
+def check_metrics(names: Sequence[str]) -> None:
+    """Raise ``ValueError`` for an unknown score, or one for which lower is better."""
+    known = [metric.name for metric in METRICS if metric.better == "higher"]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ValueError(f"--metric must name scores of which higher is better, such as F1; got {', '.join(unknown)}")

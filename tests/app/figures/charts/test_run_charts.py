@@ -1,0 +1,93 @@
+"""Charts of a run other than its curves: their bars and points are the numbers of its tables."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from app.figures.charts.layout import MAX_NAME_CHARS
+from app.figures.charts.registry import CHARTS
+from app.figures.charts.videos import VIDEO_SCORES, scatter, score_distributions
+from eval.reports.results import Results
+
+ROWS: list[dict[str, str | float]] = [
+    {"video_id": "a", "error": "", "F1": 0.5, "dst_f1": 1.0},
+    {"video_id": "<b>b</b> & c", "error": "", "F1": 0.25, "dst_f1": 0.75},
+    {"video_id": "undefined", "error": "", "F1": math.nan, "dst_f1": 0.75},
+    {"video_id": "failed", "error": "no video", "F1": math.nan, "dst_f1": math.nan},
+]
+
+
+def test_the_reliability_chart_counts_the_frames_of_each_tenth(results: Results) -> None:
+    """Probabilities 0.9 and 0.4 are expected, 0.6 and 0.2 are not: one frame in each of four tenths."""
+    figure = CHARTS["reliability"].draw(results, "light")
+    curve = next(trace for trace in figure.data if str(trace.name).startswith("speak"))
+    assert (curve.x, curve.y) == (pytest.approx((0.2, 0.4, 0.6, 0.9)), (0, 1, 0, 1))
+    bars = next(trace for trace in figure.data if trace.type == "bar")
+    assert (bars.x, bars.y) == (pytest.approx((0.25, 0.45, 0.65, 0.95)), (1, 1, 1, 1))
+    error = results.metrics["scores"]["speaking_ece"]
+    assert error == pytest.approx((0.2 + 0.6 + 0.6 + 0.1) / 4)
+    assert curve.name == f"speak, calibration error {error:.3f}"
+
+
+def test_leads_are_counted_by_half_seconds(results: Results) -> None:
+    """The reference speaks at frames 0 and 1, the run at 0 and 2: half a second late."""
+    figure = CHARTS["leads"].draw(results, "light")
+    speak, update = figure.data
+    assert (speak.x, speak.y) == ((0, 0.5), (1, 1))
+    assert (update.x, update.y) == ((0,), (1,))
+    assert speak.name == "speak, median 0.250 s"
+    assert speak.marker.pattern.shape != update.marker.pattern.shape
+
+
+def test_a_bar_of_failures_carries_its_kind(results: Results) -> None:
+    counted = replace(results, charts={**results.charts, "failures": {"missed": 3, "wrong state": 1}})
+    (bars,) = CHARTS["failures"].draw(counted, "light").data
+    assert (bars.customdata, bars.x, bars.text) == (("missed", "wrong state"), (3, 1), ("3", "1"))
+
+
+def test_step_states_are_shares_of_frames(results: Results) -> None:
+    shares = [{"right": 0.5, "behind": 0.25, "ahead": 0.25}, {"right": math.nan, "behind": math.nan, "ahead": math.nan}]
+    behind, ahead = CHARTS["states"].draw(replace(results, charts={**results.charts, "states": shares}), "light").data
+    assert (behind.x, behind.y, ahead.y) == (("step 1",), (0.25,), (0.25,))
+    assert behind.marker.pattern.shape != ahead.marker.pattern.shape
+
+
+def test_latencies_have_their_median_and_tail(results: Results) -> None:
+    """Latencies are 10, 20, 30 and 40 ms."""
+    curve, marks = CHARTS["latency"].draw(results, "light").data
+    assert (min(curve.x), max(curve.x)) == (10, 40)
+    assert (marks.x, marks.y, marks.text) == ((20, 40), (0.5, 0.95), ("50%: 20.0 ms", "95%: 40.0 ms"))
+
+
+def test_videos_with_undefined_scores_are_left_out_and_counted() -> None:
+    figure = CHARTS["videos"].draw(Results(rows=ROWS), "light")
+    (points,) = figure.data
+    assert (points.customdata, points.x, points.y) == (("a", "<b>b</b> & c"), (0.5, 0.25), (1, 0.75))
+    assert "Left out: 2 with undefined scores" in figure.layout.title.subtitle.text
+    assert "Response F1 from 0.250 to 0.500, median 0.375; " in figure.layout.meta["summary"]
+
+
+def test_markup_in_names_has_no_effect_and_long_names_are_cut() -> None:
+    (points,) = CHARTS["videos"].draw(Results(rows=ROWS), "light").data
+    assert points.text[1].startswith("&lt;b&gt;b&lt;/b&gt; &amp; c<br>")
+    (cut,) = CHARTS["videos"].draw(Results(rows=[{**ROWS[0], "video_id": "x" * 500}]), "light").data
+    assert len(cut.text[0].split("<br>")[0]) == MAX_NAME_CHARS
+    assert cut.customdata == ("x" * 500,)
+
+
+@pytest.mark.parametrize("name", VIDEO_SCORES)
+def test_every_score_of_videos_can_be_an_axis(results: Results, name: str) -> None:
+    assert scatter(results, "dark", x=name, y="F1").layout.meta["summary"]
+
+
+def test_the_runs_of_a_comparison_differ_in_colour_and_symbol_and_each_video_has_a_line() -> None:
+    scores = [("a", 0.5, 1.0), ("b", 0.25, 0.25), ("c", math.nan, 1.0)]
+    figure = score_distributions(scores, "F1", "light", names=("one", "<i>two</i>"))
+    lines, _, a, _, b = figure.data
+    assert lines.y == (0.5, 1.0, None, 0.25, 0.25, None)
+    assert (a.y, b.y, b.customdata) == ((0.5, 0.25), (1.0, 0.25), ("a", "b"))
+    assert (a.marker.symbol, a.marker.color) != (b.marker.symbol, b.marker.color)
+    assert (a.name, b.name) == ("A: one", "B: &lt;i&gt;two&lt;/i&gt;")
+    assert "1 with undefined scores" in figure.layout.title.subtitle.text
+    assert not score_distributions([("a", math.nan, 1.0)], "F1", "light", names=("one", "two")).data

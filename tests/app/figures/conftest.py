@@ -1,0 +1,19 @@
+"""A run of one video of four frames, as ``tests.support.data.scored_run`` writes it."""
+
+import math
+
+import pytest
+
+from eval.reports.results import Results
+from tests.support.data.scored_run import score
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return score(tmp_path_factory.mktemp("charts") / "run")
+
+
+@pytest.fixture(scope="session")
+def without_probabilities(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """The same run, imported from a model that gives no probability to speak."""
+    return score(tmp_path_factory.mktemp("charts") / "imported", speak_probs=(math.nan,) * 4)

@@ -1,0 +1,85 @@
+"""The live tab in Chromium, with its fake camera."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eval.data.loading import read_split
+from eval.runs.folder import RunFolder
+from tests.support.pages.browser import NEEDS_CHROMIUM, open_browser, serve
+
+pytestmark = NEEDS_CHROMIUM
+
+FAKE_CAMERA = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
+NUM_FRAMES = "() => document.querySelector('#live_player .ss')?.unpacked?.()?.times.length ?? 0"
+
+
+@pytest.mark.slow
+def test_a_video_in_real_time_is_streamed_and_recorded(tiny_folder: Path, demo_manifest: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as address, open_browser() as browser:
+        page = browser.new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(address)
+        page.get_by_role("tab", name="Live").click()
+        page.click("#live_start")
+        page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 3")
+        page.wait_for_function("document.querySelector('#live_monitor img').naturalWidth > 0")
+        assert "NaN" not in page.inner_text("#live_player .ss-now")
+        page.click("#live_stop")
+        page.wait_for_function("document.querySelector('#live_status').innerText.includes('Recorded as')")
+        assert page.is_enabled("#live_open")
+        assert problems == []
+    (folder,) = runs.glob("live-*")
+    assert sorted(path.name for path in folder.iterdir() if path.suffix in (".mp4", ".json")) == [
+        f"{folder.name}.record.json",
+        "run.json",
+        "split.json",
+        "video.mp4",
+    ]
+
+
+@pytest.mark.slow
+def test_a_webcam_is_streamed_asked_and_opened_in_the_player(
+    tiny_folder: Path, demo_manifest: Path, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    with serve(data=demo_manifest, checkpoint=tiny_folder, runs=runs) as address, open_browser(FAKE_CAMERA) as browser:
+        page = browser.new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(address)
+        page.wait_for_selector("#player .ss")
+        page.get_by_role("tab", name="Live").click()
+        page.get_by_role("radio", name="Webcam").check()
+        page.click("#live_start")
+        page.wait_for_function(f"{NUM_FRAMES.removeprefix('() => ')} >= 4")
+        assert page.evaluate("document.querySelector('#live_monitor video').videoWidth") > 0
+        assert not page.is_visible("#live_monitor img")
+        page.fill("#live_question :is(textarea, input)", "What is next?")
+        page.click("#live_ask")
+        page.wait_for_function("document.querySelector('#live_player .ss-rows').innerText.includes('What is next?')")
+        page.wait_for_function("document.querySelector('#live_numbers').innerText.includes('real-time factor')")
+        rows = page.evaluate("document.querySelector('#live_player .ss').inspect().rows.map((row) => row.label)")
+        assert "user" in rows, "the first question adds a lane"
+        page.click("#live_stop")
+        page.wait_for_function("document.querySelector('#live_status').innerText.includes('Recorded as')")
+        page.click("#live_open")
+        page.wait_for_function("document.querySelector('#player .ss').inspect().video?.startsWith('live-')")
+        assert page.is_visible("#player .ss-board")
+        page.get_by_role("tab", name="Live").click()
+        page.click("#live_start")
+        page.wait_for_function("document.querySelector('#live_monitor video').videoWidth > 0")
+        page.wait_for_function("/^[1-9]/.test(document.querySelector('#live_numbers').innerText)")
+        page.evaluate("document.querySelector('#live_monitor video').srcObject.getVideoTracks()[0].stop()")
+        lost = "webcam: the camera was disconnected; connect it, then press Start. Recorded as live-"
+        page.wait_for_function("(lost) => document.querySelector('#live_status').innerText.includes(lost)", arg=lost)
+        assert page.is_enabled("#live_start"), "it is ready again"
+        assert problems == []
+    folder, _ = sorted(runs.glob("live-*"))
+    sample = read_split(RunFolder(folder).split_path()).samples[0]
+    assert [turn.text for turn in sample.turns if turn.role == "user"] == ["What is next?"]
+    assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["source"] == "webcam"
+    assert len(RunFolder(folder).outputs(sample)) == sample.num_frames

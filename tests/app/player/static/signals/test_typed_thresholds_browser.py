@@ -1,0 +1,123 @@
+"""Thresholds that are typed: all digits, commas, and refusals."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.pages.browser import (
+    NEEDS_CHROMIUM,
+    STATUS,
+    open_page,
+    run,
+    wait_for_status,
+)
+from tests.support.pages.signals import point
+from tests.support.pages.thresholds import HEADS, drag_slider, serve_two_runs, wait_for_rest
+
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
+
+
+BATCH_STATUS = "#batch_status [role=status]"
+
+
+@pytest.fixture(scope="module")
+def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve_two_runs(tiny_folder, demo_manifest, tmp_path_factory.mktemp("runs")) as url:
+        yield url
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    window = browser.new_page(viewport={"width": 1440, "height": 900})
+    open_page(window, address)
+    yield window
+    window.close()
+
+
+def ranges(page: Page) -> dict[str, str]:
+    return {name: page.input_value(f"#{name}_threshold input[type=range]") for name in HEADS}
+
+
+def retype(page: Page, box: str, text: str) -> None:
+    """Type into the number box of a threshold, key by key."""
+    page.click(f"#{box} input[type=number]", click_count=3)
+    expect(page.locator(f"#{box} input[type=number]")).to_be_focused()
+    page.keyboard.press("Delete")
+    page.keyboard.type(text)
+
+
+def test_a_threshold_is_shown_with_all_its_digits_and_only_a_hand_rounds_it(
+    browser: Browser, address: str, tmp_path: Path
+) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{address}/?video=truck-1&run=x&speak=0.725&update=0.6125001")
+    wait_for_status(page, "^(⚠ )?Done")
+    wait_for_rest(page, {"speak": 0.725, "update": 0.6125001})
+    assert ranges(page) == {"speak": "0.725", "update": "0.6125001"}
+    assert "speak 0.725 · update 0.6125001" in page.locator(".ss-origin summary").inner_text()
+    assert "0.6125001" in page.locator(".ss-decision").last.inner_text()
+    page.wait_for_function("new URLSearchParams(location.search).get('update') === '0.6125001'")
+    x, y = point(page, "speak", 2, prob=0.725)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 1)
+    page.mouse.up()
+    page.wait_for_timeout(900)
+    wait_for_rest(page, {"speak": 0.725, "update": 0.6125001})
+    page.focus("#speak_threshold input[type=range]")
+    page.keyboard.press("ArrowRight")
+    wait_for_rest(page, {"speak": 0.735, "update": 0.6125001})
+    page.focus("#speak_threshold input[type=number]")
+    page.keyboard.press("ArrowUp")
+    wait_for_rest(page, {"speak": 0.74, "update": 0.6125001})
+    drag_slider(page, "speak", 0.3333)
+    assert re.fullmatch(r"0\.\d\d?", str(wait_for_rest(page)["thresholds"]["speak"])), "a drag sets hundredths"
+    page.close()
+
+
+def test_a_threshold_that_is_none_is_refused_and_a_comma_is_read(page: Page) -> None:
+    run(page)
+    problem = page.locator("#speak_threshold .threshold-problem")
+    for typed, got in (("", "nothing"), ("4", "4"), ("-0.2", "-0.2"), ("e", "something else")):
+        retype(page, "speak_threshold", typed)
+        page.keyboard.press("Enter")
+        said = f"The speak threshold must be a number from 0 to 1; got {got}. It stays 0.5."
+        expect(problem, typed).to_have_text(said)
+        wait_for_rest(page, {"speak": 0.5, "update": 0.5})
+    retype(page, "speak_threshold", "0.")
+    page.wait_for_timeout(1000)  # longer than a slider rests before it is run
+    page.keyboard.type("35")
+    page.keyboard.press("Enter")
+    wait_for_rest(page, {"speak": 0.35, "update": 0.5})
+    done = page.locator(STATUS).text_content()
+    retype(page, "speak_threshold", "")
+    page.click("#run")
+    assert problem.is_visible()
+    assert page.locator(STATUS).text_content() == done, "Run is refused with the box"
+    retype(page, "speak_threshold", "0,4")
+    wait_for_status(page, "^Done: the same run with speak 0.4, update 0.5")
+    wait_for_rest(page, {"speak": 0.4, "update": 0.5})
+    assert problem.count() == 0
+
+
+def test_the_batch_tab_refuses_what_the_player_refuses(page: Page) -> None:
+    page.get_by_role("tab", name="Batch").click()
+    wait_for_status(page, ".", status=BATCH_STATUS)
+    said = page.locator(BATCH_STATUS).text_content()
+    retype(page, "batch_update", "")
+    page.click("#start")
+    problem = page.locator("#batch_update .threshold-problem")
+    assert problem.inner_text() == "The update threshold must be a number from 0 to 1; got nothing. It stays 0.5."
+    assert page.input_value("#batch_update input[type=number]") == "0.5"
+    assert page.locator(BATCH_STATUS).text_content() == said
+    page.get_by_role("tab", name="Scores").click()
+    expect(problem).to_have_count(0)  # the refusal was read: the number may now change
+    retype(page, "batch_update", "")
+    page.keyboard.press("Tab")
+    expect(problem).to_be_visible()
+    retype(page, "batch_update", "0,4")
+    assert page.input_value("#batch_update input[type=number]") == "0.4"
+    assert problem.count() == 0

@@ -1,0 +1,58 @@
+"""The outbox of review actions, and typed times, without a server or the page."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.support.pages.browser import NEEDS_CHROMIUM
+from tests.support.pages.modules import open_modules, run
+
+pytestmark = NEEDS_CHROMIUM
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    with open_modules(browser) as page:
+        yield page
+
+
+@pytest.mark.parametrize(("text", "time_s"), [("90", 90), ("1:30", 90), ("0:01:30.5", 90.5), ("", None), ("1:x", None)])
+def test_a_typed_time_is_read(page: Page, text: str, time_s: float | None) -> None:
+    body = "const time = parseTime(arg); return Number.isNaN(time) ? null : time;"
+    assert run(page, "data", "parseTime", body, text) == time_s
+
+
+def test_the_outbox_keeps_actions_in_order_until_they_are_removed(page: Page) -> None:
+    body = """
+        localStorage.clear();
+        const outbox = new Outbox(), names = () => new Outbox().all().map(({ action_id }) => action_id);
+        for (const action_id of ["b", "a", "c"]) outbox.put({ action_id, video_id: "v", reviewer: "Ada" });
+        const before = names();
+        outbox.remove("a");
+        return [before, names(), new Outbox().all()[0].reviewer];"""
+    assert run(page, "outbox", "Outbox", body) == [["b", "a", "c"], ["b", "c"], "Ada"]
+
+
+def test_the_outbox_leaves_entries_alone_that_it_cannot_read(page: Page) -> None:
+    body = """
+        localStorage.clear();
+        localStorage.setItem("stepscope:outbox:0-broken", "{");
+        localStorage.setItem("stepscope:outbox:1-other", JSON.stringify({ action_id: 3 }));
+        localStorage.setItem("other", "1");
+        const outbox = new Outbox(), found = outbox.all();
+        outbox.remove("x");
+        return [found, Object.keys(localStorage).sort()];"""
+    kept = ["other", "stepscope:outbox:0-broken", "stepscope:outbox:1-other"]
+    assert run(page, "outbox", "Outbox", body) == [[], kept]
+
+
+def test_the_outbox_works_without_storage(page: Page) -> None:
+    body = """
+        class Forbidden extends Outbox { get storage() { return null; } }
+        const outbox = new Forbidden();
+        outbox.put({ action_id: "a", video_id: "v", reviewer: "Ada" });
+        const before = outbox.all().length;
+        outbox.remove("a");
+        return [before, outbox.all().length, new Forbidden().all().length];"""
+    assert run(page, "outbox", "Outbox", body) == [1, 0, 0]

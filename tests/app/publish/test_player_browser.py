@@ -1,0 +1,246 @@
+"""A published player in a browser, served from a sub-folder by ``python -m http.server``."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from tests.app.publish.conftest import HOSTILE_IDS
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect, rows
+from tests.support.pages.published import Traffic, link_of, open_player, wait_for_time
+
+RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
+pytestmark = NEEDS_CHROMIUM
+
+
+def test_keys_work_as_in_the_program(page: Page, address: str) -> None:
+    open_player(page, f"{address}all/?video=boat&t=0")
+    page.wait_for_function("() => document.querySelector('#video video').readyState >= 2")
+    page.keyboard.press("n")
+    first = inspect(page)
+    assert first["cursor"] == 0
+    page.keyboard.press("n")
+    assert inspect(page)["cursor"] == 1
+    page.keyboard.press("p")
+    assert inspect(page)["time"] == pytest.approx(first["time"])
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    wait_for_time(page, 0.501)
+    page.keyboard.press("ArrowLeft")
+    wait_for_time(page, 0.001)
+    page.keyboard.press(" ")
+    page.wait_for_function("() => document.querySelector('.ss').inspect().time > 0.3")
+    lag = "document.querySelector('#video video').currentTime - document.querySelector('.ss-head').dataset.time"
+    assert page.evaluate(f"Math.abs({lag})") < 0.1
+    page.keyboard.press(" ")
+    page.wait_for_function("() => document.querySelector('.ss').inspect().isPaused")
+    page.keyboard.press("t")
+    assert inspect(page)["tab"] == "curves"
+
+
+@pytest.mark.slow
+def test_a_copied_link_leads_to_the_moment_from_any_folder(page: Page, address: str) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_player(page, f"{address}all/?video=tower-hard&t=0")
+    page.keyboard.press("n")
+    before = inspect(page)
+    page.keyboard.press("y")
+    page.wait_for_function("() => document.querySelector('.ss-said').textContent.includes('Link copied.')")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link.startswith(f"{address}all/?")
+    page.goto("about:blank")
+    open_player(page, link)
+    wait_for_time(page, before["time"])
+    assert inspect(page)["event"] == before["event"]
+    page.reload()
+    wait_for_time(page, before["time"])
+
+
+@pytest.mark.slow
+def test_a_link_to_another_run_of_the_video_is_reported(page: Page, address: str) -> None:
+    open_player(page, f"{address}all/?video=boat&t=1&run=feedfeedfeed")
+    assert "The link was made from another run of this video." in page.inner_text("#status")
+
+
+@pytest.mark.slow
+def test_thresholds_are_previewed_and_kept_in_the_address(page: Page, address: str) -> None:
+    open_player(page, f"{address}all/?video=boat&t=1")
+    before = inspect(page)
+    page.fill("#speak_number", "0.2")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('.ss').inspect().isPreview")
+    after = inspect(page)
+    assert after["thresholds"] == {"speak": 0.2, "update": 0.5}
+    assert after["counts"]["speak"]["alarms"] > before["counts"]["speak"]["alarms"]
+    assert page.inner_text(".ss-counts").endswith("An exact run needs the program.")
+    assert page.input_value(".threshold input[type=range] >> nth=0") == "0.2"
+    page.wait_for_function("() => new URLSearchParams(location.search).get('speak') === '0.2'")
+    page.reload()
+    page.wait_for_function("() => document.querySelector('.ss')?.inspect?.().isPreview")
+    assert inspect(page)["counts"] == after["counts"]
+    page.click("text=reset")
+    assert inspect(page)["counts"] == before["counts"]
+    assert not inspect(page)["isPreview"]
+    page.wait_for_function("() => !new URLSearchParams(location.search).has('speak')")
+
+
+@pytest.mark.slow
+def test_a_dragged_handle_stays_a_preview_and_the_slider_follows(page: Page, address: str) -> None:
+    open_player(page, f"{address}all/?video=boat&t=1")
+    page.locator(".ss-handle.ss-speak i").scroll_into_view_if_needed()
+    box = page.locator(".ss-handle.ss-speak i").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 12, steps=4)
+    page.mouse.up()
+    seen = inspect(page)
+    assert seen["isPreview"]
+    assert seen["thresholds"]["speak"] < 0.5
+    assert float(page.input_value("#speak_number")) == seen["thresholds"]["speak"]
+
+
+@pytest.mark.slow
+def test_the_signals_are_drawn_by_the_plotly_of_the_folder(page: Page, address: str) -> None:
+    traffic = Traffic(page)
+    open_player(page, f"{address}all/?video=boat&t=1")
+    page.wait_for_selector(".ss-lanes .main-svg")
+    assert f"{address}all/plotly.min.js" in traffic.addresses
+    assert traffic.elsewhere(address) == []
+    assert traffic.problems == []
+
+
+@pytest.mark.slow
+def test_exports_are_saved(page: Page, address: str) -> None:
+    open_player(page, f"{address}all/?video=boat&t=1")
+    with page.expect_download() as saved:
+        page.click("[data-export='traces.csv']")
+    assert saved.value.suggested_filename == "boat-traces.csv"
+    assert "boat" in Path(saved.value.path()).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_nothing_offers_the_model_or_a_review(page: Page, address: str) -> None:
+    open_player(page, f"{address}all/?video=boat&t=1")
+    assert page.locator(".ss-inspect").count() == 0
+    assert not page.get_by_role("tab", name="Review").is_visible()
+    page.keyboard.press("?")
+    keys = page.locator(".ss-help kbd").all_inner_texts()
+    assert "N" in keys
+    assert {"H", "1", "Z"}.isdisjoint(keys)
+    assert page.get_by_text("tour of the page").count() == 0
+
+
+@pytest.mark.slow
+def test_another_video_is_chosen_above_the_player(page: Page, address: str) -> None:
+    open_player(page, f"{address}all/?video=toy-truck&t=1")
+    page.click("#next")
+    page.wait_for_url("**/?video=sandwich*")
+    page.wait_for_selector(".ss-states")
+    page.select_option("#chosen", index=3)
+    page.wait_for_url("**/?video=boat*")
+    page.click("#home")
+    page.wait_for_selector("table.videos")
+
+
+@pytest.mark.slow
+def test_one_video_alone_opens_at_once(page: Page, address: str) -> None:
+    page.goto(f"{address}one/")
+    page.wait_for_selector(".ss-failure")
+    assert link_of(page)["video"] == "tower-hard"
+    assert not page.is_visible("nav")
+
+
+@pytest.mark.slow
+def test_without_a_picture_the_timeline_plays_on_its_own_clock(page: Page, address: str) -> None:
+    traffic = Traffic(page)
+    open_player(page, f"{address}silent/?video=boat&t=1")
+    assert page.locator("video").count() == 0
+    page.keyboard.press(" ")
+    page.wait_for_function("() => document.querySelector('.ss').inspect().time > 1.3")
+    page.keyboard.press("End")
+    page.wait_for_function("() => document.querySelector('.ss').inspect().isPaused")
+    assert inspect(page)["time"] <= page.evaluate("document.querySelector('.ss').unpacked().duration_s")
+    page.keyboard.press(" ")
+    page.wait_for_function("() => !document.querySelector('.ss').inspect().isPaused")
+    assert inspect(page)["time"] < 30, "it begins again"
+    assert traffic.problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(HOSTILE_IDS)))
+def test_hostile_names_and_texts_are_text(page: Page, address: str, number: int) -> None:
+    traffic = Traffic(page)
+    open_player(page, f"{address}hostile/?{urlencode({'video': HOSTILE_IDS[number]})}")
+    page.wait_for_function("() => document.querySelector('#video video').readyState >= 1")
+    assert inspect(page)["video"] == HOSTILE_IDS[number]
+    assert any("window.hacked=1" in row for row in rows(page))
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("main img, main script").count() == 0
+    assert traffic.elsewhere(address) == []
+    assert traffic.problems == []
+
+
+def test_the_policy_of_the_page_stops_scripts_in_it_and_requests_elsewhere(page: Page, address: str) -> None:
+    page.goto(f"{address}all/")
+    page.wait_for_selector("table.videos")
+    stopped: list[Any] = page.evaluate(
+        """async () => {
+            const seen = [];
+            document.addEventListener('securitypolicyviolation', (event) => seen.push(event.effectiveDirective));
+            const script = document.createElement('script');
+            script.textContent = 'window.hacked = 1';
+            document.body.append(script);
+            const image = document.createElement('img');
+            image.src = 'http://127.0.0.1:9/x.png';
+            await fetch('http://127.0.0.1:9/x').catch(() => {});
+            while (seen.length < 3) await new Promise((done) => setTimeout(done, 20));
+            return [window.hacked ?? null, ...seen.sort()];
+        }"""
+    )
+    assert stopped == [None, "connect-src", "img-src", "script-src-elem"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_both_views_meet_wcag_aa_in_both_themes(browser: Browser, address: str, theme: Any) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=theme)
+    page = context.new_page()
+    page.goto(f"{address}all/")
+    page.wait_for_selector("table.videos")
+    assert violations(page) == []
+    open_player(page, f"{address}all/?video=tower-hard")
+    assert page.evaluate("document.body.classList.contains('dark')") is (theme == "dark")
+    assert violations(page) == []
+    context.close()
+
+
+def violations(page: Page) -> list[str]:
+    found: list[dict[str, Any]] = Axe().run(page, options=RULES).response["violations"]
+    return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+
+
+@pytest.mark.slow
+def test_a_chosen_theme_is_kept(page: Page, address: str) -> None:
+    open_player(page, f"{address}all/?video=boat&t=1")
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
+    page.click("#theme")
+    assert page.evaluate(background) == "rgb(15, 15, 17)"
+    page.reload()
+    page.wait_for_selector(".ss-states")
+    assert page.evaluate(background) == "rgb(15, 15, 17)"
+
+
+@pytest.mark.slow
+def test_each_module_of_the_page_has_a_preload(page: Page, address: str) -> None:
+    open_player(page, f"{address}all/?video=boat&t=1")
+    loaded = page.evaluate(
+        "performance.getEntriesByType('resource').map(({name}) => name).filter((name) => /player\\/.*js$/.test(name))"
+    )
+    preloaded = page.evaluate("[...document.querySelectorAll('link[rel=modulepreload]')].map(({href}) => href)")
+    assert set(loaded) == set(preloaded)

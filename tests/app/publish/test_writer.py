@@ -1,0 +1,176 @@
+import csv
+import errno
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.publish.writer import write_player
+from engine.errors import VideoError
+from engine.video.reader import probe
+from engine.video.writer import write_h264
+from eval.data.loading import read_samples
+from eval.runs.folder import RunFolder
+from tests.app.publish.conftest import HOSTILE_IDS
+from tests.conftest import STEPS, moving_square
+from tests.support.data.batches import write_split
+from tests.support.data.saved_runs import save_run
+from tests.support.pages.published import make_source, publish
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def site(bundled_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("web") / "site"
+    assert publish(bundled_run, out) == {}
+    return out
+
+
+def test_the_table_has_the_failures_and_scores_of_each_video(site: Path, bundled_run: RunFolder) -> None:
+    index = read(site / "data" / "run.json")
+    assert [row["id"] for row in index["videos"]] == [one.video_id for one in read_samples(bundled_run.split_path())]
+    truck = index["videos"][0]
+    packed = read(site / truck["data"])
+    counts = [sum(failure["kind"] == kind for failure in packed["failures"]) for kind in index["kinds"]]
+    assert truck["failures"] == counts
+    assert sum(counts) > 0
+    f1 = next(number for number, column in enumerate(index["columns"]) if column["name"] == "F1")
+    assert packed["tiles"][1] == {**packed["tiles"][1], "label": index["columns"][f1]["label"]}
+    assert packed["tiles"][1]["figure"] == f"{truck['scores'][f1]:.2f}"
+    assert truck["t"] in [failure["frame"] / packed["fps"] for failure in packed["failures"]]
+    assert truck["event"] in [event["key"] for event in packed["events"]]
+    assert (index["num_scored"], index["tiles"][0]["label"]) == (16, "Failures")
+    assert index["tiles"][0]["figure"] == str(sum(sum(row["failures"]) for row in index["videos"]))
+
+
+def test_each_video_is_a_file_that_browsers_play(site: Path) -> None:
+    for row in read(site / "data" / "run.json")["videos"]:
+        assert probe(site / row["video"]).is_browser_playable
+
+
+def test_exports_are_those_of_the_page(site: Path) -> None:
+    row = read(site / "data" / "run.json")["videos"][0]
+    with (site / row["exports"] / "traces.csv").open(encoding="utf-8", newline="") as file:
+        traces = list(csv.DictReader(file))
+    assert {trace["video_id"] for trace in traces} == {row["id"]}
+    assert len(traces) == len((site / row["exports"] / "outputs.jsonl").read_text(encoding="utf-8").splitlines())
+    assert read(site / row["exports"] / "provenance.json")["split"] == "test.json"
+
+
+def test_no_folder_of_this_machine_is_published(site: Path, bundled_run: RunFolder) -> None:
+    private = (str(bundled_run.split_path().parent), str(bundled_run.path.parent), "/home/someone")
+    for path in (path for path in site.rglob("*") if path.suffix in (".json", ".jsonl", ".csv", ".html", ".md")):
+        assert [name for name in private if name in path.read_text(encoding="utf-8")] == [], path
+
+
+def test_every_address_is_relative(site: Path) -> None:
+    index = (site / "index.html").read_text(encoding="utf-8")
+    addresses = re.findall(r'(?:href|src)="([^"]*)"', index)
+    assert len(addresses) > 50
+    assert [one for one in addresses if re.match(r"/|\w+://", one)] == []
+    assert [one for one in addresses if one not in ("?", "data:,") and not (site / one).is_file()] == []
+
+
+def test_the_folder_is_a_static_space(site: Path) -> None:
+    _, front_matter, _ = (site / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    found = yaml.safe_load(front_matter)
+    assert (found["sdk"], found["app_file"], found["title"]) == ("static", "index.html", "StepScope: bundled")
+    assert len(found["short_description"]) <= 60
+
+
+def test_a_title_cannot_leave_its_line_of_the_front_matter(bundled_run: RunFolder, tmp_path: Path) -> None:
+    title = "mine\nsdk: docker\n---\n# x \ud800"
+    write_player(tmp_path / "site", make_source(bundled_run, videos=["boat"]), files="none", title=title)
+    found = yaml.safe_load((tmp_path / "site" / "README.md").read_text(encoding="utf-8").split("\n---\n")[0])
+    assert (found["sdk"], found["title"]) == ("static", "mine sdk: docker --- # x ?")
+
+
+def test_hostile_ids_have_their_own_safe_files(hostile_run: RunFolder, tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    assert publish(hostile_run, out) == {}
+    rows = read(out / "data" / "run.json")["videos"]
+    assert [row["id"] for row in rows] == list(HOSTILE_IDS)
+    for name in ("data", "exports", "video"):
+        assert len({row[name].lower() for row in rows}) == len(rows)
+        assert all((out / row[name]).resolve().is_relative_to(out) for row in rows)
+    assert [read(out / row["data"])["video_id"] for row in rows] == list(HOSTILE_IDS)
+
+
+def test_a_video_that_browsers_do_not_play_is_converted_and_a_link_leads_to_one_that_they_do(
+    uploads: Any, tmp_path: Path
+) -> None:
+    write_h264(tmp_path / "plays.mp4", moving_square(20, shade=90), fps=10)
+    video = {"fps": 2.0, "num_frames": 4, "goal": "", "steps": STEPS, "turns": []}
+    split = write_split(
+        tmp_path,
+        {"video_id": "foreign", "video_path": str(uploads.foreign), **video},
+        {"video_id": "plays", "video_path": "plays.mp4", **video},
+        {"video_id": "clip", "video_path": "plays.mp4", "start_s": 0.5, **video, "num_frames": 2},
+    )
+    run = save_run(tmp_path / "run", split)
+    publish(run, tmp_path / "site", files="link")
+    foreign, plays, clip = (tmp_path / "site" / row["video"] for row in read(tmp_path / "site/data/run.json")["videos"])
+    assert probe(foreign).is_browser_playable
+    assert plays.is_symlink()
+    assert plays.resolve() == (tmp_path / "plays.mp4").resolve()
+    assert not clip.is_symlink()
+    assert probe(clip).duration_s == pytest.approx(1.0, abs=0.11)
+
+
+def test_missing_videos_are_named_and_not_needed_without_pictures(tmp_path: Path) -> None:
+    video = {"fps": 2.0, "num_frames": 4, "goal": "", "steps": STEPS, "turns": []}
+    split = write_split(
+        tmp_path, {"video_id": "gone", "video_path": "gone.mp4", **video}, {"video_id": "bare", **video}
+    )
+    run = save_run(tmp_path / "run", split)
+    with pytest.raises(ValueError, match=r"^2 videos have no file: gone, bare; .* --videos none to publish without"):
+        publish(run, tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+    assert publish(run, tmp_path / "site", files="none") == {}
+    assert [row["video"] for row in read(tmp_path / "site/data/run.json")["videos"]] == [None, None]
+    assert not (tmp_path / "site" / "videos").exists()
+
+
+def test_failed_videos_are_rows_with_a_reason(demo_manifest: Path, tmp_path: Path) -> None:
+    run = save_run(tmp_path / "run", demo_manifest, failed=["truck-2"])
+    left_out = publish(run, tmp_path / "site")
+    assert left_out == {"truck-2": "truck-2 has no outputs: the video is damaged."}
+    good, bad = read(tmp_path / "site/data/run.json")["videos"]
+    assert (good["remark"], bad["data"], bad["remark"]) == ("", None, left_out["truck-2"])
+
+
+def test_a_video_that_cannot_be_read_has_a_run_without_a_picture(uploads: Any, tmp_path: Path) -> None:
+    video = {"fps": 2.0, "num_frames": 4, "goal": "", "steps": STEPS, "turns": []}
+    split = write_split(tmp_path, {"video_id": "noise", "video_path": str(uploads.noise), **video})
+    problems = publish(save_run(tmp_path / "run", split), tmp_path / "site")
+    assert list(problems) == ["noise"]
+    (row,) = read(tmp_path / "site/data/run.json")["videos"]
+    assert (row["video"], row["remark"]) == (None, problems["noise"])
+    assert read(tmp_path / "site" / row["data"])["is_finished"]
+
+
+def test_a_full_disk_is_no_problem_of_one_video(
+    demo_manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("app.transcode.shutil.copyfileobj", fail)
+    with pytest.raises(VideoError, match=r"cannot be prepared for the browser \(No space left on device\); free some"):
+        publish(save_run(tmp_path / "run", demo_manifest), tmp_path / "site")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_a_run_without_outputs_and_an_unknown_video_are_refused(demo_manifest: Path, tmp_path: Path) -> None:
+    run = save_run(tmp_path / "run", demo_manifest, failed=["truck-1", "truck-2"])
+    with pytest.raises(ValueError, match="run has no outputs of these videos; give a finished run"):
+        publish(run, tmp_path / "site")
+    with pytest.raises(ValueError, match=r"test\.json has no video ship; check --video"):
+        publish(run, tmp_path / "site", videos=["ship"])
+    assert not (tmp_path / "site").exists()

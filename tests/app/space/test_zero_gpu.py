@@ -1,0 +1,179 @@
+"""On ZeroGPU the model runs in a forked process, one call per run, with the same results."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from app.cli import serve
+from app.cli.stepscope import main
+from app.player import handlers, reruns, streaming
+from app.player.context import AppContext
+from app.player.inspection import inspect_run
+from app.player.session.live_run import LiveRun
+from app.player.session.plan import StreamPlan
+from app.space.zero_gpu import MAX_S, START_S, ZeroGpuModel, estimate_s, find_gpu
+from app.videos import read_upload
+from engine.config import StreamConfig, Thresholds
+from engine.control.task import Task
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from tests.conftest import Uploads
+from tests.support.pages.benches import make_context, run_views
+from tests.support.pages.browser import free_port
+from tests.support.streams.zero_gpu import FakeSpaces
+
+
+@pytest.fixture(scope="module")
+def here(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+
+
+@pytest.fixture
+def spaces(monkeypatch: pytest.MonkeyPatch) -> FakeSpaces:
+    fake = FakeSpaces()
+    modules: dict[str, Any] = sys.modules
+    monkeypatch.setitem(modules, "spaces", fake)
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    return fake
+
+
+@pytest.fixture
+def there(here: AppContext, spaces: FakeSpaces) -> AppContext:
+    gpu = find_gpu()
+    assert gpu is not None
+    return replace(here, remote=ZeroGpuModel(here.checkpoint, gpu))
+
+
+def run(context: AppContext, **changes: Any) -> LiveRun:
+    live = LiveRun()
+    list(run_views(context, context.bundled_videos.find("truck-1"), live, **changes))
+    return live
+
+
+def decisions(live: LiveRun) -> list[tuple[Any, ...]]:
+    assert live.run is not None
+    return [(o.time_s, o.speak_prob, o.update_prob, o.response, o.updates, o.dst_state) for o in live.run.outputs]
+
+
+def test_elsewhere_there_is_no_such_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
+    assert find_gpu() is None
+
+
+def test_a_run_is_one_call_in_another_process_with_the_same_outputs(
+    here: AppContext, there: AppContext, spaces: FakeSpaces
+) -> None:
+    live = run(there, speak_threshold=0.2)
+    assert decisions(live) == decisions(run(here, speak_threshold=0.2))
+    assert len(decisions(live)) == 12
+    assert len(spaces.pids) == 1
+    assert spaces.pids[0] != os.getpid()
+    assert live.recording is None
+    assert live.run is not None
+    assert live.run.settings["device"] == "cuda"
+
+
+def test_other_thresholds_and_an_inspection_are_further_calls(
+    here: AppContext, there: AppContext, spaces: FakeSpaces
+) -> None:
+    live = run(there)
+    live.requested = Thresholds(speak=0.0, update=1.0)
+    (*_, last) = reruns.rerun(there, live)
+    assert last.status.value.startswith("Done: the same run with speak 0, update 1")
+    assert decisions(live) == decisions(run(here, speak_threshold=0.0, update_threshold=1.0))
+    event: Any = SimpleNamespace(frame=3)
+    found = json.loads(inspect_run(there, live, event))
+    assert found == json.loads(inspect_run(here, live, event))
+    assert "Task: build the toy truck" in found["prompt"]
+    assert len(spaces.pids) == 3
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        (None, "the schema prompt takes"),
+        (gr.Error("You have exceeded your quota. <a href='https://x'>Sign in</a>"), "ZeroGPU: You have exceeded"),
+    ],
+)
+def test_an_error_is_a_sentence_and_the_page_goes_on(
+    there: AppContext, spaces: FakeSpaces, refused: gr.Error | None, words: str
+) -> None:
+    spaces.refusal, live = refused, LiveRun()
+    clip = there.bundled_videos.find("truck-1")
+    *_, last = run_views(there, clip, live, goal="build" if refused else "long " * 5000)
+    assert last.status.value.startswith("⚠ ")
+    assert words in last.status.value
+    assert "<a" not in last.status.value
+    assert live.ended.is_set()
+    spaces.refusal = None
+    assert len(decisions(run(there))) == 12
+
+
+def test_damage_of_the_video_is_reported(there: AppContext, uploads: Uploads) -> None:
+    *_, last = run_views(there, read_upload(uploads.damaged, max_duration_s=600), LiveRun())
+    assert last.status.value.startswith("⚠ Done: ")
+    assert "damaged, could be read up to" in last.status.value
+
+
+def test_stop_ends_the_process(there: AppContext, spaces: FakeSpaces, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "STATUS_INTERVAL_S", 0.0)
+    live = LiveRun()
+    going: Iterator[Any] = run_views(there, there.bundled_videos.find("truck-1"), live)
+    next(going)
+    live.is_cancelled = True
+    assert list(going) == []
+    assert handlers.show_stopped(there, live).run.status.value.startswith("Stopped at ")
+    with pytest.raises(ProcessLookupError):
+        os.kill(spaces.pids[0], 0)
+
+
+class StoppedError(ValueError):
+    """The page is built, and is not served."""
+
+
+@pytest.mark.parametrize(("is_zero", "asked"), [(True, ("cuda", "off")), (False, ("cpu", "auto"))])
+@pytest.mark.usefixtures("spaces")
+def test_the_page_places_the_model_on_the_gpu_at_start(
+    tiny_folder: Path,
+    demo_manifest: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_zero: bool,
+    asked: tuple[str, str],
+) -> None:
+    seen: list[Any] = []
+
+    def load(path: str, *, device: str, graphs: str, **_: Any) -> Checkpoint:
+        seen.append((device, graphs))
+        return load_model(path, device="cpu")
+
+    def build(context: AppContext, *_: Any) -> None:
+        seen.append(context.remote is not None)
+        raise StoppedError
+
+    monkeypatch.setattr(serve, "load_model", load)
+    monkeypatch.setattr(serve, "build_page", build)
+    if not is_zero:
+        monkeypatch.setenv("SPACES_ZERO_GPU", "false")
+    options = ["--checkpoint", str(tiny_folder), "--data", str(demo_manifest), "--runs", str(tmp_path / "runs")]
+    assert main(["demo", *options, "--device", "cpu", "--port", str(free_port())]) == 2
+    assert seen == [asked, is_zero]
+
+
+@pytest.mark.parametrize(
+    ("num_frames", "wanted", "expected"), [(100, None, START_S + 5), (100, 10, START_S + 0.5), (10**6, None, MAX_S)]
+)
+def test_the_reserved_time_follows_the_frames(
+    here: AppContext, num_frames: int, wanted: int | None, expected: float
+) -> None:
+    clip = replace(here.bundled_videos.find("truck-1"), num_frames=num_frames)
+    plan = StreamPlan(clip=clip, task=Task(), config=StreamConfig(), num_frames=wanted)
+    assert estimate_s(plan) == pytest.approx(expected)

@@ -1,0 +1,85 @@
+"""The queue of the model: only events that have work enter it, since each one counts as waiting."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import gradio as gr
+import pytest
+
+from app.controls.widgets import MODEL_QUEUE
+from app.player import handlers, questions, reruns
+from app.player.context import AppContext
+from app.player.session.live_run import LiveRun
+from app.reviews.store import open_store
+from tests.support.pages.benches import make_context, make_page, run_views
+
+BOXES: dict[str, Any] = {"goal": "build", "steps": "S1: attach the wheel", "user_turns": ""}
+
+
+@pytest.fixture(scope="module")
+def context(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> AppContext:
+    return make_context(tiny_folder, demo_manifest, tmp_path_factory.mktemp("copies"))
+
+
+@pytest.fixture(scope="module")
+def page(context: AppContext, tmp_path_factory: pytest.TempPathFactory) -> Iterator[gr.Blocks]:
+    folder = tmp_path_factory.mktemp("page")
+    with open_store(folder / "reviews.sqlite") as store:
+        yield make_page(context, runs=folder, store=store)
+
+
+@pytest.fixture
+def finished(context: AppContext) -> LiveRun:
+    live = LiveRun()
+    list(run_views(context, context.bundled_videos.clips[0], live))
+    return live
+
+
+def test_no_event_of_the_queue_follows_another_event_by_itself(page: gr.Blocks) -> None:
+    events = [function for function in page.fns.values() if function.concurrency_id == MODEL_QUEUE["concurrency_id"]]
+    assert len(events) >= 4, "a run, a run at other thresholds, the inspection of a frame, a live session"
+    assert [function.name for function in events if function.trigger_after is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("link", "has_work"),
+    [
+        ({}, False),
+        ({"video": "truck-2"}, False),
+        ({"video": "nothing", "run": "0123456789ab"}, False),
+        ({"video": "truck-2", "run": "0123456789ab"}, True),
+    ],
+)
+def test_a_page_enters_it_only_to_stream_the_run_of_its_link(
+    context: AppContext, link: dict[str, str], has_work: bool
+) -> None:
+    view = handlers.open_page(context, None, "truck-1", link)
+    assert (view.buttons.stream != gr.skip()) == has_work
+    assert (view.buttons.live is not None) == has_work
+
+
+def test_a_refused_run_does_not_enter_it(context: AppContext) -> None:
+    clip = context.bundled_videos.clips[0]
+    begun = handlers.queue_run(context, None, clip, **BOXES, speak=0.5, update=0.5)
+    again = handlers.queue_run(context, None, clip, **BOXES, speak=0.5, update=0.5)
+    assert len({gr.skip()["__type__"], begun.buttons.stream, again.buttons.stream}) == 3, "each run changes the state"
+    assert handlers.queue_run(context, None, clip, **BOXES, speak=2, update=0.5).buttons.stream == gr.skip()
+
+
+def test_a_question_to_a_run_that_streams_does_not_enter_it(context: AppContext) -> None:
+    live = LiveRun()
+    stream = run_views(context, context.bundled_videos.clips[0], live)
+    next(stream)
+    assert questions.ask_in_run(context, live, "What is next?", "0").player.buttons.stream == gr.skip()
+    list(stream)
+    assert questions.ask_in_run(context, live, "What is next?", "0").player.buttons.stream != gr.skip()
+
+
+@pytest.mark.parametrize(("speak", "has_work"), [(0.5, False), (2, False), (0.2, True)])
+def test_only_other_thresholds_enter_it(context: AppContext, finished: LiveRun, speak: float, has_work: bool) -> None:
+    event = SimpleNamespace(speak=speak, update=0.5, ticket=1, has_run=True)
+    view = reruns.request_thresholds(context, finished, cast(gr.EventData, event))
+    assert (view.rerun != gr.skip()) == has_work
+    assert (handlers.show_stopped(context, finished).buttons.rerun != gr.skip()) == has_work

@@ -1,0 +1,279 @@
+"""The page opens on a failure of the bundled run, and shows the way from there."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.app.test_accessibility_browser import RULES
+from tests.support.pages.browser import NEEDS_CHROMIUM, OPENED, inspect, rows, run, serve, wait_for_status
+from tests.support.paths import ASSETS
+
+pytestmark = NEEDS_CHROMIUM
+LINE = (
+    "Failure 1 of 4: ◇ wrong update: S2->start, with no reference near, at 0:09.5. "
+    "N: next failure · Space: play · ?: all keys"
+)
+IS_PAINTED = """() => {
+    const canvas = document.querySelector(".ss-canvas"), { width, height } = canvas;
+    return canvas.getContext("2d").getImageData(0, 0, width, height).data.some((value) => value > 0);
+}"""
+IS_IN_VIEW = """(part) => {
+    const { left, right, top, bottom } = part.getBoundingClientRect();
+    const isSeen = (x) => part.contains(document.elementFromPoint(x, (top + bottom) / 2));
+    return [left + 2, (left + right) / 2, right - 2].every(isSeen);
+}"""
+HIDDEN_PX = "(part) => ((box) => box.scrollHeight - box.clientHeight)(document.querySelector(part))"
+STOPS = ["The video and the model", "Lanes", "Signals and thresholds", "Failures", "Batch and Reviews"]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    data, checkpoint = ASSETS / "demo" / "test.json", ASSETS / "checkpoint"
+    with serve(data=data, checkpoint=checkpoint, runs=tmp_path_factory.mktemp("runs")) as url:
+        yield url
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[BrowserContext]:
+    """Return a browser that has never seen the page."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(visitor: BrowserContext, address: str) -> Page:
+    return visit(visitor, address)
+
+
+def visit(visitor: BrowserContext, address: str) -> Page:
+    """Open a new page, and wait for the failure without any action."""
+    page = visitor.new_page()
+    page.goto(address)
+    page.wait_for_function(OPENED)
+    return page
+
+
+def end_tour(page: Page) -> None:
+    page.keyboard.press("Escape")
+    page.locator(".ss-tour").wait_for(state="detached")
+
+
+def wait_for_line(page: Page, start: str) -> None:
+    page.wait_for_function("(start) => document.querySelector('.ss').inspect().said.startsWith(start)", arg=start)
+
+
+@pytest.mark.parametrize("size", [(1024, 768), (1440, 900), (1920, 1080)])
+def test_the_first_failure_is_shown_without_a_click_and_named_in_one_line(
+    visitor: BrowserContext, address: str, size: tuple[int, int]
+) -> None:
+    page = visitor.new_page()
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.goto(address)
+    page.wait_for_function(OPENED)
+    page.wait_for_function("document.querySelector('.ss').inspect().frame >= 0")  # drawn
+    seen = inspect(page)
+    assert (seen["video"], seen["said"], seen["frame"], seen["cursor"]) == ("robot-hard", LINE, 19, 0)
+    assert page.evaluate("document.querySelector('#video video').currentTime") == pytest.approx(9.5, abs=0.01)
+    assert page.evaluate(IS_PAINTED)
+    assert page.locator("#scores .score").first.inner_text().split("\n")[-1] == "Failures"
+    assert page.locator("#scores .score b").first.inner_text() == "4"
+    assert "cause decoy" in " ".join(page.locator(".ss-failure").inner_text().split())
+    page.locator(".ss-tour").wait_for()
+    assert page.locator(".ss-said").evaluate(IS_IN_VIEW), "the line is covered or out of view"
+    assert page.is_enabled("#run")
+
+
+@pytest.mark.slow
+def test_the_player_goes_on_from_the_failure_and_a_reload_returns_to_it(page: Page) -> None:
+    end_tour(page)
+    page.keyboard.press("n")
+    wait_for_line(page, "✕ missed (2 of 4)")
+    page.keyboard.press("p")
+    wait_for_line(page, "◇ wrong update (1 of 4)")
+    selected = inspect(page)["event"]["key"]
+    page.wait_for_function("(key) => new URLSearchParams(location.search).get('event') === key", arg=selected)
+    link = page.url
+    page.reload()
+    wait_for_status(page, "^robot-hard, 0:46, with its saved run. Press Run to stream it again.$")
+    page.wait_for_function("document.querySelector('.ss').inspect().event && document.querySelector('.ss-failure')")
+    assert inspect(page)["time"] == pytest.approx(9.5, abs=0.01)
+    assert page.url == link
+    assert "Failure 1 of 4: ◇ wrong update" in inspect(page)["said"]
+
+
+@pytest.mark.slow
+def test_run_streams_the_video_again_with_the_same_outcome(page: Page) -> None:
+    saved = rows(page)
+    end_tour(page)
+    assert run(page).startswith("Done: 91 frames in ")
+    assert rows(page) == saved
+    assert "run=" in page.url
+
+
+@pytest.mark.slow
+def test_a_moved_threshold_runs_the_saved_run_exactly(page: Page, visitor: BrowserContext, address: str) -> None:
+    end_tour(page)
+    page.fill("#update_threshold input[type=number]", "0.9")
+    page.keyboard.press("Enter")
+    wait_for_status(page, "^Done: the same run with speak 0.5, update 0.9")
+    fresh = visitor.new_page()
+    fresh.goto(f"{address}/?video=robot-hard&run=x&speak=0.5&update=0.9")
+    wait_for_status(fresh, "^(⚠ )?Done: 91 frames")
+    assert rows(page) == rows(fresh)
+
+
+@pytest.mark.slow
+def test_the_videos_are_listed_with_their_failures_and_open_at_once(page: Page) -> None:
+    end_tour(page)
+    page.click("#chosen input")
+    labels = [label.strip("✓ \n") for label in page.locator("#chosen [role=option]").all_inner_texts()]
+    assert labels[0] == "tower-hard · 16 failures"
+    assert labels[-1] == "tower-permuted · no failures"
+    assert len(labels) == 16
+    page.get_by_role("option", name=re.compile("^(✓ )?toy-truck-hard-permuted")).click()
+    wait_for_line(page, "Failure 1 of 3: ✕ missed: silent where the reference speaks, at 0:22.0.")
+    page.click("#chosen input")
+    page.get_by_role("option", name=re.compile("^(✓ )?boat · ")).click()
+    wait_for_status(page, "^boat, 0:43, with its saved run. Press Run to stream it again. It has no failures.$")
+    page.wait_for_function("document.querySelector('.ss').inspect().video === 'boat'")
+    assert page.locator(".ss-tour").count() == 0
+
+
+@pytest.mark.slow
+def test_a_moved_threshold_is_kept_when_another_video_is_chosen(page: Page) -> None:
+    end_tour(page)
+    page.fill("#speak_threshold input[type=number]", "0.3")
+    page.keyboard.press("Enter")
+    wait_for_status(page, "^Done: the same run with speak 0.3, update 0.5")
+    page.click("#chosen input")
+    page.get_by_role("option", name=re.compile("^(✓ )?boat · ")).click()
+    wait_for_status(page, "^boat, 0:43. Its saved run has speak 0.5, update 0.5. Press Run.$")
+    assert page.input_value("#speak_threshold input[type=number]") == "0.3"
+    assert run(page).startswith("Done: ")
+    assert inspect(page)["thresholds"] == {"speak": 0.3, "update": 0.5}
+
+
+def test_the_tour_has_five_stops_and_the_page_works_under_it(page: Page) -> None:
+    tour = page.locator(".ss-tour")
+    for number, title in enumerate(STOPS, start=1):
+        assert tour.locator("h3").inner_text() == title
+        assert f"{number} of 5" in tour.inner_text()
+        box = tour.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 900
+        page.keyboard.press("ArrowRight")
+    assert tour.locator("h3").inner_text() == STOPS[-1]
+    page.keyboard.press("ArrowLeft")
+    assert tour.locator("h3").inner_text() == STOPS[-2]
+    assert inspect(page)["frame"] == 19, "the arrows belong to the tour"
+    page.keyboard.press("n")
+    wait_for_line(page, "✕ missed (2 of 4)")
+    tour.get_by_role("button", name="next").click()
+    tour.get_by_role("button", name="done").click()
+    tour.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.className") == "ss-canvas"
+
+
+@pytest.mark.slow
+def test_the_tour_is_shown_once_and_again_from_the_help(page: Page, visitor: BrowserContext, address: str) -> None:
+    page.get_by_role("button", name="Close the tour").click()
+    page.close()
+    page = visit(visitor, address)
+    assert page.locator(".ss-tour").count() == 0
+    page.keyboard.press("?")
+    page.get_by_role("button", name="tour of the page").click()
+    page.get_by_role("dialog", name=STOPS[0]).wait_for()
+    page.wait_for_function("document.activeElement.matches('.ss-tour')")
+
+
+@pytest.mark.slow
+def test_no_link_starts_the_tour(visitor: BrowserContext, address: str) -> None:
+    page = visitor.new_page()
+    page.goto(f"{address}/?video=robot-hard")
+    page.wait_for_function(OPENED)
+    assert page.locator(".ss-tour").count() == 0
+    assert page.evaluate("localStorage['stepscope:tour']") is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_tour_meets_wcag_aa(visitor: BrowserContext, address: str, theme: str) -> None:
+    page = visit(visitor, f"{address}/?__theme={theme}")
+    page.locator(".ss-tour").wait_for()
+    page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
+    assert Axe().run(page, options=RULES).response["violations"] == []
+
+
+@pytest.mark.slow
+def test_the_example_fills_in_an_upload_with_its_reference(page: Page) -> None:
+    end_tour(page)
+    page.click("#example")
+    wait_for_status(page, "^An example of an upload: house-hard-permuted.mp4, .* turns of val.json. Press Run.$")
+    assert page.input_value("#goal textarea") == "build the house"
+    assert "S1: " in page.input_value("#steps textarea")
+    for box, name in (("#upload", "house-hard-permuted"), ("#reference", "val")):
+        page.locator(box).get_by_text(name).first.wait_for()
+    run(page)
+    assert page.locator("#scores .score b").first.inner_text() == "1"
+
+
+@pytest.mark.slow
+def test_a_page_of_another_model_opens_without_the_bundled_run(
+    visitor: BrowserContext, tiny_folder: Path, tmp_path: Path
+) -> None:
+    with serve(data=ASSETS / "demo" / "test.json", checkpoint=tiny_folder, runs=tmp_path / "runs") as url:
+        page = visitor.new_page()
+        page.goto(url)
+        wait_for_status(page, "^flower-pot-hard, 0:52. Press Run.$")
+        assert page.locator(".ss-tour").count() == 0
+        page.click("#chosen input")
+        assert "failure" not in " ".join(page.locator("#chosen [role=option]").all_inner_texts())
+
+
+def test_at_1024_pixels_the_tour_covers_no_control_and_no_title_scrolls(visitor: BrowserContext, address: str) -> None:
+    page = visitor.new_page()
+    page.set_viewport_size({"width": 1024, "height": 768})
+    page.goto(address)
+    page.locator(".ss-tour").wait_for()
+    for title in STOPS:
+        assert page.locator(".ss-tour h3").inner_text() == title
+        tour, toolbar = (page.locator(name).bounding_box() for name in (".ss-tour", ".ss-bar"))
+        assert tour is not None
+        assert toolbar is not None
+        is_beside = tour["x"] >= toolbar["x"] + toolbar["width"] or toolbar["x"] >= tour["x"] + tour["width"]
+        is_above = tour["y"] + tour["height"] <= toolbar["y"]
+        assert is_beside or is_above or toolbar["y"] + toolbar["height"] <= tour["y"], title
+        page.keyboard.press("ArrowRight")
+    widths = page.locator(".gr-accordion").evaluate_all("(all) => all.map((box) => [box.scrollWidth, box.clientWidth])")
+    assert all(content <= width for content, width in widths)
+
+
+@pytest.mark.slow
+def test_steps_are_shown_in_full_after_another_tab(visitor: BrowserContext, address: str) -> None:
+    page = visitor.new_page()
+    page.goto(f"{address}?tab=batch")
+    page.wait_for_function("document.querySelector('#steps textarea')?.value.split('\\n').length === 5")
+    page.get_by_role("tab", name="Player").click()
+    page.wait_for_selector("#steps", state="visible")
+    assert page.evaluate(HIDDEN_PX, "#steps textarea") <= 0
+    page.fill("#steps textarea", "\n".join(f"S{number}: turn the screw" for number in range(1, 31)))
+    page.wait_for_function("document.querySelector('#steps textarea').clientHeight > 380")
+    assert page.evaluate(HIDDEN_PX, "#steps textarea") > 0, "a long list scrolls"
+    page.fill("#steps textarea", "")
+    page.wait_for_function("document.querySelector('#steps textarea').clientHeight < 105")
+
+
+@pytest.mark.slow
+def test_the_chosen_video_is_read_in_full_in_a_narrow_window(visitor: BrowserContext, address: str) -> None:
+    page = visit(visitor, address)
+    page.set_viewport_size({"width": 1024, "height": 768})
+    assert page.input_value("#chosen input") == "robot-hard · 4 failures"
+    page.wait_for_function("((box) => box.scrollWidth <= box.clientWidth)(document.querySelector('#chosen input'))")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

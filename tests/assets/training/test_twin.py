@@ -1,0 +1,38 @@
+"""A small-scale run of the program that trains the twin of the bundled checkpoint."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assets.training.twin import TwinConfig, train_twin, write_clips
+from engine.config import StreamConfig
+from engine.loading import load_model
+from engine.training.dataset import read_clips
+from tests.support.paths import ASSETS
+
+
+@pytest.mark.slow
+def test_clips_are_those_of_the_training_split_and_kept_ones_are_not_drawn_again(tmp_path: Path) -> None:
+    checkpoint = load_model(ASSETS / "checkpoint", device="cpu")
+    path = write_clips(checkpoint, tmp_path, num_scenes=1, processes=1)
+    (clip,) = read_clips(path, checkpoint, fps=2)
+    wanted = json.loads((ASSETS / "demo" / "train.json").read_text(encoding="utf-8"))["scenes"][0]
+    assert clip.clip.num_frames == wanted["num_frames"]
+    assert clip.clip.goal.endswith(wanted["family"])
+    assert {turn.role for turn in clip.clip.turns} == {"update", "user", "assistant"}
+    features = next(tmp_path.glob("*.safetensors"))
+    before = features.stat().st_mtime_ns
+    write_clips(checkpoint, tmp_path, num_scenes=1, processes=1)
+    assert features.stat().st_mtime_ns == before
+
+
+@pytest.mark.slow
+def test_a_trained_twin_streams_by_its_silent_token(tmp_path: Path) -> None:
+    config = TwinConfig(work=tmp_path / "work", scenes=2, steps=2, interval=2, processes=1)
+    out = tmp_path / "twin"
+    train_twin(config, base=ASSETS / "checkpoint", out=out)
+    twin = load_model(out, device="cpu")
+    assert twin.prompt.words(",") == (twin.silent_id,)
+    assert twin.fit_config(StreamConfig()).decision_policy == "streaming-eos"
+    assert not (out / "training").exists()

@@ -1,0 +1,162 @@
+"""The benchmark: every mode streams the same, and its figures can be read by a program."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaModel
+
+from engine.__main__ import main
+from engine.bench.modes import Mode, as_float32, list_modes, measure, stream_in_float32
+from engine.bench.random_model import SHAPES
+from engine.config import StreamConfig
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from engine.streamer import StreamRequest
+from tests.support.streams.fakes import random_frames
+from tests.support.streams.graphs import with_graphs
+from tests.support.streams.streams import TASK
+
+
+def bench(*arguments: str) -> int:
+    return main(["bench", "--device", "cpu", "--repeats", "1", "--threads", "1", *arguments])
+
+
+def test_a_split_is_streamed_in_five_modes_and_the_last_line_is_json(
+    demo_manifest: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench(str(demo_manifest), "--checkpoint", str(tiny_folder), "--rows", "2") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8  # what is measured, the heading, five modes, JSON
+    modes = json.loads(lines[-1])["modes"]
+    assert [mode["frames"] for mode in modes] == [24] * 5
+    assert all(mode["frames_per_s"] > 0 for mode in modes)
+    assert [mode["mode"] for mode in modes if mode["step_p95_ms"] is not None] == [modes[0]["mode"], modes[4]["mode"]]
+    assert 0 < modes[4]["step_p50_ms"] <= modes[4]["step_p95_ms"]
+    passes = [mode["passes"] for mode in modes[:4]]
+    assert passes == sorted(passes, reverse=True)
+    assert passes[3] < passes[0]
+    assert modes[4]["passes"] <= passes[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "num_millions"),
+    [("SmolVLM2-256M", 134.5), ("SmolVLM2-500M", 361.8), ("SmolVLM2-2.2B", 1711.4)],
+)
+def test_the_text_model_of_a_shape_has_the_published_number_of_parameters(shape: str, num_millions: float) -> None:
+    # those of SmolLM2-135M, -360M and -1.7B, whose vocabulary lacks the tokens of images
+    with torch.device("meta"):
+        model = LlamaModel(LlamaConfig(**SHAPES[shape]))
+    num_params = sum(weight.numel() for weight in model.parameters())
+    assert num_params / 1e6 == pytest.approx(num_millions, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["tiny", "tiny-10"])
+def test_a_random_model_of_a_shape_speaks_on_some_frames_at_full_length(
+    capsys: pytest.CaptureFixture[str], shape: str
+) -> None:
+    assert bench("--arch", shape, "--frames", "60", "--videos", "2", "--batch-size", "2") == 0
+    modes = json.loads(capsys.readouterr().out.splitlines()[-1])["modes"]
+    assert all(mode["is_equal"] for mode in modes)
+    assert max(mode["prob_difference"] for mode in modes) < 1e-4
+    # about 5 % of 120 frames speak, each with 50 tokens
+    assert 120 + 2 * 50 < modes[0]["passes"] < 120 + 20 * 50
+
+
+@pytest.mark.slow
+def test_a_short_number_format_is_compared_with_float32(
+    demo_manifest: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    split = (str(demo_manifest), "--checkpoint", str(tiny_folder))
+    for what in (split, ("--arch", "tiny", "--frames", "40")):
+        assert bench(*what, "--batch-size", "2", "--dtype", "bfloat16") == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[1] == "compared with float32; a close decision is one within 0.01 of its threshold there"
+        reference = json.loads(lines[-1])
+        assert (reference["dtype"], reference["compared_with"], reference["near"]) == ("bfloat16", "float32", 0.01)
+        for mode in reference["modes"]:
+            assert mode["decisions"] == 2 * mode["frames"]
+            assert mode["decisions"] >= mode["differing"] >= mode["near"]
+            assert mode["prob_difference"] > 1e-4
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_folder: Path) -> Checkpoint:
+    return load_model(tiny_folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def videos(checkpoint: Checkpoint) -> list[StreamRequest]:
+    return [StreamRequest(video_id="a", features=list(random_frames(checkpoint, 12)), task=TASK)]
+
+
+def test_decisions_that_differ_are_counted_and_the_close_ones_among_them(
+    checkpoint: Checkpoint, videos: list[StreamRequest]
+) -> None:
+    config = StreamConfig(speak_threshold=0.975, update_threshold=1)
+    reference = stream_in_float32(checkpoint, videos, config, rows=1)
+    assert all(output.speak_prob < 0.97 for output in reference["a"])
+    for frame, prob in ((3, 0.98), (5, 0.97), (8, 0.999)):  # spoke closely; silent, as now; spoke clearly
+        reference["a"][frame] = replace(reference["a"][frame], speak_prob=prob)
+    row = next(iter(measure(checkpoint, videos, [Mode(name="all", config=config)], reference=reference)))
+    assert (row.decisions, row.differing, row.near) == (24, 2, 1)
+    assert row.is_equal  # the texts of what is reference are those of a silent run
+
+
+def test_a_copy_in_float32_computes_with_the_weights_as_they_are(
+    tiny_folder: Path, videos: list[StreamRequest]
+) -> None:
+    short = load_model(tiny_folder, device="cpu", dtype="bfloat16")
+    exact = as_float32(short)
+    assert exact.model.dtype == torch.float32 != short.model.dtype
+    pairs = zip(short.model.parameters(), exact.model.parameters(), strict=True)
+    assert all(ours.float().equal(theirs) for ours, theirs in pairs)
+
+
+def test_where_graphs_can_be_had_three_modes_are_measured_with_them(
+    checkpoint: Checkpoint, videos: list[StreamRequest]
+) -> None:
+    config = StreamConfig(speak_threshold=0.999, update_threshold=1)
+    rows = list(measure(with_graphs(checkpoint), videos, list_modes(config, rows=2, graphs=True), repeats=2))
+    assert [row.mode.endswith(", graphs") for row in rows] == [False] * 5 + [True] * 3
+    assert all(row.is_equal for row in rows)
+    assert [row.passes for row in rows[2:5]] == [row.passes for row in rows[5:]]
+
+
+def test_graphs_without_a_gpu_are_refused_in_one_line(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("--checkpoint", str(tiny_folder), "--graphs", "on") == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "error: graphs are on, but they need a CUDA device, and the model is on cpu; set them to auto"
+    )
+
+
+@pytest.mark.parametrize("option", ["--batch-size", "--repeats", "--threads", "--frames", "--videos"])
+def test_a_number_below_1_is_wrong_use(option: str, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench("--checkpoint", str(tiny_folder), "--arch", "tiny", option, "-1") == 2
+    assert f"error: {option} must be at least 1; got -1" in capsys.readouterr().err
+
+
+def test_the_old_name_of_the_batch_size_is_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    text = capsys.readouterr().out
+    assert "--batch-size" in text
+    assert "--rows" not in text  # still accepted, see the first test
+
+
+def test_a_split_without_videos_is_wrong_use(
+    tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "none.json").write_text('{"videos": []}')
+    assert bench(str(tmp_path / "none.json"), "--checkpoint", str(tiny_folder)) == 2
+    assert "none.json holds no videos to stream" in capsys.readouterr().err
+
+
+def test_another_file_is_no_split(tmp_path: Path, tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text('{"clips": []}')
+    assert bench(str(wrong), "--checkpoint", str(tiny_folder)) == 2
+    assert "not the manifest of a split" in capsys.readouterr().err

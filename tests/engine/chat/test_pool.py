@@ -1,0 +1,179 @@
+"""The queue, its leases, and routing, with workers whose stores hold no tensors."""
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from engine.chat.pool import QueueFullError, Ticket, WorkerPool
+from engine.chat.prefix_store import PrefixStore
+from engine.chat.routing import WorkerState, route
+from tests.engine.chat.test_prefix_store import RecordingCache, make_store, serve
+
+
+class StoreWorker:
+    """A worker that has a store and no model."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.store: PrefixStore[RecordingCache] = make_store(budget_tokens=20)
+
+
+def make_pool(num_workers: int = 2, *, max_queued: int = 100) -> WorkerPool[StoreWorker]:
+    return WorkerPool([StoreWorker(str(number)) for number in range(num_workers)], max_queued=max_queued)
+
+
+def state(*, idle: bool = True, reusable: int = 0, empty: bool = False, used_at: int = 0) -> WorkerState:
+    return WorkerState(is_idle=idle, reusable_tokens=reusable, is_empty=empty, used_at=used_at)
+
+
+@pytest.mark.parametrize(
+    ("workers", "wanted"),
+    [
+        ([state(empty=True), state(reusable=80, used_at=9)], 1),  # 1: the prefix is there
+        ([state(empty=True), state(reusable=80, idle=False)], 0),  # it is busy
+        ([state(reusable=3, used_at=1), state(empty=True, used_at=2)], 1),  # 2: three tokens attract nobody
+        ([state(used_at=4), state(used_at=2), state(used_at=1, idle=False)], 1),  # 3: least recently used
+        ([state(idle=False), state(idle=False)], None),  # 4: wait
+    ],
+)
+def test_routing_has_four_levels(workers: list[WorkerState], wanted: int | None) -> None:
+    assert route(workers, prompt_tokens=100) == wanted
+
+
+STATES = st.builds(
+    WorkerState,
+    is_idle=st.booleans(),
+    reusable_tokens=st.integers(0, 100),
+    is_empty=st.booleans(),
+    used_at=st.integers(0, 9),
+)
+
+
+@given(st.lists(STATES, max_size=5))
+def test_routing_chooses_an_idle_worker_exactly_if_there_is_one(workers: list[WorkerState]) -> None:
+    chosen = route(workers, prompt_tokens=100)
+    assert (chosen is None) == (not any(worker.is_idle for worker in workers))
+    assert chosen is None or workers[chosen].is_idle
+
+
+def test_a_question_returns_to_the_worker_that_holds_its_prompt() -> None:
+    pool = make_pool()
+    with pool.enqueue((1, 2, 3)) as first, pool.enqueue((2, 2, 2)) as second:
+        assert (first.worker_index, second.worker_index) == (0, 1)
+        for ticket in (first, second):
+            assert ticket.worker is not None
+            serve(ticket.worker.store, ticket.prompt)
+    with pool.enqueue((2, 2, 2, 3)) as ticket:
+        assert ticket.worker_index == 1
+
+
+def test_a_full_queue_refuses_in_a_sentence() -> None:
+    pool = make_pool(1, max_queued=1)
+    with pool.enqueue((1,)), pool.enqueue((1,)), pytest.raises(QueueFullError, match="1 question is waiting"):
+        pool.enqueue((1,))
+
+
+def test_position_and_wait_shrink_as_the_queue_moves() -> None:
+    pool = make_pool(1)
+    changes: list[int] = []
+    with pool.enqueue((1,)) as running:
+        second = pool.enqueue((1,))
+        third = pool.enqueue((1,), on_change=lambda: changes.append(third.position))
+        assert (second.position, third.position) == (0, 1)
+        assert second.eta_s is None, "no answer was timed yet"
+        pool._durations.extend([4.0] * 20)  # each answer takes 4 s
+        assert second.eta_s == pytest.approx(4, abs=1)
+        assert third.eta_s == pytest.approx(8, abs=1)
+        running.close()
+        assert second.worker is not None
+        assert changes == [0]
+        second.close()
+        assert third.worker is not None
+        third.close()
+
+
+def test_a_client_that_leaves_the_queue_takes_no_worker() -> None:
+    pool = make_pool(1)
+    with pool.enqueue((1,)):
+        waiting = pool.enqueue((1,))
+        waiting.close()
+    assert waiting.worker is None
+    assert pool.status.workers[0].is_idle
+    with pool.enqueue((1,)) as following:
+        assert following.worker is not None
+
+
+def test_fifty_clients_share_two_workers() -> None:
+    pool = make_pool(2)
+
+    def ask(number: int) -> int:
+        prompt = (1, number % 3 + 1, 2)
+        with pool.enqueue(prompt) as ticket:
+            worker = ticket.wait(timeout_s=60)
+            assert worker is not None
+            if number % 5:
+                serve(worker.store, prompt)
+        return number
+
+    with ThreadPoolExecutor(50) as threads:
+        assert list(threads.map(ask, range(50))) == list(range(50))
+    status = pool.status
+    assert status.num_queued == 0
+    assert all(worker.is_idle for worker in status.workers)
+    assert sum(worker.num_answers for worker in status.workers) == 50
+
+
+@settings(max_examples=200, stateful_step_count=15)
+class PoolMachine(RuleBasedStateMachine):
+    """Clients enter, end and leave in any order; a list that is served in order is the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = make_pool(2)
+        self.waiting: deque[Ticket[StoreWorker]] = deque()
+        self.running: list[Ticket[StoreWorker]] = []
+
+    def move(self) -> None:
+        while self.waiting and len(self.running) < 2:
+            self.running.append(self.waiting.popleft())
+
+    @rule(prompt=st.lists(st.integers(1, 3), min_size=1, max_size=6).map(tuple))
+    def enter(self, prompt: tuple[int, ...]) -> None:
+        self.waiting.append(self.pool.enqueue(prompt))
+        self.move()
+
+    @precondition(lambda self: self.running)
+    @rule(number=st.integers(0, 1), is_answered=st.booleans())
+    def end(self, number: int, is_answered: bool) -> None:
+        ticket = self.running.pop(number % len(self.running))
+        assert ticket.worker is not None
+        with ticket, ticket.worker.store.acquire(ticket.prompt) as lease:
+            lease.cache.feed(ticket.prompt[lease.num_pieces :])
+            if is_answered:
+                lease.commit(ticket.prompt)
+        self.move()
+
+    @precondition(lambda self: self.waiting)
+    @rule(number=st.integers(0, 9))
+    def leave(self, number: int) -> None:
+        ticket = self.waiting[number % len(self.waiting)]
+        self.waiting.remove(ticket)
+        ticket.close()
+
+    @invariant()
+    def is_first_in_first_out(self) -> None:
+        assert [ticket.position for ticket in self.waiting] == list(range(len(self.waiting)))
+        assert all(ticket.worker is None for ticket in self.waiting)
+        leased = [ticket.worker_index for ticket in self.running]
+        assert len(set(leased)) == len(leased)
+        assert None not in leased
+        for worker in self.pool.workers:
+            worker.store.check()
+        assert sum(not worker.is_idle for worker in self.pool.status.workers) == len(self.running)
+
+
+TestPool = PoolMachine.TestCase

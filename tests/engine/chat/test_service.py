@@ -1,0 +1,172 @@
+"""Many clients of one event loop: their answers are those of a cold worker, and no departure keeps a worker busy."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.chat.answering import AnswerDelta, AnswerEnd, AnswerEvent, Prefilled, Prefilling
+from engine.chat.pool import QueueFullError, WorkerPool
+from engine.chat.prompts import Conversation, render_conversation
+from engine.chat.service import ChatService, Leased, QueuePlace, Turn
+from engine.chat.worker import ChatPrompt, ChatWorker
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+
+MAX_TOKENS = 6
+Event = QueuePlace | Leased | AnswerEvent
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_folder: Path) -> Checkpoint:
+    return load_model(tiny_folder, device="cpu")
+
+
+def make_service(checkpoint: Checkpoint, num_workers: int = 2) -> ChatService[ChatWorker]:
+    return ChatService(WorkerPool([ChatWorker(checkpoint, budget_bytes=2**17) for _ in range(num_workers)]))
+
+
+def make_prompt(checkpoint: Checkpoint, question: str) -> ChatPrompt:
+    codec: Any = checkpoint.prompt
+    talk = Conversation().ask(question)
+    return ChatPrompt(pieces=render_conversation(codec, talk, base=codec.system("Be brief.")), features={})
+
+
+def started(max_new_tokens: int = MAX_TOKENS) -> Turn:
+    turn = Turn()
+    turn.start(max_new_tokens)
+    return turn
+
+
+async def ask(
+    service: ChatService[ChatWorker],
+    prompt: ChatPrompt,
+    *,
+    turn: Turn | None = None,
+    leaves: Callable[[Event], bool] = lambda event: False,
+) -> list[Event]:
+    """Return the events of an answer up to the one at which the client leaves."""
+    events: list[Event] = []
+    async with aclosing(service.answer(prompt, turn or started())) as answer:
+        async for event in answer:
+            events.append(event)
+            if leaves(event):
+                break
+    return events
+
+
+def answer_cold(checkpoint: Checkpoint, prompt: ChatPrompt) -> tuple[int, ...]:
+    *_, end = ChatWorker(checkpoint).answer(prompt, max_new_tokens=MAX_TOKENS)
+    assert isinstance(end, AnswerEnd)
+    return end.ids
+
+
+def check_answer(events: list[Event], wanted: tuple[int, ...]) -> None:
+    prefilled = next(event for event in events if isinstance(event, Prefilled))
+    assert prefilled.cached_tokens + prefilled.prefilled_tokens == prefilled.prompt_tokens
+    end = events[-1]
+    assert isinstance(end, AnswerEnd)
+    assert end.ids == wanted
+
+
+async def wait_until_free(service: ChatService[ChatWorker]) -> None:
+    """Wait until no question is queued or answered, for at most 3 s."""
+    pool, until = service.pool, time.monotonic() + 3
+    while pool.status.num_queued or not all(worker.is_idle for worker in pool.status.workers):
+        assert time.monotonic() < until, "a worker is still busy"
+        await asyncio.sleep(0.01)
+    for worker in pool.workers:
+        worker.store.check()
+        assert worker.store.stats.num_locked == 0
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+def test_fifty_clients_on_two_workers_of_whom_some_leave_or_stop(checkpoint: Checkpoint) -> None:
+    service = make_service(checkpoint)
+    prompts = [make_prompt(checkpoint, f"What is step {number % 7}?") for number in range(50)]
+    served: list[int] = []
+
+    async def ask_as(number: int) -> None:
+        turn, leaves_at = started(), (QueuePlace, AnswerDelta, None, Leased, None)[number % 5]
+
+        def leaves(event: Event) -> bool:
+            if isinstance(event, Leased):
+                served.append(number)
+            if number % 10 == 4 and isinstance(event, AnswerDelta):
+                turn.stop()
+            return leaves_at is not None and isinstance(event, leaves_at)
+
+        events = await ask(service, prompts[number], turn=turn, leaves=leaves)
+        wanted = answer_cold(checkpoint, prompts[number])
+        if leaves_at is None:
+            end = events[-1]
+            assert isinstance(end, AnswerEnd)
+            check_answer(events, wanted[: len(end.ids)] if end.is_stopped else wanted)
+
+    async def main() -> None:
+        await asyncio.gather(*map(ask_as, range(50)))
+        await wait_until_free(service)
+
+    run(main())
+    waited = [number for number in served if number > 1]
+    # Clients that are leased both workers at one instant may notice it in either order.
+    places = {number: place for place, number in enumerate(sorted(waited))}
+    assert all(abs(places[number] - place) <= 1 for place, number in enumerate(waited)), "first in, first out"
+    assert len(served) >= 40
+    assert all(worker.num_answers > 5 for worker in service.pool.status.workers)
+
+
+@pytest.mark.parametrize("phase", [QueuePlace, Leased, Prefilling, AnswerDelta])
+def test_a_client_that_leaves_frees_its_worker_and_the_next_answer_is_right(
+    checkpoint: Checkpoint, phase: type[Event]
+) -> None:
+    service = make_service(checkpoint, 1)
+    prompt = make_prompt(checkpoint, "What is next? " * (100 if phase is Prefilling else 1))
+
+    async def main() -> None:
+        with service.pool.enqueue((1,)) as other:
+            if phase is not QueuePlace:
+                other.close()
+            events = await ask(service, prompt, turn=started(3000), leaves=lambda event: isinstance(event, phase))
+            assert isinstance(events[-1], phase)
+        await wait_until_free(service)
+        check_answer(await ask(service, prompt), answer_cold(checkpoint, prompt))
+
+    run(main())
+
+
+def test_stop_ends_one_answer_and_no_other(checkpoint: Checkpoint) -> None:
+    service = make_service(checkpoint)
+    prompt, turns = make_prompt(checkpoint, "What is next?"), (started(), started())
+
+    async def main() -> None:
+        def stop_first(event: Event) -> bool:
+            turns[0].stop()
+            return False
+
+        first, second = await asyncio.gather(
+            ask(service, prompt, turn=turns[0], leaves=stop_first), ask(service, prompt, turn=turns[1])
+        )
+        assert isinstance(first[-1], AnswerEnd)
+        assert first[-1].is_stopped
+        check_answer(second, answer_cold(checkpoint, prompt))
+
+    run(main())
+
+
+def test_a_full_queue_refuses_and_leaves_no_trace(checkpoint: Checkpoint) -> None:
+    service: ChatService[ChatWorker] = ChatService(WorkerPool([ChatWorker(checkpoint)], max_queued=0))
+
+    async def main() -> None:
+        with pytest.raises(QueueFullError, match="try again"):
+            await ask(service, make_prompt(checkpoint, "What is next?"))
+        await wait_until_free(service)
+
+    run(main())

@@ -1,0 +1,164 @@
+"""Answers of a worker: with reuse they equal those of a cold worker, and nobody's departure leaves a trace."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from engine.chat.answering import AnswerDelta, AnswerEnd, Prefilled, Prefilling
+from engine.chat.prompts import ContextPiece, Conversation, render_conversation, render_run
+from engine.chat.worker import ChatPrompt, ChatWorker, index_features
+from engine.config import StreamConfig
+from engine.errors import ContextError, FeatureError
+from engine.model.checkpoint import Checkpoint
+from engine.replay import Recording
+from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.streams import TASK
+
+NUM_FRAMES = 12
+MAX_TOKENS = 12
+
+
+@pytest.fixture(scope="module", params=["mean", pytest.param("none", marks=pytest.mark.slow)])
+def checkpoint(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Checkpoint:
+    return tiny_checkpoint(tmp_path_factory.mktemp("chat"), pooling=request.param)
+
+
+class Talk:
+    """A run of random frames, and questions about it to one worker."""
+
+    def __init__(self, checkpoint: Checkpoint, *, seed: int = 0, worker: ChatWorker | None = None) -> None:
+        self.frames = list(random_frames(checkpoint, NUM_FRAMES, seed=seed))
+        self.config = StreamConfig(max_new_tokens=6, speak_threshold=0.5, update_threshold=0.7)
+        self.recording = Recording(checkpoint, self.frames, task=TASK, config=self.config)
+        list(self.recording.run())
+        self.checkpoint, self.worker = checkpoint, worker or ChatWorker(checkpoint)
+        self.digests, self.features = index_features(self.frames)
+
+    def prompt(self, talk: Conversation, *, frame: int = NUM_FRAMES - 1) -> ChatPrompt:
+        codec = self.checkpoint.prompt
+        outputs = self.recording.outputs[: frame + 1]
+        base = render_run(codec, TASK, outputs, config=self.recording.config, digests=self.digests)
+        return ChatPrompt(pieces=render_conversation(codec, talk, base=base), features=self.features)
+
+    def ask(self, talk: Conversation, *, frame: int = NUM_FRAMES - 1) -> tuple[Conversation, int]:
+        """Answer the open question, as a cold worker would; return the conversation and the cached tokens."""
+        prompt = self.prompt(talk, frame=frame)
+        warm = list(self.worker.answer(prompt, max_new_tokens=MAX_TOKENS))
+        cold = list(ChatWorker(self.checkpoint).answer(prompt, max_new_tokens=MAX_TOKENS))
+        prefilled, end = next(event for event in warm if isinstance(event, Prefilled)), warm[-1]
+        assert isinstance(end, AnswerEnd)
+        assert isinstance(cold[-1], AnswerEnd)
+        assert end.ids == cold[-1].ids
+        assert prefilled.cached_tokens + prefilled.prefilled_tokens == prefilled.prompt_tokens
+        assert prefilled.prompt_tokens == self.worker.store.count_tokens(prompt.pieces)
+        assert "".join(event.text for event in warm if isinstance(event, AnswerDelta)) == end.text
+        self.worker.store.check()
+        return talk.answered(end.text), prefilled.cached_tokens
+
+
+def test_append_edit_regenerate_and_branch_equal_a_cold_worker(checkpoint: Checkpoint) -> None:
+    talk = Talk(checkpoint)
+    first, cached = talk.ask(Conversation().ask("What is next?", pictures=talk.digests[-1:]))
+    assert cached == 0
+    second, cached = talk.ask(first.ask("And then?"))
+    assert cached > 0
+    for conversation in (second.regenerate(), second.edit(0, "Is it done?"), first.ask("Why?"), second.ask("So?")):
+        _, cached = talk.ask(conversation)
+        assert cached > len(talk.digests)
+
+
+def test_a_moved_playhead_and_other_thresholds_equal_a_cold_worker(checkpoint: Checkpoint) -> None:
+    talk = Talk(checkpoint)
+    question = Conversation().ask("What is next?")
+    for frame in (7, 11, 3, 7):
+        talk.ask(question, frame=frame)
+    talk.recording = talk.recording.at(speak_threshold=0.2, update_threshold=0.9)
+    list(talk.recording.run())
+    _, cached = talk.ask(question)
+    assert cached > 0
+
+
+def test_stop_then_continue_equals_a_cold_worker(checkpoint: Checkpoint) -> None:
+    talk = Talk(checkpoint)
+    question = Conversation().ask("What is next?")
+    deltas: list[AnswerDelta] = []
+    answer = talk.worker.answer(talk.prompt(question), max_new_tokens=50, is_stopped=lambda: len(deltas) == 3)
+    for end in answer:
+        deltas += [end] if isinstance(end, AnswerDelta) else []
+    assert isinstance(end, AnswerEnd)
+    assert end.is_stopped
+    assert len(end.ids) == 3
+    _, cached = talk.ask(question.answered(end.text).ask("And then?"))
+    assert cached >= talk.worker.store.count_tokens(talk.prompt(question).pieces)
+
+
+def test_eviction_and_return_equal_a_cold_worker(checkpoint: Checkpoint) -> None:
+    none = ChatWorker(checkpoint, budget_bytes=0)
+    for worker in (none, ChatWorker(checkpoint, budget_bytes=40_000, host_budget_bytes=2**30)):
+        talk = Talk(checkpoint, worker=worker)
+        other = Talk(checkpoint, seed=1, worker=talk.worker)
+        question = Conversation().ask("What is next?")
+        for one in (talk, other, talk):
+            one.ask(question)
+
+
+def test_two_videos_with_equal_ids_and_other_pixels_never_share(checkpoint: Checkpoint) -> None:
+    first = Talk(checkpoint)
+    second = Talk(checkpoint, seed=1, worker=first.worker)
+    second.recording.outputs = first.recording.outputs  # the same tokens everywhere, but the frames differ
+    question = Conversation().ask("What is next?")
+    first.ask(question)
+    _, cached = second.ask(question)
+    state = {step.id: "not_started" for step in TASK.steps}
+    assert cached == len(checkpoint.prompt.schema(goal=TASK.goal, steps=TASK.steps, state=state))
+
+
+@pytest.mark.parametrize("num_events", [0, 1, 3])
+def test_a_client_that_leaves_restores_the_cache(checkpoint: Checkpoint, num_events: int) -> None:
+    talk = Talk(checkpoint)
+    first, _ = talk.ask(Conversation().ask("What is next?"))
+    before = talk.worker.store.stats.device_bytes
+    answer = talk.worker.answer(talk.prompt(first.ask("And then?")), max_new_tokens=50)
+    for _, _ in zip(range(num_events), answer, strict=False):
+        pass
+    answer.close()
+    talk.worker.store.check()
+    assert talk.worker.store.stats.num_locked == 0
+    assert talk.worker.store.stats.device_bytes >= before
+    _, cached = talk.ask(first.ask("And then?"))
+    assert cached > 0
+
+
+def test_a_failed_pass_restores_the_cache(checkpoint: Checkpoint) -> None:
+    talk = Talk(checkpoint)
+    first, _ = talk.ask(Conversation().ask("What is next?"))
+    prompt = talk.prompt(first.ask("And then?", pictures=("new",)))
+    wrong = ChatPrompt(pieces=prompt.pieces, features={**talk.features, "new": torch.zeros(1, 3)})
+    with pytest.raises(FeatureError, match="features"):
+        list(talk.worker.answer(wrong))
+    talk.worker.store.check()
+    talk.ask(first.ask("And then?"))
+
+
+def test_a_conversation_that_does_not_fit_is_refused(checkpoint: Checkpoint) -> None:
+    pieces: Sequence[ContextPiece] = [5] * checkpoint.model.max_context
+    with pytest.raises(ContextError, match="begin a new one"):
+        list(ChatWorker(checkpoint).answer(ChatPrompt(pieces=tuple(pieces), features={})))
+
+
+def test_a_long_prompt_is_fed_in_parts_with_the_same_answer(checkpoint: Checkpoint) -> None:
+    talk = Talk(checkpoint)
+    question = Conversation().ask("What is next? " * 60)
+    assert len(talk.prompt(question).pieces) > 256
+    talk.ask(question)
+
+
+def test_a_stop_during_the_prefill_keeps_the_part_that_was_fed(checkpoint: Checkpoint) -> None:
+    talk = Talk(checkpoint)
+    prompt = talk.prompt(Conversation().ask("What is next? " * 60))
+    events = list(talk.worker.answer(prompt, is_stopped=lambda: True))
+    assert [type(event) for event in events] == [Prefilling, AnswerEnd]
+    talk.worker.store.check()
+    assert talk.worker.store.find(prompt.pieces) > 200
+    talk.ask(Conversation().ask("What is next? " * 60))

@@ -1,0 +1,71 @@
+"""A session of 200,000 frames with a fake clock: memory is flat, and nothing is dropped."""
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Semaphore
+
+import numpy as np
+import pytest
+import torch
+
+import engine.live.session as session_module
+from engine.config import StreamConfig
+from engine.live.clock import Clock
+from engine.live.output_log import OutputLog
+from engine.live.session import LiveOptions, LiveSession
+from engine.model.checkpoint import Checkpoint
+from engine.records import FrameOutput
+from tests.support.streams.live import LIMIT_S, PICTURE, FakeClock, ScriptedSource
+from tests.support.streams.streams import SHORT, TASK
+
+BURST = 64
+"""Frames that may wait: they share a pass, which makes the test fast."""
+
+
+def resident_mb() -> float:
+    """Return the memory of this process, in MB."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_frames_take_no_more_memory_than_twenty_thousand(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_frames, feature = 200_000, torch.zeros(1, checkpoint.model.tokens_per_frame, checkpoint.model.feature_dim)
+    monkeypatch.setattr(session_module, "encode_images", lambda _, images: feature.expand(len(images), -1, -1))
+    log, may_sample, memory = OutputLog(tmp_path / "live.jsonl"), Semaphore(BURST), dict[int, tuple[int, float]]()
+
+    def script(clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
+        for _ in range(num_frames):
+            assert may_sample.acquire(timeout=LIMIT_S)
+            yield PICTURE
+            clock.wait(stopped, 0.5)
+
+    def add(output: FrameOutput) -> None:
+        log.append(output)
+        if output.frame_index in (20_000, num_frames - 1):
+            gc.collect()
+            memory[output.frame_index] = len(gc.get_objects()), resident_mb()
+        may_sample.release()
+
+    session = LiveSession(
+        checkpoint,
+        ScriptedSource(script, is_endless=False),
+        task=TASK,
+        config=StreamConfig(speak_threshold=1, update_threshold=1, **SHORT),
+        options=LiveOptions(queue_frames=BURST),
+        clock=FakeClock(),
+        on_output=add,
+    )
+    session.start()
+    assert session.ended.wait(600)
+    session.stop()
+    assert session.problem == ""
+    assert (session.status.num_decided, session.status.num_dropped, len(log)) == (num_frames, 0, num_frames)
+    (num_early, early_mb), (num_late, late_mb) = memory.values()
+    assert num_late - num_early < 500, "Python objects"
+    assert late_mb - early_mb < 16, "MB of the process"
+    assert log[num_frames // 2].frame_index == num_frames // 2
+    log.close()

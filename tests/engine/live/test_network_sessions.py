@@ -1,0 +1,103 @@
+"""Live sessions on real servers in this process: MJPEG over HTTP, RTSP, dead and silent cameras."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from engine.config import StreamConfig
+from engine.errors import VideoError
+from engine.live.clock import SystemClock
+from engine.live.session import LiveSession
+from engine.live.sources import UrlSource
+from engine.model.checkpoint import Checkpoint
+from eval.cli.live import live
+from eval.cli.options import LiveCommandOptions
+from tests.support.servers.network import serve_mjpeg, serve_rtsp
+from tests.support.streams.live import FakeClock
+from tests.support.streams.streams import SHORT, TASK
+
+SHADES = (30, 90, 150, 210)
+RAMP = tuple(range(10, 250, 6))
+SILENT = StreamConfig(speak_threshold=1, update_threshold=1, **SHORT)
+LIMIT_S = 30.0
+
+
+def read_shades(source: UrlSource) -> list[int]:
+    """Return the mean of each picture up to the lost connection."""
+    shades = []
+    with suppress(VideoError):
+        for image in source.pictures(SystemClock(), Event()):
+            shades.append(int(image.mean()))
+    return shades
+
+
+def test_mjpeg_over_http_is_a_source_without_an_end() -> None:
+    with serve_mjpeg(SHADES) as url:
+        source = UrlSource(url)
+        shades = read_shades(source)
+    assert source.is_endless
+    assert shades == pytest.approx(SHADES, abs=4)
+
+
+def test_rtsp_is_read_over_tcp() -> None:
+    with serve_rtsp(RAMP, fps=20) as url:
+        shades = read_shades(UrlSource(url))
+    assert len(shades) >= 4
+    assert shades == pytest.approx(RAMP[-len(shades) :], abs=6), "the first pictures are dropped"
+
+
+def test_a_camera_that_hangs_up_is_connected_again(checkpoint: Checkpoint) -> None:
+    has_three = Event()
+    with serve_mjpeg(SHADES) as url:
+        source = UrlSource(url)
+        session = LiveSession(
+            checkpoint,
+            source,
+            task=TASK,
+            config=SILENT,
+            clock=FakeClock(),
+            on_picture=lambda index, _: has_three.set() if index >= 2 else None,
+        )
+        session.start()
+        assert has_three.wait(LIMIT_S), "the clock stands still while it is connected: each connection gives one frame"
+        session.stop()
+    assert session.problem == ""
+    assert session.status.num_sampled >= 2
+
+
+@pytest.mark.parametrize(("status", "shades"), [(200, ()), (404, SHADES)])
+def test_a_server_without_pictures_is_one_sentence(
+    checkpoint: Checkpoint, status: int, shades: tuple[int, ...]
+) -> None:
+    with serve_mjpeg(shades, status=status) as url:
+        session = LiveSession(checkpoint, UrlSource(url.replace("//", "//me:secret@")), task=TASK, config=SILENT)
+        session.start()
+        assert session.ended.wait(LIMIT_S)
+    assert session.problem.startswith("http://***@127.0.0.1:")
+    assert "cannot be opened" in session.problem
+    assert "\n" not in session.problem
+
+
+@pytest.mark.slow
+def test_no_password_reaches_the_run_folder_or_the_terminal(
+    tiny_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", iter(()))
+    with serve_rtsp(RAMP, fps=20) as url:
+        options = LiveCommandOptions(
+            source=url, out=tmp_path / "live", checkpoint=str(tiny_folder), device="cpu", stall_s=2.5, goal="build"
+        )
+        assert live(options) == 1, "the camera hung up"
+    printed = capfd.readouterr()
+    assert "recorded in" in printed.out
+    files = [path.read_bytes() for path in (tmp_path / "live").rglob("*") if path.is_file()]
+    assert len(files) >= 4
+    for text in (printed.out.encode(), printed.err.encode(), *files):
+        assert b"secret" not in text
+        assert b"t0p" not in text
+    source = json.loads((tmp_path / "live" / "run.json").read_text("utf-8"))["source"]
+    assert source.startswith("rtsp://***@127.0.0.1:")
+    assert source.endswith("/live?token=***")

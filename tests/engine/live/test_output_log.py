@@ -1,0 +1,47 @@
+"""A log of outputs reads the same from memory and from its file."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.live.frames import make_gap
+from engine.live.output_log import OutputLog
+from engine.records import FrameOutput, read_outputs
+
+
+def make_output(index: int) -> FrameOutput:
+    gap = make_gap(index, fps=2, before=None, initial={"S1": "not_started"})
+    return replace(gap, speak_prob=index % 7 / 7, update_prob=0.25, latency_ms=1.5, response=f"é {index}" * (index % 3))
+
+
+def test_a_log_returns_every_slice_of_a_list(tmp_path: Path) -> None:
+    outputs = [make_output(index) for index in range(700)]
+    log = OutputLog(tmp_path / "run.jsonl", num_kept=50)
+    for output in outputs:
+        log.append(output)
+    for first, end in [(0, 700), (0, 3), (255, 258), (640, 660), (649, 651), (690, 700), (10, 10), (700, 900)]:
+        assert log[first:end] == outputs[first:end]
+    assert (log[0], log[-1], log[300], len(log)) == (outputs[0], outputs[-1], outputs[300], 700)
+    log.close()
+    assert log[:300] == outputs[:300]
+    assert list(read_outputs(log.path)) == outputs
+
+
+def test_a_log_refuses_what_it_does_not_have(tmp_path: Path) -> None:
+    log = OutputLog(tmp_path / "run.jsonl")
+    log.append(make_output(0))
+    with pytest.raises(IndexError):
+        log[1]
+    with pytest.raises(ValueError, match="steps of 1"):
+        log[::2]
+    log.close()
+
+
+def test_an_instant_that_the_model_did_not_see_keeps_the_state() -> None:
+    before = replace(make_output(3), dst_state={"S1": "completed"}, cache_tokens=9)
+    gap = make_gap(4, fps=2, before=before, initial={"S1": "not_started"})
+    assert (gap.time_s, gap.dst_state, gap.cache_tokens, gap.response) == (2.0, {"S1": "completed"}, 9, None)
+    assert math.isnan(gap.speak_prob)
+    assert math.isnan(gap.latency_ms)

@@ -1,0 +1,174 @@
+"""Live sessions on scripted sources and a fake clock: pace, drops, and encoder and model at once."""
+
+import threading
+from collections.abc import Iterator
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+
+import engine.live.session as session_module
+from engine.config import StreamConfig
+from engine.control.requests import TextProgress
+from engine.live.clock import Clock
+from engine.live.session import LiveOptions
+from engine.model.checkpoint import Checkpoint
+from engine.model.features.frame_encoder import FrameFeatures, encode_images
+from engine.records import FrameOutput
+from engine.streamer import Streamer
+from tests.support.streams.live import (
+    LIMIT_S,
+    NUM_FRAMES,
+    TASK,
+    FakeClock,
+    Paced,
+    begin,
+    picture_at,
+    run_to_end,
+)
+from tests.support.streams.streams import SHORT, assert_equal
+
+
+def test_a_fast_model_drops_nothing_and_gives_the_outputs_of_the_video(checkpoint: Checkpoint) -> None:
+    config = StreamConfig(speak_threshold=0.4, update_threshold=0.4, **SHORT)
+    paced = Paced()
+    session, outputs = begin(checkpoint, paced, config=config, on_output=paced.decide)
+    run_to_end(session)
+    features = encode_images(checkpoint, map(picture_at, range(NUM_FRAMES)))
+    frames = [FrameFeatures(index=index, time_s=index / 2, features=row) for index, row in enumerate(features)]
+    assert_equal(outputs, list(Streamer(checkpoint, config).run(frames, TASK)))
+    status = session.status
+    assert (status.num_sampled, status.num_decided, status.num_dropped) == (NUM_FRAMES, NUM_FRAMES, 0)
+    assert (status.state, status.on_time_share, status.problem) == ("ended", 1.0, "")
+    assert 0 <= status.real_time_factor <= 1, "the clock stands still while encoder and model work"
+
+
+def test_a_slow_model_drops_the_oldest_frames_and_reports_each(checkpoint: Checkpoint) -> None:
+    is_held, has_first, may_decide = Event(), Event(), Event()
+
+    def script(clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
+        yield picture_at(0)
+        assert has_first.wait(LIMIT_S)
+        for index in range(1, NUM_FRAMES):
+            clock.wait(stopped, 0.5)
+            yield picture_at(index)
+        is_held.set()
+
+    def hold(output: FrameOutput) -> None:
+        if output.frame_index == 0:
+            has_first.set()
+            assert may_decide.wait(LIMIT_S)
+
+    session, outputs = begin(checkpoint, script, options=LiveOptions(queue_frames=3), on_output=hold)
+    session.start()
+    assert is_held.wait(LIMIT_S)
+    for thread in session._threads[:2]:  # all frames have reached the queue of the model
+        thread.join(LIMIT_S)
+    may_decide.set()
+    assert session.ended.wait(LIMIT_S)
+    status = session.status
+    assert [output.frame_index for output in outputs] == list(range(NUM_FRAMES)), "one output for each instant"
+    unseen = [output.frame_index for output in outputs if np.isnan(output.speak_prob)]
+    assert len(unseen) == status.num_dropped == status.num_sampled - status.num_decided > 0
+    assert unseen == list(range(1, 1 + len(unseen))), "the oldest frames are dropped, the latest are kept"
+    assert status.on_time_share < 1
+    assert f"{len(unseen)} dropped" in status.describe()
+    assert {outputs[index].state for index in unseen} == {"dropped"}
+
+
+def test_frames_that_wait_when_a_session_is_stopped_are_counted_as_not_reached(checkpoint: Checkpoint) -> None:
+    has_first = Event()
+
+    def script(clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
+        yield picture_at(0)
+        assert has_first.wait(LIMIT_S)
+        for index in range(1, 4):
+            clock.wait(stopped, 0.5)
+            yield picture_at(index)
+        assert stopped.wait(LIMIT_S)
+
+    def hold(output: FrameOutput) -> None:
+        if output.frame_index == 0:
+            has_first.set()
+            assert session._stopped.wait(LIMIT_S)
+
+    session, outputs = begin(checkpoint, script, is_endless=True, on_output=hold)
+    session.start()
+    while len(session._encoded._frames) < 3:
+        Event().wait(0.001)
+    assert session.status.num_not_reached == 0, "they may still be decided"
+    session.stop()
+    status = session.status
+    assert (status.num_sampled, status.num_decided, status.num_dropped, status.num_not_reached) == (4, 1, 0, 3)
+    assert [output.state for output in outputs] == [None, "not reached", "not reached", "not reached"]
+    assert "1 frame decided, 0 dropped, 3 not reached at the end" in status.describe()
+    assert status.on_time_share == 1.0, "the end of the session is no lag"
+
+
+def test_an_instant_without_a_picture_is_counted(checkpoint: Checkpoint) -> None:
+    paced = Paced(4)
+
+    def script(clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
+        for index, image in enumerate(paced(clock, stopped)):
+            yield image
+            clock.wait(stopped, 1.0 if index == 1 else 0.0)  # the source misses two instants
+
+    session, outputs = begin(checkpoint, script, on_output=lambda output: paced.decide(output))
+    run_to_end(session)
+    status = session.status
+    assert (status.num_decided, status.num_dropped, status.num_without_picture) == (4, 0, 2)
+    assert [output.state for output in outputs] == [None, None, "no picture", "no picture", None, None]
+    assert "2 without a picture" in status.describe()
+
+
+def test_the_encoder_works_while_the_model_decides(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_deciding, is_encoded = Event(), Event()
+    real, num_images = encode_images, 0
+
+    def encode(checkpoint: Checkpoint, images: list[np.ndarray]) -> Any:
+        nonlocal num_images
+        features = real(checkpoint, images)
+        num_images += len(images)
+        return features
+
+    monkeypatch.setattr(session_module, "encode_images", encode)
+
+    def script(clock: Clock, stopped: Event) -> Iterator[np.ndarray]:
+        yield picture_at(0)
+        assert is_deciding.wait(LIMIT_S)
+        clock.wait(stopped, 0.5)
+        yield picture_at(1)
+
+    class Ticking(FakeClock):
+        def now(self) -> float:
+            self.advance(1e-4)
+            return super().now()
+
+    session, _ = begin(
+        checkpoint, script, config=StreamConfig(speak_threshold=0, update_threshold=1, **SHORT), clock=Ticking()
+    )
+
+    def hold(_: TextProgress) -> None:
+        is_deciding.set()
+        while len(session._encoded._frames) == 0 and not is_encoded.is_set():
+            Event().wait(0.001)  # the second frame is encoded while the model generates the first response
+        is_encoded.set()
+
+    session.on_text = hold
+    run_to_end(session)
+    first, second = session.statistics.timings
+    assert first.model_began_s < second.encode_began_s < second.encode_ended_s < first.decided_s
+    assert num_images == 2
+
+
+def test_a_stopped_session_ends_without_a_problem(checkpoint: Checkpoint) -> None:
+    paced = Paced(10**9)
+    session, outputs = begin(checkpoint, paced, is_endless=True, on_output=paced.decide)
+    session.start()
+    while len(outputs) < 3:
+        threading.Event().wait(0.001)
+    session.stop()
+    assert session.ended.is_set()
+    assert (session.status.state, session.problem) == ("ended", "")
+    assert not any(thread.is_alive() for thread in session._threads)

@@ -1,0 +1,114 @@
+"""Every model family: faster streaming gives the outputs of frame by frame."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.config import StreamConfig
+from engine.control.task import Task
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from engine.records import FrameOutput
+from engine.replay import Recording
+from engine.streamer import Streamer, StreamRequest
+from tests.support.streams.batches import stream_many
+from tests.support.streams.fakes import random_frames, tiny_checkpoint
+from tests.support.streams.graphs import with_graphs
+from tests.support.streams.published import write_online, write_proassist
+from tests.support.streams.published_loop import ASKED, NUM_FRAMES, TASK, settings
+from tests.support.streams.replays import run_with_drafts
+from tests.support.streams.streams import assert_equal, decided
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
+FAMILIES: dict[str, Callable[[Path], Checkpoint]] = {
+    "smolvlm": tiny_checkpoint,
+    "online-10": lambda folder: load_model(write_online(folder, terse=True), device="cpu"),
+    "online-1": lambda folder: load_model(write_online(folder, grid=0, terse=True, seed=6), device="cpu"),
+    "proassist-1": lambda folder: load_model(write_proassist(folder, terse=True), device="cpu"),
+    "proassist-5": lambda folder: load_model(write_proassist(folder, grid=2, adapters=2, terse=True), device="cpu"),
+    "proassist-head": lambda folder: load_model(write_proassist(folder, head="mlp", terse=True), device="cpu"),
+}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[] if name in {"online-10", "proassist-5"} else [pytest.mark.slow])
+        for name in FAMILIES
+    ],
+)
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return FAMILIES[request.param](tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def config(checkpoint: Checkpoint) -> StreamConfig:
+    return settings(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def expected(checkpoint: Checkpoint, config: StreamConfig) -> list[FrameOutput]:
+    streamer = Streamer(checkpoint, config.frame_by_frame())
+    return list(streamer.run(random_frames(checkpoint, NUM_FRAMES), TASK))
+
+
+def test_silence_speech_and_refreshes_are_among_the_cases(expected: list[FrameOutput]) -> None:
+    assert 3 < sum(output.response is not None for output in expected) < NUM_FRAMES - 3
+    assert any(output.refreshed for output in expected)
+
+
+@pytest.mark.parametrize("lookahead", [3, 64])
+def test_look_ahead_and_drafts_give_the_outputs_of_frame_by_frame(
+    checkpoint: Checkpoint, config: StreamConfig, expected: list[FrameOutput], lookahead: int
+) -> None:
+    streamer = Streamer(checkpoint, replace(config, lookahead=lookahead))
+    assert_equal(list(streamer.run(random_frames(checkpoint, NUM_FRAMES), TASK)), expected)
+    frame_by_frame = Streamer(checkpoint, config.frame_by_frame())
+    list(frame_by_frame.run(random_frames(checkpoint, NUM_FRAMES), TASK))
+    assert streamer.counts.passes < frame_by_frame.counts.passes
+
+
+def test_batches_and_static_steps_give_the_outputs_of_each_video_alone(
+    checkpoint: Checkpoint, config: StreamConfig
+) -> None:
+    videos = [
+        StreamRequest(
+            video_id=str(number),
+            features=list(random_frames(checkpoint, length, seed=number)),
+            task=Task(goal="g", user_turns=ASKED[: number % 2]),
+        )
+        for number, length in enumerate((25, 7, 18))
+    ]
+    packed = stream_many(Streamer(checkpoint, config), videos, max_batch_size=2)
+    static = stream_many(Streamer(with_graphs(checkpoint), config), videos, max_batch_size=3)
+    for video in videos:
+        alone = list(Streamer(checkpoint, config.frame_by_frame()).run(video.features, video.task))
+        assert_equal(packed[video.video_id], alone)
+        assert_equal(static[video.video_id], alone)
+
+
+def test_a_moved_threshold_gives_the_outputs_of_a_new_run(
+    checkpoint: Checkpoint, config: StreamConfig, expected: list[FrameOutput]
+) -> None:
+    frames = list(random_frames(checkpoint, NUM_FRAMES))
+    recording = Recording(checkpoint, frames, task=TASK, config=config)
+    assert_equal(list(recording.run()), expected)
+    for moved in (settings(checkpoint, share=0.9), config):
+        wanted = list(Streamer(checkpoint, moved.frame_by_frame()).run(frames, TASK))
+        assert (decided(wanted) == decided(expected)) == (moved == config)
+        drafted = run_with_drafts(checkpoint, recording.outputs, frames, task=TASK, config=moved)
+        recording = recording.at(speak_threshold=moved.speak_threshold, update_threshold=moved.update_threshold)
+        assert_equal(list(recording.run()), wanted)
+        assert_equal(list(drafted), wanted)
+
+
+@pytest.mark.slow
+def test_sampled_texts_do_not_depend_on_look_ahead(checkpoint: Checkpoint, config: StreamConfig) -> None:
+    sampled = replace(config, do_sample=True, temperature=2.0, seed=3)
+    one, many = (
+        list(Streamer(checkpoint, settings).run(random_frames(checkpoint, 15), TASK))
+        for settings in (sampled.frame_by_frame(), sampled)
+    )
+    assert decided(one) == decided(many)

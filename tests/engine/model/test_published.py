@@ -1,0 +1,138 @@
+"""Checkpoints of VideoLLM-online and ProAssist: their layout, frames and tokens, and refusals in one sentence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import SiglipVisionConfig
+
+from engine.config import StreamConfig
+from engine.errors import CheckpointError
+from engine.loading import load_model
+from engine.model.checkpoint_folder import find_policy_of, identify_model
+from engine.model.features.frame_encoder import encode_images
+from engine.model.preprocessing import resize_image
+from engine.model.published.loading import check_pixels
+from engine.streamer import Streamer
+from tests.support.streams.published import TOWER_WIDTH, rename_tensors, write_online, write_proassist
+
+
+@pytest.mark.parametrize(
+    ("write", "grid", "tokens", "policy"),
+    [
+        (write_online, 3, 10, "streaming-eos"),
+        (write_online, 0, 1, "streaming-eos"),
+        (write_proassist, 0, 1, "not-talk"),
+        (write_proassist, 2, 5, "not-talk"),
+        (write_proassist, 3, 10, "not-talk"),
+    ],
+)
+def test_a_checkpoint_gives_its_tokens_per_frame_and_its_policy(
+    tmp_path: Path, write: Any, grid: int, tokens: int, policy: str
+) -> None:
+    checkpoint = load_model(write(tmp_path, grid=grid), device="cpu")
+    assert checkpoint.model.tokens_per_frame == tokens
+    assert checkpoint.fit_config(StreamConfig()).decision_policy == policy == find_policy_of(tmp_path)
+    assert identify_model(tmp_path) == checkpoint.identity
+    with pytest.raises(ValueError, match=rf"no decision heads; set decision_policy to {policy}"):
+        Streamer(checkpoint, StreamConfig())
+
+
+@pytest.mark.parametrize("head", ["linear", "mlp"])
+def test_a_decision_head_whose_label_1_is_silence_decides(tmp_path: Path, head: str) -> None:
+    checkpoint = load_model(write_proassist(tmp_path, head=head), device="cpu")
+    assert checkpoint.fit_config(StreamConfig()).decision_policy == "heads"
+    assert find_policy_of(tmp_path) is None
+    hidden = torch.randn(3, checkpoint.model.hidden_size)
+    speak, update = checkpoint.model.decision_logits(hidden)
+    silent = checkpoint.model.get_submodule("head")(hidden)[:, 0].sigmoid()
+    assert torch.allclose(1 - speak.sigmoid(), silent)
+    assert update.sigmoid().tolist() == [0, 0, 0]
+
+
+def test_the_names_that_earlier_peft_gave_the_connector_are_read(tmp_path: Path) -> None:
+    folder = write_online(tmp_path)
+    before = load_model(folder, device="cpu").model.embed_frames(torch.ones(TOWER_WIDTH))
+    rename_tensors(folder, [("connector.", "connector.modules_to_save.default.")])
+    assert torch.equal(load_model(folder, device="cpu").model.embed_frames(torch.ones(TOWER_WIDTH)), before)
+
+
+def test_adapters_are_merged_in_order_and_change_the_digest(tmp_path: Path) -> None:
+    one = load_model(write_proassist(tmp_path / "one", adapters=1), device="cpu")
+    two = load_model(write_proassist(tmp_path / "two", adapters=2), device="cpu")
+    assert two.layout is not None
+    assert [path.name for path in two.layout.adapters] == ["adapter_0", "two"]
+    assert one.encoder_digest == two.encoder_digest
+    assert one.digest != two.digest
+
+
+def test_frames_are_pooled_from_the_tower_after_its_cls_token(tmp_path: Path) -> None:
+    checkpoint = load_model(write_online(tmp_path), device="cpu")
+    image = np.random.default_rng(0).integers(0, 255, (24, 24, 3), np.uint8)
+    features = encode_images(checkpoint, [image])[0]
+    pixels = torch.from_numpy(image).permute(2, 0, 1)[None].float() / 127.5 - 1
+    with torch.inference_mode():
+        output = checkpoint.model.get_submodule("tower")(pixel_values=pixels)
+    patches = output.last_hidden_state[0].view(4, 4, -1)  # 4 x 4 patches: windows of 2 x 2 that overlap
+    grid = [patches[row : row + 2, column : column + 2].mean((0, 1)) for row in range(3) for column in range(3)]
+    assert torch.allclose(features, torch.stack([output.pooler_output[0], *grid]), atol=1e-5)
+
+
+def test_a_wide_frame_is_padded_in_the_middle_or_cropped_in_the_middle() -> None:
+    image = np.full((360, 640, 3), 200, np.uint8)
+    image[:, :100] = image[:, -100:] = 0
+    padded = resize_image(image, size=384, framing="pad")
+    assert padded.shape == (384, 384, 3)
+    assert padded[:84].max() == padded[300:].max() == 0
+    assert padded[84:300, 100:284].min() == 200
+    assert resize_image(image, size=384, framing="crop")[:, 5:-5].min() == 200  # 384 of 683 columns: 107 cut on a side
+    assert resize_image(image, size=384, framing="stretch")[:, :55].max() == 0
+
+
+def edit(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **values}))
+
+
+def test_parts_that_do_not_fit_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    wrong_tower = write_online(tmp_path / "tower", tower_width=32)
+    with pytest.raises(CheckpointError, match=r"vision features of width 16, but the tower .* gives 32; use the tower"):
+        load_model(wrong_tower, device="cpu")
+    wrong_eos = write_online(tmp_path / "eos", eos_token="<|end_of_text|>")
+    with pytest.raises(CheckpointError, match=r"ends a turn with <\|end_of_text\|>, but .* with <\|eot_id\|>"):
+        load_model(wrong_eos, device="cpu")
+    config = {"frame_token_cls": True, "frame_token_pooled": [3, 3], "frame_num_tokens": 1}
+    wrong_tokens = write_online(tmp_path / "tokens", config=config)
+    with pytest.raises(CheckpointError, match="frame_num_tokens is 1, but a frame has 10 tokens"):
+        load_model(wrong_tokens, device="cpu")
+
+
+def test_a_tower_for_pictures_of_another_size_is_refused(tmp_path: Path) -> None:
+    layout = load_model(write_proassist(tmp_path), device="cpu").layout
+    assert layout is not None
+    check_pixels(layout, SiglipVisionConfig(hidden_size=1152, image_size=384, patch_size=14))
+    with pytest.raises(CheckpointError, match=r"of 224 pixels, .* google/siglip-so400m-patch14-384, of 384 pixels"):
+        check_pixels(layout, SiglipVisionConfig(hidden_size=1152, image_size=224, patch_size=14))
+
+
+def test_adapters_that_cannot_be_used_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = write_online(tmp_path)
+    with pytest.raises(CheckpointError, match="takes no heads file"):
+        load_model(folder, device="cpu", heads=folder / "heads.safetensors")
+    with pytest.raises(CheckpointError, match="--quantize 4bit needs bitsandbytes"):
+        load_model(folder, device="cpu", quantize="4bit")
+    assert identify_model(folder, quantize="4bit").digest != identify_model(folder).digest, "other weights"
+    rename_tensors(folder, [("layers.0.mlp.up_proj.lora_A", "layers.0.mlp.up_proj.lora_X")])
+    with pytest.raises(CheckpointError, match=r"differs in .*up_proj\.lora_A"):
+        load_model(folder, device="cpu")
+    edit(folder / "adapter_config.json", peft_type="IA3")
+    with pytest.raises(CheckpointError, match="peft_type IA3; only LORA"):
+        load_model(folder, device="cpu")
+    (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
+    with pytest.raises(CheckpointError, match=r"adapter_model\.bin is a pickle, which is never opened"):
+        load_model(folder, device="cpu")
+    edit(folder / "adapter_config.json", modules_to_save=["other"])
+    with pytest.raises(CheckpointError, match="modules_to_save must name connector"):
+        load_model(folder, device="cpu")

@@ -1,0 +1,90 @@
+"""Adapters are saved as adapters and merged when they load."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.errors import CheckpointError
+from engine.loading import load_model
+from engine.model.checkpoint import load_checkpoint
+from engine.model.saving import save_model
+from engine.training import adaptation
+from engine.training.adaptation import choose_method, prepare
+from engine.training.config import TrainConfig
+from engine.training.objective import StreamObjective
+from engine.training.sequences import TrainingClip, TrainingTurn, build_sequence
+from engine.training.trainer import Trainer
+from tests.support.streams.fakes import STEPS, tiny_checkpoint
+
+CLIP = TrainingClip(
+    goal="g", steps=STEPS, num_frames=6, turns=(TrainingTurn(frame_index=2, role="update", text="S1->start"),)
+)
+
+
+def test_a_merged_adapter_equals_the_unmerged_one(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path / "base")
+    prepared = prepare(checkpoint, "lora", rank=4, alpha=8)
+    before = {
+        name: one.detach().clone() for name, one in checkpoint.smolvlm.named_parameters() if not one.requires_grad
+    }
+    config = TrainConfig(num_steps=5, learning_rate=5e-2, autocast="float32")
+    trainer = Trainer(StreamObjective(checkpoint.smolvlm, config))
+    for _ in range(5):
+        trainer.step(([build_sequence(CLIP, checkpoint.smolvlm_prompt)], torch.ones(6, 32)))
+    assert all(torch.equal(one, dict(checkpoint.smolvlm.named_parameters())[name]) for name, one in before.items())
+    prepared.save(tmp_path / "tuned")
+    assert not (tmp_path / "tuned" / "model.safetensors").exists()
+    merged = load_model(tmp_path / "tuned", device="cpu")
+    inputs = torch.randn(1, 9, 32, generator=torch.Generator().manual_seed(0))
+    checkpoint.smolvlm.eval()
+    with torch.no_grad():
+        unmerged, found = checkpoint.smolvlm(inputs), merged.model(inputs)
+        base = load_model(tmp_path / "base", device="cpu").model(inputs)
+    assert torch.allclose(found, unmerged, atol=1e-4)
+    assert not torch.allclose(base, unmerged, atol=1e-2)
+    assert merged.digest != checkpoint.digest
+    assert merged.encoder_digest == checkpoint.encoder_digest
+
+
+def test_an_adapter_without_its_base_is_refused(tmp_path: Path) -> None:
+    prepared = prepare(tiny_checkpoint(tmp_path / "base"), "lora")
+    prepared.save(tmp_path / "tuned")
+    (tmp_path / "base").rename(tmp_path / "moved")
+    with pytest.raises(CheckpointError, match=r"the base of the adapter .*tuned is missing"):
+        load_model(tmp_path / "tuned", device="cpu")
+
+
+def test_an_adapter_is_not_trained_by_another_one(tmp_path: Path) -> None:
+    prepare(tiny_checkpoint(tmp_path / "base"), "lora").save(tmp_path / "tuned")
+    with pytest.raises(CheckpointError, match="is an adapter already"):
+        prepare(load_checkpoint(tmp_path / "tuned", device="cpu"), "lora")
+
+
+def test_heads_alone_leave_the_text_model(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path)
+    prepare(checkpoint, "heads")
+    trained = {name.split(".")[0] for name, one in checkpoint.smolvlm.named_parameters() if one.requires_grad}
+    assert trained == {"speaking_decision_head", "dst_update_head"}
+    assert choose_method(checkpoint, "auto") == "full"
+
+
+def test_lora_is_the_default_from_500_million_parameters_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert adaptation.LORA_FROM == 500_000_000
+    checkpoint = tiny_checkpoint(tmp_path)
+    monkeypatch.setattr(adaptation, "LORA_FROM", sum(one.numel() for one in checkpoint.smolvlm.parameters()))
+    assert choose_method(checkpoint, "auto") == "lora"
+    assert choose_method(checkpoint, "heads") == "heads"
+
+
+def test_pooling_and_projector_begin_from_new(tmp_path: Path) -> None:
+    tiny_checkpoint(tmp_path / "base")
+    checkpoint = load_checkpoint(tmp_path / "base", device="cpu", pooling="first", feature_dim=48)
+    assert (checkpoint.smolvlm.pooling, checkpoint.smolvlm.feature_dim) == ("first", 48)
+    heads = load_checkpoint(tmp_path / "base", device="cpu").smolvlm.speaking_decision_head.weight
+    assert torch.equal(checkpoint.smolvlm.speaking_decision_head.weight, heads), "heads are kept"
+    prepare(checkpoint, "full")
+    save_model(tmp_path / "new", checkpoint.smolvlm, checkpoint.smolvlm_prompt.tokenizer, dtype=torch.float32)
+    again = load_model(tmp_path / "new", device="cpu").smolvlm
+    assert (again.pooling, again.feature_dim) == ("first", 48)
+    assert all(map(torch.equal, again.vision_projector.parameters(), checkpoint.smolvlm.vision_projector.parameters()))

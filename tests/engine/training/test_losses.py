@@ -1,0 +1,132 @@
+"""The losses equal sums that are worked out by hand."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.training.config import TrainConfig
+from engine.training.losses import DecisionLoss, draw_labels, sum_losses
+from engine.training.objective import Batch, StreamObjective
+from engine.training.sequences import TrainingClip, TrainingTurn, build_sequence, find_contexts
+from engine.training.trainer import Trainer
+from tests.support.streams.fakes import STEPS, tiny_checkpoint
+
+CLIP = TrainingClip(
+    goal="g", steps=STEPS, num_frames=4, turns=(TrainingTurn(frame_index=1, role="update", text="S1->start"),)
+)
+
+
+def zeroed(folder: Path) -> Trainer[Batch]:
+    """Return a trainer of a model whose logits are all 0: every token has probability 1/V, every decision 1/2."""
+    checkpoint = tiny_checkpoint(folder)
+    with torch.no_grad():
+        checkpoint.smolvlm.vlm.lm_head.weight.zero_()
+        for head in (checkpoint.smolvlm.speaking_decision_head, checkpoint.smolvlm.dst_update_head):
+            head.weight.zero_()
+            head.bias.zero_()
+    config = TrainConfig(learning_rate=0.0, autocast="float32")
+    return Trainer(StreamObjective(checkpoint.smolvlm.requires_grad_(True), config))
+
+
+def test_losses_of_a_uniform_model_equal_those_by_hand(tmp_path: Path) -> None:
+    trainer = zeroed(tmp_path)
+    checkpoint = tiny_checkpoint(tmp_path)
+    sequence = build_sequence(CLIP, checkpoint.smolvlm_prompt)
+    losses = trainer.step(([sequence], torch.zeros(4, 32))).parts
+    vocab = checkpoint.smolvlm.vlm.config.text_config.vocab_size
+    # each token of "S1->start <eos>" has probability 1 / V, so the mean is ln V
+    assert losses["text"] == pytest.approx(math.log(vocab), rel=1e-5)
+    # four frames without a response: -ln(1 - 1/2) each, so the mean is ln 2
+    assert losses["speak"] == pytest.approx(math.log(2), rel=1e-5)
+    # labels 0, 1, then 0 after the update's <eos>, 0, 0; the one positive weighs 1.5: (4 ln 2 + 1.5 ln 2) / 5
+    assert losses["update"] == pytest.approx(5.5 * math.log(2) / 5, rel=1e-5)
+
+
+def test_logits_of_the_heads_enter_by_label_and_weight(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path)
+    with torch.no_grad():
+        checkpoint.smolvlm.dst_update_head.weight.zero_()
+        checkpoint.smolvlm.dst_update_head.bias.fill_(2.0)
+    sequences = [build_sequence(CLIP, checkpoint.smolvlm_prompt)]
+    labels = draw_labels(sequences, negative_rate=1.0, random=torch.Generator().manual_seed(0))
+    sums = sum_losses(
+        checkpoint.smolvlm, sequences, labels, torch.zeros(4, 32), decisions=DecisionLoss(positive_weight=3.0)
+    )
+    # a logit of 2 costs ln(1 + e^2) at each of four negatives and 3 ln(1 + e^-2) at the positive
+    wanted = 4 * math.log(1 + math.exp(2)) + 3 * math.log(1 + math.exp(-2))
+    assert float(sums.update) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_silent_token_is_the_target_of_frames_without_a_response(tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint(tmp_path)
+    clip = TrainingClip(
+        goal="g", steps=STEPS, num_frames=3, turns=(TrainingTurn(frame_index=1, role="assistant", text="Go"),)
+    )
+    sequences = [build_sequence(clip, checkpoint.smolvlm_prompt)]
+    silent, opening = 7, checkpoint.smolvlm_prompt.response_id
+    labels = draw_labels(sequences, negative_rate=1.0, random=torch.Generator().manual_seed(0))
+    images = torch.randn(3, 32, generator=torch.Generator().manual_seed(1))
+    model = checkpoint.smolvlm
+    decisions = DecisionLoss(positive_weight=2.0, silent_id=silent, response_id=opening)
+    sums = sum_losses(model, sequences, labels, images, decisions=decisions)
+    ids = torch.tensor(sequences[0].ids)
+    inputs = model.embed_tokens(ids).clone()
+    frames = [at for at, frame in enumerate(sequences[0].frames) if frame >= 0]
+    inputs[frames] = images
+    logprobs = model.token_logits(model(inputs[None])[0]).log_softmax(-1)
+    first, spoken, last = frames
+    wanted = -logprobs[first, silent] - 2 * logprobs[spoken, opening] - logprobs[last, silent]
+    assert float(sums.speak) == pytest.approx(float(wanted), rel=1e-4)
+    assert float(sums.update) == 0.0
+
+
+def test_accumulated_gradients_equal_those_of_the_whole_batch(tmp_path: Path) -> None:
+    grown = {}
+    for size in (None, 1):
+        model = tiny_checkpoint(tmp_path / str(size)).smolvlm.requires_grad_(True)
+        prompt = tiny_checkpoint(tmp_path / str(size)).smolvlm_prompt
+        config = TrainConfig(num_steps=3, learning_rate=1e-2, autocast="float32", micro_batch_size=size)
+        sequences = [build_sequence(CLIP, prompt), build_sequence(CLIP, prompt, first_frame=2)]
+        features = torch.randn(6, 32, generator=torch.Generator().manual_seed(0))
+        trainer = Trainer(StreamObjective(model, config))
+        losses = [trainer.step((sequences, features)) for _ in range(3)]
+        grown[size] = [one.parts["text"] for one in losses]
+    assert grown[1] == pytest.approx(grown[None], rel=1e-4)
+
+
+def test_gradient_checkpointing_changes_no_loss(tmp_path: Path) -> None:
+    found = {}
+    for is_on in (False, True):
+        checkpoint = tiny_checkpoint(tmp_path / str(is_on))
+        config = TrainConfig(num_steps=3, learning_rate=1e-2, autocast="float32", gradient_checkpointing=is_on)
+        trainer = Trainer(StreamObjective(checkpoint.smolvlm.requires_grad_(True), config))
+        sequences = [build_sequence(CLIP, checkpoint.smolvlm_prompt)]
+        found[is_on] = [trainer.step((sequences, torch.ones(4, 32))).parts["text"] for _ in range(3)]
+    assert found[True] == pytest.approx(found[False], rel=1e-5)
+    assert found[True][2] < found[True][0]
+
+
+def test_a_long_clip_is_split_where_the_stream_refreshes(tmp_path: Path) -> None:
+    prompt = tiny_checkpoint(tmp_path).smolvlm_prompt
+    whole = build_sequence(CLIP, prompt)
+    limit = whole.ends[1]  # after the update of frame 1
+    contexts = find_contexts(CLIP, prompt, refresh_at=limit)
+    assert len(contexts[0].ends) == 2
+    assert sum(len(context.ends) for context in contexts) == CLIP.num_frames
+    assert contexts[0].ids == whole.ids[:limit]
+    assert "Step S1: in_progress" in prompt.tokenizer.decode(contexts[1].ids)
+
+
+def test_bfloat16_computes_over_weights_in_float32(tmp_path: Path) -> None:
+    found = {}
+    for number_format in ("float32", "bfloat16"):
+        checkpoint = tiny_checkpoint(tmp_path / number_format)
+        config = TrainConfig(num_steps=3, learning_rate=1e-2, autocast=number_format)
+        trainer = Trainer(StreamObjective(checkpoint.smolvlm.requires_grad_(True), config))
+        sequences = [build_sequence(CLIP, checkpoint.smolvlm_prompt)]
+        found[number_format] = [trainer.step((sequences, torch.ones(4, 32))).parts["text"] for _ in range(3)]
+        assert {tensor.dtype for tensor in trainer.state()[0].values()} == {torch.float32}
+    assert found["bfloat16"] == pytest.approx(found["float32"], rel=2e-2)
+    assert found["bfloat16"] != found["float32"], "it computes in another format"

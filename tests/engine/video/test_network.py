@@ -1,0 +1,76 @@
+"""Network streams: addresses are checked, passwords masked, and errors are one sentence."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.errors import VideoError
+from engine.live.clock import SystemClock
+from engine.live.sources import UrlSource
+from engine.video.network import check_url, mask_password, open_url
+from engine.video.writer import write_h264
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("rtsp://user:pw@camera/1", "rtsp://***@camera/1"),
+        ("rtsp://user:p@ss:w@camera/1", "rtsp://***@camera/1"),
+        ("cannot open http://key@host/a?x=1 now", "cannot open http://***@host/a?x=1 now"),
+        ("http://host/a?user=me&password=pw&x=1", "http://host/a?user=me&password=***&x=1"),
+        ("http://host/a?access_token=abc", "http://host/a?access_token=***"),
+        ("http://host/mail@home", "http://host/mail@home"),
+    ],
+)
+def test_passwords_in_addresses_are_masked(text: str, masked: str) -> None:
+    assert mask_password(text) == masked
+
+
+@pytest.mark.parametrize("url", ["", "file:///etc/passwd", "concat:a|b", "rtsp://", "http://a b/c", "camera.local"])
+def test_only_network_addresses_are_accepted(url: str) -> None:
+    with pytest.raises(ValueError, match="a live source is a URL such as"):
+        check_url(url)
+
+
+def test_a_refused_address_does_not_show_its_password() -> None:
+    with pytest.raises(ValueError, match=r"\*\*\*@camera") as caught:
+        check_url("ftp://me:secret@camera/1")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_dead_address_is_one_sentence_without_the_password() -> None:
+    with pytest.raises(VideoError) as caught:
+        open_url("http://me:secret@127.0.0.1:9/live.mjpg")
+    assert str(caught.value).startswith("http://***@127.0.0.1:9/live.mjpg: cannot be opened (")
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    images = [np.full((32, 48, 3), 40 * index, np.uint8) for index in range(5)]
+    write_h264(tmp_path / "a.mp4", images, fps=10)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_video_over_http_is_read_at_its_own_speed_and_ends(address: str) -> None:
+    source = UrlSource(f"{address}/a.mp4")
+    clock = SystemClock()
+    began = clock.now()
+    pictures = list(source.pictures(clock, threading.Event()))
+    assert len(pictures) == 5
+    assert not source.is_endless
+    assert clock.now() - began >= 0.35, "the last picture is at 0.4 s"

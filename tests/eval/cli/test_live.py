@@ -1,0 +1,25 @@
+"""The command ``live`` streams each checkpoint as ``run`` does: with the policy of its training, and its options."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli.stepscope import main
+from engine.video.writer import write_h264
+from tests.conftest import moving_square
+from tests.support.streams.published import write_online
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT's
+def test_a_published_assistant_streams_live_with_its_own_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", iter(()))
+    write_h264(tmp_path / "a.mp4", moving_square(10, shade=90), fps=10)
+    options = [str(tmp_path / "a.mp4"), "--checkpoint", str(write_online(tmp_path / "online")), "--device", "cpu"]
+    assert main(["live", *options, "--out", str(tmp_path / "no"), "--quantize", "4bit"]) == 2
+    assert "--quantize 4bit needs bitsandbytes; install it with" in capsys.readouterr().err
+    assert main(["live", *options, "--out", str(tmp_path / "live"), "--max-new-tokens", "4"]) == 0
+    settings = json.loads((tmp_path / "live" / "run.json").read_text("utf-8"))
+    assert settings["config"]["decision_policy"] == "streaming-eos"

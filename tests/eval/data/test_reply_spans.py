@@ -1,0 +1,152 @@
+"""Reply spans in splits, exports and corrections."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.annotations.corrected_samples import apply_corrections
+from eval.annotations.corrections import Correction, name_turns
+from eval.data.loading import read_samples
+from eval.data.samples import Sample, Turn
+from eval.data.writers import OptionalField, UnsupportedFieldError, write_samples
+from eval.runs.folder import digest_sample
+from tests.support.data.strategies import BOAT
+
+SPAN = Turn(time_s=2.0, role="assistant", text="Cut it.", end_s=4.5, related_start_s=0.5, related_end_s=3.0)
+SPANNED = replace(BOAT, turns=(SPAN,))
+GOLD: dict[str, Any] = {
+    "video": "a.mp4",
+    "question_id": "q7",
+    "duration": 12.2,
+    "conversation": [{"role": "user", "content": "When does it boil?", "time": 0}],
+    "answer": [{"content": "Now.", "related_timespan": [3, 5], "reply_timespan": [4, 8.5]}],
+}
+
+
+def write(folder: Path, content: object) -> Path:
+    path = folder / "split.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_a_manifest_keeps_reply_spans(tmp_path: Path) -> None:
+    write_samples(tmp_path / "split.json", [SPANNED], file_format="manifest")
+    assert read_samples(tmp_path / "split.json") == [SPANNED]
+
+
+def test_a_turn_without_a_span_has_the_digest_of_earlier_versions() -> None:
+    assert digest_sample(BOAT) == "1d1f52809b8d3706"
+    assert digest_sample(SPANNED) != digest_sample(replace(BOAT, turns=(replace(SPAN, end_s=None),)))
+
+
+def test_published_clips_cannot_hold_spans_but_may_leave_them_out(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFieldError, match="the end of reply spans"):
+        write_samples(tmp_path / "split.json", [SPANNED], file_format="dst")
+    write_samples(tmp_path / "split.json", [SPANNED], file_format="dst", omit=["spans"])
+    assert read_samples(tmp_path / "split.json")[0].turns == (Turn(time_s=2.0, role="assistant", text="Cut it."),)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"end_s": 2.0}, r"turns\[0\].end_s must be after time_s, 2"),
+        ({"end_s": "5"}, r"turns\[0\].end_s must be a number"),
+        ({"related_end_s": 5}, r"related_end_s must come with end_s"),
+        ({"related_start_s": 1}, r"related_start_s must come with related_end_s"),
+        ({"end_s": 5, "role": "user"}, r"only an assistant turn has a reply span"),
+    ],
+)
+def test_an_invalid_span_is_named(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    write_samples(
+        tmp_path / "split.json",
+        [replace(BOAT, turns=(SPAN.as_instant(),))],
+        file_format="manifest",
+    )
+    content = json.loads((tmp_path / "split.json").read_text())
+    content["videos"][0]["turns"][0].update(change)
+    with pytest.raises(ValueError, match=reason):
+        read_samples(write(tmp_path, content))
+
+
+def test_a_moved_turn_keeps_the_length_of_its_span() -> None:
+    correction = Correction(reviewer="r", kind="time", turn=name_turns(SPANNED.turns)[0], time_s=3.0)
+    assert apply_corrections(SPANNED, [correction]).sample.turns == (
+        replace(SPAN, time_s=3.0, end_s=5.5, related_start_s=1.5, related_end_s=4.0),
+    )
+    assert SPAN.moved(1.0).related_start_s is None, "the evidence cannot start before the video"
+
+
+def test_gold_answers_are_recognised_and_read(tmp_path: Path) -> None:
+    (sample,) = read_samples(write(tmp_path, [GOLD]))
+    assert (sample.video_id, sample.fps, sample.num_frames) == ("q7", 2.0, 25)  # frames at 0, 0.5, ..., 12.0 s
+    assert sample.video_path == tmp_path / "a.mp4"
+    assert sample.turns == (
+        Turn(time_s=0.0, role="user", text="When does it boil?"),
+        Turn(time_s=4.0, role="assistant", text="Now.", end_s=8.5, related_start_s=3.0, related_end_s=5.0),
+    )
+
+
+def test_gold_answers_may_be_json_lines_with_numbered_questions(tmp_path: Path) -> None:
+    path = tmp_path / "gold.jsonl"
+    path.write_text("\n".join(json.dumps({**GOLD, "question_id": number}) for number in (1, 2)))
+    assert [sample.video_id for sample in read_samples(path)] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"duration": None}, "duration is missing"),
+        ({"video": 3}, "video must be text"),
+        ({"question_id": [1]}, "question_id must be text"),
+        ({"answer": [{**GOLD["answer"][0], "reply_timespan": [4]}]}, r"answer\[0\].reply_timespan must be a list"),
+        ({"answer": [{**GOLD["answer"][0], "reply_timespan": [4, 4]}]}, r"reply_timespan must end after its start"),
+        ({"answer": [{**GOLD["answer"][0], "reply_timespan": [4, "x"]}]}, r"reply_timespan must be a number"),
+        ({"conversation": [{"role": "boss", "content": "x", "time": 0}]}, r"conversation\[0\].role must be one of"),
+    ],
+)
+def test_an_invalid_gold_answer_is_named(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        read_samples(write(tmp_path, [{**GOLD, **change}]))
+
+
+def test_written_gold_answers_load_again_unchanged(tmp_path: Path) -> None:
+    source = tmp_path / "gold.json"
+    source.write_text(json.dumps([GOLD, {**GOLD, "question_id": 8, "answer": []}]))
+    split = read_samples(source)
+    write_samples(tmp_path / "new.json", split, file_format="proactive-videoqa", provenance={"source": "gold.json"})
+    assert read_samples(tmp_path / "new.json") == split
+    first = json.loads((tmp_path / "new.json").read_text())[0]
+    assert first == {**GOLD, "duration": 12.5}, "the duration is that of its whole frames"
+    assert (tmp_path / "new.json.provenance.json").exists()
+
+
+def test_a_manifest_with_spans_becomes_gold_answers_and_back(tmp_path: Path) -> None:
+    span = Turn(time_s=2.0, role="assistant", text="Cut it.", end_s=4.5)
+    sample = replace(SPANNED, video_path=tmp_path / "boat.mp4", turns=(SPAN, replace(span, time_s=4.0)))
+    write_samples(tmp_path / "a" / "gold.json", [sample], file_format="proactive-videoqa", omit=["task"])
+    (found,) = read_samples(tmp_path / "a" / "gold.json")
+    assert found == replace(sample, goal="", steps=())
+
+
+@pytest.mark.parametrize(
+    ("change", "omit", "reason"),
+    [
+        ({"goal": ""}, [], "cannot hold goal and steps; name 'task' in 'omit'"),
+        ({"turns": (Turn(time_s=0.0, role="update", text="S1->start"),)}, [], "cannot hold state updates"),
+        ({"turns": (replace(SPAN, cause="drop"),)}, [], "cannot hold the reason why a turn is hard"),
+        ({"turns": (SPAN.as_instant(),)}, ["task"], "the assistant turn 'Cut it.' at 2 s has no reply span"),
+        ({"video_path": None}, ["task"], "video boat names no file"),
+        ({"fps": 4.0}, ["task"], "cannot hold its fps 4.0; it would load as 2.0"),
+        ({"start_s": 3.0}, ["task"], "cannot hold its start_s 3.0; write a manifest"),
+    ],
+)
+def test_a_sample_that_gold_answers_cannot_hold_is_refused_by_name(
+    tmp_path: Path, change: dict[str, Any], omit: list[OptionalField], reason: str
+) -> None:
+    sample: Sample = replace(SPANNED, **{"video_path": tmp_path / "boat.mp4", **change})
+    with pytest.raises(ValueError, match=reason):
+        write_samples(tmp_path / "gold.json", [sample], file_format="proactive-videoqa", omit=omit)
+    assert not (tmp_path / "gold.json").exists()

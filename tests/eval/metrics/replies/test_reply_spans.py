@@ -1,0 +1,117 @@
+"""Scores of reply spans, by hand."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eval.matching.grading import CosineBands, Reply
+from eval.metrics.replies.reply_spans import GradedReply, SpanCounts, TimedReply, count_spans, grade_span, span_area
+from tests.support.data.replies import grade, scores, spans
+from tests.support.data.strategies import BOAT
+
+
+@pytest.mark.parametrize(
+    ("graded", "weight", "expected"),
+    [
+        ([], 0.0, 0.25),  # 0.5 held over 10 s / (2 * 10)
+        ([], 1.0, 0.25),
+        ([(15.0, 2)], 0.0, 0.625),  # (5 * 0.5 + 5 * 2) / 20
+        ([(15.0, 2)], 0.5, 0.8125),  # the step is at 2.5 s: (2.5 * 0.5 + 7.5 * 2) / 20
+        ([(15.0, 2)], 1.0, 1.0),
+        ([(10.0, 2)], 0.0, 1.0),  # at once and right
+        ([(10.0, 0)], 0.0, 0.0),  # at once and wrong: worse than silence
+        ([(20.0, 2)], 0.0, 0.25),  # at the very end: no area
+        ([(12.0, 1), (16.0, 2)], 0.0, 0.65),  # (2 * 0.5 + 4 * 1 + 4 * 2) / 20
+        ([(16.0, 2), (12.0, 1)], 0.0, 0.65),  # the order of the list does not matter
+    ],
+)
+def test_the_area_of_a_span_is_that_worked_by_hand(
+    graded: list[tuple[float, float]], weight: float, expected: float
+) -> None:
+    replies = [GradedReply(*one) for one in graded]
+    assert span_area(replies, start_s=10.0, end_s=20.0, weight=weight) == pytest.approx(expected)
+
+
+def test_always_silent_scores_25_at_every_weight() -> None:
+    found = scores(spans((10, 20), (30, 33)))
+    assert [found[f"PAUC_w{weight}"] for weight in ("0", "0.5", "1")] == [25.0] * 3
+    assert found["PAUC_silent"] == 25.0
+    assert found["span_coverage"] == 0.0
+    assert found["span_redundancy"] == 1.0
+    assert found["span_first_reply_delay_s"] == 6.5  # (10 + 3) / 2: the lengths
+    assert found["ESTP_F1"] == 0.0
+
+
+def test_replies_outside_every_span_cost_pauc_nothing_but_estp_f1() -> None:
+    without, noisy = (
+        scores(spans((10, 20)), (15.0, "right")),
+        scores(spans((10, 20)), (2.0, "wrong"), (15.0, "right"), (40.0, "wrong"), (41.0, "wrong")),
+    )
+    assert without["PAUC_w0"] == noisy["PAUC_w0"] == 62.5
+    assert without["ESTP_F1"] == 1.0
+    assert noisy["ESTP_F1"] == pytest.approx(2 / 5)  # S = 1, three replies outside, none missed
+    assert noisy["span_replies_inside"] == 0.25
+
+
+def test_scores_of_two_spans_are_means_over_spans() -> None:
+    # Span 10-20: replies at 12 (grade 1) and 16 (with the first: grade 2). Span 30-34: none. One reply at 50.
+    found = scores(spans((10, 20), (30, 34)), (12.0, "half"), (16.0, "right"), (50.0, "wrong"))
+    assert found["PAUC_w0"] == pytest.approx(100 * (0.65 + 0.25) / 2)
+    assert found["PAUC_w1"] == pytest.approx(100 * (1.0 + 0.25) / 2)
+    assert found["span_coverage"] == 0.5
+    assert found["span_redundancy"] == 1.0  # (|1 - 2| + |1 - 0|) / 2
+    assert found["span_first_reply_delay_s"] == 3.0  # (2 + 4) / 2
+    assert found["span_iou"] == pytest.approx(0.2)  # span 1: [12, 16] of [10, 20] is 0.4; span 2: a point is 0
+    assert found["ESTP_F1"] == pytest.approx(2 / (2 + 1 + 1))
+    assert found["num_spans"] == 2
+
+
+def test_an_exact_repeat_is_not_graded_again() -> None:
+    turn = spans((10, 20)).turns[0]
+    replies = [TimedReply(12.0, "half"), TimedReply(13.0, "half"), TimedReply(16.0, "right")]
+    assert grade_span(replies, turn, question="", grade=grade) == [GradedReply(12.0, 1), GradedReply(16.0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("related_end_s", "expected"),
+    [
+        (None, [GradedReply(12.0, 2), GradedReply(16.0, 0)]),
+        (14.0, [GradedReply(12.0, 2)]),  # the lower grade after the evidence is dropped
+        (17.0, [GradedReply(12.0, 2), GradedReply(16.0, 0)]),
+        (11.0, [GradedReply(12.0, 2), GradedReply(16.0, 0)]),  # no grade inside: none is lower
+    ],
+)
+def test_a_lower_grade_after_the_evidence_is_dropped(related_end_s: float | None, expected: list[GradedReply]) -> None:
+    turn = spans((10, 20), related_end_s=related_end_s).turns[0]
+    replies = [TimedReply(12.0, "right"), TimedReply(16.0, "wrong")]
+    assert grade_span(replies, turn, question="", grade=grade) == expected
+
+
+def test_both_edges_of_a_span_are_inside() -> None:
+    sample = spans((10, 20))
+    for time_s, is_inside in ((9.0, 0), (10.0, 1), (20.0, 1), (21.0, 0)):
+        assert count_spans(sample, [TimedReply(time_s, "right")], grade=grade).num_inside == is_inside
+
+
+def test_turns_without_spans_have_no_span_scores() -> None:
+    assert count_spans(BOAT, [TimedReply(1.0, "right")], grade=grade) == SpanCounts()
+    found = scores(replace(BOAT, fps=1.0), (1.0, "right"))
+    assert all(math.isnan(found[name]) for name in ("PAUC_w0", "PAUC_silent", "span_coverage", "ESTP_F1"))
+
+
+def test_the_offline_judge_grades_by_bands_of_the_cosine() -> None:
+    cosines = {"gold": 1.0, "near": 0.79, "over": 0.81, "half": 0.51, "far": 0.49}
+    judge = CosineBands(lambda texts: np.array([[cosines[t], (1 - cosines[t] ** 2) ** 0.5] for t in texts]))
+    replies = [Reply(question="", gold="gold", text=text) for text in cosines]
+    assert judge(replies) == [2, 1, 2, 1, 0]
+    assert judge([]) == []
+
+
+def test_a_late_reply_inside_a_span_is_paired_and_in_time() -> None:
+    sample = spans((10, 20))
+    found = scores(sample, (18.0, "gold"))
+    assert found["num_missed"] == found["num_redundant"] == found["num_failures"] == 0
+    outside = scores(sample, (25.0, "gold"))
+    assert outside["failures_missed"] == outside["failures_redundant"] == 1

@@ -1,0 +1,101 @@
+"""Runs of one split in a table."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from eval.__main__ import main
+from eval.data.loading import read_split
+from eval.matching.text_encoder import TextEncoder
+from eval.recorder import RunRecorder
+from eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard
+from tests.support.data.batches import SCORING
+from tests.support.streams.fakes import count_letters
+
+WORDS = "Hang the sail."
+METRICS = ("F1", "missing_rate", "speaking_event_f1_1s", "PAUC_w0", "first_decision_s")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs of seven videos: one is perfect, its twin is the same, and one is silent."""
+    folder = tmp_path_factory.mktemp("board")
+    videos = [
+        {
+            "video_id": f"v{number}",
+            "fps": 2.0,
+            "num_frames": 8,
+            "goal": "",
+            "steps": [],
+            "initial_state": {},
+            "turns": [{"time_s": 1.0, "role": "assistant", "text": WORDS}],
+        }
+        for number in range(7)
+    ]
+    (folder / "split.json").write_text(json.dumps({"videos": videos}))
+    for name, at in (("a_b & 100 % |", 2), ("twin", 2), ("silent", None)):
+        with RunRecorder(folder / name, model="m", split=folder / "split.json") as run:
+            for number in range(7 if name != "twin" else 6):
+                with run.video(f"v{number}") as video:
+                    for index in range(8):
+                        video.frame(index / 2, response=WORDS if index == at else None)
+    return folder
+
+
+def board(folder: Path, *names: str) -> Leaderboard:
+    return build_leaderboard(
+        {name: folder / name for name in names},
+        read_split(folder / "split.json"),
+        SCORING,
+        metrics=METRICS,
+        encode=count_letters,
+        num_resamples=127,
+    )
+
+
+def test_a_best_run_is_marked_where_the_paired_test_separates_it(folder: Path) -> None:
+    found = board(folder, "a_b & 100 % |", "silent")
+    assert found.num_videos == 7
+    marks = {name: [cell.is_best for cell in cells] for name, cells in found.rows.items()}
+    # PAUC is undefined without spans, and no direction of first_decision_s is better
+    assert marks == {"a_b & 100 % |": [True, True, True, False, False], "silent": [False] * 5}
+    assert [cell.value for cell in found.rows["silent"]][:2] == [0.0, 1.0]
+
+
+def test_equal_runs_share_the_first_place_so_that_none_is_marked(folder: Path) -> None:
+    found = board(folder, "a_b & 100 % |", "twin", "silent")
+    assert not any(cell.is_best for cells in found.rows.values() for cell in cells)
+    assert found.left_out == {"v6": ("twin",)}
+    assert found.num_videos == 6
+
+
+def test_each_format_holds_the_scores_and_escapes_names(folder: Path) -> None:
+    found = board(folder, "a_b & 100 % |", "silent")
+    markdown = format_leaderboard(found, "markdown")
+    assert "| a_b & 100 % \\| | **1.000** [1.000, 1.000] | **0.000** [0.000, 0.000] |" in markdown
+    assert "| run | F1 ↑ | missing_rate ↓ |" in markdown
+    latex = format_leaderboard(found, "latex")
+    assert "a\\_b \\& 100 \\% | & \\textbf{1.000} [1.000, 1.000]" in latex
+    assert "missing\\_rate $\\downarrow$" in latex
+    rows = list(csv.DictReader(io.StringIO(format_leaderboard(found, "csv"))))
+    assert [(row["run"], row["F1"], row["F1_best"], row["PAUC_w0"]) for row in rows] == [
+        ("a_b & 100 % |", "1.0", "1", ""),
+        ("silent", "0.0", "0", ""),
+    ]
+
+
+def test_the_command_prints_a_table_and_names_what_it_leaves_out(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = TextEncoder(name="letters", encode=count_letters)
+    monkeypatch.setattr("eval.cli.leaderboard.import_encoder", lambda _: encoder)
+    assert main(["leaderboard", str(folder / "twin"), str(folder / "silent"), "--metric", "F1"]) == 1
+    shown = capfd.readouterr()
+    assert "| twin | **1.000**" in shown.out
+    assert shown.err == "left out: v6: not finished in twin\n"
+    assert main(["leaderboard", str(folder / "twin"), "--metric", "Bleu_4"]) == 2
+    assert "'Bleu_4' is no score of a leaderboard" in capfd.readouterr().err
+    assert main(["leaderboard", str(folder / "twin"), str(folder / "twin")]) == 2

@@ -1,0 +1,209 @@
+"""Result files of systems that publish their signals, from small files made by hand from the documented forms."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.records import FrameOutput, frame_at
+from eval.__main__ import main
+from eval.data.loading import read_split
+from eval.runs.folder import RunFolder
+from eval.runs.imports.import_results import FORMS, import_results, list_missing
+from eval.runs.imports.system_output import hold_within_second
+from tests.support.data.batches import no_java
+from tests.support.data.strategies import BOAT
+from tests.support.paths import ROOT
+
+DATA = ROOT / "tests" / "data" / "imports"
+SPLIT = DATA / "gold.json"
+
+
+def imported(tmp_path: Path, file: Path) -> tuple[RunFolder, dict[str, str], tuple[FrameOutput, ...]]:
+    split = read_split(SPLIT)
+    with RunFolder.open(tmp_path / "run", {"split": str(SPLIT), "imported": [str(file)]}) as run:
+        problems = import_results([file], split, folder=run)
+    return run, problems, run.outputs(split.samples[0])
+
+
+def responses(outputs: tuple[FrameOutput, ...]) -> dict[float, str]:
+    return {output.time_s: output.response for output in outputs if output.response is not None}
+
+
+def test_mmduet_has_its_scores_as_signals_that_decide(tmp_path: Path) -> None:
+    run, problems, outputs = imported(tmp_path, DATA / "mmduet.jsonl")
+    assert problems == {}
+    assert responses(outputs) == {4.5: "The kettle boils now."}  # the user's words are none
+    assert outputs[9].signals == {"informative_score": 0.41, "relevance_score": 0.9}
+    assert all(math.isnan(output.speak_prob) for output in outputs)
+    assert [(spec.name, spec.decides, spec.threshold) for spec in run.signals()] == [
+        ("informative_score", "speak", None),
+        ("relevance_score", "speak", None),
+    ]
+    assert "thresholds" in list_missing(run.settings() or {})[0]
+
+
+def test_predictions_without_frames_are_silent_between_their_messages(tmp_path: Path) -> None:
+    run, problems, outputs = imported(tmp_path, DATA / "proactive_videoqa.jsonl")
+    assert problems == {}
+    assert len(outputs) == 20
+    assert responses(outputs) == {5.0: "The kettle boils. Steam rises."}
+    toast = run.outputs(read_split(SPLIT).samples[1])
+    assert responses(toast) == {}
+    assert run.signals() == ()
+
+
+def test_a_recording_has_modes_times_and_one_message_for_its_chunks(tmp_path: Path) -> None:
+    run, problems, outputs = imported(tmp_path, DATA / "sessions" / "kettle" / "recording.json")
+    assert problems == {}
+    assert responses(outputs) == {4.0: "The kettle boils now."}
+    assert [output.state for output in outputs[6:11]] == ["listen", "listen", "speak", "speak", "speak"]
+    for held in outputs[8:10]:  # both frames of its second
+        assert (held.cache_tokens, held.signals["llm_ms"]) == (340, 80.5)
+    assert outputs[8].latency_ms == 120.0
+    assert math.isnan(outputs[9].latency_ms), "the time of a chunk is counted once"
+    assert {spec.name: spec.high for spec in run.signals()}["prefill_ms"] == 30.0
+
+
+def test_streamo_has_a_state_each_second_and_speaks_in_response_only(tmp_path: Path) -> None:
+    _, problems, outputs = imported(tmp_path, DATA / "streamo.json")
+    assert problems == {}
+    assert responses(outputs) == {4.0: "The kettle boils now."}
+    seconds = ["silence"] * 2 + ["standby"] * 2 + ["response", "silence", "delegate"] + ["silence"] * 3
+    assert [output.state for output in outputs] == [state for state in seconds for _ in range(2)]
+
+
+@pytest.mark.parametrize(("fps", "states"), [(1.0, "ab"), (2.0, "aabb"), (0.5, "ab"), (3.0, "aaabbb"), (2.5, "aabbb")])
+def test_a_state_holds_for_the_frames_of_its_second(fps: float, states: str) -> None:
+    sample = replace(BOAT, fps=fps, num_frames=len(states))
+    seconds = [0.0, 1.0] if fps >= 1 else [0.0, 2.0]
+    entries = {frame_at(second, fps): state for second, state in zip(seconds, "ab", strict=True)}
+    held = hold_within_second(entries, sample)
+    assert "".join(held[frame] for frame in sorted(held)) == states
+
+
+def test_omni_duplexeval_has_its_segments_at_their_starts(tmp_path: Path) -> None:
+    _, problems, outputs = imported(tmp_path, DATA / "kettle.json")
+    assert problems == {}
+    assert responses(outputs) == {1.0: "Water is poured.", 5.0: "The kettle boils now."}
+
+
+@pytest.mark.parametrize("name", ["mmduet.jsonl", "streamo.json", "kettle.json", "sessions/kettle/recording.json"])
+def test_the_command_imports_and_scores_each_form(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
+    arguments = ["import", str(DATA / name), "--split", str(SPLIT), "--out", str(tmp_path / "run")]
+    assert main(arguments) == 1  # there is no result of the video toast
+    assert "files hold no" in capsys.readouterr().out
+    content = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert content["scores"]["span_coverage"] == 1.0
+    assert content["scores"]["PAUC_silent"] == 25.0
+    assert content["judge"] == "cosine bands 0.5/0.8"
+
+
+def test_a_rate_that_the_split_does_not_have_is_named(tmp_path: Path) -> None:
+    content = json.loads((DATA / "mmduet.jsonl").read_text())
+    content["debug_data"] = [{"time": 0.25 * i, "informative_score": 0.5} for i in range(8)]
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    split = read_split(SPLIT)
+    run = RunFolder(tmp_path / "run")
+    import_results([tmp_path / "a.json"], split, folder=run)
+    record = run.record("kettle")
+    assert record is not None
+    assert "debug_data[1].time must be in a frame of its own, at 2 frames per second" in record.error
+
+
+def test_a_line_that_is_not_json_or_fits_no_video_is_named(tmp_path: Path) -> None:
+    lines = (DATA / "proactive_videoqa.jsonl").read_text().splitlines()
+    (tmp_path / "a.jsonl").write_text("\n".join([lines[0], "{", lines[1].replace("toast", "cake"), lines[0]]))
+    problems = import_results([tmp_path / "a.jsonl"], read_split(SPLIT), folder=RunFolder(tmp_path / "run"))
+    assert ["cannot be read as JSON" in problems[f"{tmp_path / 'a.jsonl'}, line 2"]] == [True]
+    assert "fits 0 videos" in problems[f"{tmp_path / 'a.jsonl'}, line 3"]
+    assert "is a second result for kettle" in problems[f"{tmp_path / 'a.jsonl'}, line 4"]
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-3, 12), st.floats(), st.text(max_size=6)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+def change(value: Any, data: st.DataObject) -> Any:
+    """Replace one value at a random place of a JSON value."""
+    if isinstance(value, dict | list) and value and data.draw(st.integers(0, 5)):
+        key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
+        changed = dict(value) if isinstance(value, dict) else list(value)
+        changed[key] = change(value[key], data)
+        return changed
+    return data.draw(JSON)
+
+
+@given(st.data())
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_any_damage_is_an_error_that_is_named_or_a_valid_import(tmp_path: Path, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["mmduet.jsonl", "streamo.json", "kettle.json", "sessions/kettle/recording.json"]))
+    path = tmp_path / "kettle" / Path(name).name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(change(json.loads((DATA / name).read_text()), data)))
+    split = read_split(SPLIT)
+    run = RunFolder(tmp_path / "run")
+    problem = ""
+    try:
+        import_results([path], split, folder=run)
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        assert problem.startswith(str(path))
+        return
+    for sample in split.samples:
+        record = run.record(sample.video_id)
+        assert record is not None
+        assert record.error or len(run.outputs(sample)) == record.num_frames
+
+
+def test_a_rule_is_chosen_where_the_form_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("eval.cli.finished_runs.TextScorer", no_java)
+    command = ["import", str(DATA / "mmduet.jsonl"), "--split", str(SPLIT), "--out", str(tmp_path / "run")]
+    rule = ["--signal", "relevance_score", "--policy", "drop", "--threshold", "0.7"]
+    assert main([*command, "--policy", "drop"]) == 2
+    assert "--signal and --policy need --threshold" in capsys.readouterr().err
+    assert main([*command, "--threshold", "0.7"]) == 2, "two signals may decide"
+    assert "the rule names no signal; choose one of informative_score, relevance_score" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert main([*command, *rule]) == 1  # there is no result of the video toast
+    assert "signal relevance_score, decides to speak: " in (printed := capsys.readouterr().out)
+    assert "ece undefined" in printed, "a fall is no probability"
+    specs = RunFolder(tmp_path / "run").signals()
+    assert [(spec.name, spec.decides, spec.policy, spec.threshold) for spec in specs] == [
+        ("informative_score", None, "above", None),
+        ("relevance_score", "speak", "drop", 0.7),
+    ]
+    scores = json.loads((tmp_path / "run" / "metrics.json").read_text())["signal_scores"]
+    assert list(scores) == ["relevance_score"]
+    assert scores["relevance_score"]["threshold"] == 0.7
+
+
+def test_every_form_has_a_name_of_its_own() -> None:
+    assert len({form.name for form in FORMS}) == len(FORMS)
+
+
+@pytest.mark.parametrize(("num_missing", "warning"), [(1, ""), (2, "ends after 18 of 20 frames")])
+def test_results_that_end_a_second_or_more_before_the_video_have_a_warning(
+    tmp_path: Path, num_missing: int, warning: str
+) -> None:
+    content = json.loads((DATA / "mmduet.jsonl").read_text())
+    content["debug_data"] = [{"time": 0.5 * i, "informative_score": 0.5} for i in range(20 - num_missing)]
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    run, _, _ = imported(tmp_path, tmp_path / "a.json")
+    record = run.record("kettle")
+    assert record is not None
+    assert record.warning == warning

@@ -1,0 +1,103 @@
+"""A recorded session survives the death of its process."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.errors import VideoError
+from engine.video.growing import finish_growing
+from engine.video.reader import read_frames
+from eval.cli.live import recover
+from eval.cli.options import RecoverOptions
+from eval.data.loading import read_split
+from eval.runs.folder import RunFolder
+from eval.runs.live_recording import SESSION_NAME, recover_recording
+from eval.runs.output_folder import FolderRefusedError
+from tests.support.paths import ROOT
+
+SESSION = """
+import sys
+from pathlib import Path
+import numpy as np
+from engine.control.task import Task
+from engine.config import StreamConfig
+from engine.live.frames import make_gap
+from engine.loading import load_model
+from engine.records import Step, UserTurn
+from dataclasses import replace
+from eval.runs.live_recording import LiveRecording
+
+task = Task(goal="build", steps=(Step(id="S1", name="attach the wheel"),))
+checkpoint = load_model(sys.argv[1], device="cpu")
+recording = LiveRecording(Path(sys.argv[2]), task=task, config=StreamConfig(), checkpoint=checkpoint, source="camera")
+before = None
+for index in range(1000):
+    recording.video.write(index, np.full((48, 64, 3), index % 200, np.uint8))
+    if index == 3:
+        recording.add_question(UserTurn(time_s=1.5, text="What is next?"))
+    gap = make_gap(index, fps=2, before=before, initial={"S1": "not_started"})
+    before = replace(gap, speak_prob=0.5, update_prob=0.5, response="Attach the wheel." if index == 3 else None)
+    recording.add(before)
+    if index == 20:
+        print("recorded", flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def killed(tiny_folder: Path, tmp_path: Path) -> Path:
+    """Return the folder of a session that was killed at frame 20, in the middle of a line."""
+    path = tmp_path / "live-1"
+    program = subprocess.Popen(
+        [sys.executable, "-c", SESSION, str(tiny_folder), str(path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"recorded\n"
+    with pytest.raises(FolderRefusedError, match="another program"):
+        recover_recording(path)
+    program.send_signal(signal.SIGKILL)
+    program.communicate()
+    with (path / f"{path.name}.jsonl").open("ab") as file:
+        file.write(b'{"frame_index": 21, "ti')
+    return path
+
+
+@pytest.mark.slow
+def test_a_killed_session_has_its_video_its_outputs_and_its_questions(
+    killed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not (killed / "split.json").exists()
+    assert recover(RecoverOptions(folder=killed)) == 0
+    assert capsys.readouterr().out == f"{killed}: 21 frames\n"
+    folder = RunFolder(killed)
+    (sample,) = read_split(folder.split_path()).samples
+    assert (sample.num_frames, sample.goal) == (21, "build")
+    assert [(turn.role, turn.text, turn.time_s) for turn in sample.turns] == [
+        ("user", "What is next?", 1.5),
+        ("assistant", "Attach the wheel.", 1.5),
+    ]
+    assert folder.find_finished(sample) is not None
+    assert len(folder.outputs(sample)) == 21
+    assert sample.video_path is not None
+    pictures = list(read_frames(sample.video_path, fps=2))
+    assert 19 <= len(pictures) <= 21, "at most the last two pictures are lost"
+    assert abs(int(pictures[10].image[0, 0, 0]) - 10) < 4
+    assert not (killed / SESSION_NAME).exists()
+    with pytest.raises(ValueError, match="not the folder of an unfinished session"):
+        recover(RecoverOptions(folder=killed))
+
+
+def test_a_video_without_a_whole_picture_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "video.mp4"
+    path.write_bytes(b"\0\0\0\x20ftypisom")
+    with pytest.raises(VideoError, match="has no whole picture"):
+        finish_growing(path)
+    assert path.read_bytes() == b"\0\0\0\x20ftypisom"

@@ -1,0 +1,177 @@
+"""Several videos in one forward pass: results as alone, and each video keeps its failure for itself."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.errors import VideoError
+from engine.loading import load_model
+from engine.model.checkpoint import Checkpoint
+from engine.model.features.frame_encoder import FrameFeatures
+from engine.video.reader import read_frames
+from eval.data.loading import read_samples
+from eval.data.samples import Sample
+from eval.runs import sample_features, shared_clock, video_runs
+from eval.runs.sample_features import embed_sample
+from eval.runs.video_runs import run_samples
+from eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
+from tests.conftest import Uploads
+from tests.support.data.batches import copies, make_worker_config, write_split
+from tests.support.streams.batches import run_sample
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_folder: Path) -> Checkpoint:
+    return load_model(tiny_folder, device="cpu")
+
+
+@pytest.fixture
+def samples(demo_manifest: Path, tmp_path: Path) -> list[Sample]:
+    return read_samples(write_split(tmp_path, *copies(demo_manifest, tmp_path, 6)))
+
+
+def run_together(
+    checkpoint: Checkpoint, config: WorkerConfig, samples: Iterable[Sample | None], *, batch_size: int = 16
+) -> dict[str, VideoResult]:
+    events = run_samples(checkpoint, config, samples, device="cpu", batch_size=batch_size)
+    return {event.record.video_id: event for event in events if isinstance(event, VideoResult)}
+
+
+def decisions(result: VideoResult) -> list[tuple[object, ...]]:
+    return [
+        (output.time_s, output.response, output.updates, dict(output.dst_state), output.cache_tokens, output.refreshed)
+        for output in result.outputs
+    ]
+
+
+def assert_as_alone(checkpoint: Checkpoint, config: WorkerConfig, sample: Sample, result: VideoResult) -> None:
+    alone = run_sample(checkpoint, config, sample)
+    assert decisions(result) == decisions(alone)
+    for ours, theirs in zip(result.outputs, alone.outputs, strict=True):
+        assert (ours.speak_prob, ours.update_prob) == pytest.approx((theirs.speak_prob, theirs.update_prob), abs=1e-4)
+    assert (result.record.error, result.record.live) == (alone.record.error, alone.record.live)
+    assert result.record.warning == alone.record.warning
+
+
+@pytest.mark.parametrize("batch_size", [2, 6])
+def test_videos_in_one_pass_have_the_results_of_runs_of_their_own(
+    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample], batch_size: int
+) -> None:
+    config = make_worker_config(tiny_folder)
+    results = run_together(checkpoint, config, samples, batch_size=batch_size)
+    assert len(results) == 6
+    for sample in samples:
+        assert_as_alone(checkpoint, config, sample, results[sample.video_id])
+
+
+@pytest.mark.parametrize("num_frames", [3, 1000])
+def test_the_first_video_has_a_head_start_and_the_results_of_a_run_of_its_own(
+    checkpoint: Checkpoint,
+    tiny_folder: Path,
+    samples: list[Sample],
+    monkeypatch: pytest.MonkeyPatch,
+    num_frames: int,
+) -> None:
+    monkeypatch.setattr(video_runs, "HEAD_START_FRAMES", num_frames)
+    config, first = make_worker_config(tiny_folder), samples[0]
+    events = list(run_samples(checkpoint, config, samples[:3], device="cpu", batch_size=3))
+    ids = [event.video_id if isinstance(event, FramesDone) else event.record.video_id for event in events]
+    ahead = next(number for number, video_id in enumerate(ids) if video_id != first.video_id)
+    ended = next(number for number, event in enumerate(events) if isinstance(event, VideoResult))
+    assert (ids[ended], ahead == ended + 1) == (first.video_id, num_frames == 1000)
+    assert ahead >= 3
+    result = events[ended]
+    assert isinstance(result, VideoResult)
+    assert_as_alone(checkpoint, config, first, result)
+
+
+def test_a_video_that_becomes_available_at_the_end_of_the_head_start_is_run(
+    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample]
+) -> None:
+    results: list[str] = []
+
+    def arrive() -> Iterator[Sample | None]:
+        yield samples[0]
+        while not results:  # as a worker, which waits for a video only if none is in flight
+            yield None
+        yield samples[1]
+
+    for event in run_samples(checkpoint, make_worker_config(tiny_folder), arrive(), device="cpu", batch_size=4):
+        if isinstance(event, VideoResult):
+            results.append(event.record.video_id)
+    assert results == ["v0", "v1"]
+
+
+def test_damaged_missing_and_diverging_videos_take_no_neighbour_along(
+    checkpoint: Checkpoint,
+    tiny_folder: Path,
+    samples: list[Sample],
+    uploads: Uploads,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, damaged, lost, diverging, unreadable, last = samples
+    damaged = replace(damaged, video_path=uploads.damaged)
+    lost = replace(lost, video_path=Path("/nowhere/v2.mp4"))
+    unreadable = replace(unreadable, video_path=uploads.noise)
+
+    def diverge(one: Checkpoint, sample: Sample, warnings: list[str], **options: Any) -> Iterable[FrameFeatures]:
+        for frame in embed_sample(one, sample, warnings, **options):
+            is_bad = sample is diverging and frame.index == 3
+            yield replace(frame, features=frame.features * torch.inf) if is_bad else frame
+
+    monkeypatch.setattr(video_runs, "embed_sample", diverge)
+    config = make_worker_config(tiny_folder)
+    results = run_together(checkpoint, config, [good, damaged, lost, diverging, unreadable, last])
+    errors = {video_id: result.record.error for video_id, result in results.items() if result.record.error}
+    assert set(errors) == {"v2", "v3", "v4"}
+    assert errors["v2"].startswith("/nowhere/v2.mp4: no such file")
+    assert errors["v3"].startswith("frame 3 has features that are not finite")
+    assert "cannot be opened as video" in errors["v4"]
+    assert results["v1"].record.warning.startswith(f"{uploads.damaged}: damaged")
+    assert all(not results[video_id].outputs for video_id in errors)
+    for sample in (good, damaged, last):
+        assert_as_alone(checkpoint, config, sample, results[sample.video_id])
+
+
+def test_a_video_that_becomes_available_later_joins_the_pass(
+    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(video_runs, "HEAD_START_FRAMES", 0)
+    config = make_worker_config(tiny_folder)
+    arrivals = [samples[5], None, None, samples[0], None, samples[1]]
+    seen = []
+    for event in run_samples(checkpoint, config, arrivals, device="cpu", batch_size=4):
+        if isinstance(event, FramesDone):
+            seen.append(event.video_id)
+    first, last = seen.index("v0"), len(seen) - 1 - seen[::-1].index("v5")
+    assert 0 < first < last, "v0 starts while v5 runs"
+
+
+def test_the_times_of_videos_in_flight_add_up_to_the_time_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    times_s = iter((0.0, 0.0, 6.0, 6.5, 8.5))
+    monkeypatch.setattr(shared_clock, "read_clock_s", lambda: next(times_s))
+    clock = shared_clock.SharedClock()
+    began_s = clock.read(2)
+    assert clock.read(2) - began_s == 3.0  # the first of two ends after 6 s
+    clock.skip()  # half a second that belongs to neither
+    assert clock.read(1) - began_s == 5.0  # 6 / 2 + 2: the second runs 2 s longer
+
+
+def test_a_reader_that_breaks_off_fails_its_own_video(
+    checkpoint: Checkpoint, tiny_folder: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = read_frames
+
+    def break_off(path: Path, **options: object) -> Iterable[object]:
+        for frame in read(path, **options):  # type: ignore[arg-type]
+            if path == samples[1].video_path and frame.index == 4:
+                raise VideoError("the disk is gone")
+            yield frame
+
+    monkeypatch.setattr(sample_features, "read_frames", break_off)
+    results = run_together(checkpoint, make_worker_config(tiny_folder), samples[:3])
+    assert [result.record.error for _, result in sorted(results.items())] == ["", "the disk is gone", ""]

@@ -1,0 +1,180 @@
+"""Exact points equal runs of their own, and a sweep resumes after any interruption."""
+
+import csv
+import json
+import shutil
+import time
+from contextlib import closing
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from engine.model.checkpoint import Checkpoint
+from engine.streamer import Streamer
+from eval.data.loading import read_split
+from eval.data.samples import build_task
+from eval.metrics.counts import Pool
+from eval.metrics.score import VideoCounts, analyze_video, score_counts
+from eval.runs.sample_features import embed_sample
+from eval.runs.worker_messages import WorkerConfig
+from eval.sweeps.best_point import find_best
+from eval.sweeps.exact import score_sweep
+from eval.sweeps.folder import SweepFolder, read_sweep
+from eval.sweeps.grid import SWEEP_METRICS, Grid, make_grid
+from tests.support.data.batches import begin_sweep, make_worker_config, sweep, write_split
+from tests.support.streams.batches import run_sample
+from tests.support.streams.fakes import count_letters
+
+NUM_VIDEOS = 2
+
+
+def test_every_exact_point_scores_as_a_run_of_its_own(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, checkpoint: Checkpoint
+) -> None:
+    scores = read_sweep(swept)
+    assert (scores.is_exact, scores.num_videos, scores.errors, scores.metrics) == (True, NUM_VIDEOS, {}, SWEEP_METRICS)
+    assert scores.grid == grid
+    for (speak, update), point in zip(grid.pairs(), scores.points, strict=True):
+        config = replace(work.config, speak_threshold=speak, update_threshold=update).frame_by_frame()
+        rows = []
+        for sample in read_split(split).samples:
+            result = run_sample(checkpoint, replace(work, config=config), sample)
+            rows.append(analyze_video(sample, result.outputs, encode=count_letters).counts)
+        wanted = score_counts(Pool(rows, VideoCounts).total())
+        assert point == pytest.approx({name: wanted[name] for name in SWEEP_METRICS}, nan_ok=True)
+    files = [SweepFolder(swept).video(f"v{index}", num_points=len(grid)) for index in range(NUM_VIDEOS)]
+    assert [len(video.runs) > len(grid) // 2 for video in files if video] == [True] * NUM_VIDEOS  # the points do differ
+
+
+def test_shared_prefixes_save_passes(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, checkpoint: Checkpoint
+) -> None:
+    sample, alone = read_split(split).samples[0], 0
+    frames = tuple(embed_sample(checkpoint, sample, [], folder=work.features))
+    for speak, update in grid.pairs():
+        config = replace(work.config, fps=sample.fps, speak_threshold=speak, update_threshold=update)
+        streamer = Streamer(checkpoint, config)
+        list(streamer.run(frames, build_task(sample)))
+        alone += streamer.counts.passes
+    video = SweepFolder(swept).video(sample.video_id, num_points=len(grid))
+    assert video is not None
+    assert 0 < sum(video.passes) < alone
+
+
+def test_tables_hold_every_point(grid: Grid, swept: Path) -> None:
+    with (swept / "sweep.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(float(row["speak_threshold"]), float(row["update_threshold"])) for row in rows] == list(grid.pairs())
+    assert set(rows[0]) == {"speak_threshold", "update_threshold", *SWEEP_METRICS}
+    assert read_sweep(swept).as_matrix("dst_f1")[1][2] == pytest.approx(float(rows[5]["dst_f1"] or "nan"), nan_ok=True)
+
+
+def test_counts_of_old_without_failures_are_counted_again(grid: Grid, swept: Path, tmp_path: Path) -> None:
+    content = json.loads((swept / "v0.sweep.json").read_text(encoding="utf-8"))
+    old = [{name: part for name, part in run.items() if name != "failures"} for run in content["runs"]]
+    (tmp_path / "v0.sweep.json").write_text(json.dumps({**content, "runs": old}), encoding="utf-8")
+    kept, old_one = (SweepFolder(folder).video("v0", num_points=len(grid)) for folder in (swept, tmp_path))
+    assert kept is not None
+    assert not kept.error
+    assert old_one is not None
+    assert "must have num_videos" in old_one.error  # else they would be 0 failures at every point
+
+
+def test_progress_counts_runs_videos_and_passes(split: Path, work: WorkerConfig, tmp_path: Path) -> None:
+    moments = sweep(split, work, Grid(speak=(0.4, 0.6), update=(0.5,)), tmp_path / "sweep")
+    first, last = moments[0], moments[-1]
+    assert (first.num_done, first.num_finished, first.remaining_s) == (0, 0, None)
+    assert (last.num_done, last.num_runs, last.num_finished, last.remaining_s) == (4, 4, NUM_VIDEOS, 0)
+    assert [moment.num_done for moment in moments] == sorted(moment.num_done for moment in moments)
+    assert [moment.passes for moment in moments] == sorted(moment.passes for moment in moments)
+    assert {moment.video_id for moment in moments} == {None, "v0", "v1"}
+
+
+def test_a_closed_sweep_keeps_its_finished_videos_and_goes_on(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "sweep"
+    with closing(begin_sweep(split, replace(work, batch_size=1), grid, out)) as moments:
+        next(moment for moment in moments if moment.num_finished == 1)
+        next(moments)
+    partly = score_sweep(out, read_split(split), grid)
+    assert (partly.num_videos, list(partly.errors)) == (1, ["v1"])
+    with pytest.raises(ValueError, match="no finished sweep"):
+        read_sweep(out)
+    with pytest.raises(ValueError, match="holds a sweep already; continue it with --resume"):
+        sweep(split, work, grid, out)
+    with pytest.raises(ValueError, match="another update"):
+        sweep(split, work, replace(grid, update=(0.5,)), out, resume=True)
+    first = sweep(split, work, grid, out, resume=True)[0]
+    assert (first.num_finished, first.num_runs) == (1, len(grid))
+    assert same(out, swept)
+
+
+def test_a_sweep_that_is_killed_goes_on_and_gives_the_same(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "sweep"
+    process = get_context("forkserver").Process(target=sweep, args=(split, work, grid, out))
+    process.start()
+    while not list(out.glob("*.sweep.json")):
+        time.sleep(0.005)
+    process.kill()
+    process.join()
+    assert sweep(split, work, grid, out, resume=True)[0].num_finished >= 1
+    assert same(out, swept)
+    assert not list(out.glob(".*.part"))
+
+
+def test_a_video_of_an_older_sweep_that_lacks_a_count_is_run_again(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
+) -> None:
+    out = shutil.copytree(swept, tmp_path / "sweep")
+    path = out / "v0.sweep.json"
+    content = json.loads(path.read_text())
+    for run in content["runs"]:
+        del run["dst"]["num_gens"]
+    path.write_text(json.dumps(content))
+    assert sweep(split, work, grid, out, resume=True)[0].num_finished == 1
+    assert same(out, swept)
+
+
+def same(out: Path, other: Path) -> bool:
+    """Whether two folders hold the same scores."""
+    return (out / "sweep.csv").read_text(encoding="utf-8") == (other / "sweep.csv").read_text(encoding="utf-8")
+
+
+def test_a_sweep_of_a_silent_token_varies_the_one_threshold_that_it_has(split: Path, tmp_path: Path) -> None:
+    config = replace(make_worker_config(Path("x")).config, decision_policy="streaming-eos", max_new_tokens=4)
+    work = WorkerConfig(checkpoint="bundled-silent-token", config=config)
+    with pytest.raises(ValueError, match="decides by streaming-eos is over the speak threshold alone"):
+        sweep(split, work, make_grid(5), tmp_path / "refused")
+    grid = replace(make_grid(5, config.policy), speak=(0.05, 0.5))
+    sweep(split, work, grid, tmp_path / "swept")
+    scores = read_sweep(tmp_path / "swept")
+    assert scores.grid == grid
+    assert len(scores.points) == 2
+    assert find_best(scores, "num_failures").place.startswith("theta ")
+
+
+def test_videos_that_share_passes_have_the_scores_of_videos_alone_in_fewer_passes(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
+) -> None:
+    alone = sweep(split, replace(work, batch_size=1), grid, tmp_path / "alone")[-1]
+    together = sweep(split, replace(work, batch_size=2), grid, tmp_path / "together")[-1]
+    assert together.passes < alone.passes
+    assert same(tmp_path / "alone", swept)
+    assert same(tmp_path / "together", swept)
+
+
+def test_a_video_that_fails_takes_no_neighbour_along(
+    split: Path, work: WorkerConfig, grid: Grid, swept: Path, tmp_path: Path
+) -> None:
+    videos = json.loads(split.read_text(encoding="utf-8"))["videos"]
+    here = [{**video, "video_path": str(split.parent / video["video_path"])} for video in videos]
+    lost = {**videos[0], "video_id": "lost", "video_path": "lost.mp4"}
+    moments = sweep(write_split(tmp_path, here[0], lost, here[1]), work, grid, tmp_path / "sweep")
+    assert [moment.video_id for moment in moments if moment.error] == ["lost"]
+    assert (moments[-1].num_finished, moments[-1].num_done) == (3, moments[-1].num_runs)
+    assert same(tmp_path / "sweep", swept)

@@ -1,0 +1,96 @@
+"""The preview of a sweep counts as ``eval.metrics.decisions`` does."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.decisions.policies import POLICIES, DecisionPolicy
+from engine.decisions.signals import Decision
+from eval.data.loading import read_split
+from eval.metrics.counts import Pool
+from eval.metrics.decisions import count_decisions
+from eval.metrics.score import VideoCounts, analyze_video, score_counts
+from eval.runs.folder import RunFolder
+from eval.sweeps.grid import Grid
+from eval.sweeps.preview import PREVIEW_METRICS, count_thresholds, preview
+from eval.sweeps.traces import Trace, TracedSignal, Traces, read_traces
+from tests.support.data.batches import write_split
+from tests.support.streams.fakes import count_letters
+
+NUM_VIDEOS = 2
+
+
+@settings(max_examples=60)
+@given(
+    probs=st.lists(st.integers(0, 10), min_size=1, max_size=40),
+    expected=st.sets(st.integers(0, 39), max_size=12),
+    fps=st.sampled_from([0.5, 1.0, 2.0, 3.0]),
+    policy=st.sampled_from([POLICIES["heads"], POLICIES["not-talk"]]),
+)
+def test_the_preview_counts_what_the_decisions_count(
+    probs: list[int], expected: set[int], fps: float, policy: DecisionPolicy
+) -> None:
+    frames = sorted(frame for frame in expected if frame < len(probs))
+    trace = Trace(values=np.array(probs) / 10, expected_frames=np.array(frames, dtype=np.intp), fps=fps)
+    thresholds = [number / 10 for number in range(11)]
+    for threshold, counts in zip(thresholds, count_thresholds([trace], thresholds, policy=policy), strict=True):
+        does = [prob / 10 >= threshold if policy.name == "not-talk" else prob / 10 > threshold for prob in probs]
+        wanted = count_decisions([prob / 10 for prob in probs], does, expected_frames=frames, fps=fps)
+        for name in ("num_hits", "num_false_alarms", "num_misses", "num_rejections", "num_pairs"):
+            assert getattr(counts, name) == getattr(wanted, name)
+
+
+def test_the_preview_of_a_policy_without_updates_has_none_at_threshold_0() -> None:
+    trace = Trace(values=np.zeros(4), expected_frames=np.array([1], dtype=np.intp), fps=2.0)
+    signals = tuple(
+        TracedSignal(
+            name=f"{decides}_prob",
+            decides=decides,
+            policy=POLICIES["not-talk"],
+            spec=None,
+            threshold=math.nan,
+            videos={"a": trace},
+        )
+        for decides in get_args(Decision)
+    )
+    traces = Traces(split="s", signals=signals, errors={})
+    scores = preview(traces, Grid(speak=(0,), update=(0,))).points[0]
+    found = {
+        name: (scores[f"{name}_num_hits"], scores[f"{name}_num_false_alarms"]) for name in ("speaking", "dst_update")
+    }
+    assert found == {"speaking": (1, 3), "dst_update": (0, 0)}, "at 0 every frame speaks: equality triggers"
+
+
+def test_at_the_thresholds_of_the_run_the_preview_scores_as_the_run(split: Path, run: Path) -> None:
+    grid = Grid(speak=(0.2, 0.5), update=(0.5, 0.8))
+    point = preview(read_traces(run, read_split(split)), grid).points[1]
+    assert list(grid.pairs())[1] == (0.5, 0.5)
+    samples = read_split(split).samples
+    rows = [analyze_video(s, RunFolder(run).outputs(s), encode=count_letters).counts for s in samples]
+    wanted = score_counts(Pool(rows, VideoCounts).total())
+    assert point == pytest.approx({name: wanted[name] for name in PREVIEW_METRICS}, nan_ok=True)
+
+
+def test_the_preview_of_a_run_that_lacks_a_video_names_it(split: Path, run: Path, tmp_path: Path) -> None:
+    videos = json.loads(split.read_text(encoding="utf-8"))["videos"]
+    more = write_split(tmp_path, *videos, {**videos[0], "video_id": "other"}, {"video_id": 5})
+    traces = read_traces(run, read_split(more))
+    assert list(traces.errors) == ["other", "video number 3"]
+    assert preview(traces, Grid(speak=(0.5,), update=(0.5,))).num_videos == NUM_VIDEOS
+
+
+def test_a_run_that_decides_by_a_silent_token_is_previewed_over_one_threshold(
+    split: Path, run: Path, tmp_path: Path
+) -> None:
+    by_token = Path(shutil.copytree(run, tmp_path / "run"))
+    RunFolder(by_token).write_settings({"config": {"decision_policy": "streaming-eos"}})
+    ((speak, update),) = read_traces(by_token, read_split(split)).choices()
+    assert speak is not None
+    assert (speak.name, update) == ("speak_prob", None)

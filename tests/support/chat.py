@@ -1,0 +1,65 @@
+"""Questions to the handlers of conversations, and their answers."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+
+import gradio as gr
+
+from app.chat import handlers
+from app.chat.conversation.encoded_clips import EncodedClips
+from app.chat.conversation.prompts import run_prompt
+from app.chat.conversation.window import ChatWindow
+from app.chat.views import AskView
+from app.player.context import AppContext
+from app.player.session.live_run import LiveRun
+
+
+def ask(context: AppContext, window: ChatWindow | None, live: LiveRun | None, text: str) -> tuple[ChatWindow, str]:
+    """Ask at frame 5; return the window and the last status."""
+    asked: ChatWindow = handlers.queue_question(window, live, text, "5").window
+    return asked, answer(context, asked, live)
+
+
+def answer(context: AppContext, window: ChatWindow, live: LiveRun | None) -> str:
+    return str(take(answering(context, window, live))[-1].status)
+
+
+def answering(context: AppContext, window: ChatWindow, live: LiveRun | None) -> AsyncGenerator[AskView]:
+    """Return the views of the answer to the waiting question about a run."""
+    clips = EncodedClips()
+    return handlers.answer(context, clips.threads, partial(run_prompt, context, clips, live=live), window)
+
+
+def edit(window: ChatWindow, message: int, text: str) -> None:
+    handlers.queue_edit(window, gr.EditData(None, {"index": message, "value": text, "previous_value": ""}))
+
+
+def questions(window: ChatWindow) -> list[str]:
+    return [turn.question for turn in window.turns]
+
+
+def take(views: AsyncGenerator[AskView], num_views: int | None = None) -> list[AskView]:
+    """Return the first views, or all, and close the rest."""
+
+    async def collect() -> list[AskView]:
+        taken: list[AskView] = []
+        async with aclosing(views):
+            while len(taken) != num_views and (view := await anext(views, None)) is not None:
+                taken.append(view)
+        return taken
+
+    return asyncio.run(collect())
+
+
+def wait_until_idle(context: AppContext) -> None:
+    """Wait until the worker is free, for at most 3 s."""
+    pool, until = context.chat_service.pool, time.monotonic() + 3
+    while not pool.status.workers[0].is_idle:
+        assert time.monotonic() < until, "the worker is still busy"
+        time.sleep(0.01)
+    store = pool.workers[0].store
+    store.check()
+    assert store.stats.num_locked == 0

@@ -1,0 +1,62 @@
+"""The signals of the player: where their figure has drawn something."""
+
+from typing import Any
+
+from playwright.sync_api import Page
+
+GUTTER, MARGIN = 150, 14
+DRAWN_AT = """([number, name, value]) => {
+    const { top, height } = document.querySelector('.ss').inspect().rows.find((row) => row.name === name);
+    const { y0 } = document.querySelector('.ss-figure').layout.shapes[number];
+    return Math.abs(y0 - (top + height - 5 - value * (height - 11))) < 1e-6;
+}"""
+"""Whether Plotly has drawn the threshold of a probability, a shape by its number, at a value."""
+
+
+def wait_for_figure(page: Page) -> None:
+    """Wait until Plotly has drawn the signals, as they are now."""
+    page.wait_for_selector(".ss-figure .js-line", state="attached")
+
+
+def find_row(page: Page, lane: str) -> tuple[dict[str, Any], dict[str, float], dict[str, float]]:
+    """Return the last row of a kind or name, the view, and the box of the canvas."""
+    page.locator(".ss-canvas").scroll_into_view_if_needed()
+    seen: dict[str, Any] = page.evaluate("document.querySelector('.ss').inspect()")
+    box = page.locator(".ss-canvas").bounding_box()
+    assert box is not None
+    row = [row for row in seen["rows"] if lane in (row["kind"], row.get("name"))][-1]
+    return row, seen["view"], {"x": box["x"], "y": box["y"], "width": box["width"], "height": box["height"]}
+
+
+def point(page: Page, lane: str, time_s: float, *, prob: float = 0.75) -> tuple[float, float]:
+    """Return the screen position of a time and a probability in the row of a signal."""
+    row, view, box = find_row(page, lane)
+    x = GUTTER + (time_s - view["start"]) / (view["end"] - view["start"]) * (box["width"] - GUTTER - MARGIN)
+    return box["x"] + x, box["y"] + row["top"] + row["height"] - 5 - prob * (row["height"] - 11)
+
+
+def marker(page: Page, decision: str, time_s: float) -> tuple[float, float]:
+    """Return the centre of the mark of a signal and kind, such as ``speak hits``, where Plotly shows its hover text."""
+    page.locator(".ss-canvas").scroll_into_view_if_needed()
+    x, y = page.evaluate(
+        """([[name, kind], time]) => {
+            const plot = document.querySelector('.ss-figure'), trace = plot.data.find(({ uid }) => uid === kind);
+            const number = trace.x.findIndex((at, index) => at === time && trace.customdata[index][0] === name);
+            const { left, top } = plot.getBoundingClientRect(), { xaxis: x, yaxis: y } = plot._fullLayout;
+            return [left + x._offset + x.l2p(trace.x[number]), top + y._offset + y.l2p(trace.y[number])];
+        }""",
+        [decision.split(" "), time_s],
+    )
+    return x, y
+
+
+def colour_at(page: Page, place: tuple[float, float]) -> str | None:
+    """Return the colour of the mark that is painted at a place of the screen, as ``#rrggbb``; None without one."""
+    red, green, blue, alpha = page.evaluate(
+        """([x, y]) => {
+            const canvas = document.querySelector('.ss-marks'), { left, top } = canvas.getBoundingClientRect();
+            return [...canvas.getContext('2d').getImageData(Math.round(x - left), Math.round(y - top), 1, 1).data];
+        }""",
+        place,
+    )
+    return f"#{red:02x}{green:02x}{blue:02x}" if alpha == 255 else None

@@ -1,0 +1,24 @@
+"""The launch of the small pages of this folder, in the look of the product's page."""
+
+from pathlib import Path
+
+import gradio as gr
+
+from app.player.display.component import CSS as PLAYER_CSS
+from app.player.speech import speech_routes
+from app.plotly_script import plotly_routes
+from app.style.theme import CSS, make_theme
+
+
+def launch(page: gr.Blocks, folder: Path, port: int) -> None:
+    """Serve a page and the files of a folder until interrupted."""
+    page.launch(
+        app_kwargs={"routes": [*plotly_routes(), *speech_routes()]},
+        server_port=port,
+        allowed_paths=[str(folder)],
+        css=CSS + PLAYER_CSS,
+        theme=make_theme(),
+        ssr_mode=False,
+        quiet=True,
+        enable_monitoring=False,
+    )

@@ -4,9 +4,7 @@ A job is independent of windows: closing the page does not end it, and every win
 its run folder at once, so a killed server loses nothing: starting the same run again continues it.
 """
 
-import math
 import threading
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
@@ -61,8 +59,6 @@ class Job:
     """Error of a failed job, or missing text scores of a finished one; empty without problems."""
     cancelled: bool = False
     """Whether ``JobQueue.cancel`` was called; the job ends after its current video."""
-    ended_s: float = math.inf
-    """Time of the end by ``time.monotonic``; infinity before the end."""
 
     @property
     def name(self) -> str:
@@ -130,7 +126,6 @@ class JobQueue:
             job.cancelled = True
             if job.state == "waiting":
                 job.state = "cancelled"
-                job.ended_s = time.monotonic()
 
     def find(self, name: str) -> Job | None:
         """Return the job with the name of a run folder, active or not; None if this server has none."""
@@ -174,7 +169,6 @@ class JobQueue:
                 job.problem = f"{type(error).__name__}: {error}"
                 job.state = "failed"
             job.analyses.clear()
-            job.ended_s = time.monotonic()
 
     def _run(self, job: Job) -> None:
         problems: Mapping[str, str] = {}

@@ -196,7 +196,7 @@ def _wire_runs(
     wire_view(run.cancel.click, handlers.cancel, run.runs)
     changes = [run.runs.select, run.order.select, selection.only.input, selection.part.input]
     wire(partial(gr.on, changes), with_filter(batches, handlers.show), [run.runs, *filters], view, **LATEST)
-    wire_view(view.timer.tick, handlers.tick, view.shown, run.runs)
+    wire_view(view.timer.tick, handlers.tick, view.shown, view.progress, run.runs)
     wire(here.select, enter, [run.runs, *filters], view, **AT_ONCE)
     gr.on([tab.select for tab in elsewhere], handlers.leave, None, view.timer, **AT_ONCE)
     offered = wire_selection_panel(context, batches, selection, runs=run.runs, result=layout.slice_scores)

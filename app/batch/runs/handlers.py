@@ -3,7 +3,6 @@
 Jobs live in the server (``app.batch.job_queue``), run folders on the disk. A window shows one run, by its name.
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from app.batch.context import BatchContext
 from app.batch.job_queue import Job
 from app.batch.runs.downloads import TABLES, draw_provenance, has_table
 from app.batch.runs.results import VideoFilter, draw_corpus, video_table
-from app.batch.runs.status import describe_status, draw_job
+from app.batch.runs.status import describe_status, draw_job, draw_mark
 from app.formatting import as_sentence
 from app.player.views import status_line
 from eval.reports.results import Results, read_results
@@ -51,8 +50,6 @@ class BatchView(NamedTuple):
     problem: Any
 
 
-REPEAT_STATUS_S = 5.0
-"""How long the final status of a run is repeated: the page may render an earlier reply after it."""
 UNCHANGED = BatchView(*(gr.skip() for _ in BatchView._fields))
 
 
@@ -85,32 +82,41 @@ def show(batches: BatchContext, name: str | None, order: str | VideoFilter) -> B
     return _view(results, order, batches.video_names(name))._replace(
         shown=_shown_run(name, last, order),
         status=status_line(words, is_problem=is_problem),
-        progress="" if job is None else draw_job(job),
+        progress=draw_job(name, last),
         runs=runs,
         cancel=gr.Button(interactive=job is not None and not job.is_over),
         **_downloads(batches, name),
     )
 
 
-def tick(batches: BatchContext, shown: ShownRun, name: str | None, order: str | VideoFilter) -> BatchView:
-    """Show the changes since the last reply to the window; everything if that was for a different run.
+def tick(
+    batches: BatchContext, shown: ShownRun, rendered: str | None, name: str | None, order: str | VideoFilter
+) -> BatchView:
+    """Show the changes since the last reply to the window; everything if the page has rendered something else.
 
-    The chosen run is never set: the reply may arrive after the user has chosen a different run. The next tick corrects
-    the outputs of such a late reply.
+    Args:
+        batches: Runs and jobs.
+        shown: The last reply to the window.
+        rendered: The progress that is on the screen. The page may render an earlier reply after the last one.
+        name: The chosen run. It is never set: the reply may arrive after the user has chosen a different run.
+        order: The chosen videos and their order.
     """
-    job = batches.jobs.find(name) if name is not None else None
+    if name is None:
+        return UNCHANGED
+    job = batches.jobs.find(name)
     now = _shown_run(name, job, order)
-    if name is None or (now == shown and (job is None or job.is_over)):
-        is_new = job is not None and job.state != "refused" and time.monotonic() < job.ended_s + REPEAT_STATUS_S
-        return UNCHANGED._replace(**_live_outputs(batches, job)) if job is not None and is_new else UNCHANGED
-    is_much = abs(now.num_rows - shown.num_rows) >= max(1, shown.num_rows // 50)
-    if job is not None and now._replace(num_rows=shown.num_rows) == shown and not is_much:
-        return UNCHANGED._replace(shown=shown, **_live_outputs(batches, job))  # may arrive late, too
+    is_rendered = (rendered or "").startswith(draw_mark(name, job))
+    if job is None or job.is_over:
+        is_same = now == shown
+    else:  # a few rows more are not worth a new table
+        is_few = abs(now.num_rows - shown.num_rows) < max(1, shown.num_rows // 50)
+        is_same = is_few and now._replace(num_rows=shown.num_rows) == shown
+    if is_rendered and is_same:
+        return UNCHANGED if job is None or job.is_over else UNCHANGED._replace(**_live_outputs(batches, job))
     view = show(batches, name, order)._replace(runs=gr.Dropdown(choices=batches.run_names()))
     if job is not None and job.state == "refused" and shown.name == name and shown.state in ("waiting", "running"):
-        return view._replace(
-            status=status_line(as_sentence(job.problem), is_problem=True)
-        )  # only in windows that saw it queued
+        status = status_line(as_sentence(job.problem), is_problem=True)  # only in windows that saw it queued
+        return view._replace(status=status)
     return view
 
 
@@ -123,7 +129,7 @@ def _downloads(batches: BatchContext, name: str | None) -> dict[str, Any]:
 
 def _live_outputs(batches: BatchContext, job: Job) -> dict[str, Any]:
     words, is_problem = describe_status(batches, job.name, job, Results())
-    return {"status": status_line(words, is_problem=is_problem), "progress": draw_job(job)}
+    return {"status": status_line(words, is_problem=is_problem), "progress": draw_job(job.name, job)}
 
 
 def _shown_run(name: str | None, job: Job | None, order: str | VideoFilter) -> ShownRun:

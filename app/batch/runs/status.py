@@ -12,9 +12,18 @@ from eval.runs.imports.import_results import NO_RESULT_FILE, list_missing
 from eval.runs.progress import Progress, WorkerStatus
 
 
-def draw_job(job: Job) -> str:
-    """Return the progress of a job as HTML; empty for a finished job."""
-    return draw_progress(job.progress) if job.progress is not None and not job.is_over else ""
+def draw_job(name: str, job: Job | None) -> str:
+    """Return the progress of a run as HTML, after its mark; without a job, or one that is over, the mark alone."""
+    progress = job.progress if job is not None and not job.is_over else None
+    return draw_mark(name, job) + (draw_progress(progress) if progress is not None else "")
+
+
+def draw_mark(name: str, job: Job | None) -> str:
+    """Return a hidden element with the name and state of a run.
+
+    The browser sends it back with each poll: so the server knows what is rendered, in whichever order replies came.
+    """
+    return render("run_mark", name=name, state=job.state if job is not None else "")
 
 
 def describe_status(batches: BatchContext, name: str, job: Job | None, results: Results) -> tuple[str, bool]:

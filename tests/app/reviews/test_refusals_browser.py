@@ -104,4 +104,4 @@ def test_a_player_that_is_gone_does_nothing_more(page: Page) -> None:
     page.evaluate("document.body.classList.toggle('dark')")
     page.wait_for_timeout(3500)  # longer than until the next attempt
     assert asked == []
-    assert page.evaluate("window.looked") is None
+    assert not page.evaluate("window.looked")

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 
 from engine.video.writer import write_h264
 from eval.runs.worker_messages import WorkerConfig
-from tests.support.ci_skips import pytest_sessionfinish  # noqa: F401 - a hook
+from tests.support.ci_report import pytest_sessionfinish  # noqa: F401 - a hook
 from tests.support.data.batches import copies, make_worker_config, run_to_end, write_split
 from tests.support.pages.browser import open_browser
 from tests.support.servers.programs import STARTED

@@ -18,7 +18,7 @@ COMMANDS = {
         "stream and score a split",
         "eval.cli.options:RunOptions",
         "eval.cli.run_command:run",
-        prepare="eval.runs.pools.preload:start_server",
+        prepare="eval.runs.pools.preload:start_server_early",
     ),
     "train": Command("train on a split", "eval.training.options:TrainOptions", "eval.cli.train_command:train"),
     "sweep": Command(

@@ -6,15 +6,13 @@ Exit codes: 0 success; 1 finished with problems, a line for each; 2 usage or env
 explanation; 130 or 143 interrupted by Ctrl-C or SIGTERM.
 """
 
-import gc
 import io
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import MISSING, dataclass, fields
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
@@ -26,6 +24,7 @@ from tyro.conf import DisallowNone, FlagCreatePairsOff, PositionalMetavarFromFie
 from engine.cli.interrupts import exit_code, handle_interrupts
 from engine.config import read_config, read_threshold
 from engine.errors import EngineError
+from engine.imports import collection_paused, import_uncollected
 
 T = TypeVar("T")
 _MARKERS: Final = (DisallowNone, PositionalMetavarFromFieldName)
@@ -56,8 +55,7 @@ class Command:
     function: str
     """Takes the options; returns the exit code, or None for success."""
     prepare: str = ""
-    """``module:name`` of a function that takes the options before the command's module is imported; its own module
-    imports little."""
+    """``module:name`` of a function that takes the arguments before they are parsed; its own module imports little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,9 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
     # A file can switch a flag on: only then is there a --no-FLAG.
     markers = (*_MARKERS, FlagCreatePairsOff) if default is tyro.MISSING_NONPROP else _MARKERS
     try:
-        with redirect_stderr(box), _collection_paused():
+        with redirect_stderr(box), collection_paused():
+            # tyro parses the source of the options for their help. In Python before 3.11.8 a collection in the middle
+            # of ``ast.parse`` can make it fail. **Source**: CPython issue 106905.
             parsed: T = tyro.cli(options, prog=prog, args=words, default=default, config=markers)
     except SystemExit as stop:
         if not stop.code:
@@ -108,28 +108,13 @@ def parse(options: type[T], arguments: Sequence[str], *, prog: str) -> T:
     return parsed
 
 
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Pause garbage collection: in Python before 3.11.8 one in the middle of ``ast.parse`` can make it fail.
-
-    tyro parses the source of the options for their help. **Source**: CPython issue 106905.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _run_command(command: Command, words: Sequence[str], *, prog: str) -> int:
     options = Options()
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
-        options = parse(load_object(command.options), words, prog=prog)
         if command.prepare:
-            load_object(command.prepare)(options)
+            load_object(command.prepare)(words)
+        options = parse(load_object(command.options), words, prog=prog)
         function = load_object(command.function)
         with handle_interrupts():
             return function(options) or 0
@@ -155,9 +140,9 @@ def _list_commands(group: Group, words: Sequence[str], *, prog: str) -> int:
 
 
 def load_object(reference: str) -> Any:
-    """Return the object that ``module:name`` names."""
+    """Import and return the object that ``module:name`` names."""
     module, _, name = reference.partition(":")
-    return getattr(import_module(module), name)
+    return getattr(import_uncollected(module), name)
 
 
 def _normalise(arguments: Sequence[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """A sentence encoder as scores use it, without its library, whose import takes seconds."""
 
 from dataclasses import dataclass
-from importlib import import_module
 
+from engine.imports import import_uncollected
 from eval.matching.turns import Encode
 
 
@@ -29,5 +29,5 @@ class TextEncoder:
 
 def import_encoder(name: str) -> TextEncoder:
     """Load a sentence encoder in this process. Raises as ``load_encoder``."""
-    encoder: TextEncoder = import_module("eval.matching.sentence_encoders").load_encoder(name)
+    encoder: TextEncoder = import_uncollected("eval.matching.sentence_encoders").load_encoder(name)
     return encoder

@@ -8,10 +8,12 @@ start a line or a field.
 import contextlib
 import os
 import re
+import select
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO
@@ -28,10 +30,13 @@ REPLY_LIMIT_S = 120.0
 MAX_WORD_PRODUCT = 160_000
 """Words of the reference times words of the hypothesis: at 400 x 400 METEOR takes up to 26 s, at 1000 x 1000 512 MB."""
 NUM_STATISTICS = 23
+_PIPE_BYTES = 65536
 
 _PACKAGE = Path(ptbtokenizer.__file__).parents[1]
+# The optimising compiler costs more than it gains in a program that ends after a second.
+_SHORT = "-XX:TieredStopAtLevel=1"
 _TOKENIZER = (
-    *("-Xmx256m", "-XX:TieredStopAtLevel=1"),
+    *("-Xmx256m", _SHORT),
     *("-cp", str(_PACKAGE / "tokenizer" / ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)),
     *("edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"),
 )
@@ -100,6 +105,7 @@ class Meteor:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
+        self._unread = b""
         self._is_closing = False
         self._references: frozenset[str] | None = None
         """The references that the process knows all paraphrases of; None for all references."""
@@ -171,23 +177,27 @@ class Meteor:
     def _exchange(self, request: str, *, num_replies: int) -> list[str]:
         process = self._running()
         assert process.stdin is not None
-        assert process.stdout is not None
-        clock = threading.Timer(self._limit_s, process.kill)
-        clock.start()
+        deadline_s = time.monotonic() + self._limit_s
         try:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(request.encode() + b"\n")
                 process.stdin.flush()
-            replies = [process.stdout.readline() for _ in range(num_replies)]
-            if not all(reply.endswith(b"\n") for reply in replies):
-                raise JavaError(self._exit_message(process))
+            return [self._read_line(process, deadline_s) for _ in range(num_replies)]
         except BaseException:  # an interrupt would also leave a reply in the pipe for the next request
             self._stop()
             raise
-        finally:
-            clock.cancel()
-            clock.join()
-        return [reply.decode(errors="replace").strip() for reply in replies]
+
+    def _read_line(self, process: "subprocess.Popen[bytes]", deadline_s: float) -> str:
+        """Return the next line of the process; raise ``JavaError`` if it ends, or the deadline passes."""
+        assert process.stdout is not None
+        while b"\n" not in self._unread:
+            is_ready, _, _ = select.select([process.stdout], [], [], max(deadline_s - time.monotonic(), 0))
+            read = os.read(process.stdout.fileno(), _PIPE_BYTES) if is_ready else b""
+            if not read:
+                raise JavaError(self._exit_message(process))
+            self._unread += read
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode(errors="replace").strip()
 
     def _check_table(self, references: set[str]) -> None:
         """End a process that does not know all paraphrases of these references; the next one reads the whole table."""
@@ -220,16 +230,16 @@ class Meteor:
 
     def _command(self) -> tuple[list[str | Path], bytes]:
         """Return the command of the process, and the first part of its input."""
-        whole: list[str | Path] = [self._java, *_OPTIONS, *_METEOR]
         cut = None if self._references is None else paraphrases.find_cut_table(_TABLE, self._references)
         if self._references is None or cut is None:
-            return whole, b""
+            return [self._java, *_OPTIONS, *_METEOR], b""
+        meteor: list[str | Path] = [self._java, *_OPTIONS, _SHORT, *_METEOR]
         if cut.is_file():
             with contextlib.suppress(OSError):
                 os.utime(cut)  # the oldest are deleted
-            return [*whole, "-a", cut], b""
+            return [*meteor, "-a", cut], b""
         lines = "\n".join(sorted(self._references)).encode()
-        return [sys.executable, "-I", paraphrases.__file__, _TABLE, cut, *whole], b"%d\n%b" % (len(lines), lines)
+        return [sys.executable, "-I", paraphrases.__file__, _TABLE, cut, *meteor], b"%d\n%b" % (len(lines), lines)
 
     def _exit_message(self, process: subprocess.Popen[bytes]) -> str:
         assert self._stderr is not None
@@ -249,6 +259,7 @@ class Meteor:
                 with contextlib.suppress(BrokenPipeError):  # from unwritten data
                     pipe.close()
         self._process = self._stderr = None
+        self._unread = b""
 
 
 def _to_additive(counts: tuple[float, ...]) -> tuple[float, ...]:

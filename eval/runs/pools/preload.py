@@ -9,22 +9,31 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from multiprocessing import forkserver
 from multiprocessing.process import parent_process
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 CONTEXT: Final = multiprocessing.get_context("forkserver")
 """Start method of processes."""
 SHUTDOWN_TIMEOUT_S: Final = 10.0
 """Time that a process has to end by itself."""
-_WORKER_MODULE: Final = "eval.runs.pools.worker"
+_LIBRARIES: Final = "eval.runs.pools.worker_libraries"
 
 
-def start_server(options: Any = None) -> None:
-    """Start the server, unless ``options.devices`` names a Ray cluster, whose workers run elsewhere."""
-    if str(getattr(options, "devices", "")).startswith("ray"):
-        return
-    CONTEXT.set_forkserver_preload([_WORKER_MODULE])
+def start_server_early(arguments: Sequence[str]) -> None:
+    """Start the server before the arguments of a command are parsed.
+
+    Not for ``--help``, nor for a Ray cluster, whose workers run elsewhere.
+    """
+    words = [*arguments, *(word.removeprefix("--devices=") for word in arguments)]
+    if not any(word in ("-h", "--help") or word.startswith("ray") for word in words):
+        start_server()
+
+
+def start_server() -> None:
+    """Start the server, unless it runs."""
+    CONTEXT.set_forkserver_preload([_LIBRARIES])
     forkserver.ensure_running()
 
 

@@ -1,10 +1,10 @@
 """A split from video files to tables: ``python -m benchmarks.eval.end_to_end [SPLIT]``, by default the test split.
 
 Three pipelines run one after the other in one process, with one torch thread, and a fourth in two processes, as
-``stepscope eval --devices cpu:2`` does; loading their checkpoint counts, and imports do not. Each decodes, encodes,
-streams, writes its run folder and scores it, without Java. The plan's pipeline takes one video at a time, one frame at
-a time, and encodes inline. Then each stage runs alone. CPU seconds count all threads of this process: compare these
-where others use the machine.
+``stepscope eval --devices cpu:2`` does; loading their checkpoint counts, and imports do not. A fifth has the embeddings
+of an earlier run, which ``--features`` keeps. Each decodes, encodes, streams, writes its run folder and scores it,
+without Java. The plan's pipeline takes one video at a time, one frame at a time, and encodes inline. Then each stage
+runs alone. CPU seconds count all threads of this process: compare these where others use the machine.
 """
 
 import sys
@@ -58,6 +58,9 @@ def main(path: Path) -> None:
     list(run_workers(checkpoint, split.samples[:1]))  # starts the server that workers are forked from
     first_s, first_cpu_s, reference = 0.0, 0.0, None
     with TemporaryDirectory() as folder:
+        run_kept = partial(run_together, features=Path(folder) / "features")
+        list(run_kept(checkpoint, split.samples))
+        pipelines["embeddings kept"] = run_kept
         for name, run in pipelines.items():
             out = Path(folder) / name
             results = run(checkpoint, split.samples)
@@ -88,9 +91,9 @@ def run_alone(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
     return run_batches(checkpoint, samples, batch_size=1)
 
 
-def run_together(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
-    """Run several videos in one forward pass, as a worker does."""
-    return run_batches(checkpoint, samples, batch_size=BATCH_SIZE)
+def run_together(checkpoint: Checkpoint, samples: Sequence[Sample], *, features: Path | None = None) -> Results:
+    """Run several videos in one forward pass, as a worker does; ``features`` is its folder of kept embeddings."""
+    return run_batches(checkpoint, samples, batch_size=BATCH_SIZE, features=features)
 
 
 def run_workers(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
@@ -99,11 +102,13 @@ def run_workers(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
     return (event for event in run_scheduler(samples, backend) if isinstance(event, VideoResult))
 
 
-def run_batches(checkpoint: Checkpoint, samples: Sequence[Sample], *, batch_size: int) -> Results:
+def run_batches(
+    checkpoint: Checkpoint, samples: Sequence[Sample], *, batch_size: int, features: Path | None = None
+) -> Results:
     """Run the samples of a worker."""
     events = run_samples(
         checkpoint,
-        WorkerConfig(checkpoint=""),
+        WorkerConfig(checkpoint="", features=features),
         samples,
         device="cpu",
         batch_size=batch_size,

@@ -1,7 +1,8 @@
 """CPU seconds of commands, and the time to the first video of a split: ``python -m benchmarks.eval.start [CHECKOUT]``.
 
 Each command runs in a process of its own, three times, of which the fastest counts. With another checkout of the
-project, for example of an earlier version, its commands run in turn with these, and the last column is the ratio.
+project, for example of an earlier version, its commands run in turn with these, and the last column is the ratio. Of a
+version before the command ``stepscope`` only ``python -m eval run`` is measured.
 """
 
 import resource
@@ -39,7 +40,8 @@ def main(before: Path | None) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         copytree(_DEMO / "run", folder / "other")
-        for title, words in COMMANDS.items():
+        commands = COMMANDS if all(map(has_program, checkouts)) else {}
+        for title, words in commands.items():
             rounds = [[measure(checkout, words, folder) for checkout in checkouts] for _ in range(ROUNDS)]
             print_row(title, [min(times) for times in zip(*rounds, strict=True)])
         splits = [
@@ -66,12 +68,18 @@ def measure(checkout: Path, words: Sequence[str], folder: Path) -> float:
     return ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
 
 
+def has_program(checkout: Path) -> bool:
+    """Return whether a checkout has the command ``stepscope``."""
+    return (checkout / "app" / "cli" / "entry.py").is_file()
+
+
 def measure_split(checkout: Path, out: Path) -> tuple[float, float, float]:
     """Return the seconds to the first video, the last one and the tables of the bundled test split."""
     began_s, videos_s = time.perf_counter(), list[float]()
-    words = ["eval", str(_DEMO / "test.json"), "--out", str(out), "--devices", "cpu:2"]
+    program = ["-c", _PROGRAM, "eval"] if has_program(checkout) else ["-m", "eval", "run"]
+    words = [*program, str(_DEMO / "test.json"), "--out", str(out), "--devices", "cpu:2"]
     with subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, *words], cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, *words], cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         while process.poll() is None:
             time.sleep(0.01)

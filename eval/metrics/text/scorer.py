@@ -80,6 +80,7 @@ class TextScorer:
 
     def __exit__(self, *_: object) -> None:
         self._is_closed = True
+        self._meteor.close()  # ends the warm-up
         self._wait_for_start()
         self._meteor.close()
 
@@ -113,6 +114,7 @@ class TextScorer:
         """
         with suppress(JavaError):
             pairs = self._tokenize_pairs(videos)
+            self._wait_for_start()
             self._read_statistics([pair for of_video in pairs for pair in of_video])
 
     def summarize(self, counts: TextCounts) -> dict[str, float]:
@@ -128,13 +130,16 @@ class TextScorer:
         }
 
     def _start(self) -> None:
-        """Start METEOR, with the references if they can be tokenised."""
+        """Start METEOR, with the references if they can be tokenised, and compare each with itself."""
         tokens = None
         if self._references is not None:
             with suppress(JavaError):
                 tokens = self._tokenize_texts(self._references)
         if not self._is_closed:
             self._meteor.start(tokens)
+        if tokens and not self._is_closed:  # the first pairs take METEOR five times as long as later ones
+            with suppress(JavaError):
+                self._read_statistics([(text, text) for text in tokens if text.split()])
 
     def _wait_for_start(self) -> None:
         if self._starter is not None:
@@ -158,13 +163,13 @@ class TextScorer:
         return [self._tokens[text] for text in texts]
 
     def _read_statistics(self, pairs: Sequence[_Pair]) -> list[tuple[float, ...]]:
-        """Return METEOR's statistics of tokenised pairs. Raises ``JavaError``."""
-        self._wait_for_start()
+        """Return METEOR's statistics of tokenised pairs, from memory if they are known. Raises ``JavaError``."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._statistics]
         self._statistics.update(zip(new, self._meteor.statistics(new), strict=True))
         return [self._statistics[pair] for pair in pairs]
 
     def _count(self, pairs: Sequence[_Pair]) -> list[TextCounts]:
+        self._wait_for_start()
         found = self._attempt(lambda: self._read_statistics(pairs))
         statistics = [None] * len(pairs) if found is None else found
         bleu = BleuScorer(n=4)

@@ -35,7 +35,7 @@ from eval.runs.batch import parse_devices
 from eval.runs.folder import RunFolder, VideoRecord, digest_sample
 from eval.runs.pools.local_pool import make_process_pool
 from eval.runs.pools.scheduler import run_scheduler
-from eval.runs.video_runs import run_samples
+from eval.runs.streaming.video_runs import run_samples
 from eval.runs.worker_messages import VideoResult, WorkerConfig
 
 ASSETS = Path(__file__).parents[2] / "assets"

@@ -26,7 +26,7 @@ from eval.metrics.score import VideoCounts, analyze_video
 from eval.metrics.system import SystemCounts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.folder import digest_sample
-from eval.runs.sample_features import EncodeFrames, embed_sample
+from eval.runs.streaming.sample_features import EncodeFrames, embed_sample
 from eval.runs.worker_messages import WorkerConfig
 from eval.sweeps.folder import SweptVideo
 from eval.sweeps.grid import Grid

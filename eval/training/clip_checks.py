@@ -8,7 +8,7 @@ from engine.model.checkpoint import Checkpoint
 from engine.training.dataset import check_contexts
 from engine.training.sequences import TrainingClip
 from eval.data.samples import InvalidSample, Split
-from eval.runs.teacher_forcing import make_clip
+from eval.runs.streaming.teacher_forcing import make_clip
 from eval.training.clip_table import ClipRow
 
 

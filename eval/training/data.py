@@ -16,8 +16,8 @@ from engine.training.dataset import EncodedClip, read_clips
 from engine.training.processes import ALONE, Processes
 from eval.data.loading import read_split
 from eval.data.samples import InvalidSample, Sample, Split
-from eval.runs.sample_features import keep_features
-from eval.runs.teacher_forcing import make_clip
+from eval.runs.streaming.sample_features import keep_features
+from eval.runs.streaming.teacher_forcing import make_clip
 from eval.runs.worker_messages import WorkerConfig
 from eval.training.clip_checks import count_clip
 from eval.training.clip_table import ClipRow

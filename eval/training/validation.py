@@ -17,7 +17,7 @@ from eval.metrics.definitions import METRICS
 from eval.metrics.score import VideoCounts, analyze_video
 from eval.metrics.text import undefined_texts
 from eval.reports.scoring import Report, make_report
-from eval.runs.sample_features import embed_sample
+from eval.runs.streaming.sample_features import embed_sample
 from eval.runs.worker_messages import WorkerConfig
 from eval.training.results import SHOWN_SCORES
 

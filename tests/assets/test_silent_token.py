@@ -17,7 +17,7 @@ from eval.data.loading import read_samples, read_split
 from eval.data.samples import build_task
 from eval.matching.sentence_encoders import load_encoder
 from eval.reports.scoring import ScoreSettings
-from eval.runs.sample_features import embed_sample
+from eval.runs.streaming.sample_features import embed_sample
 from eval.runs.worker_messages import WorkerConfig
 from eval.sweeps.exact import run_sweep
 from eval.sweeps.folder import read_sweep

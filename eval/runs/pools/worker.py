@@ -15,7 +15,7 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.features.encoder_pool import choose_num_threads
 from engine.video.hardware import check_hardware
 from eval.data.samples import Sample
-from eval.runs.video_runs import run_samples
+from eval.runs.streaming.video_runs import run_samples
 from eval.runs.worker_messages import (
     REPORT_INTERVAL_S,
     FramesDone,

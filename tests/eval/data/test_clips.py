@@ -18,7 +18,7 @@ from eval.data.loading import read_samples, read_split
 from eval.data.samples import InvalidSample, Sample, build_task
 from eval.runs.batch import FinishedVideo
 from eval.runs.folder import RunFolder, digest_sample
-from eval.runs.sample_features import embed_sample
+from eval.runs.streaming.sample_features import embed_sample
 from tests.engine.video.test_excerpts import number_of, write_numbered
 from tests.support.data.batches import make_worker_config, run_to_end
 from tests.support.data.published import CLIP, DIALOGUE, write

@@ -20,8 +20,8 @@ from eval.planning.fitting import fit_quantity
 from eval.planning.predict import count_work, share_out
 from eval.planning.streaming import stream_videos
 from eval.planning.workload import VideoLoad, measure_load
-from eval.runs import video_runs
-from eval.runs.video_runs import run_samples
+from eval.runs.streaming import video_runs
+from eval.runs.streaming.video_runs import run_samples
 from eval.runs.worker_messages import HEAD_START_FRAMES, VideoResult
 from tests.eval.planning.test_predict import MODEL
 from tests.support.data.batches import SHORT, make_worker_config

@@ -14,13 +14,13 @@ from engine.video import hardware
 from engine.video.reader import Frame, read_frames
 from eval.data.loading import read_split
 from eval.data.samples import Split
-from eval.runs import sample_features
 from eval.runs.batch import build_run_settings, parse_devices, run_batch
 from eval.runs.folder import RunFolder
 from eval.runs.output_folder import FolderRefusedError
 from eval.runs.pools.worker import Worker
 from eval.runs.provenance import Provenance
-from eval.runs.sample_features import find_features
+from eval.runs.streaming import sample_features
+from eval.runs.streaming.sample_features import find_features
 from eval.runs.worker_messages import WorkerConfig, WorkerError, WorkerSpec
 from tests.support.data.batches import copies, make_worker_config, write_split
 from tests.support.streams.batches import run_sample

@@ -17,7 +17,7 @@ from eval.data.loading import read_split
 from eval.data.samples import build_task
 from eval.metrics.counts import Pool
 from eval.metrics.score import VideoCounts, analyze_video, score_counts
-from eval.runs.sample_features import embed_sample
+from eval.runs.streaming.sample_features import embed_sample
 from eval.runs.worker_messages import WorkerConfig
 from eval.sweeps.best_point import find_best
 from eval.sweeps.exact import score_sweep

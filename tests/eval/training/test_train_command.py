@@ -26,7 +26,7 @@ from engine.streamer import Streamer
 from eval.data.loading import read_split
 from eval.data.samples import build_task
 from eval.matching.text_encoder import TextEncoder
-from eval.runs.sample_features import embed_sample
+from eval.runs.streaming.sample_features import embed_sample
 from tests.support.data.batches import copies, write_split
 from tests.support.paths import ROOT
 from tests.support.streams.fakes import count_letters, tiny_model

@@ -12,7 +12,7 @@ from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput, UserTurn
 from engine.streamer import Streamer, StreamRequest
 from eval.data.samples import Sample
-from eval.runs.video_runs import run_samples
+from eval.runs.streaming.video_runs import run_samples
 from eval.runs.worker_messages import VideoResult, WorkerConfig
 from tests.support.streams.fakes import STEPS, random_frames
 from tests.support.streams.streams import SHORT, between

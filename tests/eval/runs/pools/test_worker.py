@@ -14,8 +14,8 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from eval.data.loading import read_samples
 from eval.data.samples import Sample
-from eval.runs import sample_features
 from eval.runs.folder import VideoRecord
+from eval.runs.streaming import sample_features
 from eval.runs.worker_messages import VideoResult
 from tests.conftest import Uploads
 from tests.support.data.batches import copies, make_worker_config, write_split

@@ -13,7 +13,7 @@ from engine.records import Step
 from engine.training.sequences import IGNORE_INDEX, TrainingClip, TrainingTurn, build_sequence
 from eval.data.samples import Sample, Turn
 from eval.metrics.videollm_online import LiveTurn
-from eval.runs.teacher_forcing import read_live_turns
+from eval.runs.streaming.teacher_forcing import read_live_turns
 
 NUM_FRAMES = 12
 SAMPLE = Sample(

@@ -19,9 +19,9 @@ from engine.streamer import Streamer, StreamEvent, StreamRequest
 from eval.data.samples import Sample, build_task
 from eval.metrics.videollm_online import LiveCounts, count_live
 from eval.runs.folder import VideoRecord, digest_sample
-from eval.runs.sample_features import embed_sample, find_features
-from eval.runs.shared_clock import SharedClock
-from eval.runs.teacher_forcing import read_live_turns
+from eval.runs.streaming.sample_features import embed_sample, find_features
+from eval.runs.streaming.shared_clock import SharedClock
+from eval.runs.streaming.teacher_forcing import read_live_turns
 from eval.runs.worker_messages import HEAD_START_FRAMES, FramesDone, VideoResult, WorkerConfig
 
 

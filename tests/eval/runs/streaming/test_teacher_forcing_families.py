@@ -11,7 +11,7 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import FrameFeatures
 from eval.data.samples import Sample, Turn
 from eval.metrics.videollm_online import LiveTurn, live_metrics
-from eval.runs.teacher_forcing import read_live_turns
+from eval.runs.streaming.teacher_forcing import read_live_turns
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.published import write_online, write_proassist
 from tests.support.streams.published_loop import PublishedLoop

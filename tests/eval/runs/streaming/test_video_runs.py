@@ -15,9 +15,9 @@ from engine.model.features.frame_encoder import FrameFeatures
 from engine.video.reader import read_frames
 from eval.data.loading import read_samples
 from eval.data.samples import Sample
-from eval.runs import sample_features, shared_clock, video_runs
-from eval.runs.sample_features import embed_sample
-from eval.runs.video_runs import run_samples
+from eval.runs.streaming import sample_features, shared_clock, video_runs
+from eval.runs.streaming.sample_features import embed_sample
+from eval.runs.streaming.video_runs import run_samples
 from eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
 from tests.conftest import Uploads
 from tests.support.data.batches import copies, make_worker_config, write_split

@@ -21,7 +21,7 @@ from engine.records import frame_at
 from engine.training.sequences import TrainingClip, TrainingTurn
 from eval.data.samples import Sample
 from eval.metrics.videollm_online import LiveTurn
-from eval.runs.reference_context import ReferenceContext, build_context
+from eval.runs.streaming.reference_context import ReferenceContext, build_context
 
 Silence = tuple[float, float]
 

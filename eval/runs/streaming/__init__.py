@@ -1,0 +1,1 @@
+"""Streaming of the videos of a split, from their frames to outputs."""

@@ -1,6 +1,7 @@
 """Imports without garbage collection, which takes a quarter of the time that torch and transformers need."""
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -24,6 +25,8 @@ def import_uncollected(name: str) -> ModuleType:
 
     Processes that are forked afterwards share the memory of these objects.
     """
+    if name in sys.modules:
+        return import_module(name)  # freezing again would keep garbage of the program
     with collection_paused():
         module = import_module(name)
         gc.freeze()

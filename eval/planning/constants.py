@@ -72,9 +72,11 @@ class Machine:
     decode_frame_s: Amount
     """Decoding one sampled frame of the measured videos, for splits whose video files cannot be read."""
     score_s: Amount
-    """Scoring a run, apart from its videos: Java and the sentence encoder."""
+    """Scoring a run, apart from its videos: Java and the sentence encoder, which start with the command."""
     score_video_s: Amount
     """Scoring one video."""
+    tables_s: Amount = 0.0
+    """From the analysis of the last video to the tables: intervals."""
     base_mb: Amount
     """Memory of a worker process without weights and videos."""
     run_bytes: Amount

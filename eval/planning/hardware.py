@@ -6,18 +6,21 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from shutil import copytree
 from typing import Final, TypeVar
 
 import torch
 
 from eval.data.samples import Sample, Split
 from eval.matching.sentence_encoders import load_encoder
+from eval.metrics.score import list_references
 from eval.metrics.text import TextScorer
 from eval.planning.fitting import round_digits
-from eval.reports.scoring import ScoreSettings, score_run, write_tables
+from eval.reports.scoring import ScoreSettings, make_analyzer, score_run, write_tables
 from eval.runs.batch import FinishedVideo, run_batch
 from eval.runs.folder import RunFolder, digest_sample
 from eval.runs.worker_messages import WorkerConfig
@@ -32,9 +35,11 @@ class ScoringCost:
     """The cost of scoring a run."""
 
     score_s: float
-    """CPU seconds apart from the videos."""
+    """CPU seconds of what starts with the command: Java and the sentence encoder."""
     video_s: float
     """CPU seconds of one video."""
+    tables_s: float
+    """Wall-clock seconds from the analysis of the last video to the tables."""
     run_bytes: float
     """Tables of a run folder, apart from the videos."""
     video_bytes: float
@@ -71,34 +76,43 @@ def run_worker(split: Split, config: WorkerConfig, out: Path, *, device: str) ->
 
 
 def measure_scoring(out: Path, split: Split, score: ScoreSettings) -> ScoringCost:
-    """Return the cost of scoring the run folder ``out`` of a split, which gets copies of its videos with other texts.
+    """Return the cost of scoring the run folder ``out`` of a split.
 
-    The cost of a video is the difference of two scorings, without copies and with them.
+    The cost of a video is the difference of two scorings: of ``out``, and of a folder beside it that has copies of the
+    videos with other texts too. METEOR has the part of its table that all references need.
     """
-    samples = list(split.samples)
+    samples, both = list(split.samples), out.with_name(f"{out.name}-copies")
     load_s, encoder = timed(cpu_s, lambda: load_encoder(score.text_encoder))
+    copytree(out, both)
+    with RunFolder.open(both, RunFolder(both).settings() or {}, resume=True) as folder:
+        copies = [_copy_video(folder, sample, number) for number in range(_COPIES) for sample in samples]
+    references = list_references([*samples, *copies])
+    with TextScorer(references=references) as scorer:
+        scorer.score(references[:1], references[:1])  # keeps the part of the table
 
-    def measure() -> tuple[float, float]:
-        """Return the seconds of scoring the samples, and the bytes of all tables and records."""
+    def measure(folder: Path, scored: Sequence[Sample]) -> tuple[float, float, int]:
+        """Return the CPU seconds until the last video is analysed, those to the tables, and the bytes of all files."""
+        began_s = cpu_s()
+        with TextScorer(references=references) as scorer:
+            analyze = make_analyzer(RunFolder(folder), score, encode=encoder.encode)
+            analyses = {sample.video_id: analyze(sample) for sample in scored}
+            scorer.prepare([analysis.pairs for analysis in analyses.values()])
+            finish = partial(
+                score_run, folder, replace(split, entries=tuple(scored)), score, encode=encoder.encode, scorer=scorer
+            )
+            tables_s, _ = timed(time.perf_counter, lambda: write_tables(folder, finish(analyses=analyses), {}))
+        num_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.suffix != ".jsonl")
+        return max(0.0, cpu_s() - began_s - tables_s), tables_s, num_bytes
 
-        def score_samples() -> None:
-            with TextScorer() as scorer:
-                part = replace(split, entries=tuple(samples))
-                write_tables(out, score_run(out, part, score, encode=encoder.encode, scorer=scorer), {})
-
-        seconds, _ = timed(cpu_s, score_samples)
-        return seconds, sum(path.stat().st_size for path in out.iterdir() if path.suffix != ".jsonl")
-
-    few, (few_s, few_bytes) = len(samples), measure()
-    with RunFolder.open(out, RunFolder(out).settings() or {}, resume=True) as folder:
-        samples += [_copy_video(folder, sample, number) for number in range(_COPIES) for sample in samples]
-    many_s, many_bytes = measure()
-    video_s = max(0.0, many_s - few_s) / (len(samples) - few)
-    video_bytes = (many_bytes - few_bytes) / (len(samples) - few)
+    few_s, tables_s, few_bytes = measure(out, samples)
+    many_s, _, many_bytes = measure(both, [*samples, *copies])
+    video_s = max(0.0, many_s - few_s) / len(copies)
+    video_bytes = (many_bytes - few_bytes) / len(copies)
     return ScoringCost(
-        score_s=round_digits(load_s + max(0.0, few_s - few * video_s)),
+        score_s=round_digits(load_s + max(0.0, few_s - len(samples) * video_s)),
         video_s=round_digits(video_s),
-        run_bytes=round_digits(max(0.0, few_bytes - few * video_bytes)),
+        tables_s=round_digits(tables_s),
+        run_bytes=round_digits(max(0.0, few_bytes - len(samples) * video_bytes)),
         video_bytes=round_digits(video_bytes),
     )
 
@@ -119,9 +133,10 @@ def _copy_video(folder: RunFolder, sample: Sample, number: int) -> Sample:
 
 
 def measure_imports(*modules: str) -> float:
-    """Return the CPU seconds of importing modules in a process."""
+    """Return the CPU seconds of importing modules in a process, as commands and workers import them."""
     began_s = cpu_s()
-    subprocess.run([sys.executable, "-c", f"import {', '.join(modules)}"], check=True)
+    program = "import sys; from engine.imports import import_uncollected; list(map(import_uncollected, sys.argv[1:]))"
+    subprocess.run([sys.executable, "-c", program, *modules], check=True)
     return cpu_s() - began_s
 
 

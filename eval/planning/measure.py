@@ -119,6 +119,7 @@ def _measure_hardware(
         decode_frame_s=round_digits(sum(videos.seconds) / videos.num_frames),
         score_s=round_digits(scoring.score_s + encoder_s),
         score_video_s=scoring.video_s,
+        tables_s=scoring.tables_s,
         base_mb=round_digits(first_mb - video_mb - weights_mb(checkpoint)),
         run_bytes=scoring.run_bytes,
         video_bytes=scoring.video_bytes,

@@ -116,9 +116,10 @@ def predict(
     ]
     is_gpu = machine.device != "cpu"
     cores = machine.num_cores * max(1.0, num_devices / max(machine.num_devices, 1))
-    start_s, score_s = machine.import_s + model.load_s, machine.score_s + machine.score_video_s * len(loads)
-    on_cores_s = score_s + decode_s + (0.0 if is_gpu else (encode_s or 0.0) + sum(stream_s))
-    worker_s = max(on_cores_s / cores, *busy_s, 0.0)  # scoring takes its share of the cores while videos run
+    start_s, videos_s = machine.import_s + model.load_s, machine.score_video_s * len(loads)
+    late_s = max(0.0, machine.score_s - (cores - 1) * start_s)  # the other cores begin with it while one imports
+    on_cores_s = late_s + videos_s + decode_s + (0.0 if is_gpu else (encode_s or 0.0) + sum(stream_s))
+    worker_s, score_s = max(on_cores_s / cores, *busy_s, 0.0), machine.score_s + videos_s
     return Plan(
         num_videos=len(loads),
         num_frames=num_frames,
@@ -135,7 +136,7 @@ def predict(
         stream_s=sum(stream_s),
         score_s=score_s,
         worker_s=worker_s,
-        wall_s=max(score_s, start_s + worker_s),  # the processes that score start with the command
+        wall_s=max(score_s, start_s + worker_s) + machine.tables_s,  # scores start with the command
         worker_mb=(0.0 if is_gpu else machine.base_mb)
         + model.weights_mb
         + model.video_mb * min(batch_size, max(map(len, shares), default=0)),

@@ -28,11 +28,15 @@ def test_collection_is_paused_and_then_as_before(was_enabled: bool) -> None:
         gc.enable()
 
 
-def test_imported_objects_are_exempt_from_later_collections() -> None:
+def test_imported_objects_are_exempt_from_later_collections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     before = gc.get_freeze_count()
     assert import_uncollected("colorsys").__name__ == "colorsys"
     assert gc.get_freeze_count() > before
     assert gc.isenabled()
+    gc.unfreeze()
+    import_uncollected("colorsys")
+    assert gc.get_freeze_count() == 0  # of a module that was there, nothing is kept
     with pytest.raises(ModuleNotFoundError):
         import_uncollected("no_such_module")
     assert gc.isenabled()

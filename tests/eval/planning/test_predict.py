@@ -45,6 +45,7 @@ MACHINE = Machine(
     decode_frame_s=0.01,
     score_s=1.0,
     score_video_s=0.5,
+    tables_s=0.25,
     base_mb=200.0,
     run_bytes=5000.0,
     video_bytes=1000.0,
@@ -92,9 +93,15 @@ def test_two_devices_share_the_videos_and_the_stages_of_each_share_its_core() ->
     # per device two videos, one after the head start of the other: 20 frames * 0.03 s, 14 + 9 passes * 0.11 s,
     # 80 tokens * 0.001 s and 23 * 50 tokens of context * 0.0001 s
     busy_s = 0.6 + 23 * 0.11 + 0.08 + 0.115
-    # both cores share the work of two workers and of the scores, 1 s + 4 * 0.5 s; the start takes 3 + 1 s
-    assert plan.worker_s == pytest.approx((2 * busy_s + 3.0) / 2)
-    assert plan.wall_s == pytest.approx(4.0 + plan.worker_s)
+    # the start takes 3 + 1 s, in which the other core does the first second of the scores; both cores share the work of
+    # two workers and 4 * 0.5 s of scores; the tables take 0.25 s after it
+    assert plan.worker_s == pytest.approx((2 * busy_s + 2.0) / 2)
+    assert plan.wall_s == pytest.approx(4.0 + plan.worker_s + 0.25)
+    heavy = replace(MACHINE, score_s=7.0)
+    plan = predict([LOAD] * 4, heavy, "small", fps=[2.0] * 4, num_devices=2, batch_size=2)
+    assert plan.worker_s == pytest.approx((2 * busy_s + 2.0 + 7.0 - 4.0) / 2)
+    plan = predict([LOAD] * 4, replace(heavy, score_s=70.0), "small", fps=[2.0] * 4, num_devices=2, batch_size=2)
+    assert plan.wall_s == pytest.approx(72.25)
     quick = replace(MACHINE, score_s=0.0, score_video_s=0.0)
     plan = predict([LOAD] * 4, quick, "small", fps=[2.0] * 4, num_devices=2, batch_size=2, keeps_features=True)
     assert plan.worker_s == pytest.approx(busy_s)

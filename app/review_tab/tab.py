@@ -7,13 +7,13 @@ from typing import Any
 import gradio as gr
 
 from app.batch.context import BatchContext
-from app.controls.widgets import AT_ONCE, make_status_line, wire
-from app.identity import signed_in, typed_name
+from app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
+from app.identity import typed_name
 from app.player.context import AppContext
 from app.player.review_context import ReviewContext
 from app.player.views import PlayerView
 from app.review_tab import handlers
-from app.review_tab.handlers import ReviewView
+from app.review_tab.handlers import UNCHANGED, ReviewView
 from app.review_tab.panels import (
     ExportPanel,
     ImportPanel,
@@ -27,12 +27,15 @@ from app.review_tab.panels import (
 )
 from app.review_tab.query import ReviewQuery
 
-REMEMBERED = """(split, run, who, blind) => {
+_KEPT_JS = """
     let kept = {};
     try { kept = {who: localStorage['stepscope:reviewer'], blind: localStorage['stepscope:blind']}; } catch {}
-    return [split, run, kept.who || who || '', blind || kept.blind === 'yes'];
-}"""
-"""Script: read the reviewer's name and blind mode from the browser's storage, which the player shares."""
+    const known = [kept.who || who || '', blind || kept.blind === 'yes'];
+"""
+RESTORE_JS = f"(who, blind) => {{{_KEPT_JS} return known; }}"
+"""Script: show the reviewer's name and blind mode of the browser's storage, which the player shares."""
+REMEMBERED_JS = f"(split, run, who, blind) => {{{_KEPT_JS} return [split, run, ...known]; }}"
+"""Script: read them as inputs."""
 REMEMBER = """(value) => {{
     try {{ localStorage['stepscope:{name}'] = {words}; }} catch {{}}
     document.dispatchEvent(new CustomEvent('stepscope:{name}', {{detail: {words}}}));
@@ -102,10 +105,17 @@ def _wire_view(
         return handlers.show(batches, reviews, _make_query(split, run, typed, is_blind, request))
 
     def enter(split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
-        shown = show(split, run, typed, is_blind, request)._replace(blind=is_blind or reviews.is_blind)
-        return shown if signed_in(request) else shown._replace(reviewer=typed_name(typed))
+        return show(split, run, typed, is_blind, request), (split, run, typed, is_blind)
 
-    wire(refresh_on.select, enter, setup.inputs, view, js=REMEMBERED, **AT_ONCE)
+    def confirm(asked: Any, split: Any, run: Any, typed: Any, is_blind: Any, request: gr.Request) -> Any:
+        """Show the tab again if its inputs changed while it was opened: the reply may have come after a later one."""
+        now = (split, run, typed, is_blind)
+        return UNCHANGED if now == tuple(asked) else show(*now, request)
+
+    known, asked = [setup.reviewer, setup.blind], gr.State(())
+    refresh_on.select(None, known, known, js=RESTORE_JS, api_visibility="private")
+    entered = wire(refresh_on.select, enter, setup.inputs, (view, asked), js=REMEMBERED_JS, **AT_ONCE)
+    wire(entered.then, confirm, [asked, *setup.inputs], view, **AT_ONCE)
     refresh_on.select(lambda: gr.Dropdown(choices=list_splits(reviews)), None, setup.split, **AT_ONCE)
     changes = [
         setup.split.select,
@@ -115,7 +125,7 @@ def _wire_view(
         setup.reviewer.blur,
         setup.refresh.click,
     ]
-    wire(partial(gr.on, changes), show, setup.inputs, view, **AT_ONCE)
+    wire(partial(gr.on, changes), show, setup.inputs, view, **LATEST)
     keep_name = REMEMBER.format(name="reviewer", words="value.trim()")
     keep_blind = REMEMBER.format(name="blind", words="value ? 'yes' : 'no'")
     setup.reviewer.blur(None, setup.reviewer, None, js=keep_name, api_visibility="private")

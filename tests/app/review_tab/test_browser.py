@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Route
 
 from app.exports.__main__ import main as export
 from tests.conftest import Uploads
@@ -168,3 +168,34 @@ def test_blind_hides_the_others(page: Page) -> None:
     page.uncheck("#blind input")
     wait_for_status(page, "3 to settle[.]$", status=STATUS)
     page.wait_for_function(f"!{is_blind}")
+
+
+def test_a_late_reply_to_opening_the_tab_does_not_undo_blind_mode(page: Page) -> None:
+    enter(page)
+    page.get_by_role("tab", name="Player").click()
+    held, is_held = list[Route](), True
+
+    def hold(route: Route) -> None:
+        if is_held and '"ann"' in (route.request.post_data or ""):  # it asks for the reviews
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/queue/join**", hold)
+    page.get_by_role("tab", name="Reviews").click()
+    while not held:
+        page.wait_for_timeout(50)
+    is_held = False
+    page.check("#blind input")
+    wait_for_status(page, "Blind mode: only the reviews of ann are shown", status=STATUS)
+    for route in held:
+        with page.expect_response("**/queue/join**"):
+            route.continue_()
+    page.unroute("**/queue/join**")
+    page.wait_for_timeout(1500)  # longer than a reply takes
+    assert page.is_checked("#blind input")
+    assert page.evaluate("document.querySelector('.ss-blind').checked")
+    assert "Blind mode" in (page.locator(STATUS).text_content() or "")
+    assert HOSTILE not in (page.text_content("#desk_progress") or "")
+    page.uncheck("#blind input")
+    wait_for_status(page, "3 to settle[.]$", status=STATUS)

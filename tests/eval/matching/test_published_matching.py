@@ -84,5 +84,5 @@ def test_dropped_zero_costs_are_those_of_the_published_program_on_real_dialogues
         found = (counts.num_matched, counts.num_missed, counts.num_redundant)
         assert found == published_counts(texts, window, model)
         total += counts
-    # Which edges cost exactly 0 depends on rounding: F1 is 0.676 on one processor and 0.722 on another. With all, it is 1.
+    # Which edges cost exactly 0 depends on rounding: F1 is 0.676 on one processor, 0.722 on another, and 1 with all.
     assert 0.6 < turn_metrics(total)["F1"] < 0.85

@@ -144,14 +144,14 @@ def test_stop_leaves_what_there_is_and_the_next_run_is_whole(page: Page, uploads
 
 @pytest.mark.slow
 def test_a_window_waits_for_the_run_of_the_first_and_not_for_one_that_was_only_opened(
-    page: Page, browser: Browser, address: str, uploads: Uploads
+    page: Page, browser: Browser, address: str, uploads: Uploads, tmp_path: Path
 ) -> None:
-    upload(page, uploads.slow, "then press Run")
-    page.click("#run")
-    wait_for_status(page, "^Running")
     opened, second = browser.new_page(), browser.new_page()
     for window in (opened, second):
         open_page(window, address)
+    upload(page, Path(shutil.copy(uploads.slow, tmp_path / "slower.mp4")), "then press Run")
+    page.click("#run")
+    wait_for_status(page, "^Running")
     second.click("#run")
     second.locator("#progress", has_text=re.compile(r"queue: \d+/\d+")).wait_for()
     wait_for_status(second, r"^Waiting to start\.$")

@@ -134,8 +134,7 @@ def wire_compare_panel(
             compare,
             [runs, panel.other, panel.wrong_in, panel.metric],
             view,
-            concurrency_limit=None,
-            api_visibility="private",
+            **{**LATEST, "show_progress": "minimal"},
         )
     sort_videos = partial(comparing.sort_videos, batches)
     of_videos = VideosView(videos=view.videos, distribution=view.distribution)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.controls.widgets import AT_ONCE, make_status_line, wire
+from app.controls.widgets import AT_ONCE, LATEST, make_status_line, wire
 from app.formatting import shorten_ids
 from app.player import handlers
 from app.player.context import AppContext
@@ -115,10 +115,10 @@ def wire_upload_panel(context: AppContext, panel: UploadPanel, view: PlayerView,
     gr.on(opened[:2], lambda: (None, ""), None, [panel.reference, panel.problem], **AT_ONCE)
     changed = [panel.reference.upload, panel.reference.clear]
     checks = [panel.checked, status, panel.problem]
-    gr.on(changed, uploads.check_reference, [live, clip, panel.reference], checks, **AT_ONCE)
+    gr.on(changed, uploads.check_reference, [live, clip, panel.reference], checks, **LATEST)
     checked = ResultCheck(panel.checked_result, status, panel.problem, panel.rule_panel, panel.rule.signal)
     files, of_result = [live, clip, panel.result], partial(gr.on, [panel.result.upload, panel.result.clear])
-    wire(of_result, results.check_result, files, checked, **AT_ONCE)
+    wire(of_result, results.check_result, files, checked, **LATEST)
     of_result(lambda: None, None, panel.rule.threshold, **AT_ONCE)  # it was that of another file
     wire(panel.decide.click, results.check_result, [*files, *panel.rule], checked, **AT_ONCE)
     shown = partial(results.show_reference, context)

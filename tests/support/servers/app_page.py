@@ -1,4 +1,4 @@
-"""``python -m app``; videos named ``slow...`` stream at 10 frames per second, so that tests can act during a run."""
+"""``python -m app``; videos named ``slow...`` stream slowly, so that tests can act during a run."""
 
 import sys
 import time
@@ -10,11 +10,14 @@ from unittest.mock import patch
 from app.__main__ import main
 from engine.video.reader import Frame, read_frames
 
+PAUSES_S = {"slower": 1.0, "slow": 0.1}
+"""Time for each frame, by the beginning of the name of the video."""
+
 
 def _read(path: str | Path, **more: Any) -> Iterator[Frame]:
+    pause_s = next((pause_s for name, pause_s in PAUSES_S.items() if Path(path).name.startswith(name)), 0.0)
     for frame in read_frames(path, **more):
-        if Path(path).name.startswith("slow"):
-            time.sleep(0.1)
+        time.sleep(pause_s)
         yield frame
 
 

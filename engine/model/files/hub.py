@@ -52,7 +52,7 @@ def download(path_or_id: str | Path) -> Path:
 
 
 def check_model_folder(folder: Path) -> Path:
-    """Return a folder that holds a model of transformers. Raises ``CheckpointError`` for another one."""
+    """Return a folder that holds a model of transformers. Raises ``CheckpointError`` if it holds none."""
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder} has no config.json; give the folder of a checkpoint")
     if not any(folder.glob("model*.safetensors")) and not (folder / ADAPTER_FILE).is_file():

@@ -88,7 +88,7 @@ def is_published(folder: Path) -> bool:
 
 
 def find_family(folder: Path) -> Family:
-    """Return the system of an adapter, which its connector tells apart. Raises ``CheckpointError`` for another one."""
+    """Return the system that wrote an adapter, by its connector. Raises ``CheckpointError`` for an unknown one."""
     adapter = read_object(folder / ADAPTER_CONFIG)
     saved = adapter.get("modules_to_save") or []
     for family in (VIDEOLLM_ONLINE, PROASSIST):

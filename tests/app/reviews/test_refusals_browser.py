@@ -1,4 +1,4 @@
-"""What the server refuses or does not answer while a reviewer works."""
+"""Reviews that the server refuses, or does not answer."""
 
 from pathlib import Path
 

@@ -35,7 +35,7 @@ def state(*, idle: bool = True, reusable: int = 0, empty: bool = False, used_at:
     [
         ([state(empty=True), state(reusable=80, used_at=9)], 1),  # 1: the prefix is there
         ([state(empty=True), state(reusable=80, idle=False)], 0),  # it is busy
-        ([state(reusable=3, used_at=1), state(empty=True, used_at=2)], 1),  # 2: three tokens attract nobody
+        ([state(reusable=3, used_at=1), state(empty=True, used_at=2)], 1),  # 2: three tokens are too few to route by
         ([state(used_at=4), state(used_at=2), state(used_at=1, idle=False)], 1),  # 3: least recently used
         ([state(idle=False), state(idle=False)], None),  # 4: wait
     ],

@@ -1,4 +1,4 @@
-"""Answers of a worker: with reuse they equal those of a cold worker, and nobody's departure leaves a trace."""
+"""Answers of a worker: with reuse they equal those of a cold worker, also after clients have disconnected."""
 
 from collections.abc import Sequence
 

@@ -42,6 +42,7 @@ def test_imported_objects_are_exempt_from_later_collections(monkeypatch: pytest.
     assert gc.isenabled()
 
 
+@pytest.mark.slow
 def test_no_collection_runs_while_a_command_imports_its_libraries() -> None:
     program = """
 import gc, sys

@@ -184,6 +184,7 @@ def runs(pid: int) -> bool:
     return found.exists() and found.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.slow
 def test_a_browser_that_never_answers_is_ended_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     browser = write_browser(tmp_path / "chromium", f"echo $$ >> {tmp_path}/pids; sleep 1000")
     monkeypatch.setenv("BROWSER_PATH", str(browser))

@@ -181,6 +181,7 @@ def test_clips_and_dialogues_of_one_video_have_ids_that_differ(tmp_path: Path) -
         read_samples(write(tmp_path, [plain, longer, plain]))
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_published_clips_from_a_folder_of_videos(
     tmp_path: Path, tiny_folder: Path, long_video: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_text_comes_back_from_csv(tmp_path: Path, text: str) -> None:
     assert (first["next"], second) == ("b", {"text": "c", "next": "d"})
 
 
+@pytest.mark.slow
 def test_a_split_is_run_scored_and_a_missing_video_has_its_row(
     demo_manifest: Path, tiny_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -177,6 +177,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("runs") / "whole")
 
 
+@pytest.mark.slow
 @few
 @given(data=st.data())
 def test_any_damage_is_a_result_or_a_sentence(whole: Path, data: st.DataObject) -> None:

@@ -134,6 +134,8 @@ def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison
     page.wait_for_function("document.querySelector('.ss').inspect().cursor !== null")
     wait_for_address(page, "video=v1&saved=prompt&other=late&above=B&t=")
     assert {"B assistant", "A: prompt", "A assistant"} <= set(painted_texts(page))
+    origins = page.locator(".ss-origins summary").all_text_contents()
+    assert [origin[:11] for origin in origins] == ["B: run late", "A: run prom"]
     page.reload()
     wait_for_status(page, "^v1 in the run late, .*; the lanes of the run prompt are below. A is prompt, B is late.")
     page.go_back()

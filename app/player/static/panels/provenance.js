@@ -7,9 +7,9 @@ import { setStatus } from "../dom/status.js";
 
 export function drawProvenance() {
   const runs = state.data && !state.data.isReferenceAlone ? [state.data, state.data.other].filter(Boolean) : [];
-  const lines = runs.map((run, number) => {
+  const lines = runs.map((run) => {
     const details = createNode("details");
-    details.append(createNode("summary", "", runs.length > 1 ? `${"AB"[number]}: ${run.origin.summary}` : run.origin.summary));
+    details.append(createNode("summary", "", run.letter ? `${run.letter}: ${run.origin.summary}` : run.origin.summary));
     const table = createNode("table");
     for (const [label, text] of run.origin.rows) table.insertRow().append(createNode("th", "", label), createNode("td", "", text));
     details.append(table);

@@ -223,7 +223,7 @@ def _wire_runs(context: AppContext, batches: BatchContext, tab: PlayerTab, *, pa
         elif link.get("run") == NO_RUN:
             view = saved.open_linked_reference(context, live, chosen, link)
         else:
-            view = handlers.open_page(context, live, chosen, link)
+            view = saved.open_linked_rerun(context, batches, live, chosen, link)
         return view._replace(tabs=gr.skip())  # the player's script opens the tab of the address
 
     def request_thresholds(live: Any, event: gr.EventData) -> RequestView:

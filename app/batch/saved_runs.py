@@ -13,7 +13,7 @@ from app.batch.context import BatchContext
 from app.controls.widgets import read_event
 from app.formatting import as_sentence, format_clock
 from app.player.context import AppContext
-from app.player.handlers import find_linked_clip, show_link_error
+from app.player.handlers import find_linked_clip, open_page, show_link_error
 from app.player.session.live_run import LiveRun
 from app.player.session.run import PAGE_SCORING, Run
 from app.player.session.saved import read_saved_run
@@ -113,6 +113,20 @@ def open_linked(
     is_b_above = len(names) > 1 and link.get("above") == "B"
     video_id = link.get("video", "")
     return open_moment(context, batches, live, video_id, names=tuple(names), open_at=time_s, is_b_above=is_b_above)
+
+
+def open_linked_rerun(
+    context: AppContext, batches: BatchContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]
+) -> PlayerView:
+    """Show the run of a link as ``open_page`` does, above the saved run ``other`` of the link."""
+    name, other = link.get("other"), None
+    if name and "video" in link:
+        try:
+            other = read_saved(context, batches, name, find_linked_clip(context, link).video_id)
+        except (EngineError, ValueError, OSError) as error:
+            return show_link_error(context, live, chosen, error)
+        other = replace(other, letter="A" if link.get("above") == "B" else "B")
+    return open_page(context, live, chosen, link, other=other)
 
 
 def open_linked_reference(

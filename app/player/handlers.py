@@ -81,6 +81,7 @@ def _show_saved(
     *,
     chosen: Any,
     open_at: Literal["first"] | None = None,
+    other: Run | None = None,
 ) -> PlayerView:
     """Show the saved run of a bundled video: at its first failure, or where the address leads."""
     if live is not None:
@@ -88,8 +89,8 @@ def _show_saved(
     status = f"{run.clip.name}, {format_clock(run.clip.duration_s)}, with its saved run. Press Run to stream it again."
     return PlayerView(
         clip=show_clip(run.clip, video, chosen=chosen),
-        run=show_run(run, status, encode=context.encode, open_at=open_at),
-        buttons=cancel_run(None)._replace(live=LiveRun.finished(run)),
+        run=show_run(run, status, encode=context.encode, open_at=open_at, other=other),
+        buttons=cancel_run(None)._replace(live=LiveRun.finished(run, other=other)),
         thresholds=SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold),
     )
 
@@ -120,13 +121,20 @@ def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, 
     return PlayerView(clip=view, run=show_nothing(status, clip=clip, is_problem=is_mismatch), buttons=cancel_run(live))
 
 
-def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str]) -> PlayerView:
+def open_page(
+    context: AppContext,
+    live: LiveRun | None,
+    chosen: str | None,
+    link: Mapping[str, str],
+    *,
+    other: Run | None = None,
+) -> PlayerView:
     """Show the bundled video that the page opens on, or open a link.
 
     A link (see ``linkedMoment`` in the player, and ``app.player.session.places``) has a bundled video or an upload,
     thresholds, a context strategy, a time to which the player seeks, and a run. The run is restored if this server has
     kept it or if it is the saved one, and run again otherwise. A link of an earlier version may have no strategy: that
-    of this server then applies.
+    of this server then applies. ``other`` is the run to show below it.
     """
     if not {"video", "upload"} & set(link):
         return choose_bundled(context, live, chosen)
@@ -148,7 +156,7 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
     )
     if saved is not None and is_saved:
         open_at: Literal["first"] | None = None if "run" in link or "t" in link else "first"
-        view = _show_saved(context, live, saved, video, chosen=clip.name, open_at=open_at)
+        view = _show_saved(context, live, saved.above(other), video, chosen=clip.name, open_at=open_at, other=other)
         return view._replace(strategy=saved.config.context_strategy)
     run = context.recent.find_run(link.get("run"), clip)
     clip_view = ClipView(
@@ -159,10 +167,11 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
         **(task_boxes(run or clip.sample or Task())),
     )
     if run is not None:
+        run = run.above(other)
         status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure."
-        buttons = cancel_run(live)._replace(live=LiveRun.finished(run))
+        buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
         of_run = SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
-        run_view = show_run(run, status, encode=context.encode)
+        run_view = show_run(run, status, encode=context.encode, other=other)
         strategy = run.config.context_strategy
         return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=of_run, strategy=strategy)
     if "run" not in link or clip.content_digest:
@@ -170,7 +179,8 @@ def open_page(context: AppContext, live: LiveRun | None, chosen: str | None, lin
         status = f"{clip.name}, {format_clock(clip.duration_s)}.{notice} Press Run."
         buttons = cancel_run(live)
     else:
-        status, buttons = "Waiting to start.", show_running_buttons(LiveRun(linked_digest=link["run"]))
+        waiting = LiveRun(linked_digest=link["run"], other=other)
+        status, buttons = "Waiting to start.", show_running_buttons(waiting)
     run_view = show_nothing(status, clip=clip)
     return PlayerView(clip=clip_view, run=run_view, buttons=buttons, thresholds=thresholds, strategy=strategy)
 
@@ -248,7 +258,7 @@ def show_stopped(context: AppContext, live: LiveRun | None) -> PlayerView:
     context.recordings.keep(live)
     live.is_cancelled = not live.ended.is_set()
     status = f"Stopped at {format_clock(run.reached_s)} of {format_clock(run.clip.duration_s)}."
-    run_view = show_run(run, status, encode=context.encode)
+    run_view = show_run(run, status, encode=context.encode, other=live.other)
     rerun = begin() if live.requested not in (None, run.thresholds) else gr.skip()
     return PlayerView(run=run_view, buttons=buttons._replace(live=live, rerun=rerun))
 

@@ -68,7 +68,7 @@ def stream_run(
             )
             typed_task = TaskText(goal=goal, steps=steps, user_turns=user_turns)
             chosen = read_strategy(strategy, context.config.context_strategy)
-            live.run = prepare_run(context, clip, typed_task, requested, strategy=chosen)
+            live.run = prepare_run(context, clip, typed_task, requested, strategy=chosen).above(live.other)
         else:
             raise ValueError("there is no video; choose a bundled one or upload one, then press Run")
         is_unscored = clip is not None and clip.sample is not None and live.run.clip.sample is None
@@ -171,7 +171,7 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
         messages.append("No scores: the steps differ from those of the reference.")
     if run.clip.content_digest and context.model_warning:
         messages.append(context.model_warning)
-    yield show_run(run, " ".join(messages), encode=context.encode, is_problem=is_problem)
+    yield show_run(run, " ".join(messages), encode=context.encode, is_problem=is_problem, other=live.other)
 
 
 def _begin_outputs(

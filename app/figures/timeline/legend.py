@@ -11,8 +11,10 @@ from app.figures.timeline.signals import mark_line
 
 _ORDER: Final = (
     "matched",
+    "early or late",
     "wrong text",
     "redundant",
+    "repeats itself",
     "missed",
     "user turn not given",
     "in time",

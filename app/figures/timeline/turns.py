@@ -11,6 +11,7 @@ from app.figures.text import LINE, clean_text, to_markup, wrap_text
 from app.figures.timeline.run import TimelineRun
 from app.figures.timeline.sheet import Sheet
 from engine.records import UserTurn
+from eval.metrics.failures import FailureKind, JudgedTurn
 
 _SIGN_PX: Final = 7.0
 _MAX_BOX_PX: Final = 260.0
@@ -34,6 +35,8 @@ LOOKS: Final = {
     "matched": Look(sign="✓", colour="matched", entry="matched"),
     "mismatched": Look(sign="≠", colour="mismatched", entry="wrong text"),
     "redundant": Look(sign="+", colour="redundant", entry="redundant"),
+    "early or late": Look(sign="↔", colour="matched", entry="early or late"),
+    "repeats itself": Look(sign="↺", colour="redundant", entry="repeats itself"),
     "missed": Look(sign="✕", colour="missed", entry="missed", is_hollow=True),
     "reference": Look(sign="●", colour="reference"),
     "assistant": Look(sign="●", colour="speak"),
@@ -76,11 +79,16 @@ def assistant_turns(run: TimelineRun) -> list[DrawnTurn]:
     if run.judged is None:
         said = [output for output in run.outputs if output.response]
         return [DrawnTurn(time_s=output.time_s, text=output.response or "", look="assistant") for output in said]
+    kinds = {failure.turn: failure.kind for failure in run.judged.failures}
     return [
-        DrawnTurn(time_s=run.time_of(turn.frame_index), text=turn.text, look=turn.outcome)
-        for turn in run.judged.turns
+        DrawnTurn(time_s=run.time_of(turn.frame_index), text=turn.text, look=_find_look(turn, kinds.get(number)))
+        for number, turn in enumerate(run.judged.turns)
         if turn.role == "assistant"
     ]
+
+
+def _find_look(turn: JudgedTurn, kind: FailureKind | None) -> str:
+    return kind if kind is not None and kind in LOOKS else turn.outcome
 
 
 def links(run: TimelineRun) -> list[tuple[float, float, str]]:

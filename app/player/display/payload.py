@@ -107,7 +107,7 @@ def _pack(run: Run, judged: JudgedVideo | None, *, other: Run | None = None) -> 
         "run_name": run.name,
         "letter": run.letter,
         "origin": {"summary": run.provenance.summary, "rows": run.provenance.rows()},
-        "link": link_params(run),
+        "link": link_params(run, other),
         "place": run_url_params(run, other),
         "is_finished": run.is_finished,
         "duration_s": max(run.clip.duration_s, run.reached_s),

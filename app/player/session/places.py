@@ -37,14 +37,15 @@ def url_params(clip: Clip) -> UrlParams:
 def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
     """Return the URL parameters of a run: the name of its run folder, or its digest and thresholds.
 
-    ``other`` is the run below it. Of two saved runs, ``saved`` is A and ``other`` is B; ``above`` names the upper one.
+    ``other`` is the saved run below it. Of two saved runs, ``saved`` is A and ``other`` is B; ``above`` names the upper
+    one. With other thresholds the upper run is not a saved one; ``other`` is then the lower run, A or B.
     """
-    if other is not None and other.name:
-        if not run.name:
-            return {**run_url_params(run), "other": other.name}
+    if other is not None and run.name:
         first, second = (other, run) if run.letter == "B" else (run, other)
-        above = {"above": "B"} if run.letter == "B" else {}
-        return {**run_url_params(first), "other": second.name, **above}
+        return {**run_url_params(first), **_params_below(second, above=run)}
+    if other is not None:
+        place = run_url_params(run)
+        return {**place, **_params_below(other, above=run)} if "video" in place else place
     if run.name:
         return {"video": run.clip.video_id, "saved": run.name}
     clip = url_params(run.clip)
@@ -59,13 +60,27 @@ def run_url_params(run: Run, other: Run | None = None) -> UrlParams:
     }
 
 
+def _params_below(other: Run, *, above: Run) -> UrlParams:
+    return {"other": other.name, **({"above": "B"} if above.letter == "B" else {})}
+
+
 def _context_param(run: Run) -> UrlParams:
     """Return the URL parameter of the context strategy: a server may have another default."""
     return {"context": run.config.context_strategy}
 
 
-def link_params(run: Run) -> UrlParams | None:
-    """Return the URL parameters of a link to a run's video; None if a link cannot lead to the run."""
+def link_params(run: Run, other: Run | None = None) -> UrlParams | None:
+    """Return the URL parameters of a link to a run's video; None if a link cannot lead to the run.
+
+    ``other`` is as in ``run_url_params``.
+    """
+    if other is not None and run.name:
+        return run_url_params(run, other)
+    link = _link_params(run)
+    return {**link, **_params_below(other, above=run)} if link and other is not None else link
+
+
+def _link_params(run: Run) -> UrlParams | None:
     if run.clip.content_digest or has_own_task(run):
         return {**url_params(run.clip), **_context_param(run)}
     if run.name:

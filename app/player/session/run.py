@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from app.videos import Clip
@@ -101,6 +101,11 @@ class Run:
         config = {} if "imported" in self.settings else asdict(self.config)
         settings = {**self.settings, "model_digest": self.model_digest, "config": config}
         return Provenance.of_settings(self.name or self.digest, settings)
+
+    def above(self, other: "Run | None") -> "Run":
+        """Return the run with its letter if it is shown above another run, which has one."""
+        letter = "" if other is None else {"A": "B", "B": "A"}.get(other.letter, "")
+        return self if letter == self.letter else replace(self, letter=letter)
 
     @property
     def digest(self) -> str:

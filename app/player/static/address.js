@@ -154,9 +154,9 @@ export async function copyLink() {
   const link = momentLink();
   try {
     await navigator.clipboard.writeText(link);
-    const kept = ["upload", "saved", "split"].find((name) => state.data.link[name]);
+    const kept = ["upload", "saved", "other", "split"].find((name) => state.data.link[name]);
     const run = host.settings.can_run ? runWords(state.data) : "";
-    setStatus(`Link copied${run ? `, to the ${run}: the preview is no run yet` : ""}.${kept ? ` It works as long as this server has the ${kept === "saved" ? "run" : kept}.` : ""}`);
+    setStatus(`Link copied${run ? `, to the ${run}: the preview is no run yet` : ""}.${kept ? ` It works as long as this server has the ${["saved", "other"].includes(kept) ? "run" : kept}.` : ""}`);
   } catch {
     setStatus(`Copy this: ${link}`); // the browser forbids the clipboard
   }

@@ -13,7 +13,7 @@ import { goToEvent, stopIndexOf } from "./playback/selection.js";
 import { host, layer, review, shown, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
 import { redrawPlayhead } from "./playback/playhead.js";
-import { canFail, collectStops, openingText } from "./playback/stops.js";
+import { canFail, collectStops, endedText, openingText } from "./playback/stops.js";
 import { sendWaiting } from "./review/sync.js";
 import { openTab } from "./panels/tabs.js";
 import { offerTour } from "./panels/tour.js";
@@ -25,7 +25,7 @@ let kept = null; // the selected event, while its video streams again: until tha
 export function showRun(next) {
   const isSame = state.data !== null && next?.video_id === state.data.video_id;
   if (!isSame) kept = null;
-  else if (state.selectedTime !== null && currentEvent()) kept = { key: review.current, time: state.selectedTime };
+  else if (state.selectedTime !== null && currentEvent()) kept = { key: review.current, time: state.selectedTime, failure: state.data.stops[state.stopIndex] };
   if (!isSame || ![...next.events, ...(layer()?.turns ?? [])].some(({ key }) => key === review.current)) focusedInput()?.blur();
   ui.video.refresh();
   if (next?.run !== state.data?.run || !isSame) closeInspection();
@@ -64,13 +64,15 @@ export function showRun(next) {
     reveal(state.data.open_at);
   }
   else if (!isSame) openLinkedMoment();
-  const isKept = state.data.events.length > 0 && selectKept();
+  const hasEnded = state.data.events.length > 0, failureBefore = isAtKept() ? kept.failure : null;
+  const isKept = hasEnded && selectKept();
   if (!currentEvent()) state.selectedTime = null;
   state.stopIndex = state.selectedTime === null ? null : stopIndexOf(currentEvent());
   const opened = eventByKey(state.data.open_event), linked = eventByKey(takeLinkedEvent());
   if (opened && state.data.opens_review) openTab("review");
   if (opened ?? linked) goToEvent(opened ?? linked);
   else if (isKept && state.stopIndex !== null && !find("said").textContent) setStatus(openingText(state.stopIndex));
+  else if (hasEnded && failureBefore && state.stopIndex === null && !find("said").textContent) setStatus(endedText(failureBefore), true);
   if (!(opened ?? linked) || state.data.opens_review || state.stopIndex === null) return;
   setStatus(openingText(state.stopIndex), true);
   if (opened && !isLinkAtStart()) offerTour();
@@ -83,9 +85,12 @@ function markForeignRun() {
   document.documentElement.toggleAttribute("data-foreign-run", isForeign);
 }
 
-// Selects the event again that was selected before the video streamed again, if it is there and the playhead has not moved.
+// Whether the playhead is still at the event that was selected before the video streamed again.
+function isAtKept() { return kept !== null && Math.abs(ui.video.time - kept.time) < 0.5 / state.data.fps; }
+
+// Selects the event again that was selected before the video streamed again, if it is there.
 function selectKept() {
-  const found = kept && eventByKey(kept.key) && Math.abs(ui.video.time - kept.time) < 0.5 / state.data.fps;
+  const found = isAtKept() && eventByKey(kept.key);
   if (found) [review.current, state.selectedTime] = [kept.key, kept.time];
   kept = null;
   return Boolean(found);

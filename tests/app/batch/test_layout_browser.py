@@ -143,6 +143,35 @@ def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison
     page.locator("#compared_videos [data-testid^=cell]", has_text="v1").first.wait_for()
 
 
+def test_other_thresholds_of_a_compared_run_leave_the_run_below_it_also_after_a_reload(page: Page) -> None:
+    page.goto(page.url.partition("?")[0] + "?video=v1&saved=prompt&other=late&above=B")
+    wait_for_status(page, "^v1 in the run late, .* A is prompt, B is late.")
+    page.wait_for_function("document.querySelectorAll('.ss-origins summary').length === 2")
+    page.fill("#speak_threshold input[type=number]", "0.35")
+    wait_for_status(page, "^Done: the same run with speak 0.35, update 0.5, 12 frames")
+    wait_for_address(page, "video=v1&split=other&run=[0-9a-f]{12}&speak=0.35&update=0.5.*&other=prompt&above=B")
+
+    def letters() -> list[str]:
+        return [origin[:6] for origin in page.locator(".ss-origins summary").all_text_contents()]
+
+    assert letters() == ["B: run", "A: run"]
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".ss-canvas").focus()
+    page.keyboard.press("y")
+    page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Link copied.')")
+    link = page.evaluate("navigator.clipboard.readText()")
+    for address in (page.url, link):
+        page.goto("about:blank")
+        page.goto(address)
+        wait_for_status(page, "^v1, 0:06, the earlier run")
+        page.wait_for_function("document.querySelectorAll('.ss-origins summary').length === 2")
+        assert letters() == ["B: run", "A: run"]
+        assert {"B assistant", "A: prompt", "A assistant"} <= set(painted_texts(page))
+        assert inspect(page)["runThresholds"] == {"speak": 0.35, "update": 0.5}
+    page.goto(link.replace("other=prompt", "other=gone"))
+    wait_for_status(page, "^⚠ the link cannot be opened: there is no run 'gone'")
+
+
 def test_a_second_run_is_chosen_as_soon_as_a_linked_comparison_offers_it(page: Page) -> None:
     compare(page)
     wait_for_address(page, "tab=batch&view=Compare&shown=prompt&against=late")

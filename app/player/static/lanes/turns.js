@@ -1,11 +1,10 @@
 // The lanes of the dialogue: user turns, reference turns, the assistant's messages.
 
-import { clockText, countUpTo } from "../state/data.js";
+import { clockText, countUpTo, KINDS } from "../state/data.js";
 import { MARGIN } from "../timeline/axis.js";
 import { fitText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
 
-const MATCH_SIGNS = { matched: "✓", mismatched: "≠", redundant: "+" };
 const MAX_WIDTH = 260; // of a text, in pixels
 
 // The look of a turn by its lane: colour, sign and whether it is hollow. Figures have the same (app/figures/timeline/turns.py).
@@ -15,7 +14,7 @@ export const LOOKS = {
     if (turn.role === "user") return [colours.reference, "▹", true]; // the run did not have it
     return turn.is_missed ? [colours.missed, "✕", true] : [colours.reference, "●"];
   },
-  assistant: (turn, colours) => [colours[turn.verdict] ?? colours.speak, MATCH_SIGNS[turn.verdict] ?? "●"],
+  assistant: (turn, colours) => [colours[turn.verdict] ?? colours.speak, KINDS[turn.failure] ?? (turn.verdict === "matched" ? "✓" : "●")],
 };
 
 export const user = defineTurns({

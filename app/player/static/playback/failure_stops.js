@@ -52,7 +52,7 @@ export function stepFailure(by) {
   const isBeyond = isBeyondPlace(by);
   const next = by > 0 ? wanted.find(isBeyond) : wanted.findLast(isBeyond);
   if (!canFail(state.data)) return setStatus(whyNoFailures(), true);
-  if (!next) return setStatus(wanted.length ? `No failure ${by > 0 ? "after" : "before"} this one.` : "No failure of the chosen kinds.", true);
+  if (!next) return setStatus(wanted.length ? `No failure ${by > 0 ? "after" : "before"} ${state.selectedTime === null ? clockText(ui.video.time) : "this one"}.` : "No failure of the chosen kinds.", true);
   goToFailure(next.number);
   setStatus(`${stopText(next.number)}${momentText(next.failure) ? `; ${momentText(next.failure)}` : ` at ${clockText(next.failure.time)}`}`, true);
 }

@@ -63,6 +63,8 @@ export function drawReview() {
     button.setAttribute("aria-pressed", button.dataset.verdict === said.verdict);
     button.disabled = !event;
   }
+  find("split").disabled = !event?.pair && !event?.other;
+  find("split").textContent = event?.other ? "join (S)" : "split (S)";
   for (const option of find("scope").options) option.disabled = !AVAILABLE_SCOPES[option.value]();
   for (const [name, value] of [["tags", said.tags.join(", ")], ["note", said.note]]) {
     find(name).disabled = !event;

@@ -91,8 +91,8 @@ def test_every_lane_has_its_marks(make_timeline: Make) -> None:
 def test_the_legend_has_the_signs_of_the_marks(make_timeline: Make) -> None:
     run = make_timeline()
     texts = [text for trace in traces(build_timeline(run), xaxis="x2", mode="text") for text in trace.text]
-    after = {entry: texts[texts.index(entry) - 1] for entry in ("matched", "redundant", "missed")}
-    assert after == {"matched": "✓", "redundant": "+", "missed": "✕"}
+    after = {entry: texts[texts.index(entry) - 1] for entry in ("matched", "early or late", "redundant", "missed")}
+    assert after == {"matched": "✓", "early or late": "↔", "redundant": "+", "missed": "✕"}
     (signs,) = traces(build_timeline(run), xaxis="x2", mode="markers")
     at = dict(zip(signs.marker.symbol, signs.marker.color, strict=True))
     assert (at["circle"], at["triangle-up"]) == (COLOURS["matched"].light, COLOURS["redundant"].light)

@@ -59,6 +59,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run.clip.sample is not None
     write_reviewed(folder / "low.json", run, analyze_video(run.clip.sample, run.outputs, encode=encode_oddly).judged)
     write(folder / "other_judgement.json", run, judge(run))
+    again = [
+        replace(output, response="Boat" if output.frame_index == 18 else output.response) for output in run.outputs
+    ]
+    repeated = replace(run, outputs=tuple(again))
+    write(folder / "repeated.json", repeated, judge(repeated))
     write(folder / "reference.json", replace(run, outputs=()), None)
     silent = [replace(output, response=None, updates=(), legality=(), dst_state={}) for output in run.outputs]
     alone = replace(run.clip, name="plain", sample=None)
@@ -196,6 +201,30 @@ def test_the_help_says_how_similarity_is_shown(page: Page) -> None:
     words = page.locator(".ss-help").inner_text()
     assert "the similarity of texts, above 0.5, is shown beside it" in words
     assert "It is a setting of this browser: no failure, in no score and no export" in words
+
+
+def test_the_lane_the_transcript_and_the_chips_have_the_same_sign_of_a_message(page: Page) -> None:
+    show(page, "repeated")
+    painted = {text for text in painted_texts(page) if text.endswith("Boat")}
+    assert painted == {"≠ Boat", "↺ Boat"}
+    assert page.locator(".ss-row", has_text="Boat").locator(".ss-mark").all_inner_texts() == ["≠", "↺"]
+    counts = {
+        kind: page.locator(f".ss-kind[data-kind='{kind}']").inner_text() for kind in ("redundant", "repeats itself")
+    }
+    assert counts == {"redundant": "+ 0", "repeats itself": "↺ 1"}
+
+
+def test_a_run_without_the_selected_failure_says_so(page: Page) -> None:
+    show(page, "repeated")
+    page.focus(".ss-canvas")
+    while "repeats itself" not in inspect(page)["said"]:
+        page.keyboard.press("n")
+    show(page, "other_judgement")
+    said = "No longer a failure: ↺ repeats itself: the same words as before, with no reference near, at 0:09.0."
+    assert inspect(page)["said"] == said
+    page.keyboard.press("End")
+    page.keyboard.press("n")
+    assert inspect(page)["said"] == "No failure after 0:10.0."
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The state of the batch tab that all windows share: the job queue, the splits and the run folders."""
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -109,6 +110,23 @@ class BatchContext:
             raise ValueError(f"{name} and {other} are runs of different splits")
         scoring = self.scoring_of(self.settings_of(name))
         return compare_runs(self.folder(name), self.folder(other), split, scoring, encode=encode)
+
+    def comparable_runs(self, name: str) -> list[str]:
+        """Return the names of the other runs of a run's split, as ``run_names``.
+
+        A run whose ``run.json`` is invalid is among them: the comparison names its problem.
+        """
+        others = [other for other in self.run_names() if other != name]
+        try:
+            split = self.split_of(RunFolder(self.folder(name)).settings() or {})
+        except ValueError:
+            return others
+        return [other for other in others if self._has_split(other, split)]
+
+    def _has_split(self, name: str, split: Split | None) -> bool:
+        with suppress(ValueError):
+            return self.split_of(RunFolder(self.folder(name)).settings() or {}) is split
+        return True
 
     def video_names(self, name: str | None) -> Mapping[str, str]:
         """Return the short names of a run's videos in tables, by id; empty if the page lacks the split."""

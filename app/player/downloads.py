@@ -18,13 +18,14 @@ from app.player.session.run import Run
 from app.player.session.run_files import write_run_file
 
 SAVE_JS = """(file) => {
+    document.dispatchEvent(new CustomEvent('stepscope:saved', {detail: file?.orig_name ?? null}));
     if (!file) return;
     const link = document.createElement('a');
     link.href = file.url;
     link.download = file.orig_name;
     link.click();
 }"""
-"""Script that saves the file of a download component."""
+"""Script that saves the file of a download component; the player's status line names it, or is cleared without one."""
 
 
 def make_download() -> gr.DownloadButton:

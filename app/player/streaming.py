@@ -159,19 +159,21 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     live.run = run = replace(live.run, is_finished=True)
     context.recent.keep_run(run)
     frames = format_count(len(run.outputs), "frame")
-    messages = [
-        f"Done: {frames} in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s).",
+    problems = [
         *damages,
         *(f"The question came after the last frame; ask it again: {text!r}." for text in asked.take_waiting()),
     ]
     if live.linked_digest not in (None, run.digest):
-        messages.append("The link refers to a different run: the checkpoint, task, settings or version differ.")
-    is_problem = len(messages) > 1
+        problems.append("The link refers to a different run: the checkpoint, task, settings or version differ.")
+    done = (
+        f"Done: {frames} in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s).{run.describe_below(live.other)}"
+    )
+    messages = [done, *problems]
     if is_unscored:
         messages.append("No scores: the steps differ from those of the reference.")
     if run.clip.content_digest and context.model_warning:
         messages.append(context.model_warning)
-    yield show_run(run, " ".join(messages), encode=context.encode, is_problem=is_problem, other=live.other)
+    yield show_run(run, " ".join(messages), encode=context.encode, is_problem=bool(problems), other=live.other)
 
 
 def _begin_outputs(

@@ -27,7 +27,9 @@ from eval.reports.compare_runs import FAILURE_SCORES, FEW_VIDEOS, ComparedVideo
 from eval.runs.folder import RunFolder
 from eval.runs.traces import read_provenance
 
-NO_SECOND_RUN: Final = "There is only one run. Start one with other settings, or import one, to compare it"
+NO_SECOND_RUN: Final = (
+    "There is no other run of this split. Start one with other settings, or import one, to compare it"
+)
 
 
 class ComparedRuns(NamedTuple):
@@ -63,7 +65,7 @@ def compare(
     """Compare the shown run ``name`` (A) with the run ``other`` (B)."""
     try:
         if not name or not other or name == other:
-            is_alone = len(batches.run_names()) < 2
+            is_alone = name is not None and not batches.comparable_runs(name)
             raise ValueError(NO_SECOND_RUN if is_alone else "Choose two runs: A above, B here")
         found = batches.compare(name, other, encode=context.encode)
         a, b = (read_provenance(RunFolder(batches.folder(run))) for run in (name, other))
@@ -134,7 +136,7 @@ def _draw_scores(compared: ComparedRuns, metric: str, theme: Theme) -> go.Figure
 
 
 def list_other_runs(batches: BatchContext, name: str | None, other: str | None, linked: str | None) -> Any:
-    """Return the dropdown of the runs with which the shown run can be compared.
+    """Return the dropdown of the runs with which the shown run can be compared: those of its split.
 
     It cannot be opened before there is a shown run: Gradio's list of options fails if it shrinks while it is open.
 
@@ -144,10 +146,9 @@ def list_other_runs(batches: BatchContext, name: str | None, other: str | None, 
         other: The chosen second run. It is not set again: another may be chosen while the list is on its way.
         linked: The second run of the address, for a window in which none is chosen.
     """
-    names = batches.run_names()
-    if name not in names:
+    if name is None or name not in batches.run_names():
         return gr.Dropdown(interactive=False)
-    names.remove(name)
+    names = batches.comparable_runs(name)
     if other in names or (other is None and linked not in names):
         return gr.Dropdown(choices=names, interactive=True)
     return gr.Dropdown(choices=names, value=linked if other is None else None, interactive=True)

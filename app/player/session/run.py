@@ -107,6 +107,14 @@ class Run:
         letter = "" if other is None else {"A": "B", "B": "A"}.get(other.letter, "")
         return self if letter == self.letter else replace(self, letter=letter)
 
+    def describe_below(self, other: "Run | None") -> str:
+        """Return a sentence about the run shown below this one, with both letters; empty without one."""
+        if other is None:
+            return ""
+        names = sorted((run.letter, run.name or "this run") for run in (self, other))
+        letters = " and ".join(f"{letter} is {name}" for letter, name in names)
+        return f" The lanes of the run {other.name} are below; {letters}."
+
     @property
     def digest(self) -> str:
         """12 hex digits of everything that determines the outputs: checkpoint, video, task and settings.

@@ -2,7 +2,10 @@
 
 import { reveal } from "./timeline/chart.js";
 import { parseTime } from "./state/data.js";
+import { DECISIONS } from "./state/signals.js";
 import { runWords } from "./state/preview.js";
+import { eventByKey } from "./review/opinions.js";
+import { latestEvent } from "./playback/selection.js";
 import { seek } from "./playback/playhead.js";
 import { host, listeners, review, shown, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
@@ -10,7 +13,7 @@ import { openTab, tabNames } from "./panels/tabs.js";
 
 const RUN_KEYS = ["video", "upload", "split", "run", "saved", "other", "above", "speak", "update", "context"];
 const TAB_KEYS = ["tab", "view", "shown", "against", "beside"];
-const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", ...TAB_KEYS];
+const ADDRESS_KEYS = [...RUN_KEYS, "t", "event", "score", ...TAB_KEYS];
 const TABS_OF_PAGE = { Chat: "chat", Batch: "batch", Reviews: "reviews" };
 const PAGE_TABS = "#rooms > .tab-wrapper [role=tab]";
 const VIEWS = { batch: "#batch_views > .tab-wrapper [role=tab]", reviews: "#review_views > .tab-wrapper [role=tab]" }; // the tabs of a tab
@@ -20,6 +23,7 @@ const SETTLING_MS = 1000; // Gradio may select the first view within this time a
 const isInFrame = window.parent !== window; // the address of an embedding page cannot be changed
 const linkAtStart = location.search;
 let chosenAddress = null, lastWriteMs = 0, lastPushMs = -Infinity, linkedEvent = new URLSearchParams(linkAtStart).get("event");
+let wantsScoring = new URLSearchParams(linkAtStart).get("score") === "corrected";
 let wantedTab = null, wantedView = null, viewClickMs = -Infinity, isCompareShown = false, keptFor; // the view of the address until it is open; whether a second run was shown; the run for which Back keeps the video of the address
 
 // Receives from the server the address of a video without a run, or a run.
@@ -61,8 +65,19 @@ function tabPlace(before) {
   return place;
 }
 
+// The video and its run; of a video without a run, the thresholds of the sliders, which a run would have.
+function currentVideo() {
+  if (state.data || !chosenAddress) return state.data?.place ?? chosenAddress;
+  const place = { ...chosenAddress };
+  for (const name of DECISIONS) {
+    const value = document.querySelector(`#${name}_threshold input[type=number]`)?.value;
+    if (value) place[name] = value;
+  }
+  return place;
+}
+
 function currentAddress() {
-  const video = state.data ? state.data.place : chosenAddress;
+  const video = currentVideo();
   if (!video) return null;
   const before = readAddress();
   const place = state.data || videoOf(video) !== videoOf(before) ? { ...video } : before; // its run may still be loading
@@ -71,6 +86,8 @@ function currentAddress() {
   delete place.event;
   const event = selectedEvent() ?? (isOfLink(place) ? linkedEvent : null); // until its run is shown, the event of the link stays
   if (event) place.event = event;
+  delete place.score;
+  if (review.wantsCorrected) place.score = "corrected";
   for (const key of TAB_KEYS) delete place[key];
   Object.assign(place, tabPlace(readAddress()));
   if (state.tab !== "rows") place.beside = state.tab;
@@ -92,12 +109,12 @@ function isOfLink(place) {
   return (link.get("upload") ?? link.get("video")) === videoOf(place);
 }
 
-// Updates the page's address, at most once a second unless `isNow`. Back undoes a change of video or of the page's tab.
+// Updates the page's address, at most once a second during playback unless `isNow`. Back undoes a change of video or of the page's tab.
 export function updateAddress(isNow = false) {
   if (host.settings.hint) return; // the address is that of the page's first player
   const now = performance.now();
   openWantedView(now);
-  if (isInFrame || !isNow && now - lastWriteMs < 1000) return;
+  if (isInFrame || !isNow && !ui.video.isPaused && now - lastWriteMs < 1000) return;
   lastWriteMs = now;
   const place = currentAddress();
   if (!place) return;
@@ -132,19 +149,24 @@ function openWantedView(now) {
 
 // Shows the place of the address after Back or Forward: another video or run needs a new page; a tab does not, and keeps its inputs.
 function onPopState() {
-  const place = readAddress(), now = state.data?.place ?? chosenAddress ?? {};
+  const place = readAddress(), now = currentVideo() ?? {};
   const isSameRun = RUN_KEYS.every((key) => (place[key] ?? null) === (now[key] ?? null));
   const isSameBatch = place.tab !== "batch" || inputValue("batch_runs") === (place.shown ?? "") && (!place.against || inputValue("other") === place.against);
   keptFor = isSameRun ? undefined : state.data;
   if (isSameBatch && (isSameRun || place.tab)) openTabsOfAddress(); else location.reload();
 }
 
-function selectedEvent() { return state.data && state.selectedTime !== null ? review.current : null; }
+// The event that keys judge, unless it is the one that follows from the time alone.
+function selectedEvent() {
+  if (!state.data) return null;
+  return state.selectedTime !== null || review.current !== (latestEvent(ui.video.time)?.key ?? null) ? review.current : null;
+}
 
 function momentLink() {
   const link = new URL(location.pathname, location.origin);
   const values = { ...state.data.link, run: state.data.run, t: ui.video.time.toFixed(2), ...state.data.thresholds, ...keptPreview() };
   if (selectedEvent()) values.event = selectedEvent();
+  if (review.wantsCorrected) values.score = "corrected";
   for (const key in values) link.searchParams.set(key, values[key]);
   return link.href;
 }
@@ -174,13 +196,20 @@ export function openLinkedMoment() {
 // Whether the page was opened by a link to a video, a run or a tab.
 export function isLinkAtStart() { return ADDRESS_KEYS.some((key) => new URLSearchParams(linkAtStart).has(key)); }
 
-// Returns the key of the linked event, once, when its video has events and the playhead is still at the linked moment.
+// Returns the linked event and its moment, once, when its video has events and the playhead is still at that moment.
 export function takeLinkedEvent() {
   if (linkedEvent === null || !state.data.events.length) return null;
-  const link = new URLSearchParams(linkAtStart), key = linkedEvent, time = parseTime(link.get("t") ?? "") || 0;
+  const link = new URLSearchParams(linkAtStart), event = eventByKey(linkedEvent), time = parseTime(link.get("t") ?? "") || 0;
   linkedEvent = null;
   const isThere = (link.get("upload") ?? link.get("video")) === state.data.video_id && Math.abs(ui.video.time - time) < 1;
-  return isThere && state.selectedTime === null ? key : null;
+  return isThere && state.selectedTime === null && event ? { event, time } : null;
+}
+
+// Returns once whether the link of the page scores the run by the corrected reference.
+export function takeLinkedScoring() {
+  const link = new URLSearchParams(linkAtStart), isWanted = wantsScoring;
+  wantsScoring = false;
+  return isWanted && (link.get("upload") ?? link.get("video")) === state.data.video_id;
 }
 
 export function mountAddress() {

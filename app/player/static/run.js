@@ -1,6 +1,6 @@
 // Shows a run, the increments of a streaming run, or no run.
 
-import { isLinkAtStart, openLinkedMoment, takeLinkedEvent } from "./address.js";
+import { isLinkAtStart, openLinkedMoment, takeLinkedEvent, takeLinkedScoring } from "./address.js";
 import { layout, requestPaint, reveal, setView, updateCounts } from "./timeline/chart.js";
 import { clockText } from "./state/data.js";
 import { find, focusedInput } from "./dom/dom.js";
@@ -9,7 +9,7 @@ import { closeInspection } from "./panels/inspection.js";
 import { requestScoring } from "./review/layer.js";
 import { AVAILABLE_SCOPES, currentEvent, eventByKey, mergeOpinions, resetReview } from "./review/opinions.js";
 import { drawProvenance } from "./panels/provenance.js";
-import { goToEvent, stopIndexOf } from "./playback/selection.js";
+import { goToEvent, goToLinked, stopIndexOf } from "./playback/selection.js";
 import { host, layer, review, shown, state, ui } from "./state/state.js";
 import { setStatus } from "./dom/status.js";
 import { redrawPlayhead } from "./playback/playhead.js";
@@ -45,6 +45,7 @@ export function showRun(next) {
     shown.isLooping = false;
     state.stopIndex = null;
     resetReview();
+    review.wantsCorrected = host.settings.can_review && takeLinkedScoring();
     if (state.data.is_live) ui.video.time = state.latest = 0;
   }
   if (!AVAILABLE_SCOPES[review.scope]()) review.scope = find("scope").value = "all";
@@ -68,9 +69,10 @@ export function showRun(next) {
   const isKept = hasEnded && selectKept();
   if (!currentEvent()) state.selectedTime = null;
   state.stopIndex = state.selectedTime === null ? null : stopIndexOf(currentEvent());
-  const opened = eventByKey(state.data.open_event), linked = eventByKey(takeLinkedEvent());
+  const opened = eventByKey(state.data.open_event), linked = takeLinkedEvent();
   if (opened && state.data.opens_review) openTab("review");
-  if (opened ?? linked) goToEvent(opened ?? linked);
+  if (opened) goToEvent(opened);
+  else if (linked) goToLinked(linked);
   else if (isKept && state.stopIndex !== null && !find("said").textContent) setStatus(openingText(state.stopIndex));
   else if (hasEnded && failureBefore && state.stopIndex === null && !find("said").textContent) setStatus(endedText(failureBefore), true);
   if (!(opened ?? linked) || state.data.opens_review || state.stopIndex === null) return;

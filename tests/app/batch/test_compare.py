@@ -161,4 +161,4 @@ def test_two_runs_are_compared_and_each_row_opens_both(context: AppContext, fini
 def test_a_page_with_one_run_names_the_way_to_a_second_one(context: AppContext, finished: BatchContext) -> None:
     alone = replace(finished, jobs=make_jobs(), runs=finished.runs / "none", bundled=finished.runs / "a")
     said = comparing.compare(context, alone, "bundled", None, "both", "F1").said
-    assert said == "There is only one run. Start one with other settings, or import one, to compare it."
+    assert said == "There is no other run of this split. Start one with other settings, or import one, to compare it."

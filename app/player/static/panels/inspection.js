@@ -29,8 +29,8 @@ function highestOf(data, failure, name) {
   return best === null ? null : { name, frame: best, prob: data[name][best], delay: data.times[best] - timeOf(data, failure.frame) };
 }
 
-export function highestText({ name, prob, delay }, data) {
-  const when = Math.abs(delay) < 1e-3 ? "at this frame" : `${Number(Math.abs(delay).toFixed(2))} s ${delay < 0 ? "earlier" : "later"}`;
+export function highestText({ name, frame, prob, delay }, data, isHere = true) {
+  const when = !isHere ? `at ${clockText(timeOf(data, frame))}` : Math.abs(delay) < 1e-3 ? "at this frame" : `${Number(Math.abs(delay).toFixed(2))} s ${delay < 0 ? "earlier" : "later"}`;
   const signal = data.named.find(({ series }) => series === name), threshold = signal?.hasThreshold === false ? undefined : data.thresholds[signal?.name ?? name];
   const value = threshold === undefined ? prob.toFixed(3) : probText(prob, threshold), limit = threshold === undefined ? "" : `; threshold ${thresholdWords(signal?.policy ?? data.policy, threshold)}`;
   return `highest ${signal?.title ?? `${name} probability`} within ${data.tolerance_s} s: ${value}, ${when}${limit}`;

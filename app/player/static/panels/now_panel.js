@@ -18,7 +18,7 @@ export function drawNowPanel(panel, data, frame, time, failure) {
   if (!hasRun) frame = Math.min(gridFrame(data, time), data.expected_frames - 1);
   const run = runWords(data);
   if (run) parts.push(createNode("p", "ss-of-run", `${failure ? "Failure, texts" : "Texts"} and states: ${run}`));
-  if (failure) parts.push(failureCard(data, failure));
+  if (failure) parts.push(failureCard(data, failure, Math.abs(time - failure.time) < 0.5 / data.fps));
   const head = createNode("p", "ss-line");
   head.append(createNode("b", "", clockText(time)), ` frame ${frame + data.num_dropped} of ${hasRun ? data.times.length + data.num_dropped : data.expected_frames}`, ...inspectionButton());
   if (data.isReferenceAlone) head.append(createNode("span", "ss-tag", "reference alone, no run"));
@@ -43,16 +43,17 @@ export function drawNowPanel(panel, data, frame, time, failure) {
   panel.replaceChildren(...parts);
 }
 
-function failureCard(data, failure) {
+// `isHere`: whether the playhead is at the failure. A turn that was moved is selected at its new time.
+function failureCard(data, failure, isHere) {
   const box = createNode("div", failure.kind === LOW_SIMILARITY ? "ss-failure ss-low" : "ss-failure");
   box.append(createNode("b", "", `${signOfKind(failure.kind)} ${failure.kind}`));
-  const moment = momentText(failure);
+  const moment = momentText(failure) || (isHere ? "" : `at ${clockText(failure.time)}`);
   if (moment) box.append(createNode("span", "ss-tag ss-moment", moment));
   if (failure.words) box.append(` ${failure.words}`);
   if (failure.kind === WRONG_TEXT) box.append(...wrongTextLines(data, data.turns[failure.turn]));
   if (failure.cause) box.append(causeLine(failure.cause));
   const highest = highestNear(data, failure);
-  if (highest) box.append(createNode("span", "ss-highest", highestText(highest, data)));
+  if (highest) box.append(createNode("span", "ss-highest", highestText(highest, data, isHere)));
   return box;
 }
 

@@ -1,7 +1,7 @@
 // The provenance of a run (model, device, thresholds, settings, text encoder) and its exports: files and figures.
 
 import { createNode, find } from "../dom/dom.js";
-import { host, review, reviewer, state, ui } from "../state/state.js";
+import { host, listeners, review, reviewer, state, ui } from "../state/state.js";
 import { clockText } from "../state/data.js";
 import { setStatus } from "../dom/status.js";
 
@@ -20,13 +20,24 @@ export function drawProvenance() {
   find("figures").hidden = !host.settings.can_run; // the server draws figures
 }
 
+let waiting = ""; // the status line while a file is written
+
+function announce(words) {
+  waiting = words;
+  setStatus(words);
+}
+
 export function mountProvenance() {
+  document.addEventListener("stepscope:saved", ({ detail }) => {
+    if (waiting && find("said").textContent === waiting) setStatus(detail ? `Saved ${detail}.` : "");
+    waiting = "";
+  }, { signal: listeners.signal });
   find("origin").addEventListener("click", (event) => {
     const { export: content, figure: format } = event.target.closest("button")?.dataset ?? {};
     if (!state.data) return;
     if (content) {
       host.trigger("export_run", { content });
-      setStatus(`Exporting ${content} of this run.`);
+      announce(`Exporting ${content} of this run.`);
     }
     if (format) exportFigure(format);
   });
@@ -37,5 +48,5 @@ function exportFigure(format) {
   const look = { chart: chart.value, format, width: find("figureWidth").value, theme: find("figureTheme").value };
   host.trigger("export_figure", { ...look, from_s: start, to_s: end, corrected: state.data.is_corrected, reviewer: reviewer(), is_blind: review.isBlind });
   const content = isTimeline ? `${clockText(start)} to ${clockText(end)}` : `"${chart.selectedOptions[0].textContent}" of this video`;
-  setStatus(`Drawing ${format.toUpperCase()} of ${content}.`);
+  announce(`Drawing ${format.toUpperCase()} of ${content}.`);
 }

@@ -36,6 +36,7 @@ export class Transcript {
     this.panel = panel;
     this.rows = [];
     this.current = -1;
+    this.isMarked = true; // whether the current row is marked: a wrong state has no row, and shows those of its time
     this.selected = null; // the key of the event that was selected last
     this.list = new WindowedList(panel, (number) => this.drawRow(this.data, this.rows[number]));
     this.sizes = new ResizeObserver(() => this.reveal(this.selected !== null)); // also when a hidden transcript is shown
@@ -94,7 +95,7 @@ export class Transcript {
       words.append(createQuote(quoteLabel(data, turn, reference), reference.text));
     }
     box.append(createNode("span", "ss-time", clockText(row.time)), createNode("span", "", glyph), words, mark, createNode("span", "ss-given"));
-    box.classList.toggle("ss-current", row === this.rows[this.current]);
+    box.classList.toggle("ss-current", this.isMarked && row === this.rows[this.current]);
     if (this.opinions) this.markRow(box, row);
     return box;
   }
@@ -122,10 +123,11 @@ export class Transcript {
     if (number < 0) number = countUpTo(this.rows, time + 1e-4, (row) => row.time) - 1;
     const selected = isSelected ? event?.key ?? null : null, isNew = selected !== null && selected !== this.selected;
     this.selected = selected;
-    if (number === this.current && !isNew) return;
+    const isMarked = !event || hasRow;
+    if (number === this.current && isMarked === this.isMarked && !isNew) return;
     this.list.boxOf(this.current)?.classList.remove("ss-current");
-    this.current = number;
-    this.list.boxOf(number)?.classList.add("ss-current");
+    [this.current, this.isMarked] = [number, isMarked];
+    this.list.boxOf(number)?.classList.toggle("ss-current", isMarked);
     this.reveal(selected !== null);
   }
 

@@ -38,6 +38,20 @@ export function stopIndexOf(event) {
   return number < 0 ? null : number;
 }
 
+// Selects the event of a link at the moment of the link, which is not that of a turn that was moved, or that the user left.
+export function goToLinked({ event, time }) {
+  const isThere = Math.abs(eventTime(event) - time) < 0.5 / state.data.fps || time === 0;
+  if (isThere) goToEvent(event); else selectEvent(event, time);
+}
+
+// Shows the failure of a selected turn once its corrections are known, if these moved it to the playhead.
+export function showFailureOfMoved() {
+  const event = currentEvent();
+  if (!event || state.selectedTime === null || state.stopIndex !== null || Math.abs(eventTime(event) - state.selectedTime) >= 0.5 / state.data.fps) return;
+  state.stopIndex = stopIndexOf(event);
+  redrawPlayhead();
+}
+
 export function goToEvent(event, time = event && eventTime(event)) {
   if (!event) return;
   ui.video.pause();
@@ -92,14 +106,19 @@ export function goToUnreviewed(given = "") {
   if (given) setStatus(`${given}The next one is selected${state.stopIndex === null ? "" : `: ${stopText(state.stopIndex)}`}.`);
 }
 
+// The first of the events of the scope that began last; null before all of them.
+export function latestEvent(time) {
+  const begun = review.events.filter((event) => isInScope(event) && eventTime(event) <= time + 1e-4);
+  const latest = begun.reduce((most, event) => Math.max(most, eventTime(event)), -Infinity);
+  return begun.find((event) => eventTime(event) > latest - 1e-3) ?? null;
+}
+
 // Selects the event at the playhead: it stays until another event of the scope begins.
 export function followEvent(time) {
   if (focusedInput() || state.selectedTime !== null) return;
-  const begun = review.events.filter((event) => isInScope(event) && eventTime(event) <= time + 1e-4);
-  const latest = begun.reduce((most, event) => Math.max(most, eventTime(event)), -Infinity);
-  const now = currentEvent();
-  if (now && eventTime(now) > latest - 1e-3 && eventTime(now) <= time + 0.5 / state.data.fps) return;
-  const key = begun.find((event) => eventTime(event) > latest - 1e-3)?.key ?? null;
+  const now = currentEvent(), latest = latestEvent(time);
+  if (now && latest && eventTime(now) > eventTime(latest) - 1e-3 && eventTime(now) <= time + 0.5 / state.data.fps) return;
+  const key = latest?.key ?? null;
   if (key === review.current) return;
   review.current = key;
   ui.drawReview();

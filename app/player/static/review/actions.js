@@ -1,7 +1,7 @@
 // Submits reviewers' actions to the outbox.
 
 import { find } from "../dom/dom.js";
-import { currentEvent, mergeOpinions } from "./opinions.js";
+import { currentEvent, currentPlace, mergeOpinions } from "./opinions.js";
 import { newActionId, outbox } from "./outbox.js";
 import { review, reviewer, state, ui } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
@@ -12,7 +12,8 @@ import { openTab } from "../panels/tabs.js";
 // accepted.
 export function submitAction(kind, more, done = () => {}) {
   if (!state.data) return false;
-  const action = { action_id: newActionId(), kind, video_id: state.data.video_id, ...more, moment: currentMoment() };
+  const place = currentPlace(), action = { action_id: newActionId(), kind, video_id: state.data.video_id, ...more, moment: currentMoment() };
+  review.origins.set(action.action_id, place);
   if (reviewer()) return putAction(action, done);
   review.unnamed.push({ action, done });
   openTab("review");

@@ -3,7 +3,7 @@
 import { submitAction } from "./actions.js";
 import { clockText, gridFrame } from "../state/data.js";
 import { createNode, find } from "../dom/dom.js";
-import { fillInput, submitInput } from "./drafts.js";
+import { draftKey, fillInput, submitInput } from "./drafts.js";
 import { describeAction, describeEvent } from "./event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
 import { currentEvent, eventByKey, referenceOf } from "./opinions.js";
@@ -73,6 +73,13 @@ export function nudge(by) { withCorrectableTurn((turn) => (turn.isDeleted ? setS
 
 export function editText() {
   withCorrectableTurn(() => { openTab("review"); find("edited").focus(); find("edited").select(); });
+}
+
+// Drops the text that is typed for the turn.
+export function resetEdited() {
+  const turn = correctableTurn(currentEvent()), box = find("edited");
+  review.drafts.delete(draftKey(box));
+  if (turn) box.value = turn.text;
 }
 
 export function deleteTurn() {

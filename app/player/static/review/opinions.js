@@ -66,7 +66,8 @@ function ownOpinion(key) { return review.mine.get(key) ?? NO_OPINION; }
 
 // Resets the reviews of the previous video.
 export function resetReview() {
-  review.state = review.current = review.wanted = null;
+  review.state = review.current = null;
+  review.saved = "";
   review.events = [];
   for (const kept of [review.units, review.splits, review.mine]) kept.clear();
   review.turns.clear();
@@ -140,6 +141,9 @@ export function countJudged() {
 }
 
 export function currentEvent() { return review.events.find((event) => event.key === review.current) ?? null; }
+// The selected event and the time of the video. The reply to an action selects its event only if the user has not gone on.
+export function currentPlace() { return { key: review.current, time: ui.video.time }; }
+export function isAtPlace({ key, time }) { return !ui.video.isPaused || key === review.current && Math.abs(ui.video.time - time) < 0.5 / state.data.fps; }
 export function eventByKey(key) { return review.units.get(key) ?? null; }
 
 // The event with the key: of a pair, the reference alone or the model's event with its reference; null for none.

@@ -2,7 +2,7 @@
 
 import { dropUnnamed, submitForEvent, submitUnnamed } from "./actions.js";
 import { layout } from "../timeline/chart.js";
-import { drawCorrection } from "./corrections.js";
+import { drawCorrection, resetEdited } from "./corrections.js";
 import { clockText } from "../state/data.js";
 import { createNode, createQuote, EVENT_INPUTS, find } from "../dom/dom.js";
 import { draftKey, fillInput, submitInput } from "./drafts.js";
@@ -150,6 +150,7 @@ export function mountReview() {
     const box = event.target;
     if (!box.matches("input, textarea") || event.key !== "Escape" && (event.key !== "Enter" || event.shiftKey)) return;
     event.preventDefault();
+    if (box === find("edited") && event.key === "Escape") resetEdited();
     const isHeld = event.key === "Enter" && review.drafts.has(draftKey(box));
     box.blur(); // submits the text
     if (isHeld && review.unnamed.length) return find("who").focus();

@@ -5,9 +5,9 @@ import { find, focusedInput } from "../dom/dom.js";
 import { describeAction } from "./event_words.js";
 import { withTimeout } from "../state/increments.js";
 import { eventTime, requestScoring } from "./layer.js";
-import { eventByKey, mergeOpinions, sideByKey } from "./opinions.js";
+import { currentPlace, eventByKey, isAtPlace, mergeOpinions, sideByKey } from "./opinions.js";
 import { outbox } from "./outbox.js";
-import { goToEvent } from "../playback/selection.js";
+import { goToEvent, showFailureOfMoved } from "../playback/selection.js";
 import { host, layer, listeners, review, reviewer, state } from "../state/state.js";
 import { setStatus } from "../dom/status.js";
 
@@ -68,17 +68,18 @@ function handleReply(video, reply) {
   review.signedIn = reply.signed_in;
   if (reply.is_blind) review.isBlind = true;
   find("blind").disabled = reply.is_blind;
-  let told = null;
+  let wanted = null, done = null; // the event of the last change, while its place is still selected
   for (const { action_id, event } of reply.kept) {
-    const done = outbox.all().find((action) => action.action_id === action_id);
+    const action = outbox.all().find((waiting) => waiting.action_id === action_id), place = review.origins.get(action_id);
     outbox.remove(action_id);
+    review.origins.delete(action_id);
+    if (video !== state.data?.video_id) continue;
     review.saved = new Date().toLocaleTimeString();
-    if (!["undo", "redo", "correction"].includes(done?.kind) || video !== state.data?.video_id) continue;
-    told = [done, event];
-    review.wanted = event;
+    if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(place)) [wanted, done] = [event, action];
   }
   for (const id in reply.refused) {
     outbox.remove(id);
+    review.origins.delete(id);
     setStatus(`Not kept: ${reply.refused[id]}`);
   }
   if (reply.state && video === state.data?.video_id) {
@@ -86,16 +87,18 @@ function handleReply(video, reply) {
     review.state = { layer: layer(), ...reply.state };
     mergeOpinions();
     if (isNew) layout();
-    if (told) setStatus(describeAction(told[0], sideByKey(told[1]))); // after the reference was updated: its times are current
+    if (isNew) showFailureOfMoved();
+    if (done) setStatus(describeAction(done, sideByKey(wanted))); // after the reference was updated: its times are current
     if (isNew && review.wantsCorrected && state.data.is_finished && !state.data.isReferenceAlone) requestScoring();
-    if (review.wanted && !focusedInput()) goToWanted();
-    review.wanted = null;
+    if (wanted && !focusedInput()) showChanged(wanted);
   }
 }
 
-function goToWanted() {
-  const side = sideByKey(review.wanted);
-  goToEvent(eventByKey(review.wanted), side && eventTime(side));
+// Selects the changed event at its present time. Later actions of the same place wait on: theirs is the new one.
+function showChanged(key) {
+  const side = sideByKey(key), later = [...review.origins].filter(([, place]) => isAtPlace(place));
+  goToEvent(eventByKey(key), side && eventTime(side));
+  for (const [id] of later) review.origins.set(id, currentPlace());
 }
 
 // The save status: for each reason, the number of actions that wait.

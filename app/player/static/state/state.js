@@ -33,8 +33,9 @@ export const kinds = new Set(Object.keys(KINDS)); // of the failures at which N 
 export const listeners = new AbortController(); // Gradio has no unmount hook: one signal for all listeners outside the element
 
 export const review = {
-  state: null, events: [], units: new Map(), splits: new Map(), mine: new Map(), turns: new Map(), current: null, wanted: null, scope: "all", wantsCorrected: false, // the reviews of the video
+  state: null, events: [], units: new Map(), splits: new Map(), mine: new Map(), turns: new Map(), current: null, scope: "all", wantsCorrected: false, // the reviews of the video
   name: "", isBlind: false, signedIn: null, // the reviewer
+  origins: new Map(), // by the id of an action that waits for its reply: the event and the time of the video at which it was submitted
   drafts: new Map(), unnamed: [], // typed text, and actions with what follows them, that wait for a reviewer's name
   isAsking: false, isAgain: false, saved: "", problem: "", refusals: new Map(), timer: 0, // the state of sending
 };

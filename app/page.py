@@ -178,7 +178,7 @@ def _make_stage(context: AppContext, reviews: ReviewContext) -> tuple[Any, RunVi
             elem_id="player",
             streams=context.streams,
             review=review,
-            policy=context.config.policy,
+            config=context.config,
             model_digest=context.checkpoint.digest,
         )
     scores = gr.HTML(elem_id="scores", padding=False)

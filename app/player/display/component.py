@@ -15,8 +15,9 @@ from app.player.display.modules import make_script
 from app.player.speech import SPEECH_URL
 from app.plotly_script import PLOTLY_URL
 from app.reviews.actions import VERDICTS
-from engine.decisions.policies import POLICIES, DecisionPolicy
+from engine.config import StreamConfig
 
+_DEFAULTS: Final = StreamConfig()
 STATIC: Final = Path(__file__).parents[1] / "static"
 STYLES: Final = ("stage.css", "player.css")
 """Style sheets of the player, in order."""
@@ -31,7 +32,7 @@ def make_player(
     streams: ActiveStreams,
     review: Callable[[dict[str, Any], gr.Request], dict[str, Any]] | None = None,
     hint: str | None = None,
-    policy: DecisionPolicy = POLICIES["heads"],
+    config: StreamConfig = _DEFAULTS,
     model_digest: str = "",
 ) -> Any:
     """Return the player of the ``gr.Video`` with the element id ``video_id``.
@@ -43,7 +44,8 @@ def make_player(
         review: Handles review requests of the script (``app.review_tab.api``); None disables reviewing.
         hint: Text before the first run, of a second player on the page; it leaves the page's address, the tour and
             exact runs to the first one.
-        policy: The policy of the page's model, whose sliders are shown before the first run.
+        config: The settings of the page's runs: the sliders of its policy are shown before the first run, and the
+            address of a video without a run has the thresholds that differ from its own.
         model_digest: Digest of the page's model, which can continue its own runs only; empty on a second player.
 
     Events and their data:
@@ -70,7 +72,8 @@ def make_player(
         "can_review": review is not None,
         "can_run": hint is None,
         "hint": hint,
-        "has_theta": policy.has_theta,
+        "has_theta": config.policy.has_theta,
+        "thresholds": {"speak": config.speak_threshold, "update": config.update_threshold},
         "model_digest": model_digest,
         "verdicts": list(VERDICTS),
         "plotly_url": PLOTLY_URL,

@@ -65,13 +65,13 @@ function tabPlace(before) {
   return place;
 }
 
-// The video and its run; of a video without a run, the thresholds of the sliders, which a run would have.
+// The video and its run; of a video without a run, the thresholds of the sliders if they are not those of the page.
 function currentVideo() {
   if (state.data || !chosenAddress) return state.data?.place ?? chosenAddress;
   const place = { ...chosenAddress };
   for (const name of DECISIONS) {
     const value = document.querySelector(`#${name}_threshold input[type=number]`)?.value;
-    if (value) place[name] = value;
+    if (value && Number(value) !== host.settings.thresholds[name]) place[name] = value;
   }
   return place;
 }

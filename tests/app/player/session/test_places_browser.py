@@ -79,3 +79,21 @@ def test_a_reload_keeps_the_selected_failure(browser: Browser, address: str) -> 
     page.evaluate("document.querySelector('#video video').currentTime = 5")
     page.wait_for_function("!location.search.includes('event=')")
     page.close()
+
+
+@pytest.mark.slow
+def test_a_reload_keeps_the_thresholds_of_a_video_without_a_run(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    open_page(page, address)
+    page.fill("#speak_threshold input[type=number]", "0.42")
+    page.keyboard.press("Enter")
+    page.click("#chosen input")
+    page.get_by_role("option", name=re.compile("truck-2")).click()
+    wait_for_address(page, "^.video=truck-2&speak=0.42$")
+    page.reload()
+    wait_for_status(page, "^truck-2, .*Press Run")
+    page.wait_for_function("document.querySelector('#speak_threshold input[type=number]').value === '0.42'")
+    assert page.input_value("#update_threshold input[type=number]") == "0.5"
+    run(page)
+    assert inspect(page)["runThresholds"] == {"speak": 0.42, "update": 0.5}
+    page.close()

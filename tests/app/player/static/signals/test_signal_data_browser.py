@@ -106,7 +106,8 @@ def test_marks_in_figures_have_the_signs_of_the_player(page: Page) -> None:
         const marks = found.map(({ label, colour, symbol, size }) => [label, colour, symbol, size]);
         const said = (verdict, failure = null) => look("assistant", { verdict, failure });
         return [marks, {
-            matched: said("matched"), mismatched: said("mismatched", "wrong text"), redundant: said("redundant", "redundant"),
+            matched: said("matched"), mismatched: said("mismatched", "wrong text"),
+            redundant: said("redundant", "redundant"),
             "early or late": said("matched", "early or late"), "repeats itself": said("redundant", "repeats itself"),
             assistant: said(null), missed: look("reference", { is_missed: true }), reference: look("reference", {}),
             user: look("user", {}), "user not asked": look("reference", { role: "user" }),

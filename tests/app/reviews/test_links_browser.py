@@ -1,0 +1,151 @@
+"""Late replies leave the selection of the user; the address has the event that keys judge and the scoring."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from app.reviews.actions import Event
+from app.reviews.history import read_review
+from app.reviews.store import ReviewStore
+from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
+from tests.support.reviews.reviewed import opinion
+from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, press, wait_until_saved
+
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("links"))
+
+
+def hold(page: Page) -> None:
+    """Hold the requests to the server until ``release``."""
+    page.route("**/component_server/**", lambda _: None)
+
+
+def release(page: Page) -> dict[str, Any]:
+    page.unroute("**/component_server/**")  # which continues the requests that are held
+    return wait_until_saved(page)
+
+
+def edit(page: Page, text: str) -> None:
+    page.keyboard.press("e")
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def reload(page: Page) -> None:
+    page.reload()
+    page.wait_for_selector(".ss-row", state="attached")
+    page.wait_for_function("document.querySelector('.ss').inspect().layer?.length")
+
+
+def banner(page: Page) -> str:
+    return page.inner_text(".ss-event").replace("\n", " ")
+
+
+@pytest.mark.parametrize(("key", "turn"), [("text", "S1->start"), ("d", "Now the wheel"), ("b", "Now the roof")])
+def test_a_late_reply_leaves_the_failure_that_was_selected_since(
+    page: Page, store: ReviewStore, key: str, turn: str
+) -> None:
+    name_reviewer(page, f"ann {key}")
+    go_to(page, "reference", turn)
+    hold(page)
+    if key == "text":
+        edit(page, "S2->start")
+    else:
+        page.keyboard.press(key)
+    page.wait_for_function("document.querySelector('.ss').inspect().waiting === 1")
+    page.keyboard.press("Home")
+    page.keyboard.press("n")
+    before = inspect(page)
+    assert before["said"].startswith("◇ wrong update")
+    after = release(page)
+    assert [after[name] for name in ("event", "time", "said")] == [before[name] for name in ("event", "time", "said")]
+    judged = press(page, "2")
+    assert judged["said"].startswith("“false alarm”: model update “S2->begin” at 0:03.5")
+    given = Event(video_id="a", kind="update", role="update", time_s=3.5, text="S2->begin")
+    assert opinion(read_review(store), given, f"ann {key}").verdict == "false alarm"
+
+
+def test_moves_that_are_answered_late_are_followed_to_the_last(page: Page) -> None:
+    name_reviewer(page, "bob")
+    go_to(page, "reference", "S2->start")
+    hold(page)
+    for number in (1, 2):
+        page.keyboard.press("b")
+        page.wait_for_function("(number) => document.querySelector('.ss').inspect().waiting === number", arg=number)
+    after = release(page)
+    assert (after["event"]["text"], round(after["time"], 1)) == ("S2->start", 9.5)
+    assert after["said"].endswith("it is at 0:09.5. Z takes it back.")
+
+
+def test_escape_drops_the_text_that_is_typed_for_a_turn(page: Page, store: ReviewStore) -> None:
+    name_reviewer(page, "cid")
+    go_to(page, "reference", "Careful!")
+    page.keyboard.press("e")
+    page.keyboard.type("Watch out!")
+    page.keyboard.press("Escape")
+    assert page.input_value(".ss-edited") == "Careful! "
+    assert inspect(page)["waiting"] == 0
+    assert not [found for found in read_review(store).corrections.get("a", ()) if found.reviewer == "cid"]
+
+
+def test_the_transcript_marks_no_row_for_a_wrong_state(page: Page) -> None:
+    page.locator(".ss-canvas").focus()
+    while "wrong state" not in inspect(page)["said"]:
+        page.keyboard.press("n")
+    page.wait_for_function("document.querySelector('.ss-failure b')?.textContent.includes('wrong state')")
+    assert "wrong state of" in banner(page)
+    assert page.locator(".ss-row.ss-current").count() == 0
+    page.keyboard.press("w")
+    page.wait_for_selector(".ss-row.ss-current")
+
+
+def test_a_reload_keeps_the_event_that_keys_judge_also_behind_its_moment(page: Page) -> None:
+    go_to(page, "generated", "Now the wheel")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('.ss').inspect().time > 1.4")
+    before = banner(page)
+    assert "model said Now the wheel" in before
+    page.wait_for_function("/t=1.5.*event=/.test(location.search)")
+    reload(page)
+    page.wait_for_function("document.querySelector('.ss').inspect().time > 1.4")
+    assert banner(page) == before
+
+
+def test_a_reload_keeps_a_turn_that_was_moved_and_its_failure(page: Page) -> None:
+    name_reviewer(page, "dot")
+    go_to(page, "reference", "Careful!")
+    press(page, "b")
+    page.keyboard.press("w")
+    page.keyboard.press("q")
+    page.wait_for_function("/t=6.5.*event=/.test(location.search)")
+    page.wait_for_function("document.querySelector('.ss-failure')")
+    card, before = page.inner_text(".ss-failure"), banner(page)
+    assert "at 0:06.0" in card
+    assert "at this frame" not in card
+    reload(page)
+    page.wait_for_function("document.querySelector('.ss-failure')")
+    assert (page.inner_text(".ss-failure"), banner(page), round(inspect(page)["time"], 1)) == (card, before, 6.5)
+
+
+def test_a_reload_and_a_link_keep_the_scoring_by_the_corrected_reference(page: Page) -> None:
+    name_reviewer(page, "eve")
+    page.check(".ss-against")
+    page.wait_for_function("document.querySelector('#let_go textarea').value === 'corrected True;'")
+    page.wait_for_function("location.search.includes('score=corrected')")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".ss-canvas").focus()
+    page.keyboard.press("y")
+    page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Link copied.')")
+    assert "score=corrected" in page.evaluate("navigator.clipboard.readText()")
+    reload(page)
+    page.wait_for_function("document.querySelector('#let_go textarea').value === 'corrected True;'")
+    assert page.is_checked(".ss-against")
+    page.click("[data-tab=review]")
+    page.uncheck(".ss-against")
+    page.wait_for_function("!location.search.includes('score=')")

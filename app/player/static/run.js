@@ -24,6 +24,7 @@ let kept = null; // the selected event, while its video streams again: until tha
 // Shows another run, or the first part of a streaming run; null for none.
 export function showRun(next) {
   const isSame = state.data !== null && next?.video_id === state.data.video_id;
+  if (state.data !== null && !isSame) review.saved = ""; // of the video before
   if (!isSame) kept = null;
   else if (state.selectedTime !== null && currentEvent()) kept = { key: review.current, time: state.selectedTime, failure: state.data.stops[state.stopIndex] };
   if (!isSame || ![...next.events, ...(layer()?.turns ?? [])].some(({ key }) => key === review.current)) focusedInput()?.blur();

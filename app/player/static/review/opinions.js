@@ -67,7 +67,6 @@ function ownOpinion(key) { return review.mine.get(key) ?? NO_OPINION; }
 // Resets the reviews of the previous video.
 export function resetReview() {
   review.state = review.current = null;
-  review.saved = "";
   review.events = [];
   for (const kept of [review.units, review.splits, review.mine]) kept.clear();
   review.turns.clear();

@@ -73,8 +73,8 @@ function handleReply(video, reply) {
     const action = outbox.all().find((waiting) => waiting.action_id === action_id), place = review.origins.get(action_id);
     outbox.remove(action_id);
     review.origins.delete(action_id);
-    if (video !== state.data?.video_id) continue;
     review.saved = new Date().toLocaleTimeString();
+    if (video !== state.data?.video_id) continue;
     if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(place)) [wanted, done] = [event, action];
   }
   for (const id in reply.refused) {

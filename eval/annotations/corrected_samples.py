@@ -206,10 +206,19 @@ class _TurnDraft:
         turn = self.turn if text is None else replace(self.turn, text=str(text))
         turn = turn if time_s is None else turn.moved(float(time_s))
         turn = turn if chosen["end"] is None else _with_end(turn, chosen["end"])
-        contributors = {who for aspect, of_all in effective.items() for who in of_all if of_all[who] == chosen[aspect]}
-        has_changed = self.source is None or turn != self.turn
-        reviewers = tuple(sorted(contributors)) if has_changed else ()
-        return CorrectedTurn(turn=turn, name=self.name, source=self.source, reviewers=reviewers)
+        changes: dict[Aspect, bool] = {
+            "text": turn.text != self.turn.text,
+            "time": turn.time_s != self.turn.time_s,
+            "end": turn.end_s != self.turn.end_s,
+            "presence": self.source is None,
+        }
+        contributors = {
+            who
+            for aspect, of_all in effective.items()
+            for who in of_all
+            if changes[aspect] and of_all[who] == chosen[aspect]
+        }
+        return CorrectedTurn(turn=turn, name=self.name, source=self.source, reviewers=tuple(sorted(contributors)))
 
 
 def _with_end(turn: Turn, end: str | float) -> Turn:

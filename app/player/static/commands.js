@@ -49,6 +49,9 @@ const REVIEW_KEYS = [
   ["9", "markSpan", "hold while the video plays: mark the reply span of the turn inside it, or of a new turn"],
   ["V B", "earlier later", "correct the reference: one frame earlier, later"],
 ];
+// Where E has no text to edit, the keys that follow it at the pace of typing are a text, and must change nothing.
+const TYPING_MS = 700, CHANGES = /^(verdict.|undo|redo|deleteTurn|addTurn|markSpan|earlier|later)$/;
+let typedAtMs = -Infinity;
 let commandByKey = {}; // by the key in lower case
 
 // The key bindings in the order of the help, without those of reviews and of the model where the page has none.
@@ -220,9 +223,12 @@ export function mountCommands() {
     if (event.ctrlKey || event.metaKey || event.altKey || dialog && (dialog !== find("help") || event.key !== "?")) return;
     const target = event.composedPath()[0];
     if (RESERVED_KEYS.some(([control, keys]) => target.matches?.(control) && (!keys || keys.includes(event.key)))) return;
-    const name = commandByKey[event.key.toLowerCase()];
+    const name = commandByKey[event.key.toLowerCase()], isTyped = event.timeStamp - typedAtMs < TYPING_MS;
+    if (isTyped) typedAtMs = event.timeStamp;
     if (!name || !ui.root.offsetParent && !ui.canvas.offsetParent) return;
     event.preventDefault();
+    if (isTyped && CHANGES.test(name)) return setStatus("Nothing is edited here: keys that are typed right after E change nothing.");
     runCommand(name);
+    if (name === "editText" && document.activeElement !== find("edited")) typedAtMs = event.timeStamp;
   }, { signal: listeners.signal });
 }

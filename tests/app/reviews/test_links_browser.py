@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.reviews.actions import Event
+from app.reviews.actions import Action, Event
 from app.reviews.history import read_review
 from app.reviews.store import ReviewStore
+from eval.annotations.corrections import Correction, TurnName
 from tests.support.pages.browser import NEEDS_CHROMIUM, inspect
 from tests.support.reviews.reviewed import opinion
 from tests.support.reviews.reviewing import go_to, make_folder, name_reviewer, press, wait_until_saved
@@ -92,6 +93,32 @@ def test_escape_drops_the_text_that_is_typed_for_a_turn(page: Page, store: Revie
     assert page.input_value(".ss-edited") == "Careful! "
     assert inspect(page)["waiting"] == 0
     assert not [found for found in read_review(store).corrections.get("a", ()) if found.reviewer == "cid"]
+
+
+def test_a_correction_that_another_contradicts_is_not_reported_as_done(page: Page, store: ReviewStore) -> None:
+    turn = TurnName(role="user", time_s=3.0, text="What is next? ")
+    moved = Correction(reviewer="gus", kind="time", turn=turn, time_s=2.0)
+    store.append(Action(kind="correction", reviewer="gus", video_id="a", correction=moved))
+    name_reviewer(page, "fay")
+    go_to(page, "reference", "What is next?")
+    press(page, "b")
+    said, words = inspect(page)["said"], "Reviewers disagree about its time (fay: 2.5, gus: 2.0): the source is kept."
+    assert said == f"Not applied to the user turn “What is next? ” at 0:03.0: {words} Z takes yours back."
+    assert page.inner_text(".ss-troubles") == words
+
+
+def test_keys_that_are_typed_after_e_without_a_text_to_edit_judge_nothing(page: Page) -> None:
+    name_reviewer(page, "hal")
+    before = go_to(page, "generated", "!?%&")
+    page.keyboard.press("e")
+    page.keyboard.type("Now 123")
+    assert inspect(page)["said"] == "Nothing is edited here: keys that are typed right after E change nothing."
+    assert inspect(page)["waiting"] == 0
+    page.wait_for_timeout(800)  # a pause ends the text
+    while inspect(page)["event"]["key"] != before["key"]:
+        page.keyboard.press("w")
+    page.wait_for_timeout(800)
+    assert press(page, "2")["said"].startswith("“false alarm”: model said “!?%&/ 12345 ” at 0:09.0.")
 
 
 def test_the_transcript_marks_no_row_for_a_wrong_state(page: Page) -> None:

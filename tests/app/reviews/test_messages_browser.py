@@ -23,7 +23,7 @@ def messages(page: Page, *, turns: list[Any], deleted: list[Any]) -> list[str]:
     body = """
         const { review } = await import(arg.state), { sideByKey } = await import(arg.opinions);
         const unit = { ...arg.said, pair: arg.event };
-        review.state = { layer: { turns: arg.turns, deleted: arg.deleted } };
+        review.state = { layer: { turns: arg.turns, deleted: arg.deleted, conflicts: [] } };
         review.turns = new Map(arg.turns.map((turn) => [turn.key, turn]));
         review.units = new Map([["m", unit], ["r", unit]]);
         const say = (action) => describeAction(action, sideByKey("r"));

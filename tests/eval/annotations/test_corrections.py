@@ -194,6 +194,8 @@ def test_a_corrected_turn_names_those_whose_corrections_it_bears() -> None:
     bears = {turn.source: turn.reviewers for turn in apply_corrections(SAMPLE, edits[:2]).turns}
     assert bears == {0: (), 1: (), 2: ("ann", "bob"), 3: ()}
     assert {turn.reviewers for turn in apply_corrections(SAMPLE, edits[2:]).turns if turn.source == 3} == {()}
+    in_conflict = apply_corrections(SAMPLE, edits[:3])
+    assert {turn.source: turn.reviewers for turn in in_conflict.turns}[2] == ("bob",), "no text of ann or eve is used"
 
 
 def test_turns_that_are_alike_are_told_apart_by_number() -> None:

@@ -87,7 +87,7 @@ def test_a_run_held_against_itself_has_no_difference(folder: Path) -> None:
         ({}, None, ""),  # it kept no embeddings
         ({}, True, "again reused kept embeddings in 3 of 3 videos"),
         ({"kept_features": True}, None, "again may have reused kept embeddings; its version did not record it"),
-        ({"devices": ["cuda:0"]}, False, "the devices differ: not known; cuda:0"),
+        ({"devices": ["cuda:0"]}, False, "the devices differ: not known in A, cuda:0 in B"),
     ],
 )
 def test_times_are_compared_only_where_nothing_but_the_model_made_them(

@@ -4,7 +4,7 @@ import { submitAction } from "./actions.js";
 import { clockText, gridFrame } from "../state/data.js";
 import { createNode, find } from "../dom/dom.js";
 import { draftKey, fillInput, submitInput } from "./drafts.js";
-import { describeAction, describeEvent } from "./event_words.js";
+import { conflictText, describeAction, describeEvent } from "./event_words.js";
 import { correctedTurn, lastTurn, requestScoring } from "./layer.js";
 import { currentEvent, eventByKey, referenceOf } from "./opinions.js";
 import { layer, listeners, review, state, ui } from "../state/state.js";
@@ -142,7 +142,7 @@ export function drawCorrection(event) {
   const turn = correctableTurn(event), box = find("correction");
   box.hidden = !turn;
   find("add").hidden = find("against").parentElement.hidden = !layer();
-  const troubles = (layer()?.conflicts ?? []).filter((found) => found.key === referenceOf(event)?.key).map((found) => `Reviewers disagree about its ${found.aspect} (${found.wishes}): the source is kept.`);
+  const troubles = (layer()?.conflicts ?? []).filter((found) => found.key === referenceOf(event)?.key).map(conflictText);
   find("troubles").replaceChildren(...[...troubles, ...(layer()?.unusable ?? []).map((reason) => `Does not fit: ${reason}`)].map((words) => createNode("p", "ss-failure", words)));
   if (!turn) return;
   const words = find("edited");

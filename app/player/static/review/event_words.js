@@ -2,6 +2,7 @@
 
 import { clockText } from "../state/data.js";
 import { lastTurn } from "./layer.js";
+import { layer } from "../state/state.js";
 
 export const KIND_LABELS = { generated: "model said", update: "model update", state: "wrong state of" };
 export const ROLE_LABELS = { update: "reference update", user: "user turn", assistant: "reference turn" };
@@ -22,9 +23,16 @@ export function describeAction({ kind, correction }, event) {
   return event ? `${done}: your last action on ${describeEvent(event)}.` : `${done}.`;
 }
 
+// The aspects of a turn that a kind of correction proposes.
+const ASPECTS = { text: ["text"], update: ["text"], time: ["time"], boundary: ["time"], span: ["time", "end"], add: ["presence"], delete: ["presence"] };
+
+export function conflictText({ aspect, wishes }) { return `Reviewers disagree about its ${aspect} (${wishes}): the source is kept.`; }
+
 // A changed turn is named as in the source.
 function describeCorrection({ kind, turn, text, time_s, end_s }, event) {
   const source = nameOf(ROLE_LABELS[turn.role], turn.text, turn.time_s);
+  const conflict = layer()?.conflicts.find((found) => found.key === event?.key && ASPECTS[kind].includes(found.aspect));
+  if (conflict) return `Not applied to the ${source}: ${conflictText(conflict)} Z takes yours back.`;
   if (kind === "delete") return `Deleted the ${event ? describeEvent(event) : source}. Z brings it back.`;
   if (kind === "add") return `Added the ${event ? describeEvent(event) : source}. Z takes it back.`;
   if (kind === "boundary") return `Moved all updates at ${clockText(turn.time_s)} to ${clockText(time_s)}. Z takes it back.`;

@@ -78,9 +78,10 @@ function handleReply(video, reply) {
     if (["undo", "redo", "correction"].includes(action?.kind) && place && isAtPlace(place)) [wanted, done] = [event, action];
   }
   for (const id in reply.refused) {
+    const { text } = outbox.all().find((action) => action.action_id === id)?.correction ?? {};
     outbox.remove(id);
     review.origins.delete(id);
-    setStatus(`Not kept: ${reply.refused[id]}`);
+    setStatus(`Not kept${text ? `, “${text}”` : ""}: ${reply.refused[id]}`);
   }
   if (reply.state && video === state.data?.video_id) {
     const isNew = "layer" in reply.state;

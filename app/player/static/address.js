@@ -71,7 +71,7 @@ function currentVideo() {
   const place = { ...chosenAddress };
   for (const name of DECISIONS) {
     const value = document.querySelector(`#${name}_threshold input[type=number]`)?.value;
-    if (value && Number(value) !== host.settings.thresholds[name]) place[name] = value;
+    if (value && (Number(value) !== host.settings.thresholds[name] || readAddress()[name])) place[name] = value;
   }
   return place;
 }
@@ -80,7 +80,8 @@ function currentAddress() {
   const video = currentVideo();
   if (!video) return null;
   const before = readAddress();
-  const place = state.data || videoOf(video) !== videoOf(before) ? { ...video } : before; // its run may still be loading
+  const isKept = !state.data && videoOf(video) === videoOf(before), isLoading = isKept && (before.run ?? before.saved) !== undefined;
+  const place = isLoading ? before : { ...(isKept ? before : {}), ...video };
   if (state.data && ui.video.time >= 0.05) place.t = ui.video.time.toFixed(1);
   Object.assign(place, keptPreview());
   delete place.event;

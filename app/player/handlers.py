@@ -123,12 +123,7 @@ def set_reference(context: AppContext, live: LiveRun | None, clip: Clip | None, 
 
 
 def open_page(
-    context: AppContext,
-    live: LiveRun | None,
-    chosen: str | None,
-    link: Mapping[str, str],
-    *,
-    other: Run | None = None,
+    context: AppContext, live: LiveRun | None, chosen: str | None, link: Mapping[str, str], *, other: Run | None = None
 ) -> PlayerView:
     """Show the bundled video that the page opens on, or open a link.
 

@@ -148,31 +148,6 @@ def test_every_kind_of_run_is_painted_and_hovered_everywhere(page: Page, packed:
     assert on_timeline(page, body, packed) >= 3
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "shape"),
-    [
-        (["correct", None], "ring"),
-        ([None, "correct"], "ring"),
-        (["false alarm", "correct"], "triangle"),
-        (["correct", "unclear", None], "ring"),
-        (["correct", "correct"], "dot"),
-    ],
-)
-def test_events_of_one_moment_are_marked_as_judged_once_all_are(
-    page: Page, verdicts: list[str | None], shape: str
-) -> None:
-    body = """
-        const drawn = [], pen = { radius: 0, beginPath() {}, moveTo() { pen.radius = 0; }, lineTo() {} };
-        pen.arc = (x, y, radius) => { pen.radius = radius; };
-        pen.stroke = () => drawn.push("ring");
-        pen.fill = () => drawn.push(pen.radius ? "dot" : "triangle");
-        const judged = packed[0].verdicts.map((verdict) => ({ time: 2, verdict }));
-        const lane = LANES.find(({ kind }) => kind === "judged");
-        lane.paint({ pen, colours: {}, width: arg.width, x: (time) => 150 + 10 * time }, { top: 0, run: { judged } });
-        return drawn;"""
-    assert on_timeline(page, body, {"verdicts": verdicts}) == [shape]
-
-
 def test_rows_belong_to_their_run_until_another_is_arranged(page: Page) -> None:
     """A paint or a hover between the arrival of a run with fewer steps and its layout has the rows of the old run."""
     body = """

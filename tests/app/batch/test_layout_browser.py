@@ -148,13 +148,9 @@ def test_other_thresholds_of_a_compared_run_leave_the_run_below_it_also_after_a_
     wait_for_status(page, "^v1 in the run late, .* A is prompt, B is late.")
     page.wait_for_function("document.querySelectorAll('.ss-origins summary').length === 2")
     page.fill("#speak_threshold input[type=number]", "0.35")
-    wait_for_status(page, "^Done: the same run with speak 0.35, update 0.5, 12 frames")
+    below = "The lanes of the run prompt are below; A is prompt and B is this run."
+    wait_for_status(page, f"^Done: the same run with speak 0.35, update 0.5, 12 frames.* {below}$")
     wait_for_address(page, "video=v1&split=other&run=[0-9a-f]{12}&speak=0.35&update=0.5.*&other=prompt&above=B")
-
-    def letters() -> list[str]:
-        return [origin[:6] for origin in page.locator(".ss-origins summary").all_text_contents()]
-
-    assert letters() == ["B: run", "A: run"]
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator(".ss-canvas").focus()
     page.keyboard.press("y")
@@ -163,9 +159,12 @@ def test_other_thresholds_of_a_compared_run_leave_the_run_below_it_also_after_a_
     for address in (page.url, link):
         page.goto("about:blank")
         page.goto(address)
-        wait_for_status(page, "^v1, 0:06, the earlier run")
+        wait_for_status(page, f"^v1, 0:06, the earlier run.* {below}$")
         page.wait_for_function("document.querySelectorAll('.ss-origins summary').length === 2")
-        assert letters() == ["B: run", "A: run"]
+        assert [origin[:6] for origin in page.locator(".ss-origins summary").all_text_contents()] == [
+            "B: run",
+            "A: run",
+        ]
         assert {"B assistant", "A: prompt", "A assistant"} <= set(painted_texts(page))
         assert inspect(page)["runThresholds"] == {"speak": 0.35, "update": 0.5}
     page.goto(link.replace("other=prompt", "other=gone"))

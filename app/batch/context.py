@@ -112,18 +112,16 @@ class BatchContext:
         return compare_runs(self.folder(name), self.folder(other), split, scoring, encode=encode)
 
     def comparable_runs(self, name: str) -> list[str]:
-        """Return the names of the other runs of a run's split, as ``run_names``.
+        """Return the names of the other runs of a run's split, as ``run_names``; all others while its split is unknown.
 
         A run whose ``run.json`` is invalid is among them: the comparison names its problem.
         """
-        others = [other for other in self.run_names() if other != name]
-        try:
+        others, split = [other for other in self.run_names() if other != name], None
+        with suppress(ValueError):
             split = self.split_of(RunFolder(self.folder(name)).settings() or {})
-        except ValueError:
-            return others
-        return [other for other in others if self._has_split(other, split)]
+        return others if split is None else [other for other in others if self._has_split(other, split)]
 
-    def _has_split(self, name: str, split: Split | None) -> bool:
+    def _has_split(self, name: str, split: Split) -> bool:
         with suppress(ValueError):
             return self.split_of(RunFolder(self.folder(name)).settings() or {}) is split
         return True

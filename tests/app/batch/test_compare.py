@@ -17,6 +17,7 @@ from eval.metrics.bootstrap import Interval
 from eval.metrics.definitions import NUM_FAILURES
 from eval.reports.compare_runs import ComparedVideo
 from eval.reports.statistics import ComparedTurn, Difference, WrongIn
+from eval.runs.folder import RunFolder
 from eval.runs.provenance import Provenance
 from tests.support.pages.batch_tab import make_jobs
 from tests.support.reviews.played import keys_of_failures
@@ -106,6 +107,17 @@ def test_a_second_run_that_is_chosen_while_the_list_is_on_its_way_stays_chosen(
     nothing = comparing.list_other_runs(batches, None, None, "c").constructor_args
     assert (nothing["interactive"], update(None, None)["interactive"]) == (False, True), "its options never shrink"
     assert "choices" not in nothing
+
+
+def test_the_second_run_is_one_of_the_same_split_once_that_is_known(batches: BatchContext) -> None:
+    own = str(next(iter(batches.splits.values())).path.resolve())
+    for name, settings in {"a": {"split": own}, "b": {"split": own}, "c": {"split": "elsewhere.json"}}.items():
+        (batches.runs / name).mkdir(parents=True)
+        RunFolder(batches.runs / name).write_settings(settings)
+    (batches.runs / "damaged").mkdir()
+    (batches.runs / "damaged" / "run.json").write_text("{", encoding="utf-8")
+    assert set(batches.comparable_runs("a")) == {"b", "damaged"}, "the comparison names what is damaged"
+    assert set(batches.comparable_runs("queued")) == {"a", "b", "c", "damaged"}
 
 
 @pytest.mark.slow

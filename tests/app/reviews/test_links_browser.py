@@ -95,6 +95,15 @@ def test_escape_drops_the_text_that_is_typed_for_a_turn(page: Page, store: Revie
     assert not [found for found in read_review(store).corrections.get("a", ()) if found.reviewer == "cid"]
 
 
+def test_n_goes_on_from_the_new_time_of_a_turn_that_was_moved(page: Page) -> None:
+    name_reviewer(page, "gus")
+    go_to(page, "reference", "What is next?")
+    assert round(press(page, "b", "b")["time"], 1) == 4.0  # behind the failures at 3.5
+    page.keyboard.press("n")
+    assert inspect(page)["said"].endswith(" at 0:05.5")
+    press(page, "z", "z")
+
+
 def test_a_correction_that_another_contradicts_is_not_reported_as_done(page: Page, store: ReviewStore) -> None:
     turn = TurnName(role="user", time_s=3.0, text="What is next? ")
     moved = Correction(reviewer="gus", kind="time", turn=turn, time_s=2.0)

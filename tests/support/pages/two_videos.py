@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page
 from app.player.display.payload import pack_run
 from engine.video.writer import write_h264
 from tests.conftest import moving_square
+from tests.support.pages.browser import wait_until_drawn
 from tests.support.reviews.played import HOSTILE, judge, make_run
 
 
@@ -46,8 +47,11 @@ def watched_page(browser: Browser, address: str) -> Iterator[Page]:
 
 
 def show(page: Page, name: str) -> None:
+    page.evaluate("(() => { const run = document.querySelector('.ss').unpacked(); if (run) run.isOld = true; })()")
     page.click(f"#{name}")
-    page.wait_for_timeout(600)
+    wanted = "!run" if name == "none" else "run && !run.isOld"
+    page.wait_for_function(f"(() => {{ const run = document.querySelector('.ss').unpacked(); return {wanted}; }})()")
+    wait_until_drawn(page)
 
 
 def count_requests(page: Page) -> list[str]:

@@ -67,12 +67,11 @@ def open_moment(
         )
     except (EngineError, ValueError, OSError) as error:
         return refuse(error)
-    below = f"; the lanes of the run {rest[0].name} are below" if rest else ""
-    letters = f" A is {runs[0].name}, B is {runs[1].name}." if rest else ""
+    below = saved.describe_below(rest[0] if rest else None)
     where = "" if open_at == "worst" else f", at {format_clock(open_at, digits=1)}. Press N for the next failure"
     status = (
         f"{saved.clip.name} in the run {saved.name}, {format_clock(saved.clip.duration_s)}{where}{below}."
-        f"{letters}{_scoring_words(batches, saved)}"
+        f"{_scoring_words(batches, saved)}"
     )
     now = LiveRun.finished(saved, other=rest[0] if rest else None)
     run_view = show_run(

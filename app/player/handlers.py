@@ -86,8 +86,8 @@ def _show_saved(
     """Show the saved run of a bundled video: at its first failure, or where the address leads."""
     if live is not None:
         live.stop()
-    status = f"{run.clip.name}, {format_clock(run.clip.duration_s)}, with its saved run. Press Run to stream it again."
-    status += run.describe_below(other)
+    status = f"{run.clip.name}, {format_clock(run.clip.duration_s)}, with its saved run. Press Run to stream it again"
+    status += f"{run.describe_below(other)}."
     return PlayerView(
         clip=show_clip(run.clip, video, chosen=chosen),
         run=show_run(run, status, encode=context.encode, open_at=open_at, other=other),
@@ -164,8 +164,8 @@ def open_page(
     )
     if run is not None:
         run = run.above(other)
-        status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure."
-        status += run.describe_below(other)
+        status = f"{clip.name}, {format_clock(clip.duration_s)}, the earlier run. Press N for the next failure"
+        status += f"{run.describe_below(other)}."
         buttons = cancel_run(live)._replace(live=LiveRun.finished(run, other=other))
         of_run = SliderThresholds(speak=run.config.speak_threshold, update=run.config.update_threshold)
         run_view = show_run(run, status, encode=context.encode, other=other)

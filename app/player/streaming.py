@@ -165,9 +165,8 @@ def _stream_frames(context: AppContext, live: LiveRun, run: Run, *, is_unscored:
     ]
     if live.linked_digest not in (None, run.digest):
         problems.append("The link refers to a different run: the checkpoint, task, settings or version differ.")
-    done = (
-        f"Done: {frames} in {wall_s:.1f} s ({len(run.outputs) / wall_s:.0f} frames/s).{run.describe_below(live.other)}"
-    )
+    pace = f"{len(run.outputs) / wall_s:.0f} frames/s"
+    done = f"Done: {frames} in {wall_s:.1f} s ({pace}){run.describe_below(live.other)}."
     messages = [done, *problems]
     if is_unscored:
         messages.append("No scores: the steps differ from those of the reference.")

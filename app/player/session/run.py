@@ -108,12 +108,12 @@ class Run:
         return self if letter == self.letter else replace(self, letter=letter)
 
     def describe_below(self, other: "Run | None") -> str:
-        """Return a sentence about the run shown below this one, with both letters; empty without one."""
+        """Return the end of a sentence about the run shown below this one, with both letters; empty without one."""
         if other is None:
             return ""
         names = sorted((run.letter, run.name or "this run") for run in (self, other))
-        letters = " and ".join(f"{letter} is {name}" for letter, name in names)
-        return f" The lanes of the run {other.name} are below; {letters}."
+        letters = ", ".join(f"{letter} is {name}" for letter, name in names)
+        return f"; the lanes of the run {other.name} are below. {letters}"
 
     @property
     def digest(self) -> str:

@@ -44,6 +44,7 @@ def address(tiny_folder: Path, demo_manifest: Path, tmp_path_factory: pytest.Tem
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
     window = open_batch(browser, address)
+    window.context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield window
     window.close()
 
@@ -116,7 +117,6 @@ def test_other_thresholds_of_a_video_of_a_split_are_there_again_after_a_reload(p
     page.fill("#update_threshold input[type=number]", "0.4")
     wait_for_status(page, "^Done: the same run with speak 0.75, update 0.4, 12 frames")
     wait_for_address(page, "video=v1&split=other&run=[0-9a-f]{12}&speak=0.75&update=0.4")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator(".ss-canvas").focus()
     page.keyboard.press("y")
     page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Link copied.')")
@@ -146,20 +146,16 @@ def test_two_compared_runs_keep_their_letters_and_back_returns_to_the_comparison
 def test_other_thresholds_of_a_compared_run_leave_the_run_below_it_also_after_a_reload(page: Page) -> None:
     page.goto(page.url.partition("?")[0] + "?video=v1&saved=prompt&other=late&above=B")
     wait_for_status(page, "^v1 in the run late, .* A is prompt, B is late.")
-    page.wait_for_function("document.querySelectorAll('.ss-origins summary').length === 2")
     page.fill("#speak_threshold input[type=number]", "0.35")
-    below = "The lanes of the run prompt are below; A is prompt and B is this run."
-    wait_for_status(page, f"^Done: the same run with speak 0.35, update 0.5, 12 frames.* {below}$")
+    below = "; the lanes of the run prompt are below. A is prompt, B is this run."
+    wait_for_status(page, f"^Done: the same run with speak 0.35, update 0.5, 12 frames.*{below}$")
     wait_for_address(page, "video=v1&split=other&run=[0-9a-f]{12}&speak=0.35&update=0.5.*&other=prompt&above=B")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator(".ss-canvas").focus()
     page.keyboard.press("y")
     page.wait_for_function("document.querySelector('.ss-said').textContent.startsWith('Link copied.')")
-    link = page.evaluate("navigator.clipboard.readText()")
-    for address in (page.url, link):
-        page.goto("about:blank")
+    for address in (page.url, page.evaluate("navigator.clipboard.readText()")):
         page.goto(address)
-        wait_for_status(page, f"^v1, 0:06, the earlier run.* {below}$")
+        wait_for_status(page, f"^v1, 0:06, the earlier run.*{below}$")
         page.wait_for_function("document.querySelectorAll('.ss-origins summary').length === 2")
         assert [origin[:6] for origin in page.locator(".ss-origins summary").all_text_contents()] == [
             "B: run",
@@ -167,7 +163,7 @@ def test_other_thresholds_of_a_compared_run_leave_the_run_below_it_also_after_a_
         ]
         assert {"B assistant", "A: prompt", "A assistant"} <= set(painted_texts(page))
         assert inspect(page)["runThresholds"] == {"speak": 0.35, "update": 0.5}
-    page.goto(link.replace("other=prompt", "other=gone"))
+    page.goto(address.replace("other=prompt", "other=gone"))
     wait_for_status(page, "^⚠ the link cannot be opened: there is no run 'gone'")
 
 

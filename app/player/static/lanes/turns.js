@@ -1,6 +1,6 @@
 // The lanes of the dialogue: user turns, reference turns, the assistant's messages.
 
-import { clockText, countUpTo, KINDS } from "../state/data.js";
+import { clockText, countUpTo, signOfTurn } from "../state/data.js";
 import { MARGIN } from "../timeline/axis.js";
 import { fitText } from "../timeline/canvas.js";
 import { defineLane } from "./lane.js";
@@ -14,7 +14,7 @@ export const LOOKS = {
     if (turn.role === "user") return [colours.reference, "▹", true]; // the run did not have it
     return turn.is_missed ? [colours.missed, "✕", true] : [colours.reference, "●"];
   },
-  assistant: (turn, colours) => [colours[turn.verdict] ?? colours.speak, KINDS[turn.failure] ?? (turn.verdict === "matched" ? "✓" : "●")],
+  assistant: (turn, colours) => [colours[turn.verdict] ?? colours.speak, signOfTurn(turn) || "●"],
 };
 
 export const user = defineTurns({

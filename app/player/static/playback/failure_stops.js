@@ -28,8 +28,9 @@ function updateStops() {
 }
 
 // Whether a stop lies beyond the current place, after it (`by` 1) or before it (-1). The place is the selected stop, else
-// the selected event in the order of events (not where its turn was moved away from it), else the playhead: N then includes the stops at the playhead's own time. It also includes a stop that a verdict selected, so that
-// N after each verdict skips no failure.
+// the selected event in the order of events (not where its turn was moved away from it), else the playhead: N then includes
+// the stops at the playhead's own time. It also includes a stop that a verdict selected, so that N after each verdict skips
+// no failure.
 function isBeyondPlace(by) {
   const least = by > 0 && state.isAfterVerdict ? 0 : 1;
   if (state.stopIndex !== null) return ({ number }) => by * (number - state.stopIndex) >= least;

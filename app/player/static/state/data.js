@@ -8,6 +8,8 @@ export const KINDS = {
   "wrong update": "◇", "missed update": "◆", "wrong state": "▨", "repeats itself": "↺",
 };
 
+// The sign of a judged turn: that of its failure, else ✓; "" for a turn that is not judged.
+export function signOfTurn({ failure, verdict }) { return KINDS[failure] ?? (verdict ? "✓" : ""); }
 // Lanes add signs of their own.
 export const SIGNS = {
   "✓": "matched, at most 1 s away: the same update, or a text like the reference's; the similarity of texts, above 0.5, is shown beside it",

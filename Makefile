@@ -24,6 +24,7 @@ check: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/stepscope bench
+	$(BIN)/python -m benchmarks.engine.linear
 	$(BIN)/python -m benchmarks.engine.decode
 	$(BIN)/python -m benchmarks.eval.record
 	$(BIN)/python -m benchmarks.eval.match

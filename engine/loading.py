@@ -1,4 +1,4 @@
-"""Loads a checkpoint for streaming: weights, prompt, heads and, on a GPU, the pool of CUDA graphs."""
+"""Loads a checkpoint for streaming: weights, prompt, heads, oneDNN on a CPU, and the pool of CUDA graphs on a GPU."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from engine.config import GraphSetting, Quantization
 from engine.inference.cuda_graphs import create_graph_pool
 from engine.model.checkpoint import Checkpoint, load_checkpoint
+from engine.model.onednn import use_onednn
 
 
 def load_model(
@@ -43,4 +44,5 @@ def load_model(
         allow_untrained_heads=allow_untrained_heads,
         quantize=quantize,
     )
+    use_onednn(checkpoint.model)
     return replace(checkpoint, graphs=create_graph_pool(checkpoint.model, graphs))

@@ -24,6 +24,7 @@ from engine.control.task import Task
 from engine.inference.cuda_graphs import create_graph_pool
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import FrameFeatures
+from engine.model.onednn import use_onednn
 from engine.model.prompt import Prompt
 from engine.model.published.model import LlamaAssistant
 from engine.model.smolvlm import StreamingModel
@@ -129,6 +130,7 @@ def random_checkpoint(shape: str, bundled: Checkpoint) -> Checkpoint:
     else:
         model = _make_smolvlm(SHAPES[shape], prompt.image_id, device, dtype)
     model.eval().requires_grad_(requires_grad=False)
+    use_onednn(model)
     graphs = bundled.graphs and create_graph_pool(model)
     name = f"{shape}, random weights"
     return replace(bundled, name=name, model=model, prompt=prompt, silent_id=silent_id, graphs=graphs)

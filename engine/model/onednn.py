@@ -1,0 +1,82 @@
+"""Linear layers by oneDNN, for models on a CPU in float32.
+
+PyTorch multiplies float32 matrices with MKL, which uses AVX2 at most on AMD processors. oneDNN, which is a part of
+PyTorch, uses AVX-512 where it exists, and applies GELU while a product is in the cache. The sums are the same ones in
+another order. ``python -m benchmarks.engine.linear`` measures both.
+"""
+
+from functools import cache
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, linear
+from transformers.activations import GELUTanh
+
+_MIN_ROWS: Final = 16
+"""With fewer rows, the weights take longer to rearrange than to multiply."""
+_MLPS: Final = frozenset({"SmolVLMVisionMLP", "SiglipMLP"})
+"""Classes of transformers whose ``forward`` is ``fc2(activation_fn(fc1(x)))``."""
+
+
+def use_onednn(model: nn.Module) -> None:
+    """Let the float32 linear layers of a model on a CPU use oneDNN where it is faster and no gradients are needed.
+
+    The weights stay as they are. Nothing changes where PyTorch was built without oneDNN.
+    """
+    if not is_available():
+        return
+    for module in model.modules():
+        if type(module) is nn.Linear and module.weight.is_cpu and module.weight.dtype is torch.float32:
+            module.__class__ = OneDnnLinear
+    for module in model.modules():
+        if type(module).__name__ in _MLPS and isinstance(module.activation_fn, GELUTanh):
+            module.__class__ = type(type(module).__name__, (_FusedGelu, type(module)), {})
+
+
+@cache
+def is_available() -> bool:
+    """Return whether PyTorch has the operator of oneDNN, and it gives PyTorch's results."""
+    rows, weight = torch.linspace(-2, 2, 16 * 8).view(16, 8), torch.linspace(-1, 1, 4 * 8).view(4, 8)
+    bias = torch.tensor([0.5, -0.5, 2.0, 0.0])
+    try:
+        found = _multiply(rows, weight, bias), _multiply(rows, weight, bias, activation="gelu")
+    except (AttributeError, RuntimeError, TypeError):  # PyTorch without oneDNN, or with another signature
+        return False
+    product = linear(rows, weight, bias)
+    expected = product, gelu(product, approximate="tanh")
+    return all(torch.allclose(*pair, rtol=1e-5, atol=1e-5) for pair in zip(found, expected, strict=True))
+
+
+class OneDnnLinear(nn.Linear):
+    """A linear layer that multiplies with oneDNN from 16 rows on, if no gradients are needed."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``[..., out_features]`` of ``[..., in_features]``."""
+        return _multiply(input, self.weight, self.bias) if self.suits(input) else super().forward(input)
+
+    def suits(self, rows: Tensor) -> bool:
+        """Return whether oneDNN multiplies rows ``[..., in_features]``. A compiler chooses its own kernels."""
+        is_free = not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+        return is_free and rows.dtype is torch.float32 and rows.numel() >= _MIN_ROWS * self.in_features
+
+
+class _FusedGelu(nn.Module):
+    """Mixin of an MLP whose GELU is a part of its first product."""
+
+    fc1: nn.Module
+    fc2: nn.Module
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        first = self.fc1
+        if not isinstance(first, OneDnnLinear) or not first.suits(hidden_states):
+            plain: Tensor = super().forward(hidden_states)  # that of the MLP
+            return plain
+        activated: Tensor = self.fc2(_multiply(hidden_states, first.weight, first.bias, activation="gelu"))
+        return activated
+
+
+def _multiply(rows: Tensor, weight: Tensor, bias: Tensor | None, *, activation: str = "none") -> Tensor:
+    operator: Any = torch.ops.mkldnn._linear_pointwise  # of TorchInductor; is_available checks it
+    product: Tensor = operator(rows, weight, bias, activation, [], "tanh")
+    return product

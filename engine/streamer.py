@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 
 from engine.config import StreamConfig
 from engine.control.controller import StreamController
@@ -153,19 +155,19 @@ class Streamer:
         streams: list[_ActiveStream] = []
         try:
             while True:
-                while len(streams) < max_batch_size and (video := next(queue, None)) is not None:
-                    streams.append(_ActiveStream(self, video, graph_runner))
-                    self._active.append(streams[-1])
-                    yield from streams[-1].advance(None)
-                    if streams[-1].request is None:
-                        self._end(streams.pop())
+                may_arrive = True
+                while may_arrive and len(streams) < max_batch_size:
+                    num_old = len(streams)
+                    for video in islice(iter(partial(next, queue, None), None), max_batch_size - num_old):
+                        streams.append(_ActiveStream(self, video, graph_runner))
+                        self._active.append(streams[-1])
+                    may_arrive, new = len(streams) == max_batch_size, streams[num_old:]
+                    yield from self._advance(new, [None] * len(new))
+                    streams = [stream for stream in streams if stream.request]
                 if not streams:
                     return
                 self._num_passes += 1
-                for stream, result in zip(streams, _forward_batch(streams, graph_runner), strict=True):
-                    yield from stream.advance(result)
-                    if stream.request is None:
-                        self._end(stream)
+                yield from self._advance(streams, _forward_batch(streams, graph_runner))
                 streams = [stream for stream in streams if stream.request]
         finally:
             for stream in streams:
@@ -176,6 +178,15 @@ class Streamer:
         """Cost of all runs so far, unfinished ones included; a pass of many streams counts once."""
         total = sum((stream.counts for stream in self._active), self._ended_counts)
         return replace(total, passes=self._num_passes)
+
+    def _advance(
+        self, streams: "Sequence[_ActiveStream]", answers: Sequence[ForwardResult | None]
+    ) -> Generator[StreamEvent]:
+        """Send each stream its answer; yield their events, and end those that request nothing more."""
+        for stream, answer in zip(streams, answers, strict=True):
+            yield from stream.advance(answer)
+            if stream.request is None:
+                self._end(stream)
 
     def _end(self, stream: "_ActiveStream") -> None:
         if stream in self._active:

@@ -19,7 +19,7 @@ import torch
 
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
-from engine.model.features.encoder_pool import choose_num_threads
+from engine.model.features.encoder_pool import count_cores
 from engine.model.features.frame_encoder import FrameFeatures, encode, encode_images
 from engine.records import FrameOutput
 from engine.streamer import Streamer, StreamRequest
@@ -112,7 +112,7 @@ def run_batches(
         samples,
         device="cpu",
         batch_size=batch_size,
-        num_decoders=choose_num_threads(),
+        num_cores=count_cores(),
     )
     return (event for event in events if isinstance(event, VideoResult))
 

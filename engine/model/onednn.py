@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, linear
+from torch.nn.functional import gelu, linear, pad
 from transformers.activations import GELUTanh
 
 _MIN_ROWS: Final = 16
@@ -77,6 +77,19 @@ class _FusedGelu(nn.Module):
 
 
 def _multiply(rows: Tensor, weight: Tensor, bias: Tensor | None, *, activation: str = "none") -> Tensor:
+    """Multiply rows ``[..., K]`` with a weight ``[N, K]``; add the bias and apply ``activation``."""
+    flat = rows.reshape(-1, rows.shape[-1])
+    num_rows = len(flat)
+    missing = pad_rows(num_rows) - num_rows
     operator: Any = torch.ops.mkldnn._linear_pointwise  # of TorchInductor; is_available checks it
-    product: Tensor = operator(rows, weight, bias, activation, [], "tanh")
-    return product
+    product: Tensor = operator(pad(flat, (0, 0, 0, missing)) if missing else flat, weight, bias, activation, [], "tanh")
+    return product[:num_rows].view(*rows.shape[:-1], -1)
+
+
+def pad_rows(num_rows: int) -> int:
+    """Return the next of 16, 24, 32, 48, 64, 96, ... rows.
+
+    oneDNN compiles kernels for each number of rows, which take 0.3 ms and 0.6 MB, and keeps about a thousand of them.
+    """
+    power = 1 << (num_rows - 1).bit_length()
+    return power * 3 // 4 if num_rows <= power * 3 // 4 else power

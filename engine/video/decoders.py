@@ -5,6 +5,7 @@ the last readable picture. No other exception leaves this module. Non-square pix
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -32,6 +33,7 @@ _MANY_PIXELS = 2560 * 1600
 SEEK_MARGIN_S = 1.0
 """Seconds to seek before the first needed picture: containers index decoding times, which precede display times."""
 _THREAD_BYTES = 512 * 2**20
+_limits = threading.local()
 
 
 class DecodeError(VideoError):
@@ -158,15 +160,21 @@ def _import_decord() -> Any:
     return decord
 
 
+def limit_threads(num_threads: int) -> None:
+    """Let each video that this thread opens from now on be decoded by at most ``num_threads`` threads of FFmpeg."""
+    _limits.num_threads = num_threads
+
+
 def open_stream(container: InputContainer, track: Track) -> VideoStream:
     """Return the stream of a track, set up to decode from ``track.begin_s``."""
     stream = container.streams.video[track.stream_index]
     stream.thread_type = "AUTO"
+    limits = [getattr(_limits, "num_threads", None)]
     if stream.codec_context.is_hwaccel:
-        stream.codec_context.thread_count = 1  # threads of FFmpeg only wait for the device, each with a picture
+        limits.append(1)  # threads of FFmpeg only wait for the device, each with a picture
     elif track.width * track.height > _MANY_PIXELS:
-        max_threads = max(1, _THREAD_BYTES // (3 * track.width * track.height))
-        stream.codec_context.thread_count = min(max_threads, os.cpu_count() or 1)
+        limits += [os.cpu_count() or 1, max(1, _THREAD_BYTES // (3 * track.width * track.height))]
+    stream.codec_context.thread_count = min(filter(None, limits), default=0)  # 0: FFmpeg chooses
     ticks = _find_seek(track)
     if ticks is not None:
         container.seek(ticks, stream=stream)

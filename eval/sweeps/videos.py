@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from engine.errors import EngineError
 from engine.inference.batch_size import choose_batch_size
 from engine.model.checkpoint import Checkpoint
-from engine.model.features.encoder_pool import EncoderPool, choose_num_threads
+from engine.model.features.encoder_pool import EncoderPool, count_cores
 from engine.model.features.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
 from engine.replay import Recording, run_recordings
@@ -26,7 +26,7 @@ from eval.metrics.score import VideoCounts, analyze_video
 from eval.metrics.system import SystemCounts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.folder import digest_sample
-from eval.runs.streaming.sample_features import EncodeFrames, embed_sample
+from eval.runs.streaming.sample_features import EncodeFrames, start_sample
 from eval.runs.worker_messages import WorkerConfig
 from eval.sweeps.folder import SweptVideo
 from eval.sweeps.grid import Grid
@@ -117,8 +117,7 @@ class _Walk:
     def _embed(
         self, checkpoint: Checkpoint, config: WorkerConfig, encode_frames: EncodeFrames
     ) -> Iterator[FrameFeatures]:
-        """Yield the frames; an error here is one of the video's own stream."""
-        yield from embed_sample(
+        return start_sample(
             checkpoint,
             self.sample,
             self._warnings,
@@ -149,7 +148,7 @@ def sweep_videos(
     batch_size = worker_config.batch_size or choose_batch_size(checkpoint.model, config, num_sharing=num_sharing)
     streamer, waiting = Streamer(checkpoint, config), deque(samples)
     walks, ready = dict[Recording, _Walk](), deque[Recording]()
-    with EncoderPool(checkpoint, num_threads=choose_num_threads(num_sharing=num_sharing)) as pool:
+    with EncoderPool(checkpoint, num_cores=count_cores(num_sharing=num_sharing)) as pool:
 
         def next_recordings() -> Iterator[Recording | None]:
             while True:

@@ -1,5 +1,6 @@
 """Many videos in one forward pass: the outputs of each are those that it gives alone."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from engine.control.task import Task
 from engine.errors import ContextError
 from engine.inference.packed import forward_packed
 from engine.model.checkpoint import Checkpoint
+from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
 from engine.streamer import Streamer, StreamRequest
 from tests.support.streams.batches import CASES, stream_both, stream_many, video
@@ -63,6 +65,49 @@ def test_a_video_that_ends_makes_room_for_the_next(checkpoint: Checkpoint) -> No
     ]
     assert ended == ["1", "2", "0"]
     assert streamer.counts.passes < 10
+
+
+def test_videos_that_fail_at_once_make_room_for_the_next_but_none_is_asked_for_after_none(
+    checkpoint: Checkpoint,
+) -> None:
+    asked: list[str] = []
+
+    def arrive() -> Iterator[StreamRequest | None]:
+        for name in ("bad", "worse", "good", "later", "last"):
+            asked.append(name)
+            if name in ("bad", "worse"):
+                yield StreamRequest(video_id=name, features=[], task=Task(goal="long " * 5000))
+            else:
+                yield None if name == "later" else video(checkpoint, 0, 3)
+
+    streamer = Streamer(checkpoint, StreamConfig(speak_threshold=1, update_threshold=1))
+    events = streamer.run_many(arrive(), max_batch_size=2)
+    first = next(event for event in events if event.output is not None)
+    assert first.output is not None
+    assert asked == ["bad", "worse", "good", "later"]
+    assert sum(event.output is not None for event in events) == 5
+
+
+def test_sources_are_opened_together_before_the_first_is_read(checkpoint: Checkpoint) -> None:
+    seen: list[str] = []
+
+    class Source:
+        """Frames that note when they are asked for."""
+
+        def __init__(self, name: str) -> None:
+            self._name, self._frames = name, random_frames(checkpoint, 2)
+
+        def __iter__(self) -> Iterator[FrameFeatures]:
+            seen.append(f"open {self._name}")
+            return self
+
+        def __next__(self) -> FrameFeatures:
+            seen.append(f"read {self._name}")
+            return next(self._frames)
+
+    requests = [StreamRequest(video_id=name, features=Source(name), task=Task()) for name in ("a", "b")]
+    list(Streamer(checkpoint).run_many(requests))
+    assert seen.index("open b") < seen.index("read a")
 
 
 def test_a_failed_video_is_an_event_and_the_rest_continue(checkpoint: Checkpoint) -> None:

@@ -8,14 +8,16 @@ stream, so memory grows with the number of open videos, not with their length.
 import os
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import FrameFeatures, encode_images, resize_frame
+from engine.video.decoders import limit_threads
 from engine.video.reader import Frame
 
 MAX_THREADS: Final = 4
@@ -43,9 +45,9 @@ class _Video:
         return len(self.decoded) + self.num_encoding + len(self.encoded)
 
 
-def choose_num_threads(*, num_sharing: int = 1) -> int:
-    """Return the decoding threads of one of ``num_sharing`` processes: its share of the cores, from 1 to 4."""
-    return max(1, min(MAX_THREADS, (os.cpu_count() or 1) // num_sharing))
+def count_cores(*, num_sharing: int = 1) -> int:
+    """Return the cores of one of ``num_sharing`` processes: its share of the machine's, at least 1."""
+    return max(1, (os.cpu_count() or 1) // num_sharing)
 
 
 class EncoderPool:
@@ -53,7 +55,7 @@ class EncoderPool:
 
     Args:
         checkpoint: Its vision encoder is used.
-        num_threads: Decoding threads.
+        num_cores: Cores to decode with. Up to ``MAX_THREADS`` videos are decoded at once, each with its share of them.
         frames_ahead: Frames of a video that may wait for its stream.
         batch_size: Frames per call of the encoder.
     """
@@ -62,7 +64,7 @@ class EncoderPool:
         self,
         checkpoint: Checkpoint,
         *,
-        num_threads: int = 1,
+        num_cores: int = 1,
         frames_ahead: int = FRAMES_AHEAD,
         batch_size: int = 32,
     ) -> None:
@@ -72,8 +74,11 @@ class EncoderPool:
         self._is_closed = False
         self._error: BaseException | None = None
         """Why the encoder failed, which ends all videos."""
+        num_threads = min(MAX_THREADS, num_cores)
         self._threads = [
-            threading.Thread(target=self._decode, name=f"decoder {number}", daemon=True)
+            threading.Thread(
+                target=self._decode, args=(num_cores // num_threads,), name=f"decoder {number}", daemon=True
+            )
             for number in range(num_threads)
         ]
         self._threads.append(threading.Thread(target=self._encode, name="encoder", daemon=True))
@@ -91,9 +96,11 @@ class EncoderPool:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
+        for video in list(self._videos):  # those whose frames nobody closed
+            self._close_video(video)
 
     def encode(self, frames: Iterator[Frame]) -> Generator[FrameFeatures]:
-        """Yield the encoded frames of a video in order; decoding starts at the first request.
+        """Start to decode a video; return its encoded frames in order.
 
         An exception of the decoder is raised after the frames before it. Closing the generator closes the video.
         """
@@ -101,11 +108,7 @@ class EncoderPool:
         with self._changed:
             self._videos.append(video)
             self._changed.notify_all()
-        try:
-            while (frame := self._take(video)) is not None:
-                yield frame
-        finally:
-            self._close_video(video)
+        return _EncodedFrames(partial(self._take, video), partial(self._close_video, video))
 
     def _take(self, video: _Video) -> FrameFeatures | None:
         with self._changed:
@@ -122,13 +125,16 @@ class EncoderPool:
 
     def _close_video(self, video: _Video) -> None:
         with self._changed:
+            if video not in self._videos:
+                return
             self._videos.remove(video)
             while video.is_decoding:
                 self._changed.wait()
         if isinstance(video.frames, Generator):
             video.frames.close()
 
-    def _decode(self) -> None:
+    def _decode(self, threads_per_video: int) -> None:
+        limit_threads(threads_per_video)
         while (video := self._next_to_decode()) is not None:
             frames, error = list[Frame](), None
             try:
@@ -182,3 +188,29 @@ class EncoderPool:
                     return batch
                 self._changed.wait()
         return []
+
+
+class _EncodedFrames(Generator[FrameFeatures]):
+    """The encoded frames of a video. Unlike a generator function's, they can be closed before the first is taken."""
+
+    def __init__(self, take: Callable[[], FrameFeatures | None], close: Callable[[], None]) -> None:
+        self._take, self._close, self._is_closed = take, close, False
+
+    def send(self, _: None) -> FrameFeatures:
+        try:
+            frame = None if self._is_closed else self._take()
+        except BaseException:
+            self.close()
+            raise
+        if frame is None:
+            self.close()
+            raise StopIteration
+        return frame
+
+    def throw(self, kind: Any, error: Any = None, trace: Any = None) -> NoReturn:
+        self.close()
+        raise kind if error is None else error
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._close()

@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from engine.inference.batch_size import choose_batch_size
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
-from engine.model.features.encoder_pool import choose_num_threads
+from engine.model.features.encoder_pool import count_cores
 from engine.video.hardware import check_hardware
 from eval.data.samples import Sample
 from eval.runs.streaming.video_runs import run_samples
@@ -73,7 +73,7 @@ class Worker:
                 self._receive_all(receive),
                 device=self._spec.device,
                 batch_size=self._batch_size,
-                num_decoders=choose_num_threads(num_sharing=self._spec.num_sharing),
+                num_cores=count_cores(num_sharing=self._spec.num_sharing),
             )
             reported_s: dict[str, float] = {}
             for event in events:

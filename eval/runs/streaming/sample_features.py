@@ -1,11 +1,11 @@
 """The frame features of the video of a sample: decoded and encoded, or kept in a folder."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from engine.config import HardwareDecoding
-from engine.errors import VideoError
+from engine.errors import EngineError, VideoError
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.feature_files import (
     FEATURE_SUFFIXES,
@@ -24,6 +24,22 @@ EncodeFrames = Callable[[Iterator[Frame]], Iterator[FrameFeatures]]
 """Encodes the frames of a video as they come."""
 
 
+def start_sample(
+    checkpoint: Checkpoint,
+    sample: Sample,
+    warnings: list[str],
+    *,
+    folder: Path | None,
+    hardware: HardwareDecoding = "off",
+    encode_frames: EncodeFrames | None = None,
+) -> Iterator[FrameFeatures]:
+    """Start to decode a sample's video as ``embed_sample`` does; an error is raised at its first frame."""
+    try:
+        return embed_sample(checkpoint, sample, warnings, folder=folder, hardware=hardware, encode_frames=encode_frames)
+    except EngineError as error:
+        return _fail(error)
+
+
 def embed_sample(
     checkpoint: Checkpoint,
     sample: Sample,
@@ -36,16 +52,19 @@ def embed_sample(
     """Decode and encode one sample's video, or read its embeddings in ``folder``; append its problems to ``warnings``.
 
     ``encode_frames`` encodes its frames, by default in a thread of its own. ``hardware`` decodes them; see
-    ``engine.video.hardware``.
+    ``engine.video.hardware``. With a folder, the first frame comes when the embeddings of all are stored.
 
     Raises ``EngineError`` if that fails.
     """
     encode_frames = encode_frames or partial(encode, checkpoint)
-    path = keep_features(checkpoint, sample, folder=folder, hardware=hardware, encode_frames=encode_frames)
+    path = find_features(checkpoint, sample, folder=folder, hardware=hardware)
     if path is None:
         return encode_frames(_read_sample_frames(checkpoint, sample, warnings, hardware))
-    warnings += filter(None, [read_remark(path)])
-    return read_features(path, checkpoint, fps=sample.fps)
+    if path.exists():
+        return _read_kept(path, checkpoint, sample, warnings)
+    seen = list[str]()
+    frames = encode_frames(_read_sample_frames(checkpoint, sample, seen, hardware))
+    return _keep_and_read(path, checkpoint, sample, warnings, frames, hardware, seen)
 
 
 def keep_features(
@@ -54,19 +73,16 @@ def keep_features(
     *,
     folder: Path | None,
     hardware: HardwareDecoding = "off",
-    encode_frames: EncodeFrames | None = None,
 ) -> Path | None:
     """Return the file with a sample's embeddings in ``folder``, encoded if it does not exist; None without a folder.
 
     Raises ``EngineError`` if that fails.
     """
-    encode_frames = encode_frames or partial(encode, checkpoint)
     path = find_features(checkpoint, sample, folder=folder, hardware=hardware)
     if path is not None and not path.exists():
         seen = list[str]()
-        frames = list(encode_frames(_read_sample_frames(checkpoint, sample, seen, hardware)))
-        info = feature_info(checkpoint, fps=sample.fps, hardware=hardware)
-        write_features(path, frames, info, remark="; ".join(seen))
+        frames = encode(checkpoint, _read_sample_frames(checkpoint, sample, seen, hardware))
+        _write_kept(path, checkpoint, sample, frames, hardware, seen)
     return path
 
 
@@ -97,6 +113,15 @@ def find_features(
         raise VideoError(f"{video} cannot be read: {error.strerror or error}; check its permissions") from error
 
 
+def is_kept(checkpoint: Checkpoint, sample: Sample, *, folder: Path | None, hardware: HardwareDecoding = "off") -> bool:
+    """Return whether the embeddings of a sample's video are in ``folder`` already."""
+    try:
+        path = find_features(checkpoint, sample, folder=folder, hardware=hardware)
+    except VideoError:
+        return False
+    return path is not None and path.exists()
+
+
 def _read_sample_frames(
     checkpoint: Checkpoint, sample: Sample, warnings: list[str], hardware: HardwareDecoding
 ) -> Iterator[Frame]:
@@ -111,3 +136,39 @@ def _read_sample_frames(
             f"{video} ends after {num_frames} of the {sample.num_frames} frames of the clip, which starts at "
             f"{sample.start_s:g} s; is it the whole video?"
         )
+
+
+def _fail(error: EngineError) -> Iterator[FrameFeatures]:
+    raise error
+    yield  # a generator, which raises when it is asked for a frame
+
+
+def _keep_and_read(
+    path: Path,
+    checkpoint: Checkpoint,
+    sample: Sample,
+    warnings: list[str],
+    frames: Iterator[FrameFeatures],
+    hardware: HardwareDecoding,
+    seen: Sequence[str],
+) -> Iterator[FrameFeatures]:
+    _write_kept(path, checkpoint, sample, frames, hardware, seen)
+    yield from _read_kept(path, checkpoint, sample, warnings)
+
+
+def _write_kept(
+    path: Path,
+    checkpoint: Checkpoint,
+    sample: Sample,
+    frames: Iterator[FrameFeatures],
+    hardware: HardwareDecoding,
+    seen: Sequence[str],
+) -> None:
+    """Store the embeddings of all frames; ``seen`` are the problems that decoding them adds."""
+    encoded = list(frames)
+    write_features(path, encoded, feature_info(checkpoint, fps=sample.fps, hardware=hardware), remark="; ".join(seen))
+
+
+def _read_kept(path: Path, checkpoint: Checkpoint, sample: Sample, warnings: list[str]) -> Iterator[FrameFeatures]:
+    warnings += filter(None, [read_remark(path)])
+    return read_features(path, checkpoint, fps=sample.fps)

@@ -4,6 +4,7 @@ A damaged video is run up to the damage, with a warning. With a folder for featu
 float16 and read back, in the first run too, so that every run with the folder uses the same numbers.
 """
 
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from engine.streamer import Streamer, StreamEvent, StreamRequest
 from eval.data.samples import Sample, build_task
 from eval.metrics.videollm_online import LiveCounts, count_live
 from eval.runs.folder import VideoRecord, digest_sample
-from eval.runs.streaming.sample_features import embed_sample, find_features
+from eval.runs.streaming.sample_features import embed_sample, is_kept, start_sample
 from eval.runs.streaming.shared_clock import SharedClock
 from eval.runs.streaming.teacher_forcing import read_live_turns
 from eval.runs.worker_messages import HEAD_START_FRAMES, FramesDone, VideoResult, WorkerConfig
@@ -32,9 +33,12 @@ class _Video:
     sample: Sample
     task: Task
     record: VideoRecord
+    features: Iterator[FrameFeatures]
+    warnings: list[str]
+    """Problems of its video, which are complete when its frames are."""
+    reuses: bool
+    """Whether its embeddings were kept by an earlier run."""
     outputs: list[FrameOutput] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    reuses: bool = False
     began_s: float = 0.0
     """Reading of the ``SharedClock`` at its start."""
 
@@ -46,7 +50,7 @@ def run_samples(
     *,
     device: str,
     batch_size: int,
-    num_decoders: int = 1,
+    num_cores: int = 1,
 ) -> Generator[FramesDone | VideoResult]:
     """Stream the videos of samples, followed by the teacher-forced pass of each if ``worker_config.live``.
 
@@ -60,10 +64,10 @@ def run_samples(
         samples: The samples, requested as videos end. None: none is available yet, ask again after the next pass.
         device: The device in the records.
         batch_size: Videos per forward pass.
-        num_decoders: Threads that decode the videos, which are encoded together; see ``EncoderPool``.
+        num_cores: Cores to decode with; see ``EncoderPool``.
     """
     streamer = Streamer(checkpoint, worker_config.config)
-    with EncoderPool(checkpoint, num_threads=num_decoders) as pool:
+    with EncoderPool(checkpoint, num_cores=num_cores) as pool:
         runs = _VideoRuns(checkpoint, worker_config, device=device, batch_size=batch_size, pool=pool)
         with closing(streamer.run_many(runs.requests(samples), max_batch_size=batch_size)) as events:
             for event in events:
@@ -88,19 +92,35 @@ class _VideoRuns:
         self._clock = SharedClock()
 
     def requests(self, samples: Iterable[Sample | None]) -> Iterator[StreamRequest | None]:
-        """Yield the request of each sample as it is asked for; None while the first video is ahead."""
-        first, arrivals = "", iter(samples)
+        """Yield the request of each sample as it is asked for; None while the first video is ahead.
+
+        The next samples are decoded meanwhile, one more each time.
+        """
+        first, arrivals, waiting = "", iter(samples), deque[_Video]()
         while True:
-            if self._is_ahead(first):  # before the next sample, since one that is not there yet may be there afterwards
+            is_ahead = self._is_ahead(
+                first
+            )  # before the next sample: one that is not there yet may be there afterwards
+            if waiting and not is_ahead:
+                yield self._begin(waiting.popleft())
+                continue
+            if is_ahead and len(waiting) + 1 >= self._batch_size:
                 yield None
                 continue
             try:
                 sample = next(arrivals)
             except StopIteration:
-                return
-            if sample is not None:
+                if not waiting:
+                    return
+                sample = None
+            if sample is None:
+                yield None
+            elif is_ahead:
+                waiting.append(self._open(sample))
+                yield None
+            else:
                 first = first or sample.video_id
-            yield None if sample is None else self._begin(sample)
+                yield self._begin(self._open(sample))
 
     def handle(self, event: StreamEvent) -> FramesDone | VideoResult:
         """Count a frame, or finish a video."""
@@ -121,32 +141,40 @@ class _VideoRuns:
         video = self._videos.get(video_id)
         return video is not None and len(video.outputs) < HEAD_START_FRAMES
 
-    def _begin(self, sample: Sample) -> StreamRequest:
+    def _open(self, sample: Sample) -> _Video:
+        """Start to decode a video, or open its kept embeddings."""
         record = VideoRecord(
             video_id=sample.video_id,
             source=digest_sample(sample),
             device=self._device,
             batch_size=self._batch_size,
         )
-        video = _Video(sample=sample, task=build_task(sample), record=record)
-        video.began_s = self._clock.read(len(self._videos))
-        self._videos[sample.video_id] = video
-        features = self._read_features(video)
-        return StreamRequest(
-            video_id=sample.video_id, features=features, task=video.task, fps=sample.fps, checks_probs=True
+        folder, hardware, warnings = self._config.features, self._config.hardware_decoding, list[str]()
+        return _Video(
+            sample=sample,
+            task=build_task(sample),
+            record=record,
+            reuses=is_kept(self._checkpoint, sample, folder=folder, hardware=hardware),
+            features=start_sample(
+                self._checkpoint,
+                sample,
+                warnings,
+                folder=folder,
+                hardware=hardware,
+                encode_frames=self._pool.encode,
+            ),
+            warnings=warnings,
         )
 
-    def _read_features(self, video: _Video) -> Generator[FrameFeatures]:
-        folder, hardware = self._config.features, self._config.hardware_decoding
-        kept = find_features(self._checkpoint, video.sample, folder=folder, hardware=hardware)
-        video.reuses = kept is not None and kept.exists()
-        yield from embed_sample(
-            self._checkpoint,
-            video.sample,
-            video.warnings,
-            folder=folder,
-            hardware=hardware,
-            encode_frames=self._pool.encode,
+    def _begin(self, video: _Video) -> StreamRequest:
+        video.began_s = self._clock.read(len(self._videos))
+        self._videos[video.sample.video_id] = video
+        return StreamRequest(
+            video_id=video.sample.video_id,
+            features=video.features,
+            task=video.task,
+            fps=video.sample.fps,
+            checks_probs=True,
         )
 
     def _finish(self, video: _Video, *, wall_s: float) -> VideoResult:

@@ -77,6 +77,20 @@ def test_few_rows_gradients_and_other_types_are_left_to_pytorch(calls: Calls) ->
     assert len(calls) == 1
 
 
+def test_rows_are_padded_to_few_numbers_which_changes_no_result() -> None:
+    assert [onednn.pad_rows(number) for number in (16, 17, 24, 25, 32, 33, 150, 2048, 2049)] == [
+        16, 24, 24, 32, 32, 48, 192, 2048, 3072,
+    ]  # fmt: skip
+    assert len({onednn.pad_rows(number) for number in range(16, 4097)}) == 17
+    layer = nn.Linear(8, 4)
+    use_onednn(layer)
+    rows = torch.randn(2, 75, 8)
+    with torch.no_grad():
+        product = layer(rows)
+    assert product.shape == (2, 75, 4)
+    torch.testing.assert_close(product, torch.nn.functional.linear(rows, layer.weight, layer.bias).detach())
+
+
 def test_subclasses_and_other_number_formats_stay_as_they_are() -> None:
     class Quantized(nn.Linear):
         pass

@@ -11,6 +11,7 @@ import torch
 from engine.errors import VideoError
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
+from engine.model.features import encoder_pool
 from engine.model.features.encoder_pool import EncoderPool
 from engine.model.features.frame_encoder import encode
 from engine.video.reader import Frame
@@ -33,7 +34,7 @@ def draw(shade: int, num_frames: int, *, seen: list[int] | None = None, fails_at
 
 def test_videos_encoded_together_have_the_features_of_each_alone(checkpoint: Checkpoint) -> None:
     lengths = (50, 3, 0, 16, 33)
-    with EncoderPool(checkpoint, num_threads=2, batch_size=7) as pool:
+    with EncoderPool(checkpoint, num_cores=2, batch_size=7) as pool:
         together = [pool.encode(draw(10 * number, length)) for number, length in enumerate(lengths)]
         found = [list(video) for video in together]
     for number, length in enumerate(lengths):
@@ -51,14 +52,14 @@ def test_frames_of_a_published_assistant_are_padded_or_cropped_as_alone(
     published = load_model(write(tmp_path), device="cpu")
     image = np.linspace(0, 255, 20 * 30 * 3).astype(np.uint8).reshape(20, 30, 3)
     frames = [Frame(index=0, time_s=0.0, image=image)]
-    with EncoderPool(published, num_threads=1) as pool:
+    with EncoderPool(published, num_cores=1) as pool:
         (together,) = pool.encode(iter(frames))
     (alone,) = encode(published, frames)
     torch.testing.assert_close(together.features, alone.features, atol=1e-5, rtol=1e-5)
 
 
 def test_a_decoder_that_fails_ends_its_own_video_after_its_readable_frames(checkpoint: Checkpoint) -> None:
-    with EncoderPool(checkpoint, num_threads=1) as pool:
+    with EncoderPool(checkpoint, num_cores=1) as pool:
         bad, good = pool.encode(draw(0, 30, fails_at=20)), pool.encode(draw(50, 30))
         assert next(good).index == 0
         indices: list[int] = []
@@ -70,13 +71,59 @@ def test_a_decoder_that_fails_ends_its_own_video_after_its_readable_frames(check
 
 def test_a_long_video_is_decoded_only_a_little_ahead(checkpoint: Checkpoint) -> None:
     seen: list[int] = []
-    with EncoderPool(checkpoint, num_threads=2, frames_ahead=32) as pool:
+    with EncoderPool(checkpoint, num_cores=2, frames_ahead=32) as pool:
         video = pool.encode(draw(0, 200, seen=seen))
         for index in range(100):
             assert next(video).index == index
             assert len(seen) <= index + 1 + 32
         video.close()
     assert len(seen) < 200
+
+
+def test_videos_are_decoded_before_their_first_frame_is_taken(checkpoint: Checkpoint) -> None:
+    decoded = threading.Event()
+
+    def draw_two() -> Iterator[Frame]:
+        yield from draw(0, 2)
+        decoded.set()
+
+    with EncoderPool(checkpoint) as pool:
+        video = pool.encode(draw_two())
+        assert decoded.wait(60)
+        assert [frame.index for frame in video] == [0, 1]
+        assert list(video) == []
+
+
+@pytest.mark.parametrize("is_closed_by_pool", [False, True])
+def test_a_video_of_which_nothing_was_taken_is_closed(checkpoint: Checkpoint, *, is_closed_by_pool: bool) -> None:
+    began, closed = threading.Event(), threading.Event()
+
+    def draw_until_closed() -> Iterator[Frame]:
+        began.set()
+        try:
+            yield from draw(0, 10_000)
+        finally:
+            closed.set()
+
+    with EncoderPool(checkpoint, frames_ahead=32) as pool:
+        video = pool.encode(draw_until_closed())
+        assert began.wait(60)
+        if not is_closed_by_pool:
+            video.close()
+            assert closed.is_set()
+            assert list(video) == []
+    assert closed.is_set()
+
+
+@pytest.mark.parametrize(("num_cores", "expected"), [(1, 1), (2, 1), (8, 2)])
+def test_decoding_threads_share_the_cores(
+    num_cores: int, expected: int, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+    monkeypatch.setattr(encoder_pool, "limit_threads", limits.append)
+    with EncoderPool(checkpoint, num_cores=num_cores):
+        pass
+    assert limits == [expected] * min(num_cores, encoder_pool.MAX_THREADS)
 
 
 def test_closing_the_pool_ends_its_threads(checkpoint: Checkpoint) -> None:

@@ -148,7 +148,8 @@ def sweep_videos(
     batch_size = worker_config.batch_size or choose_batch_size(checkpoint.model, config, num_sharing=num_sharing)
     streamer, waiting = Streamer(checkpoint, config), deque(samples)
     walks, ready = dict[Recording, _Walk](), deque[Recording]()
-    with EncoderPool(checkpoint, num_cores=count_cores(num_sharing=num_sharing)) as pool:
+    num_cores = count_cores(num_sharing=num_sharing)
+    with EncoderPool(checkpoint, num_cores=num_cores, num_videos=batch_size) as pool:
 
         def next_recordings() -> Iterator[Recording | None]:
             while True:

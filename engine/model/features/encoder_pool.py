@@ -55,7 +55,9 @@ class EncoderPool:
 
     Args:
         checkpoint: Its vision encoder is used.
-        num_cores: Cores to decode with. Up to ``MAX_THREADS`` videos are decoded at once, each with its share of them.
+        num_cores: Cores to decode with.
+        num_videos: Videos that are open at once. Up to ``MAX_THREADS`` are decoded at once, each with its share of the
+            cores.
         frames_ahead: Frames of a video that may wait for its stream.
         batch_size: Frames per call of the encoder.
     """
@@ -65,6 +67,7 @@ class EncoderPool:
         checkpoint: Checkpoint,
         *,
         num_cores: int = 1,
+        num_videos: int = MAX_THREADS,
         frames_ahead: int = FRAMES_AHEAD,
         batch_size: int = 32,
     ) -> None:
@@ -74,7 +77,7 @@ class EncoderPool:
         self._is_closed = False
         self._error: BaseException | None = None
         """Why the encoder failed, which ends all videos."""
-        num_threads = min(MAX_THREADS, num_cores)
+        num_threads = min(MAX_THREADS, num_cores, num_videos)
         self._threads = [
             threading.Thread(
                 target=self._decode, args=(num_cores // num_threads,), name=f"decoder {number}", daemon=True

@@ -67,7 +67,7 @@ def run_samples(
         num_cores: Cores to decode with; see ``EncoderPool``.
     """
     streamer = Streamer(checkpoint, worker_config.config)
-    with EncoderPool(checkpoint, num_cores=num_cores) as pool:
+    with EncoderPool(checkpoint, num_cores=num_cores, num_videos=batch_size) as pool:
         runs = _VideoRuns(checkpoint, worker_config, device=device, batch_size=batch_size, pool=pool)
         with closing(streamer.run_many(runs.requests(samples), max_batch_size=batch_size)) as events:
             for event in events:

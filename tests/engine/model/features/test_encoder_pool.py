@@ -115,15 +115,17 @@ def test_a_video_of_which_nothing_was_taken_is_closed(checkpoint: Checkpoint, *,
     assert closed.is_set()
 
 
-@pytest.mark.parametrize(("num_cores", "expected"), [(1, 1), (2, 1), (8, 2)])
+@pytest.mark.parametrize(
+    ("num_cores", "num_videos", "expected"), [(1, 16, [1]), (2, 16, [1, 1]), (2, 1, [2]), (8, 16, [2, 2, 2, 2])]
+)
 def test_decoding_threads_share_the_cores(
-    num_cores: int, expected: int, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+    num_cores: int, num_videos: int, expected: list[int], checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[int] = []
     monkeypatch.setattr(encoder_pool, "limit_threads", limits.append)
-    with EncoderPool(checkpoint, num_cores=num_cores):
+    with EncoderPool(checkpoint, num_cores=num_cores, num_videos=num_videos):
         pass
-    assert limits == [expected] * min(num_cores, encoder_pool.MAX_THREADS)
+    assert limits == expected
 
 
 def test_closing_the_pool_ends_its_threads(checkpoint: Checkpoint) -> None:

@@ -155,14 +155,15 @@ class Streamer:
         streams: list[_ActiveStream] = []
         try:
             while True:
-                may_arrive = True
-                while may_arrive and len(streams) < max_batch_size:
+                has_ended = True
+                while has_ended and len(streams) < max_batch_size:
                     num_old = len(streams)
                     for video in islice(iter(partial(next, queue, None), None), max_batch_size - num_old):
                         streams.append(_ActiveStream(self, video, graph_runner))
                         self._active.append(streams[-1])
-                    may_arrive, new = len(streams) == max_batch_size, streams[num_old:]
+                    new = streams[num_old:]
                     yield from self._advance(new, [None] * len(new))
+                    has_ended = not all(stream.request for stream in new)  # the end of one may bring the next
                     streams = [stream for stream in streams if stream.request]
                 if not streams:
                     return

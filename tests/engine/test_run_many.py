@@ -88,6 +88,21 @@ def test_videos_that_fail_at_once_make_room_for_the_next_but_none_is_asked_for_a
     assert sum(event.output is not None for event in events) == 5
 
 
+def test_a_video_that_the_end_of_another_brings_is_run_even_if_that_one_ended_at_once(checkpoint: Checkpoint) -> None:
+    ended: list[str] = []
+
+    def arrive() -> Iterator[StreamRequest | None]:
+        for number in range(3):
+            while len(ended) < number:
+                yield None
+            yield StreamRequest(video_id=str(number), features=[], task=Task())
+
+    for event in Streamer(checkpoint).run_many(arrive(), max_batch_size=4):
+        assert event.output is None
+        ended.append(event.video_id)
+    assert ended == ["0", "1", "2"]
+
+
 def test_sources_are_opened_together_before_the_first_is_read(checkpoint: Checkpoint) -> None:
     seen: list[str] = []
 

@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 
 from engine.config import StreamConfig
 from engine.control.controller import StreamController
@@ -137,7 +136,7 @@ class Streamer:
 
         Up to ``max_batch_size`` videos share a forward pass. When one ends or fails, the next one takes its place.
         The outputs of each video are those of ``run``. An item of ``videos`` is None if no video is available yet; the
-        next item is requested after the next pass. While no stream is active, None ends the run.
+        next item is requested after the next pass, or the end of a video. While no stream is active, None ends the run.
 
         Raises:
             ValueError: A ``max_batch_size`` below 1. Errors of one video are events.
@@ -158,11 +157,11 @@ class Streamer:
                 has_ended = True
                 while has_ended and len(streams) < max_batch_size:
                     num_old = len(streams)
-                    for video in islice(iter(partial(next, queue, None), None), max_batch_size - num_old):
+                    for video in islice(iter(lambda: next(queue, None), None), max_batch_size - num_old):
                         streams.append(_ActiveStream(self, video, graph_runner))
                         self._active.append(streams[-1])
                     new = streams[num_old:]
-                    yield from self._advance(new, [None] * len(new))
+                    yield from self._advance(new, repeat(None))
                     has_ended = not all(stream.request for stream in new)  # the end of one may bring the next
                     streams = [stream for stream in streams if stream.request]
                 if not streams:
@@ -180,11 +179,9 @@ class Streamer:
         total = sum((stream.counts for stream in self._active), self._ended_counts)
         return replace(total, passes=self._num_passes)
 
-    def _advance(
-        self, streams: "Sequence[_ActiveStream]", answers: Sequence[ForwardResult | None]
-    ) -> Generator[StreamEvent]:
+    def _advance(self, streams: "Sequence[_ActiveStream]", answers: Iterable[Answer]) -> Generator[StreamEvent]:
         """Send each stream its answer; yield their events, and end those that request nothing more."""
-        for stream, answer in zip(streams, answers, strict=True):
+        for stream, answer in zip(streams, answers, strict=False):
             yield from stream.advance(answer)
             if stream.request is None:
                 self._end(stream)

@@ -46,7 +46,7 @@ class Values:
 
     def above(self, edges: Numbers, *, or_equal: bool = False) -> Numbers:
         """Return, per edge ``[E]``, the total weight of the numbers that are greater, or also of equal ones."""
-        below = np.concatenate(([0.0], self.weights.cumsum()))
+        below = np.append(0.0, self.weights.cumsum())
         above: Numbers = below[-1] - below[np.searchsorted(self.numbers, edges, "left" if or_equal else "right")]
         return above
 

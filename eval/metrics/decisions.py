@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 
@@ -123,7 +122,7 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
     recall = ratio(counts.num_hits, counts.num_expected)
     specificity = ratio(counts.num_rejections, counts.num_rejections + counts.num_false_alarms)
     num_known = counts.expected_probs.total + counts.other_probs.total
-    errors = [abs(probs - num) for probs, num in zip(counts.bin_prob_sums, counts.bin_expected, strict=True)]
+    errors = np.abs(np.subtract(counts.bin_prob_sums, counts.bin_expected)).tolist()
     return {
         "accuracy": ratio(counts.num_hits + counts.num_rejections, counts.num_frames),
         "balanced_accuracy": (recall + specificity) / 2,
@@ -174,16 +173,10 @@ def _event_scores(counts: DecisionCounts) -> dict[str, float]:
         scores[f"event_f1_{tolerance_s:g}s"] = curve[-1]
     return {
         **scores,
-        "event_f1_area": _area(curve) / TOLERANCES_S[-1],
+        "event_f1_area": float(np.trapezoid(curve, TOLERANCES_S)) / TOLERANCES_S[-1],
         "lead_mean_s": counts.leads_s.mean(),
         "lead_median_s": counts.leads_s.median(),
     }
-
-
-def _area(curve: Sequence[float]) -> float:
-    """Return the area under a curve over ``TOLERANCES_S``, by the trapezoidal rule."""
-    points = pairwise(zip(TOLERANCES_S, curve, strict=True))
-    return sum((right - left) * (low + high) / 2 for (left, low), (right, high) in points)
 
 
 def _event_offsets(gen_frames: Sequence[int], ref_frames: Sequence[int], *, tolerance_frames: int) -> list[int]:

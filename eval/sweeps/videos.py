@@ -26,7 +26,7 @@ from eval.metrics.score import VideoCounts, analyze_video
 from eval.metrics.system import SystemCounts
 from eval.reports.scoring import ScoreSettings
 from eval.runs.folder import digest_sample
-from eval.runs.streaming.sample_features import EncodeFrames, start_sample
+from eval.runs.streaming.sample_features import EncodeFrames, defer_error, embed_sample
 from eval.runs.worker_messages import WorkerConfig
 from eval.sweeps.folder import SweptVideo
 from eval.sweeps.grid import Grid
@@ -117,13 +117,15 @@ class _Walk:
     def _embed(
         self, checkpoint: Checkpoint, config: WorkerConfig, encode_frames: EncodeFrames
     ) -> Iterator[FrameFeatures]:
-        return start_sample(
-            checkpoint,
-            self.sample,
-            self._warnings,
-            folder=config.features,
-            hardware=config.hardware_decoding,
-            encode_frames=encode_frames,
+        return defer_error(
+            lambda: embed_sample(
+                checkpoint,
+                self.sample,
+                self._warnings,
+                folder=config.features,
+                hardware=config.hardware_decoding,
+                encode_frames=encode_frames,
+            )
         )
 
 

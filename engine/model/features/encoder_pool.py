@@ -1,8 +1,9 @@
 """Decodes many videos in a bounded pool of threads, and encodes their frames together, ahead of their streams.
 
 A decoding thread takes the video with the fewest frames ahead and decodes a few frames, the videos in turns. One
-encoding thread takes decoded frames of all videos, in batches. At most ``frames_ahead`` frames of a video wait for its
-stream, so memory grows with the number of open videos, not with their length.
+encoding thread takes decoded frames of all videos, in batches. Both leave a core to the thread that streams, unless it
+waits for frames. At most ``frames_ahead`` frames of a video wait for its stream, so memory grows with the number of
+open videos, not with their length.
 """
 
 import os
@@ -55,7 +56,7 @@ class EncoderPool:
 
     Args:
         checkpoint: Its vision encoder is used.
-        num_cores: Cores to decode with.
+        num_cores: Cores to decode, encode and stream with.
         num_videos: Videos that are open at once. Up to ``MAX_THREADS`` are decoded at once, each with its share of the
             cores.
         frames_ahead: Frames of a video that may wait for its stream.
@@ -75,6 +76,9 @@ class EncoderPool:
         self._videos: list[_Video] = []
         self._changed = threading.Condition()
         self._is_closed = False
+        self._num_cores, self._num_working, self._num_waiting = num_cores, 0, 0
+        """Threads of the pool that decode or encode now, and consumers that wait for a frame."""
+        self._is_encoding = False
         self._error: BaseException | None = None
         """Why the encoder failed, which ends all videos."""
         num_threads = min(MAX_THREADS, num_cores, num_videos)
@@ -122,7 +126,10 @@ class EncoderPool:
                     if video.error is not None:
                         raise video.error
                     return None
+                self._num_waiting += 1
+                self._changed.notify_all()
                 self._changed.wait()
+                self._num_waiting -= 1
             self._changed.notify_all()
             return video.encoded.popleft()
 
@@ -149,19 +156,27 @@ class EncoderPool:
                 video.decoded.extend(frames)
                 video.is_decoded, video.error = len(frames) < _CHUNK, error
                 video.is_decoding = False
+                self._num_working -= 1
                 self._changed.notify_all()
 
     def _next_to_decode(self) -> _Video | None:
         """Wait for a video with room; return the one with the fewest frames ahead, or None at the end."""
         with self._changed:
             while not self._is_closed:
+                num_decoded = sum(len(video.decoded) for video in self._videos)
+                has_turn = self._has_core() and (self._is_encoding or num_decoded < self._batch_size)
                 waiting = [video for video in self._videos if not video.is_decoding and not video.is_decoded]
                 video = min(waiting, key=lambda video: video.num_ahead, default=None)
-                if video is not None and video.num_ahead + _CHUNK <= self._frames_ahead:
+                if has_turn and video is not None and video.num_ahead + _CHUNK <= self._frames_ahead:
                     video.is_decoding = True
+                    self._num_working += 1
                     return video
                 self._changed.wait()
         return None
+
+    def _has_core(self) -> bool:
+        """Return whether another thread of the pool may work; one always may."""
+        return self._num_working < max(1, self._num_cores - (self._num_waiting == 0))
 
     def _encode(self) -> None:
         while batch := self._next_to_encode():
@@ -173,6 +188,8 @@ class EncoderPool:
                     self._changed.notify_all()
                 return
             with self._changed:
+                self._is_encoding = False
+                self._num_working -= 1
                 for (video, frame), feature in zip(batch, features, strict=True):
                     video.encoded.append(FrameFeatures(index=frame.index, time_s=frame.time_s, features=feature))
                     video.num_encoding -= 1
@@ -183,11 +200,13 @@ class EncoderPool:
         with self._changed:
             while not self._is_closed:
                 batch: list[tuple[_Video, Frame]] = []
-                for video in sorted(self._videos, key=lambda video: len(video.encoded)):
+                for video in sorted(self._videos, key=lambda video: len(video.encoded)) if self._has_core() else ():
                     while video.decoded and len(batch) < self._batch_size:
                         batch.append((video, video.decoded.popleft()))
                         video.num_encoding += 1
                 if batch:
+                    self._is_encoding = True
+                    self._num_working += 1
                     return batch
                 self._changed.wait()
         return []

@@ -24,18 +24,10 @@ EncodeFrames = Callable[[Iterator[Frame]], Iterator[FrameFeatures]]
 """Encodes the frames of a video as they come."""
 
 
-def start_sample(
-    checkpoint: Checkpoint,
-    sample: Sample,
-    warnings: list[str],
-    *,
-    folder: Path | None,
-    hardware: HardwareDecoding = "off",
-    encode_frames: EncodeFrames | None = None,
-) -> Iterator[FrameFeatures]:
-    """Start to decode a sample's video as ``embed_sample`` does; an error is raised at its first frame."""
+def defer_error(start: Callable[[], Iterator[FrameFeatures]]) -> Iterator[FrameFeatures]:
+    """Start a video's frames, such as by ``embed_sample``; if that fails, the error is raised at the first frame."""
     try:
-        return embed_sample(checkpoint, sample, warnings, folder=folder, hardware=hardware, encode_frames=encode_frames)
+        return start()
     except EngineError as error:
         return _fail(error)
 
@@ -60,11 +52,16 @@ def embed_sample(
     path = find_features(checkpoint, sample, folder=folder, hardware=hardware)
     if path is None:
         return encode_frames(_read_sample_frames(checkpoint, sample, warnings, hardware))
-    if path.exists():
-        return _read_kept(path, checkpoint, sample, warnings)
     seen = list[str]()
-    frames = encode_frames(_read_sample_frames(checkpoint, sample, seen, hardware))
-    return _keep_and_read(path, checkpoint, sample, warnings, frames, hardware, seen)
+    frames = None if path.exists() else encode_frames(_read_sample_frames(checkpoint, sample, seen, hardware))
+
+    def read_kept() -> Iterator[FrameFeatures]:
+        if frames is not None:
+            _write_kept(path, checkpoint, sample, frames, hardware, seen)
+        warnings.extend(filter(None, [read_remark(path)]))
+        yield from read_features(path, checkpoint, fps=sample.fps)
+
+    return read_kept()
 
 
 def keep_features(
@@ -143,19 +140,6 @@ def _fail(error: EngineError) -> Iterator[FrameFeatures]:
     yield  # a generator, which raises when it is asked for a frame
 
 
-def _keep_and_read(
-    path: Path,
-    checkpoint: Checkpoint,
-    sample: Sample,
-    warnings: list[str],
-    frames: Iterator[FrameFeatures],
-    hardware: HardwareDecoding,
-    seen: Sequence[str],
-) -> Iterator[FrameFeatures]:
-    _write_kept(path, checkpoint, sample, frames, hardware, seen)
-    yield from _read_kept(path, checkpoint, sample, warnings)
-
-
 def _write_kept(
     path: Path,
     checkpoint: Checkpoint,
@@ -167,8 +151,3 @@ def _write_kept(
     """Store the embeddings of all frames; ``seen`` are the problems that decoding them adds."""
     encoded = list(frames)
     write_features(path, encoded, feature_info(checkpoint, fps=sample.fps, hardware=hardware), remark="; ".join(seen))
-
-
-def _read_kept(path: Path, checkpoint: Checkpoint, sample: Sample, warnings: list[str]) -> Iterator[FrameFeatures]:
-    warnings += filter(None, [read_remark(path)])
-    return read_features(path, checkpoint, fps=sample.fps)

@@ -20,7 +20,7 @@ from engine.streamer import Streamer, StreamEvent, StreamRequest
 from eval.data.samples import Sample, build_task
 from eval.metrics.videollm_online import LiveCounts, count_live
 from eval.runs.folder import VideoRecord, digest_sample
-from eval.runs.streaming.sample_features import embed_sample, is_kept, start_sample
+from eval.runs.streaming.sample_features import defer_error, embed_sample, is_kept
 from eval.runs.streaming.shared_clock import SharedClock
 from eval.runs.streaming.teacher_forcing import read_live_turns
 from eval.runs.worker_messages import HEAD_START_FRAMES, FramesDone, VideoResult, WorkerConfig
@@ -98,9 +98,8 @@ class _VideoRuns:
         """
         first, arrivals, waiting = "", iter(samples), deque[_Video]()
         while True:
-            is_ahead = self._is_ahead(
-                first
-            )  # before the next sample: one that is not there yet may be there afterwards
+            # asked before the next sample, since one that is not there yet may be there afterwards
+            is_ahead = self._is_ahead(first)
             if waiting and not is_ahead:
                 yield self._begin(waiting.popleft())
                 continue
@@ -155,13 +154,15 @@ class _VideoRuns:
             task=build_task(sample),
             record=record,
             reuses=is_kept(self._checkpoint, sample, folder=folder, hardware=hardware),
-            features=start_sample(
-                self._checkpoint,
-                sample,
-                warnings,
-                folder=folder,
-                hardware=hardware,
-                encode_frames=self._pool.encode,
+            features=defer_error(
+                lambda: embed_sample(
+                    self._checkpoint,
+                    sample,
+                    warnings,
+                    folder=folder,
+                    hardware=hardware,
+                    encode_frames=self._pool.encode,
+                )
             ),
             warnings=warnings,
         )

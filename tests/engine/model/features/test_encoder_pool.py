@@ -134,3 +134,25 @@ def test_closing_the_pool_ends_its_threads(checkpoint: Checkpoint) -> None:
         video = pool.encode(draw(0, 100))
         next(video)
     assert threading.active_count() == before
+
+
+def test_a_core_is_left_to_the_consumer_unless_it_waits(checkpoint: Checkpoint) -> None:
+    has_begun, may_go_on = threading.Event(), threading.Event()
+
+    def frames() -> Iterator[Frame]:
+        has_begun.set()
+        assert may_go_on.wait(timeout=60)
+        yield from draw(0, 3)
+
+    with EncoderPool(checkpoint, num_cores=2, num_videos=2) as pool:
+        videos = [pool.encode(frames()), pool.encode(frames())]
+        assert has_begun.wait(timeout=60)
+        with pool._changed:
+            assert not pool._has_core()  # the consumer computes: one thread of the pool works
+        consumer = threading.Thread(target=list, args=(videos[0],))
+        consumer.start()
+        with pool._changed:
+            assert pool._changed.wait_for(lambda: pool._num_working == 2, timeout=60)  # it waits: both work
+        may_go_on.set()
+        consumer.join(timeout=60)
+        assert len(list(videos[1])) == 3

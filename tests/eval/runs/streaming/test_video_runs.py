@@ -16,7 +16,7 @@ from engine.video.reader import read_frames
 from eval.data.loading import read_samples
 from eval.data.samples import Sample
 from eval.runs.streaming import sample_features, shared_clock, video_runs
-from eval.runs.streaming.sample_features import start_sample
+from eval.runs.streaming.sample_features import embed_sample
 from eval.runs.streaming.video_runs import run_samples
 from eval.runs.worker_messages import FramesDone, VideoResult, WorkerConfig
 from tests.conftest import Uploads
@@ -101,9 +101,9 @@ def test_the_next_videos_are_decoded_during_the_head_start_as_many_as_the_pass_h
 
     def start(one: Checkpoint, sample: Sample, warnings: list[str], **options: Any) -> Iterable[FrameFeatures]:
         started.append(sample.video_id)
-        return start_sample(one, sample, warnings, **options)
+        return embed_sample(one, sample, warnings, **options)
 
-    monkeypatch.setattr(video_runs, "start_sample", start)
+    monkeypatch.setattr(video_runs, "embed_sample", start)
     config, events = make_worker_config(tiny_folder), list[FramesDone | VideoResult]()
     for event in run_samples(checkpoint, config, samples[:5], device="cpu", batch_size=batch_size):
         events.append(event)
@@ -143,11 +143,11 @@ def test_damaged_missing_and_diverging_videos_take_no_neighbour_along(
     unreadable = replace(unreadable, video_path=uploads.noise)
 
     def diverge(one: Checkpoint, sample: Sample, warnings: list[str], **options: Any) -> Iterable[FrameFeatures]:
-        for frame in start_sample(one, sample, warnings, **options):
+        for frame in embed_sample(one, sample, warnings, **options):
             is_bad = sample is diverging and frame.index == 3
             yield replace(frame, features=frame.features * torch.inf) if is_bad else frame
 
-    monkeypatch.setattr(video_runs, "start_sample", diverge)
+    monkeypatch.setattr(video_runs, "embed_sample", diverge)
     config = make_worker_config(tiny_folder)
     results = run_together(checkpoint, config, [good, damaged, lost, diverging, unreadable, last])
     errors = {video_id: result.record.error for video_id, result in results.items() if result.record.error}

@@ -119,19 +119,21 @@ class EncoderPool:
 
     def _take(self, video: _Video) -> FrameFeatures | None:
         with self._changed:
-            while not video.encoded:
-                if self._error is not None:
-                    raise self._error
-                if video.is_decoded and video.num_ahead == 0:
-                    if video.error is not None:
-                        raise video.error
-                    return None
+            if not self._can_take(video):
                 self._num_waiting += 1
-                self._changed.notify_all()
-                self._changed.wait()
+                self._changed.notify_all()  # its core is free
+                self._changed.wait_for(lambda: self._can_take(video))
                 self._num_waiting -= 1
+            if not video.encoded:
+                if (error := self._error or video.error) is not None:
+                    raise error
+                return None
             self._changed.notify_all()
             return video.encoded.popleft()
+
+    def _can_take(self, video: _Video) -> bool:
+        """Return whether a frame of the video, its end or an error is there."""
+        return bool(video.encoded) or self._error is not None or (video.is_decoded and video.num_ahead == 0)
 
     def _close_video(self, video: _Video) -> None:
         with self._changed:

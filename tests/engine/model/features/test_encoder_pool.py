@@ -13,7 +13,7 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.model.features import encoder_pool
 from engine.model.features.encoder_pool import EncoderPool
-from engine.model.features.frame_encoder import encode
+from engine.model.features.frame_encoder import FrameFeatures, encode
 from engine.video.reader import Frame
 from tests.support.streams.published import write_online, write_proassist
 
@@ -137,22 +137,23 @@ def test_closing_the_pool_ends_its_threads(checkpoint: Checkpoint) -> None:
 
 
 def test_a_core_is_left_to_the_consumer_unless_it_waits(checkpoint: Checkpoint) -> None:
-    has_begun, may_go_on = threading.Event(), threading.Event()
+    has_begun, may_go_on = threading.Semaphore(0), threading.Event()
 
     def frames() -> Iterator[Frame]:
-        has_begun.set()
+        has_begun.release()
         assert may_go_on.wait(timeout=60)
         yield from draw(0, 3)
 
+    found: list[FrameFeatures] = []
     with EncoderPool(checkpoint, num_cores=2, num_videos=2) as pool:
         videos = [pool.encode(frames()), pool.encode(frames())]
-        assert has_begun.wait(timeout=60)
+        assert has_begun.acquire(timeout=60)
         with pool._changed:
             assert not pool._has_core()  # the consumer computes: one thread of the pool works
-        consumer = threading.Thread(target=list, args=(videos[0],))
+        consumer = threading.Thread(target=lambda: found.extend(videos[0]))
         consumer.start()
-        with pool._changed:
-            assert pool._changed.wait_for(lambda: pool._num_working == 2, timeout=60)  # it waits: both work
+        assert has_begun.acquire(timeout=60)  # it waits: both work
         may_go_on.set()
         consumer.join(timeout=60)
+        assert len(found) == 3
         assert len(list(videos[1])) == 3

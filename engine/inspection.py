@@ -24,7 +24,8 @@ from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
 from engine.plurals import format_count
 from engine.records import Forgotten, FrameOutput
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
 from engine.plurals import format_count
 from engine.records import FrameOutput, UserTurn
-from engine.streamer import Streamer, StreamEvent, StreamRequest
+from engine.stream import StreamEvent, StreamRequest
+from engine.streamer import Streamer
 
 
 class Recording:

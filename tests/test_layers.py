@@ -1,4 +1,4 @@
-"""Doors open toward the engine only, and the page's libraries stay in the page."""
+"""Modules load without the libraries that they do not need."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "room",
+    "module",
     [
         "engine.records",
         "engine.dialogue",
@@ -20,8 +20,8 @@ import pytest
         "app.exports.commands",
     ],
 )
-def test_rooms_of_records_and_control_load_without_torch(room: str) -> None:
-    program = f"import sys, {room}; sys.exit(bool({{'torch', 'transformers', 'gradio'}} & set(sys.modules)))"
+def test_records_and_control_load_without_torch(module: str) -> None:
+    program = f"import sys, {module}; sys.exit(bool({{'torch', 'transformers', 'gradio'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -21,7 +21,8 @@ from engine.bench.modes import read_videos
 from engine.config import ContextStrategy, StreamConfig
 from engine.loading import load_model
 from engine.records import FrameOutput
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from eval.data.loading import read_samples
 from eval.data.samples import Sample, build_task
 from eval.matching.sentence_encoders import load_encoder

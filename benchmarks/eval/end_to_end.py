@@ -22,7 +22,8 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.features.encoder_pool import count_cores
 from engine.model.features.frame_encoder import FrameFeatures, encode, encode_images
 from engine.records import FrameOutput
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from engine.video.reader import Frame, read_frames
 from eval.data.loading import read_split
 from eval.data.samples import Sample, Split, build_task

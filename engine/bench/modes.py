@@ -24,7 +24,8 @@ from engine.io.files import load_json
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import encode
 from engine.records import FrameOutput, Step, UserTurn
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from engine.video.reader import read_frames
 
 Results = dict[str, list[FrameOutput]]

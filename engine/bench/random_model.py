@@ -30,7 +30,8 @@ from engine.model.published.model import LlamaAssistant
 from engine.model.smolvlm import StreamingModel
 from engine.model.vision_language import VisionLanguageModel
 from engine.records import Step
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 
 _TINY = {
     "hidden_size": 32,

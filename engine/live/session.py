@@ -30,7 +30,8 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import FrameFeatures, encode_images
 from engine.model.preprocessing import resize_image
 from engine.records import FrameOutput, UserTurn, check_probs
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from engine.video.network import mask_password
 
 MAX_JOIN_S: Final = 15.0

@@ -22,7 +22,7 @@ from engine.config import StreamConfig
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import FrameFeatures, encode
-from engine.streamer import StreamRequest
+from engine.stream import StreamRequest
 from engine.video.decoding_work import DecodingWork, measure_decoding
 from engine.video.reader import Frame, read_frames
 from eval.data.samples import Sample, Split, build_task

@@ -13,7 +13,8 @@ from engine.control.requests import PassCounts
 from engine.inference.batch_size import QUEUED_BYTES, token_bytes
 from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from eval.data.samples import Sample
 from eval.planning.constants import ModelConstants
 from eval.planning.fitting import TimedWork, fit_quantity, fit_times, round_digits

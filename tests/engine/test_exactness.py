@@ -11,7 +11,8 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput
 from engine.replay import Recording
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from tests.support.paths import ASSETS
 from tests.support.streams.batches import stream_many
 from tests.support.streams.replays import run_with_drafts, sweep

@@ -17,7 +17,8 @@ from engine.decisions.policies import POLICIES, DecisionPolicy, Signal, TriggerC
 from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput
 from engine.replay import Recording
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from tests.support.paths import ROOT
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import STEPS, CharacterCodec, ScriptedRunner, random_frames, tiny_checkpoint

@@ -14,7 +14,8 @@ from engine.inference.packed import forward_packed
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from tests.support.streams.batches import CASES, stream_both, stream_many, video
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.streams import SHORT, decided, probs

@@ -16,7 +16,8 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.features.encoder_pool import EncoderPool
 from engine.model.features.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
-from engine.streamer import Streamer, StreamEvent, StreamRequest
+from engine.stream import StreamEvent, StreamRequest
+from engine.streamer import Streamer
 from eval.data.samples import Sample, build_task
 from eval.metrics.videollm_online import LiveCounts, count_live
 from eval.runs.folder import VideoRecord, digest_sample

@@ -14,7 +14,7 @@ from engine.bench.random_model import SHAPES
 from engine.config import StreamConfig
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
-from engine.streamer import StreamRequest
+from engine.stream import StreamRequest
 from tests.support.streams.fakes import random_frames
 from tests.support.streams.graphs import with_graphs
 from tests.support.streams.streams import TASK

@@ -14,7 +14,8 @@ from engine.model.features.frame_encoder import FrameFeatures
 from engine.model.kv_cache import KVCache
 from engine.records import FrameOutput
 from engine.replay import Recording
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.graphs import with_graphs

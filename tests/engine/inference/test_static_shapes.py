@@ -14,7 +14,8 @@ from engine.inference.cuda_graphs import Capture
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import FrameFeatures
 from engine.replay import Recording
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from tests.support.streams.batches import CASES, pick_thresholds, stream_both, stream_many, video
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.graphs import CountingBackend, with_graphs

@@ -12,7 +12,8 @@ from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput
 from engine.replay import Recording
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from tests.support.streams.batches import stream_many
 from tests.support.streams.fakes import random_frames, tiny_checkpoint
 from tests.support.streams.graphs import with_graphs

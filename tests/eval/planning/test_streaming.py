@@ -10,7 +10,8 @@ import pytest
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import encode
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from engine.video.reader import read_frames
 from eval.data.loading import read_samples
 from eval.data.samples import Sample, build_task

@@ -10,7 +10,8 @@ from engine.config import StreamConfig
 from engine.control.task import Task
 from engine.model.checkpoint import Checkpoint
 from engine.records import FrameOutput, UserTurn
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 from eval.data.samples import Sample
 from eval.runs.streaming.video_runs import run_samples
 from eval.runs.worker_messages import VideoResult, WorkerConfig

@@ -11,7 +11,8 @@ from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import FrameFeatures
 from engine.records import FrameOutput
 from engine.replay import Recording
-from engine.streamer import Streamer, StreamRequest
+from engine.stream import StreamRequest
+from engine.streamer import Streamer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

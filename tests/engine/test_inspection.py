@@ -58,7 +58,7 @@ def run_one_by_one(
         context.extend(request.inputs)
         return real(runners, inputs, requests, **more)
 
-    monkeypatch.setattr("engine.streamer.forward_batch", spy)
+    monkeypatch.setattr("engine.stream.forward_batch", spy)
     outputs, fed = list[FrameOutput](), list[FedContext]()
     before: tuple[Piece, ...] = ()
     for output in Streamer(checkpoint, config.frame_by_frame()).run(iter(frames), TASK):

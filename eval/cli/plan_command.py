@@ -118,7 +118,7 @@ def _print_plan(plan: Plan, machine: Machine, options: PlanOptions) -> None:
     core = "of one core" if machine.device == "cpu" else "of one device"
     rows = [
         ("start", _duration(plan.start_s), "imports and loading, once per run"),
-        ("decode", _duration(plan.decode_s), "of one core" + ("" if plan.has_files else _NO_FILES)),
+        ("decode", _duration(plan.decode_s), "of one core" + _explain_decoding(plan, machine)),
         ("encode", encode, core),
         ("stream", _duration(plan.stream_s), f"{core}; {plan.passes:,.0f} passes, {plan.tokens:,.0f} tokens"),
         ("scores", _duration(plan.score_s), "of one core, beside the run"),
@@ -147,6 +147,15 @@ def _name_storage(plan: Plan) -> str:
     if not plan.feature_bytes:
         return "run folder"
     return f"run folder {_size(plan.run_bytes)}, kept features {_size(plan.feature_bytes)}"
+
+
+def _explain_decoding(plan: Plan, machine: Machine) -> str:
+    """Return what makes the time of decoding uncertain."""
+    if not plan.has_files:
+        return _NO_FILES
+    if not plan.other_codecs:
+        return ""
+    return f"; measured with {', '.join(machine.decode_codecs)}: uncertain for {', '.join(plan.other_codecs)}"
 
 
 def _duration(seconds: float) -> str:

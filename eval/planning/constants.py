@@ -69,6 +69,8 @@ class Machine:
     """Decoding a million pixels, on one core."""
     decode_megabyte_s: Amount
     """Decoding a million bytes of packets, on one core."""
+    decode_codecs: tuple[str, ...] = ("h264",)
+    """Codecs of the measured videos; of others, these constants may be far off."""
     decode_frame_s: Amount
     """Decoding one sampled frame of the measured videos, for splits whose video files cannot be read."""
     score_s: Amount

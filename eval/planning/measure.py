@@ -106,7 +106,8 @@ def _measure_hardware(
     video_mb = round_digits((peak_mb - first_mb) / (len(split.samples) - 1))
     import_s = measure_imports(_WORKER)
     encoder_s = max(0.0, measure_imports(_WORKER, _ENCODER) - import_s)  # the process that embeds texts imports it
-    megapixel_s, megabyte_s = fit_decoding([_decoding_of(sample) for sample in videos.samples], videos.seconds)
+    works = [_decoding_of(sample) for sample in videos.samples]
+    megapixel_s, megabyte_s = fit_decoding(works, videos.seconds)
     machine = Machine(
         hardware=name_hardware(kind),
         device=kind,
@@ -116,6 +117,7 @@ def _measure_hardware(
         import_s=round_digits(import_s),
         decode_megapixel_s=megapixel_s,
         decode_megabyte_s=megabyte_s,
+        decode_codecs=tuple(sorted({work.codec for work in works})),
         decode_frame_s=round_digits(sum(videos.seconds) / videos.num_frames),
         score_s=round_digits(scoring.score_s + encoder_s),
         score_video_s=scoring.video_s,

@@ -56,6 +56,8 @@ class Plan:
     """Seconds of one core, over all videos."""
     has_files: bool
     """Whether a video file was read; else decoding is that of the measured videos."""
+    other_codecs: tuple[str, ...]
+    """Codecs of the videos that were not measured, so that decoding is uncertain."""
     encode_s: float | None
     """Seconds of one device; None if it is unknown."""
     stream_s: float
@@ -132,6 +134,7 @@ def predict(
         start_s=start_s,
         decode_s=decode_s,
         has_files=any(load.decoding is not None for load in loads),
+        other_codecs=find_other_codecs(loads, machine),
         encode_s=encode_s,
         stream_s=sum(stream_s),
         score_s=score_s,
@@ -197,6 +200,12 @@ def time_decoding(loads: Sequence[VideoLoad], machine: Machine) -> float:
     if not known_frames:
         return machine.decode_frame_s * num_frames
     return sum(time_pictures(decoding, machine) for _, decoding in known) * num_frames / known_frames
+
+
+def find_other_codecs(loads: Sequence[VideoLoad], machine: Machine) -> tuple[str, ...]:
+    """Return the codecs of the videos that the machine was not measured with, in alphabetic order."""
+    codecs = {load.decoding.codec for load in loads if load.decoding is not None}
+    return tuple(sorted(codecs - set(machine.decode_codecs)))
 
 
 def time_pictures(decoding: DecodingWork, machine: Machine) -> float:

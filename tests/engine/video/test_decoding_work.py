@@ -55,8 +55,25 @@ def test_the_decoder_decodes_the_counted_pictures(
     assert measure_decoding(video, fps=fps, excerpt=excerpt).pictures == pytest.approx(num_decoded, abs=1)
 
 
+@pytest.mark.parametrize(("fps", "excerpt"), SAMPLINGS)
+def test_a_list_of_key_pictures_counts_like_an_index(
+    video: Path, tmp_path: Path, fps: float, excerpt: Excerpt | None
+) -> None:
+    listed = write(tmp_path / "video.mkv", Encoding(encoder="libx264", suffix=".mkv", options=WITHOUT_B))
+    exact, work = (measure_decoding(path, fps=fps, excerpt=excerpt) for path in (video, listed))
+    assert work.pictures == pytest.approx(exact.pictures, abs=2)
+    assert work.megapixels == work.pictures * WIDTH * HEIGHT / 1e6
+    # a key picture is larger than the others, which share the bytes of a group evenly
+    assert 0.4 * exact.megabytes < work.megabytes < 1.2 * exact.megabytes
+
+
+def test_the_codec_is_named(video: Path, tmp_path: Path) -> None:
+    other = write(tmp_path / "video.mp4", Encoding(encoder="mpeg4", suffix=".mp4"))
+    assert [measure_decoding(path, fps=2.0).codec for path in (video, other)] == ["h264", "mpeg4"]
+
+
 def test_a_file_without_an_index_counts_with_all_pictures_of_the_read_range(tmp_path: Path) -> None:
-    path = write(tmp_path / "video.mkv", Encoding(encoder="libx264", suffix=".mkv", options=WITHOUT_B))
+    path = write(tmp_path / "video.ts", Encoding(encoder="libx264", suffix=".ts", options=WITHOUT_B))
     works = [measure_decoding(path, fps=2.0, excerpt=Excerpt(start_s=0.0, num_frames=n)) for n in (6, 12)]
     assert [work.pictures for work in works] == pytest.approx([FPS * SECONDS / 2, FPS * SECONDS], rel=0.02)
     assert works[1].megabytes == pytest.approx(path.stat().st_size / 1e6, rel=0.02)

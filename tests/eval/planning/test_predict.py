@@ -16,6 +16,7 @@ from eval.planning.constants import CONSTANTS, Machine, ModelConstants, add_mach
 from eval.planning.fitting import TimedWork, fit_decoding, fit_quantity, fit_times
 from eval.planning.predict import StreamWork, choose_batch, count_work, predict, share_out, time_decoding, time_work
 from eval.planning.workload import MAX_FILES, PerVideo, VideoLoad, read_load, read_loads
+from tests.engine.video.test_selective import Encoding, write
 
 MODEL = ModelConstants(
     measured="nothing",
@@ -81,7 +82,7 @@ def test_limits_of_the_plan_are_those_of_the_run() -> None:
 
 
 def test_decoding_takes_pixels_and_bytes_and_an_unread_file_counts_as_the_others() -> None:
-    read = replace(LOAD, decoding=DecodingWork(pictures=50, megapixels=10, megabytes=2))
+    read = replace(LOAD, decoding=DecodingWork(codec="h264", pictures=50, megapixels=10, megabytes=2))
     assert time_decoding([read], MACHINE) == pytest.approx(10 * 0.02 + 2 * 0.5)
     assert time_decoding([read, replace(LOAD, frames=30)], MACHINE) == pytest.approx(4 * 1.2)
     assert time_decoding([LOAD], MACHINE) == pytest.approx(0.1)
@@ -141,7 +142,9 @@ def test_a_fit_finds_the_coefficients_of_a_linear_cost() -> None:
              ((9, 9, 40, 450), (9, 30, 90, 100), (50, 60, 70, 900), (3, 3, 800, 40), (20, 300, 10, 10))]  # fmt: skip
     timed = [TimedWork(work=work, seconds=time_work(work, MODEL)) for work in works]
     assert fit_times(timed) == pytest.approx((0.1, 0.01, 0.001, 0.0001), rel=1e-3)
-    decoded = [DecodingWork(pictures=1, megapixels=p, megabytes=b) for p, b in ((60, 0.2), (58, 0.7), (90, 3))]
+    decoded = [
+        DecodingWork(codec="h264", pictures=1, megapixels=p, megabytes=b) for p, b in ((60, 0.2), (58, 0.7), (90, 3))
+    ]
     seconds = [work.megapixels * 0.002 + work.megabytes * 0.08 for work in decoded]
     assert fit_decoding(decoded, seconds) == pytest.approx((0.002, 0.08), rel=1e-3)
 
@@ -189,6 +192,7 @@ def test_the_command_plans_the_split_with_the_constants_of_the_package(
         assert f"\n{name}" in printed
     assert "\nerror on the 16 videos of test.json, which were not measured: passes " in printed
     assert "no video file" not in printed
+    assert "uncertain" not in printed
     (tmp_path / "moved.json").write_text(demo_manifest.read_text(encoding="utf-8"), encoding="utf-8")
     assert main(["plan", str(tmp_path / "moved.json")]) == 0
     assert "of one core; no video file can be read: per frame as the measured videos" in capsys.readouterr().out
@@ -200,6 +204,17 @@ def test_the_command_plans_the_split_with_the_constants_of_the_package(
     found = {one["quantity"]: one for one in json.loads(capsys.readouterr().out)["run"]}
     assert found["run_bytes"]["measured"] == sum(path.stat().st_size for path in undisturbed.iterdir())
     assert found["worker_s"]["measured"] > 0
+
+
+def test_the_plan_names_a_codec_that_was_not_measured(
+    demo_manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "split.json").write_text(demo_manifest.read_text(encoding="utf-8"), encoding="utf-8")
+    write(tmp_path / "truck-1.mp4", Encoding(encoder="mpeg4", suffix=".mp4"))
+    assert main(["plan", str(tmp_path / "split.json")]) == 0
+    assert "of one core; measured with h264: uncertain for mpeg4\n" in capsys.readouterr().out
+    assert main(["plan", str(tmp_path / "split.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["other_codecs"] == ["mpeg4"]
 
 
 @pytest.mark.parametrize(

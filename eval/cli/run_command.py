@@ -12,7 +12,7 @@ from dataclasses import asdict
 from tqdm import tqdm
 
 from eval.cli.options import RunOptions
-from eval.cli.tables import make_score_settings, write_scores
+from eval.cli.tables import BAR_DELAY_S, make_score_settings, write_scores
 from eval.cli.worker_config import make_worker_config
 from eval.data.loading import read_split
 from eval.metrics.score import list_references
@@ -61,7 +61,7 @@ def _forward_finished(
 
 def _show_progress(events: Iterable[FinishedVideo | Progress]) -> None:
     """Draw the progress bar of frames and videos; print failures as they occur."""
-    with tqdm(unit="frame", dynamic_ncols=True, smoothing=0.1) as bar:
+    with tqdm(unit="frame", dynamic_ncols=True, smoothing=0.1, delay=BAR_DELAY_S) as bar:
         for event in events:
             if isinstance(event, Progress):
                 bar.total = event.num_frames

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from engine.decisions.signals import Decision
 from engine.plurals import format_count
 from eval.cli.options import SweepOptions
-from eval.cli.tables import make_score_settings
+from eval.cli.tables import BAR_DELAY_S, make_score_settings
 from eval.cli.worker_config import make_worker_config
 from eval.data.loading import read_split
 from eval.data.samples import Split
@@ -104,7 +104,7 @@ def _sweep(split: Split, options: SweepOptions) -> GridScores:
 
 def _show_sweep_progress(updates: Iterable[SweepProgress]) -> None:
     """Draw the progress bar of runs, videos and model passes; print failures as they occur."""
-    with tqdm(unit="run", dynamic_ncols=True, smoothing=0.1) as bar:
+    with tqdm(unit="run", dynamic_ncols=True, smoothing=0.1, delay=BAR_DELAY_S) as bar:
         for progress in updates:
             bar.total = progress.num_runs
             videos = f"{progress.num_finished}/{progress.num_videos}"

@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from engine.config import format_thresholds
 from engine.plurals import format_count
@@ -13,6 +13,9 @@ from eval.matching.text_encoder import TextEncoder
 from eval.reports.scoring import ScoredRun, ScoreSettings, write_tables
 from eval.reports.tables import format_scores
 from eval.runs.folder import RunFolder, read_policy
+
+BAR_DELAY_S: Final = 0.5
+"""Seconds before a progress bar is drawn, so that an early error stands alone."""
 
 
 def make_score_settings(options: ScoreOptions) -> ScoreSettings:

@@ -23,11 +23,11 @@ import torch
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint, load_checkpoint
 from engine.model.features.encoder_pool import count_cores
-from engine.model.features.frame_encoder import FrameFeatures, encode, encode_images
+from engine.model.features.frame_encoder import FrameFeatures, encode, encode_images, resize_frame
 from engine.records import FrameOutput
 from engine.stream import StreamRequest
 from engine.streamer import Streamer
-from engine.video.decoders import decode_with_decord
+from engine.video.decoders import decode_with_decord, limit_threads
 from engine.video.reader import SAMPLED_DECODERS, Decoders, Frame, sample_track
 from engine.video.track import find_track
 from eval.data.loading import read_split
@@ -161,12 +161,17 @@ def read(sample: Sample, *, decoders: Decoders = SAMPLED_DECODERS) -> Iterator[F
 
 
 def print_stages(split: Split, checkpoint: Checkpoint) -> None:
-    """Print the CPU seconds of each stage alone; streams get features that were encoded before."""
+    """Print the times of each stage alone, on one thread; frames are resized right after decoding, as by a worker."""
+    limit_threads(1)
     samples = split.samples
     frames, features = list[list[Frame]](), list[list[FrameFeatures]]()
     stages = {
-        "decode": measure(lambda: frames.extend(list(read(sample)) for sample in samples)),
-        "encode": measure(lambda: features.extend(list(encode(checkpoint, of_video)) for of_video in frames)),
+        "decode and resize": measure(
+            lambda: frames.extend([resize_frame(checkpoint, frame) for frame in read(sample)] for sample in samples)
+        ),
+        "encode": measure(
+            lambda: features.extend(list(encode(checkpoint, of_video, batch_size=32)) for of_video in frames)
+        ),
     }
     requests = [
         StreamRequest(video_id=sample.video_id, features=of_video, task=build_task(sample), fps=sample.fps)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eval.metrics.counts import C, Numbers, Pool
+from eval.metrics.counts import C, Pool
+from eval.metrics.values import Numbers
 
 NUM_RESAMPLES = 1000
 LEVEL = 0.95
@@ -36,11 +37,8 @@ def bootstrap(
     """
     if pool.num_videos < 2:
         return dict.fromkeys(score(pool.total()), NO_INTERVAL)
-    drawn: dict[str, list[float]] = {}
-    for weights in draw_resamples(pool.num_videos, num_resamples=num_resamples, seed=seed):
-        for name, value in score(pool.total(weights)).items():
-            drawn.setdefault(name, []).append(value)
-    return {name: percentile_interval(values) for name, values in drawn.items()}
+    resamples = draw_resamples(pool.num_videos, num_resamples=num_resamples, seed=seed)
+    return find_intervals([score(total) for total in pool.totals(resamples)])
 
 
 def draw_resamples(num_videos: int, *, num_resamples: int, seed: int) -> Iterator[Numbers]:
@@ -51,10 +49,18 @@ def draw_resamples(num_videos: int, *, num_resamples: int, seed: int) -> Iterato
         yield rng.multinomial(num_videos, probs).astype(float)
 
 
-def percentile_interval(values: Sequence[float]) -> Interval:
-    """Return the middle 95 % of the defined values."""
-    defined = [value for value in values if not math.isnan(value)]
-    if not defined:
-        return NO_INTERVAL
-    low, high = np.quantile(defined, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    return Interval(low=float(low), high=float(high))
+def find_intervals(resampled: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
+    """Return the middle 95 % of the defined values of each score."""
+    if not resampled:
+        return {}
+    names = list(resampled[0])
+    values = np.array([[scores[name] for name in names] for scores in resampled])  # [R, scores]
+    levels = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    is_defined = ~np.isnan(values)
+    is_whole = is_defined.all(axis=0)
+    ends = np.full((2, len(names)), math.nan)
+    if is_whole.any():
+        ends[:, is_whole] = np.quantile(values[:, is_whole], levels, axis=0)
+    for column in np.flatnonzero(is_defined.any(axis=0) & ~is_whole):
+        ends[:, column] = np.quantile(values[is_defined[:, column], column], levels)
+    return {name: Interval(low=low, high=high) for name, low, high in zip(names, *ends.tolist(), strict=True)}

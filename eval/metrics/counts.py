@@ -5,14 +5,18 @@ sum with different weights. A ratio or mean without data is nan, never 0.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, Self, TypeVar
+from itertools import islice
+from typing import Any, Final, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from eval.metrics.values import Numbers, SortedNumbers, Values, Weightings
+
+_MAX_BLOCK: Final = 64
+_MAX_BLOCK_NUMBERS: Final = 2**24
+"""Weightings of a block, and these times the numbers of the longest list, which bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,96 +30,58 @@ class Counts:
 C = TypeVar("C", bound=Counts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Values:
-    """A weighted list of numbers, such as latencies: ascending ``numbers [N]`` with ``weights [N]``."""
-
-    numbers: Numbers
-    weights: Numbers
-
-    @classmethod
-    def of(cls, numbers: Iterable[float] = ()) -> Self:
-        """Return the numbers, given in any order, with weight 1 each."""
-        kept = np.sort(np.fromiter(numbers, float))
-        return cls(kept, np.ones(len(kept)))
-
-    @property
-    def total(self) -> float:
-        """Sum of the weights, which is the number of values."""
-        return float(self.weights.sum())
-
-    def above(self, edges: Numbers, *, or_equal: bool = False) -> Numbers:
-        """Return, per edge ``[E]``, the total weight of the numbers that are greater, or also of equal ones."""
-        below = np.append(0.0, self.weights.cumsum())
-        above: Numbers = below[-1] - below[np.searchsorted(self.numbers, edges, "left" if or_equal else "right")]
-        return above
-
-    def mean(self) -> float:
-        """Return the mean; nan without data."""
-        return ratio(float((self.weights * self.numbers).sum()), self.total)
-
-    def quantile(self, level: float) -> float:
-        """Return the smallest number that at least the fraction ``level`` does not exceed; nan without data.
-
-        Of 1, 2, 3, 4 the quantile at 0.5 is 2.
-        """
-        reached = self.weights.cumsum()
-        if not len(reached) or not reached[-1]:
-            return math.nan
-        # The tolerances: rounding must not skip a number, and a number of weight 0 must not be returned.
-        wanted = max(level * reached[-1] * (1 - 1e-12), 1e-12)
-        return float(self.numbers[np.searchsorted(reached, wanted)])
-
-    def median(self) -> float:
-        """Return the median, for an even count the mean of the two middle numbers; nan without data."""
-        reached = self.weights.cumsum()
-        if not len(reached) or not reached[-1]:
-            return math.nan
-        half = reached[-1] / 2
-        middle = self.numbers[[np.searchsorted(reached, half), np.searchsorted(reached, half, side="right")]]
-        return float(middle.mean())
-
-
 class Pool(Generic[C]):
     """Counts of ``V`` videos, stacked once to be added with any weights; of no videos every sum is ``kind()``."""
 
     def __init__(self, rows: Sequence[C], kind: type[C]) -> None:
         self.num_videos = len(rows)
-        columns: list[Numbers] = []
-        self._read = _stack(rows or [kind()], columns)
+        columns, lists = list[Numbers](), list[SortedNumbers]()
+        self._read = _stack(rows or [kind()], columns, lists)
         self._columns = np.column_stack(columns) if columns else np.empty((max(len(rows), 1), 0))
-        """All numbers but those of ``Values``, ``[V, K]``."""
+        """All numbers, but of ``Values`` their totals, ``[V, K]``."""
+        longest = max((len(one.numbers) for one in lists), default=0)
+        self._block_size = min(_MAX_BLOCK, max(1, _MAX_BLOCK_NUMBERS // max(1, longest)))
 
     def total(self, weights: Numbers | None = None) -> C:
         """Return the sum of the counts with ``weights [V]`` of the videos, by default 1 each."""
-        if weights is None or not self.num_videos:
-            weights = np.ones(max(self.num_videos, 1))
-        # Added row by row: unlike in a matrix product, rows of weight 0 then never change the rounding of the others.
-        sums = np.add.reduce(weights[:, None] * self._columns, axis=0)
-        added: C = self._read(sums.tolist(), weights)
-        return added
+        return next(self.totals([np.ones(self.num_videos) if weights is None else weights]))
+
+    def totals(self, weightings: Iterable[Numbers]) -> Iterator[C]:
+        """Yield the sum under each of many weightings ``[V]``; many at once are faster than one after the other."""
+        rows = iter(weightings if self.num_videos else (np.ones(1) for _ in weightings))
+        while block := list(islice(rows, self._block_size)):
+            matrix = Weightings(np.array(block, float))
+            for row, weights in enumerate(matrix.matrix):
+                # Added row by row: unlike in a matrix product, rows of weight 0 do not change the rounding of others.
+                sums = np.add.reduce(weights[:, None] * self._columns, axis=0)
+                yield self._read(sums.tolist(), matrix, row)
 
 
-def _stack(rows: Sequence[Any], columns: list[Numbers]) -> Callable[[list[float], Numbers], Any]:
-    """Append the columns of the rows, each ``[V, k]``; return a function from all sums ``[K]`` and weights ``[V]``.
+def _stack(
+    rows: Sequence[Any], columns: list[Numbers], lists: list[SortedNumbers]
+) -> Callable[[list[float], Weightings, int], Any]:
+    """Append the columns of the rows, each ``[V, k]``, and their lists of numbers; return a function that sums them.
 
-    The function returns a weighted sum of the rows.
+    It returns the sum of the rows under one weighting, from all sums ``[K]``, its block and its row in the block.
     """
     first = rows[0]
     if isinstance(first, Counts):
-        parts = {part.name: _stack([getattr(row, part.name) for row in rows], columns) for part in fields(first)}
-        return lambda sums, weights: type(first)(**{name: read(sums, weights) for name, read in parts.items()})
-    if isinstance(first, Values):
-        numbers = np.concatenate([row.numbers for row in rows])
-        order = np.argsort(numbers, kind="stable")
-        video = np.repeat(np.arange(len(rows)), [len(row.numbers) for row in rows])[order]
-        ascending = numbers[order]
-        return lambda _, weights: Values(ascending, weights[video])
-    stacked = np.array(rows, float)
+        names = [part.name for part in fields(first)]
+        parts = [_stack([getattr(row, name) for row in rows], columns, lists) for name in names]
+        kind = type(first)
+        return lambda sums, weightings, row: kind(
+            **{name: read(sums, weightings, row) for name, read in zip(names, parts, strict=True)}
+        )
     begin = sum(column.shape[1] for column in columns)
+    if isinstance(first, Values):
+        numbers = SortedNumbers([row.numbers for row in rows])
+        lists.append(numbers)
+        columns.append(numbers.totals)
+        return lambda sums, weightings, row: Values(numbers, weightings, row, sums[begin], sums[begin + 1])
+    stacked = np.array(rows, float)
     columns.append(stacked.reshape(len(rows), -1))
     end = begin + columns[-1].shape[1]
-    return lambda sums, _: sums[begin] if stacked.ndim == 1 else tuple(sums[begin:end])
+    return lambda sums, *_: sums[begin] if stacked.ndim == 1 else tuple(sums[begin:end])
 
 
 def ratio(part: float, whole: float) -> float:

@@ -8,17 +8,23 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
 from engine.records import frame_at
 from eval.data.samples import Sample
 from eval.matching.assignment import assign
-from eval.metrics.counts import Counts, Values, ratio
+from eval.metrics.counts import Counts, ratio
 from eval.metrics.measures import MatchedVideo, Measure
+from eval.metrics.values import Values
 
 TOLERANCES_S = (0.0, 0.5, 1.0, 2.0, 5.0)
 NUM_BINS = 10
+_EVENT_SCORES: Final = [
+    tuple(f"event_{name}_{tolerance_s:g}s" for name in ("precision", "recall", "f1")) for tolerance_s in TOLERANCES_S
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +128,7 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
     recall = ratio(counts.num_hits, counts.num_expected)
     specificity = ratio(counts.num_rejections, counts.num_rejections + counts.num_false_alarms)
     num_known = counts.expected_probs.total + counts.other_probs.total
-    errors = np.abs(np.subtract(counts.bin_prob_sums, counts.bin_expected)).tolist()
+    error = sum(abs(probs - num) for probs, num in zip(counts.bin_prob_sums, counts.bin_expected, strict=True))
     return {
         "accuracy": ratio(counts.num_hits + counts.num_rejections, counts.num_frames),
         "balanced_accuracy": (recall + specificity) / 2,
@@ -131,7 +137,7 @@ def summarize_decisions(counts: DecisionCounts) -> dict[str, float]:
         "f1": ratio(2 * counts.num_hits, counts.num_decided + counts.num_expected) if is_mixed else math.nan,
         **rank_scores(counts.expected_probs, counts.other_probs),
         "brier": ratio(counts.squared_error_sum, num_known),
-        "ece": ratio(sum(errors), num_known),
+        "ece": ratio(error, num_known),
         "talk_ratio": ratio(counts.num_decided, counts.num_expected),
         "num_hits": float(counts.num_hits),
         "num_false_alarms": float(counts.num_false_alarms),
@@ -165,15 +171,17 @@ def rank_scores(expected: Values, other: Values) -> dict[str, float]:
 
 def _event_scores(counts: DecisionCounts) -> dict[str, float]:
     """Score events: a positive frame is correct if it is paired with an expected frame within the tolerance."""
-    scores, curve = {}, []
-    for tolerance_s, num_pairs in zip(TOLERANCES_S, counts.num_pairs, strict=True):
-        curve.append(ratio(2 * num_pairs, counts.num_decided + counts.num_expected))
-        scores[f"event_precision_{tolerance_s:g}s"] = ratio(num_pairs, counts.num_decided)
-        scores[f"event_recall_{tolerance_s:g}s"] = ratio(num_pairs, counts.num_expected)
-        scores[f"event_f1_{tolerance_s:g}s"] = curve[-1]
+    curve = [ratio(2 * num_pairs, counts.num_decided + counts.num_expected) for num_pairs in counts.num_pairs]
+    scores: dict[str, float] = {}
+    for (precision, recall, f1), num_pairs, of_curve in zip(_EVENT_SCORES, counts.num_pairs, curve, strict=True):
+        scores[precision] = ratio(num_pairs, counts.num_decided)
+        scores[recall] = ratio(num_pairs, counts.num_expected)
+        scores[f1] = of_curve
+    points = pairwise(zip(TOLERANCES_S, curve, strict=True))
+    area = sum((end_s - start_s) * (start + end) / 2 for (start_s, start), (end_s, end) in points)
     return {
         **scores,
-        "event_f1_area": float(np.trapezoid(curve, TOLERANCES_S)) / TOLERANCES_S[-1],
+        "event_f1_area": area / TOLERANCES_S[-1],
         "lead_mean_s": counts.leads_s.mean(),
         "lead_median_s": counts.leads_s.median(),
     }

@@ -6,15 +6,16 @@ is 0. **Source**: Efron 1979; Fisher's permutation test; Phipson and Smyth 2010.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, draw_resamples, percentile_interval
-from eval.metrics.counts import C, Numbers, Pool
+from eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, draw_resamples, find_intervals
+from eval.metrics.counts import C, Pool
 from eval.metrics.failures import JudgedVideo, is_correct
+from eval.metrics.values import Numbers
 
 WrongIn = Literal["both", "only A", "only B", "neither"]
 
@@ -60,30 +61,32 @@ def compare_scores(
         raise ValueError(f"both runs must have the same videos; got {len(a)} and {len(b)}")
     num_videos, pool = len(a), Pool([*a, *b], kind)
 
-    def scores(of_a: Numbers, of_b: Numbers) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Score two groups with the given weights ``[V]`` of the runs in A and in B; the second swaps A and B.
+    def compare(groups: Iterable[tuple[Numbers, Numbers]]) -> list[tuple[Mapping[str, float], Mapping[str, float]]]:
+        """Score pairs of groups with the given weights ``[V]`` of the runs in A and in B; the second swaps A and B.
 
         For V = 2, ``[1, 0], [0, 1]`` scores video 0 of A with video 1 of B, and video 0 of B with video 1 of A.
         """
-        return score(pool.total(np.append(of_a, of_b))), score(pool.total(np.append(of_b, of_a)))
+        weightings = (np.append(*pair) for of_a, of_b in groups for pair in ((of_a, of_b), (of_b, of_a)))
+        scores = map(score, pool.totals(weightings))
+        return list(zip(scores, scores, strict=True))
 
     ones, zeros = np.ones(num_videos), np.zeros(num_videos)
-    first, second = scores(ones, zeros)
+    [(first, second)] = compare([(ones, zeros)])
     observed = {name: second[name] - first[name] for name in first}
     draws = draw_resamples(num_videos, num_resamples=num_resamples, seed=seed) if num_videos > 1 else ()
-    resampled = [_subtract(*scores(weights, zeros)) for weights in draws]
+    intervals = find_intervals([_subtract(*pair) for pair in compare((weights, zeros) for weights in draws)])
     is_exact = num_videos < math.log2(num_resamples + 1)
     if is_exact:  # assignments [N, V], with 1 for a kept and 0 for a swapped video
         swaps = (np.arange(2**num_videos)[:, None] >> np.arange(num_videos)) & 1
     else:
         swaps = np.random.default_rng([seed, 1]).integers(2, size=(num_resamples, num_videos))
-    permuted = [_subtract(*scores(kept, 1 - kept)) for kept in swaps.astype(float)]
+    permuted = [_subtract(*pair) for pair in compare((kept, 1 - kept) for kept in swaps.astype(float))]
     return {
         name: Difference(
             a=first[name],
             b=second[name],
             difference=observed[name],
-            interval=percentile_interval([row[name] for row in resampled]) if resampled else NO_INTERVAL,
+            interval=intervals.get(name, NO_INTERVAL),
             p_value=_compute_p_value(observed[name], [row[name] for row in permuted], is_exact=is_exact),
         )
         for name in first

@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator
 from engine.decisions.signals import SignalSpec
 from engine.io.files import Cell, write_csv, write_json
 from engine.io.json_records import Count, Finite, FiniteOrNan, short_repr
-from eval.metrics.counts import Counts, Values
+from eval.metrics.counts import Counts
 from eval.metrics.score import VideoCounts
+from eval.metrics.values import Values
 from eval.runs.folder import output_path, read_policy
 from eval.runs.output_folder import Outcome, OutputFolder, RunSettings
 from eval.sweeps.grid import SWEEP_METRICS, Grid, GridScores

@@ -20,10 +20,10 @@ from engine.replay import Recording, run_recordings
 from engine.streamer import Streamer
 from eval.data.samples import Sample, build_task
 from eval.matching.turns import Encode
-from eval.metrics.counts import Values
 from eval.metrics.decisions import DecisionCounts
 from eval.metrics.score import VideoCounts, analyze_video
 from eval.metrics.system import SystemCounts
+from eval.metrics.values import Values
 from eval.reports.scoring import ScoreSettings
 from eval.runs.folder import digest_sample
 from eval.runs.streaming.sample_features import EncodeFrames, defer_error, embed_sample

@@ -9,9 +9,10 @@ from typing import Final
 
 from engine.records import frame_at
 from eval.data.samples import Sample
-from eval.metrics.counts import Counts, Values, ratio
+from eval.metrics.counts import Counts, ratio
 from eval.metrics.measures import MatchedVideo, Measure
 from eval.metrics.replies.turn_taking import spoken_texts
+from eval.metrics.values import Values
 
 OVO_TOLERANCE_S: Final = 2.0
 OVO_CLUE_DELAY_S: Final = 2.0

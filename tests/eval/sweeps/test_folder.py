@@ -18,10 +18,10 @@ from app.batch.sweeps.folders import download_sweep, find_exact_sizes, unused_fo
 from app.batch.sweeps.handlers import SweepView
 from app.batch.sweeps.render import RECOMMENDED
 from eval.data.samples import Split
-from eval.metrics.counts import Values
 from eval.metrics.definitions import NUM_FAILURES
 from eval.metrics.score import analyze_video
 from eval.metrics.system import SystemCounts
+from eval.metrics.values import Values
 from eval.runs.folder import digest_sample
 from eval.runs.worker_messages import WorkerConfig
 from eval.sweeps.best_point import find_best

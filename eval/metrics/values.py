@@ -55,29 +55,33 @@ class SortedNumbers:
     def sum_above(self, weightings: Weightings, edges: Numbers, *, or_equal: bool) -> Numbers:
         """Return the total weight of the numbers above each of ``E`` edges, or also of equal ones, ``[R, E]``."""
         side: Literal["left", "right"] = "left" if or_equal else "right"
-        if len(weightings.matrix) == 1:  # nobody else asks
-            return self._add_above(weightings, *self._cut_at(edges, side))
+        if len(weightings.matrix) == 1:
+            below = np.append(0.0, self._sums(weightings))
+            single: Numbers = below[-1] - below[np.searchsorted(self.numbers, edges, side)]
+            return single[None]
         key = id(edges), side
-        if key not in self._ranges:
-            self._ranges[key] = edges, *self._cut_at(edges, side)  # the edges are kept, so that their id stays theirs
-        _, ranges, places = self._ranges[key]
-        above: Numbers = weightings.compute((self, *key), lambda: self._add_above(weightings, ranges, places))
+        if key not in self._ranges:  # with the edges, so that their id stays theirs
+            ends, places = np.unique(np.searchsorted(self.numbers, edges, side), return_inverse=True)
+            self._ranges[key] = edges, self._cut([*ends.tolist(), len(self.numbers)]), places
+
+        def compute() -> Numbers:
+            _, ranges, places = self._ranges[key]
+            below = (ranges @ weightings.matrix.T).cumsum(axis=0)  # [ranges, R]
+            return np.ascontiguousarray((below[-1] - below[places]).T)
+
+        above: Numbers = weightings.compute((self, *key), compute)
         return above
-
-    def _cut_at(self, edges: Numbers, side: Literal["left", "right"]) -> tuple[Any, NDArray[np.intp]]:
-        """Return the matrix of the ranges between edges, and the range that ends at each edge, ``[E]``."""
-        ends, places = np.unique(np.searchsorted(self.numbers, edges, side), return_inverse=True)
-        return self._cut([*ends.tolist(), len(self.numbers)]), places
-
-    def _add_above(self, weightings: Weightings, ranges: Any, places: NDArray[np.intp]) -> Numbers:
-        below = (ranges @ weightings.matrix.T).cumsum(axis=0)  # [ranges, R]
-        return np.ascontiguousarray((below[-1] - below[places]).T)
 
     def find(self, weightings: Weightings, wanted: Numbers, *, strictly: bool) -> Numbers:
         """Return the first number up to which the weights add up to ``wanted [R]``, or ``strictly`` to more, ``[R]``.
 
         Of too large a sum it is the last number. There must be numbers.
         """
+        last = len(self.numbers) - 1
+        if len(weightings.matrix) == 1:
+            place = np.searchsorted(self._sums(weightings), wanted, "right" if strictly else "left")
+            single: Numbers = self.numbers[np.minimum(place, last)]
+            return single
 
         def add_chunks() -> Numbers:
             if self._chunks is None:
@@ -88,12 +92,17 @@ class SortedNumbers:
         is_before = np.less_equal if strictly else np.less
         reached: Numbers = weightings.compute((self, "chunks"), add_chunks)  # [R, chunks]
         chunk = np.minimum(is_before(reached, wanted[:, None]).sum(axis=1), reached.shape[1] - 1)
-        rows, last = np.arange(len(chunk)), len(self.numbers) - 1
+        rows = np.arange(len(chunk))
         places = chunk[:, None] * _CHUNK + np.arange(_CHUNK)  # [R, _CHUNK]
         weights = weightings.matrix[rows[:, None], self.video[np.minimum(places, last)]] * (places <= last)
         inside = np.where(chunk > 0, reached[rows, chunk - 1], 0.0)[:, None] + weights.cumsum(axis=1)
         found: Numbers = self.numbers[np.minimum(places[:, 0] + is_before(inside, wanted[:, None]).sum(axis=1), last)]
         return found
+
+    def _sums(self, weightings: Weightings) -> Numbers:
+        """Return the sums of the weights up to each number, ``[N]``, of a single weighting."""
+        sums: Numbers = weightings.compute((self, "sums"), lambda: weightings.matrix[0, self.video].cumsum())
+        return sums
 
     def _cut(self, ends: Sequence[int]) -> Any:
         """Return the matrix that adds the weights of ranges of the numbers, ``[ranges, V]``; each end ends one."""

@@ -4,10 +4,9 @@ Pipelines run one after the other in one process, with one torch thread, and one
 --devices cpu:2`` does; loading the checkpoint counts only there. The last one has the embeddings of an earlier run,
 which ``--features`` keeps. Each decodes, encodes, streams, writes its run folder and scores it, without Java.
 
-The plain pipelines take one video at a time, one frame at a time, and encode inline. The first one decodes every
-picture with decord and multiplies with PyTorch's own kernels; the second one has the decoder and the kernels of this
-engine. Two columns compare with them. Then each stage runs alone. CPU seconds count all threads of this process:
-compare these where others use the machine.
+The first two take one video at a time, one frame at a time, and encode inline: plain transformers with decord
+(``benchmarks.eval.plain_pipeline``), and the engine with its decoder and kernels. Two columns compare with them. Then
+each stage runs alone. CPU seconds count all threads of this process: compare these where others use the machine.
 """
 
 import sys
@@ -20,6 +19,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from benchmarks.eval.plain_pipeline import PlainPipeline
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint, load_checkpoint
 from engine.model.features.encoder_pool import count_cores
@@ -27,9 +27,8 @@ from engine.model.features.frame_encoder import FrameFeatures, encode, encode_im
 from engine.records import FrameOutput
 from engine.stream import StreamRequest
 from engine.streamer import Streamer
-from engine.video.decoders import decode_with_decord, limit_threads
-from engine.video.reader import SAMPLED_DECODERS, Decoders, Frame, sample_track
-from engine.video.track import find_track
+from engine.video.decoders import limit_threads
+from engine.video.reader import Frame, read_frames
 from eval.data.loading import read_split
 from eval.data.samples import Sample, Split, build_task
 from eval.matching.sentence_encoders import load_encoder
@@ -59,17 +58,16 @@ def main(path: Path) -> None:
     split, checkpoint, encoder = read_split(path), load_model(ASSETS / "checkpoint", device="cpu"), load_encoder()
     encoder.encode(["warm up"])
     list(run_alone(checkpoint, split.samples[:1]))  # warm-up: first passes are slow
-    ordinary = load_checkpoint(ASSETS / "checkpoint", device="cpu")  # with the linear layers of PyTorch
     pipelines: dict[str, Callable[[Checkpoint, Sequence[Sample]], Results]] = {
-        "plain": lambda _, samples: run_plain(ordinary, samples, decoders=(decode_with_decord,)),
-        "plain, our kernels": run_plain,
+        "plain transformers": run_plain,
+        "frame by frame": run_frames,
         "one video at a time": run_alone,
         f"{BATCH_SIZE} videos at once": run_together,
         "two workers": run_workers,
     }
     list(run_workers(checkpoint, split.samples[:1]))  # starts the server that workers are forked from
     plain_s, reference = list[float](), None
-    print(f"{'':22} {'wall':>8} {'CPU':>8} {'/plain':>8} {'/our kernels':>13}")
+    print(f"{'':22} {'wall':>8} {'CPU':>8} {'/plain':>8} {'/by frame':>13}")
     with TemporaryDirectory() as folder:
         run_kept = partial(run_together, features=Path(folder) / "features")
         list(run_kept(checkpoint, split.samples))
@@ -89,13 +87,22 @@ def main(path: Path) -> None:
     print_stages(split, checkpoint)
 
 
-def run_plain(checkpoint: Checkpoint, samples: Sequence[Sample], *, decoders: Decoders = SAMPLED_DECODERS) -> Results:
-    """Run one video at a time, one frame and one token per pass."""
+def run_plain(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
+    """Run one video at a time, one frame and one token per pass, without the engine."""
+    pipeline = PlainPipeline(load_checkpoint(ASSETS / "checkpoint", device="cpu"))
+    for sample in samples:
+        outputs = tuple(pipeline.run(sample, replace(WorkerConfig(checkpoint="").config, fps=sample.fps)))
+        record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=len(outputs))
+        yield VideoResult(record=record, outputs=outputs)
+
+
+def run_frames(checkpoint: Checkpoint, samples: Sequence[Sample]) -> Results:
+    """Run one video at a time, one frame and one token per pass, by the engine."""
     for sample in samples:
         config = replace(WorkerConfig(checkpoint="").config, fps=sample.fps).frame_by_frame()
         features = (
             FrameFeatures(index=frame.index, time_s=frame.time_s, features=encode_images(checkpoint, [frame.image])[0])
-            for frame in read(sample, decoders=decoders)
+            for frame in read(sample)
         )
         outputs = tuple(Streamer(checkpoint, config).run(features, build_task(sample)))
         record = VideoRecord(video_id=sample.video_id, source=digest_sample(sample), num_frames=len(outputs))
@@ -153,11 +160,10 @@ def read_decisions(out: Path, split: Split) -> list[tuple[object, ...]]:
     return [(output.response, output.updates, dict(output.dst_state)) for output in outputs]
 
 
-def read(sample: Sample, *, decoders: Decoders = SAMPLED_DECODERS) -> Iterator[Frame]:
+def read(sample: Sample) -> Iterator[Frame]:
     """Decode a sample's video."""
     assert sample.video_path is not None
-    track = find_track(sample.video_path)
-    return sample_track(track, fps=sample.fps, size=None, excerpt=sample.excerpt, decoders=decoders)
+    return read_frames(sample.video_path, fps=sample.fps, excerpt=sample.excerpt)
 
 
 def print_stages(split: Split, checkpoint: Checkpoint) -> None:

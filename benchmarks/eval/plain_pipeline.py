@@ -55,8 +55,7 @@ class PlainPipeline:
                 self.cache, pending = DynamicCache(), [*prompt.schema(goal=task.goal, steps=task.steps, state=state)]
             texts = [turn.text for turn in task.user_turns if frame_at(turn.time_s, fps) == frame.index]
             hidden = self._forward([*pending, *prompt.user_turns(texts)], image=self._encode(frame))
-            probs = [float(head(hidden).sigmoid()) for head in self._heads()]
-            speak_prob, update_prob = probs
+            speak_prob, update_prob = (float(head(hidden).sigmoid()) for head in self._heads())
             pending, response, updates = [], None, list[str]()
             should_update = update_prob > config.update_threshold
             while should_update:

@@ -55,7 +55,7 @@ class SortedNumbers:
     def sum_above(self, weightings: Weightings, edges: Numbers, *, or_equal: bool) -> Numbers:
         """Return the total weight of the numbers above each of ``E`` edges, or also of equal ones, ``[R, E]``."""
         side: Literal["left", "right"] = "left" if or_equal else "right"
-        if len(weightings.matrix) == 1:
+        if len(weightings.matrix) == 1:  # a matrix for one product takes longer than the sums
             below = np.append(0.0, self._sums(weightings))
             single: Numbers = below[-1] - below[np.searchsorted(self.numbers, edges, side)]
             return single[None]

@@ -1,4 +1,4 @@
-"""PNG and PDF of a figure, drawn by a Chromium of this machine. None is ever downloaded."""
+"""SVG, PNG and PDF of a figure, drawn by a Chromium of this machine. None is ever downloaded."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from choreographer.browsers.chromium import Chromium
 from app.figures.paper import PIXELS_PER_INCH
 from engine.errors import EngineError
 
-PictureFormat = Literal["png", "pdf"]
+PictureFormat = Literal["svg", "png", "pdf"]
 
 _NAMES: Final = ("chromium-headless-shell", "chromium", "google-chrome", "chrome-headless-shell", "headless_shell")
 _PLAYWRIGHT: Final = (
@@ -36,7 +36,7 @@ for _name in ("choreographer", "kaleido"):  # they log the end of the browser as
 
 
 class BrowserMissingError(EngineError):
-    """PNG and PDF need a Chromium, and this machine has none."""
+    """Pictures of figures need a Chromium, and this machine has none."""
 
 
 def find_browser() -> Path:
@@ -46,9 +46,7 @@ def find_browser() -> Path:
     """
     if named := os.environ.get("BROWSER_PATH"):
         if not Path(named).is_file():
-            raise BrowserMissingError(
-                f"BROWSER_PATH names no file: {named}; correct it, or write SVG, which needs no browser"
-            )
+            raise BrowserMissingError(f"BROWSER_PATH names no file: {named}; correct it, or write JSON or CSV")
         return Path(named)
     cache = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
     found = [shutil.which(name) for name in _NAMES] + [Chromium.find_browser(skip_local=False)]
@@ -57,12 +55,13 @@ def find_browser() -> Path:
         if path and Path(path).is_file():
             return Path(path)
     raise BrowserMissingError(
-        "PNG and PDF need Chromium, which is not installed; install it or set BROWSER_PATH, or write SVG"
+        "SVG, PNG and PDF need Chromium, which is not installed; install chromium or chromium-headless-shell, "
+        "or set BROWSER_PATH"
     )
 
 
 def draw_picture(figure: go.Figure, file_format: PictureFormat) -> bytes:
-    """Return a figure as PNG of 300 pixels per inch, or as PDF. Raises ``EngineError`` if it cannot be drawn."""
+    """Return a figure as SVG, PNG of 300 pixels per inch, or PDF. Raises ``EngineError`` if it cannot be drawn."""
     browser = find_browser()
     scale = PRINT_DPI / PIXELS_PER_INCH if file_format == "png" else 1
     options = {"format": file_format, "width": figure.layout.width, "height": figure.layout.height, "scale": scale}
@@ -73,9 +72,9 @@ def draw_picture(figure: go.Figure, file_format: PictureFormat) -> bytes:
                     return content
     except (RuntimeError, OSError, ValueError) as error:
         reason = str(error.args[0] if error.args else error).strip().partition("\n")[0] or type(error).__name__
-        raise EngineError(f"{browser} cannot draw the figure: {reason}; write SVG, which needs no browser") from error
+        raise EngineError(f"{browser} cannot draw the figure: {reason}; try another in BROWSER_PATH") from error
     limit = f"no answer in {_NUM_ATTEMPTS} attempts of {_TIMEOUT_S} s"
-    raise EngineError(f"{browser} cannot draw the figure: {limit}; write SVG, which needs no browser")
+    raise EngineError(f"{browser} cannot draw the figure: {limit}; try another in BROWSER_PATH")
 
 
 async def _draw(figure: go.Figure, options: dict[str, Any], browser: Path) -> bytes | None:

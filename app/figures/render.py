@@ -1,21 +1,22 @@
-"""Files of figures: SVG without a browser, PNG and PDF with one, Plotly's JSON, and the drawn data as CSV."""
+"""Files of figures: SVG, PNG and PDF, which a browser draws, Plotly's JSON, and the drawn data as CSV."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import numpy as np
 import plotly.graph_objects as go
 
 from app.figures.browser import draw_picture
 from app.figures.paper import FigureFormat, Width
-from app.figures.svg.source import Values, at, read_figure
-from app.figures.svg.writer import to_svg
 from app.figures.template import BACKGROUNDS, TEXT_COLOURS
 from app.figures.text import LINE, from_markup, to_markup, wrap_text
 from app.style.colours import Theme
 from engine.io.files import Cell, atomic_write, write_csv
 
+_COLUMNS: Final = ("x", "y", "base", "text", "q1", "median", "q3")
 _MAX_NOTE_LINES: Final = 3
 FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 """Fonts of files: common ones with nearly equal widths."""
@@ -34,7 +35,7 @@ class Drawing:
 def write_figure(path: Path, drawing: Drawing, file_format: FigureFormat) -> None:
     """Write a figure atomically.
 
-    Raises ``EngineError`` if PNG or PDF cannot be drawn, and ``ValueError`` if SVG cannot.
+    Raises ``EngineError`` if SVG, PNG or PDF cannot be drawn.
     """
     if file_format == "csv":
         rows = list(trace_rows(drawing.figure)) if drawing.rows is None else drawing.rows
@@ -50,10 +51,18 @@ def render(drawing: Drawing, file_format: Literal["svg", "png", "pdf", "json"]) 
     figure = for_file(drawing.figure)
     if file_format == "json":
         return str(figure.to_json(pretty=False)).encode()
-    if file_format == "svg":
-        size, width = figure.layout, drawing.width
-        return to_svg(figure, width=width.css(size.width), height=width.css(size.height)).encode()
-    return draw_picture(figure, file_format)
+    picture = draw_picture(figure, file_format)
+    return _set_paper_size(picture, drawing.width) if file_format == "svg" else picture
+
+
+def _set_paper_size(svg: bytes, width: Width) -> bytes:
+    """Return an SVG of Plotly, whose size is in pixels, with that size in the unit of the width."""
+
+    def convert(match: re.Match[bytes]) -> bytes:
+        return b'%s="%s"' % (match[1], width.css(float(match[2])).encode())
+
+    start, end, rest = svg.partition(b">")
+    return re.sub(rb'\b(width|height)="([\d.]+)"', convert, start) + end + rest
 
 
 def for_file(figure: go.Figure) -> go.Figure:
@@ -87,33 +96,39 @@ def trace_rows(figure: go.Figure) -> Iterator[dict[str, Cell]]:
 
     Traces without a name that cannot be pointed at are left out: they repeat others, or are lines to compare with.
     """
-    traces, _ = read_figure(figure)
-    for number, trace in enumerate(traces):
-        if not trace.get("name") and trace.get("hoverinfo") == "skip":
+    for number, trace in enumerate(figure.data):
+        if trace.visible not in (None, True) or (not trace.name and trace.hoverinfo == "skip"):
             continue
-        name = from_markup(str(trace.get("name") or f"trace {number + 1}"))
-        if trace["type"] == "heatmap":
+        name = from_markup(trace.name or f"trace {number + 1}")
+        if trace.type == "heatmap":
             yield from _cell_rows(name, trace)
             continue
-        columns: dict[str, Any] = {
-            key: trace[key] for key in ("x", "y", "base", "text", "q1", "median", "q3") if key in trace
-        }
-        count = max((len(values) for values in columns.values() if isinstance(values, list)), default=0)
+        columns = {key: trace[key] for key in _COLUMNS if key in trace and trace[key] is not None}
+        count = max((len(values) for values in columns.values() if not isinstance(values, str)), default=0)
         for index in range(count):
-            row = {key: _cell(at(values, index)) for key, values in columns.items()}
+            row = {key: _cell(_at(values, index)) for key, values in columns.items()}
             if any(value is not None for value in row.values()):
                 yield {"trace": name, **row}
 
 
-def _cell_rows(name: str, trace: Values) -> Iterator[dict[str, Cell]]:
-    for row, values in enumerate(trace.get("z") or ()):
+def _cell_rows(name: str, trace: go.Heatmap) -> Iterator[dict[str, Cell]]:
+    for row, values in enumerate(() if trace.z is None else trace.z):
         for column, value in enumerate(values):
-            x, y = at(trace.get("x"), column, column), at(trace.get("y"), row, row)
-            text = at(at(trace.get("text"), row), column)
+            x, y = _at(trace.x, column, column), _at(trace.y, row, row)
+            text = _at(_at(trace.text, row), column)
             yield {"trace": name, "x": _cell(x), "y": _cell(y), "z": _cell(value), "text": _cell(text)}
 
 
+def _at(values: Any, index: int, default: Any = None) -> Any:
+    """Return the value of a point: that at its index, or the one value of all points."""
+    if values is None or isinstance(values, str):
+        return default if values is None else values
+    return values[index] if index < len(values) and values[index] is not None else default
+
+
 def _cell(value: Any) -> Cell:
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, int | float):
         return value
     return from_markup(str(value)).replace("\n", "; ")

@@ -80,7 +80,7 @@ def test_the_run_shown_says_where_it_comes_from_and_is_exported(page: Page) -> N
         text = Path(download.value.path()).read_text(encoding="utf-8")
         assert len(text.splitlines()) == {"traces.csv": 13, "outputs.jsonl": 12}.get(content, len(text.splitlines()))
     for file_format, start in (
-        ("svg", b"<?xml"),
+        ("svg", b"<svg"),
         ("png", b"\x89PNG"),
         ("pdf", b"%PDF"),
         ("csv", b"video_id"),

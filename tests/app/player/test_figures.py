@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from lxml import etree
 
 from app.figures.timeline.bands import model_bands, reference_bands
 from app.player.display.component import STATIC
@@ -26,7 +25,7 @@ from eval.metrics.score import score_counts
 from tests.support.reviews.played import judge, make_run
 from tests.support.streams.fakes import anybody, count_letters
 
-EVENT = {"format": "svg", "width": "85mm", "theme": "light", "from_s": 0.0, "to_s": 10.0, "corrected": False}
+EVENT = {"format": "json", "width": "85mm", "theme": "light", "from_s": 0.0, "to_s": 10.0, "corrected": False}
 
 
 @pytest.fixture
@@ -48,8 +47,8 @@ def export(run: Run | None, reviews: Any = None, *, other: Run | None = None, **
 
 def test_the_visible_range_of_a_run_of_the_window_is_a_file(run: Run) -> None:
     view, content = export(run)
-    assert Path(view.download).name == f"a-{run.digest}-figure.svg"
-    assert etree.fromstring(content.encode()).get("width") == "85mm"
+    assert Path(view.download).name == f"a-{run.digest}-figure.json"
+    assert json.loads(content)["layout"]["width"] == 321
     view, content = export(run, format="csv", from_s=1.0, to_s=5.5)
     times = [row["time_s"] for row in csv.DictReader(content.splitlines()) if row["series"] == "P(speak)"]
     assert (times[0], times[-1], len(times)) == ("1.0", "5.5", 10)

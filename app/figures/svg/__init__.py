@@ -1,1 +1,0 @@
-"""Writes the figures that the project builds as SVG, without a browser."""

@@ -24,7 +24,6 @@ COMMANDS = {
     "sweep": Command(
         "score a split over a grid of thresholds", "eval.cli.options:SweepOptions", "eval.cli.sweep_command:sweep"
     ),
-    "plan": Command("predict the cost of a run", "eval.planning.options:PlanOptions", "eval.cli.plan_command:plan"),
     "import": Command(
         "import results of other systems", "eval.cli.options:ImportOptions", "eval.cli.finished_runs:import_files"
     ),

@@ -62,8 +62,10 @@ class StreamOptions(DecodingOptions, QuantizedOptions):
 class RunOptions(ScoreOptions, StreamOptions):
     """Stream every video of a split, write a run folder and print the scores."""
 
-    out: Path
+    out: Path | None = None
     """Run folder to write; one that holds finished videos is refused without --resume, nothing is overwritten."""
+    estimate: float | None = None
+    """Instead of a run folder: run the split for this many seconds, and print the time, memory and storage of all."""
     devices: Annotated[str, arg(aliases=("--device",))] = "auto"
     """auto (all GPUs, else one process on the CPU), cuda (all), cuda:0,cuda:1, mps, cpu, cpu:2 for two processes of one
     thread each, or a Ray cluster: ray (this machine's, or $RAY_ADDRESS) or ray://HOST:10001."""

@@ -4,6 +4,7 @@ This process leads: workers stream the videos, and a process of its own embeds t
 sentence encoder is imported here, which takes seconds.
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -11,17 +12,21 @@ from dataclasses import asdict
 
 from tqdm import tqdm
 
+from engine.plurals import format_count
 from eval.cli.options import RunOptions
 from eval.cli.tables import BAR_DELAY_S, make_score_settings, write_scores
 from eval.cli.worker_config import make_worker_config
 from eval.data.loading import read_split
+from eval.data.samples import Split
 from eval.metrics.score import list_references
 from eval.metrics.text import TextScorer
 from eval.reports.early_scoring import EarlyScoring
 from eval.reports.encoder_process import EncoderProcess
 from eval.reports.scoring import score_run
 from eval.runs.batch import FinishedVideo, run_batch
+from eval.runs.estimate import estimate_run
 from eval.runs.progress import Progress
+from eval.runs.worker_messages import WorkerConfig
 
 
 def run(options: RunOptions) -> int:
@@ -31,22 +36,60 @@ def run(options: RunOptions) -> int:
         raise ValueError(f"{options.split} holds no videos, so there is nothing to score")
     config = options.stream_config(speak_threshold=options.speak_threshold, update_threshold=options.update_threshold)
     worker_config = make_worker_config(options, config, live=options.teacher_forced, batch_size=options.batch_size)
-    scoring = make_score_settings(options)
+    if options.estimate is not None:
+        return _estimate(split, worker_config, options)
+    if options.out is None:
+        raise ValueError("give --out, the run folder to write, or --estimate SECONDS")
+    scoring, out = make_score_settings(options), options.out
     events = run_batch(
-        split, worker_config, out=options.out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
+        split, worker_config, out=out, devices=options.devices, resume=options.resume, scoring=asdict(scoring)
     )
     samples = {sample.video_id: sample for sample in split.samples}
     encoders = EncoderProcess()
     with (
         TextScorer(references=list_references(split.samples)) as scorer,
-        EarlyScoring(options.out, scoring, scorer, load=encoders.load) as early,
+        EarlyScoring(out, scoring, scorer, load=encoders.load) as early,
         encoders,  # ends first after an error, since the threads of ``early`` wait for it
     ):
         with closing(events):
             _show_progress(_forward_finished(events, lambda video_id: early.add(samples[video_id])))
         encoder, analyses = early.finish()
-        scored = score_run(options.out, split, scoring, encode=encoder.encode, scorer=scorer, analyses=analyses)
-        return 1 if write_scores(options.out, scored, encoder).errors else 0
+        scored = score_run(out, split, scoring, encode=encoder.encode, scorer=scorer, analyses=analyses)
+        return 1 if write_scores(out, scored, encoder).errors else 0
+
+
+def _estimate(split: Split, worker_config: WorkerConfig, options: RunOptions) -> int:
+    """Print what a run would cost, extrapolated from a part of it."""
+    seconds = options.estimate or 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"--estimate must be a positive number of seconds; got {seconds:g}")
+    if options.out is not None or options.resume:
+        raise ValueError("--estimate writes no run folder: leave out --out and --resume")
+    found = estimate_run(split, worker_config, devices=options.devices, seconds=seconds)
+    video_s = sum(sample.num_frames / sample.fps for sample in split.samples)
+    print(
+        f"{format_count(found.num_videos, 'video')}, {found.num_frames:,} frames, {_duration(video_s)} of video\n"
+        f"measured: {found.num_done:,} frames and {format_count(found.num_finished, 'finished video')} in "
+        f"{_duration(found.elapsed_s)} on {format_count(found.num_workers, 'worker')}\n"
+    )
+    unknown = f"unknown: no video was finished in {_duration(found.elapsed_s)}"
+    memory, size = found.peak_memory_mb, found.run_bytes
+    device_s = found.num_workers * (found.wall_s - found.start_s)
+    rows = {
+        "time": f"{_duration(found.wall_s)} and the tables; {_duration(device_s)} if one worker ran alone",
+        "speed": f"{found.frames_per_s:,.1f} frames/s",
+        "memory": unknown if memory is None else f"{memory:,.0f} MiB for each worker",
+        "storage": unknown if size is None else f"{size / 1e6:,.1f} MB",
+    }
+    for name, value in rows.items():
+        print(f"{name:<9}{value}")
+    return 0
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
 def _forward_finished(

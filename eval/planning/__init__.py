@@ -1,1 +1,0 @@
-"""A cost model: time, memory and storage of a run, predicted from a split and from measured constants."""

@@ -1,0 +1,104 @@
+"""The cost of a run over a split, extrapolated from a part of it that was run on the same devices."""
+
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from eval.data.samples import Split
+from eval.runs.batch import FinishedVideo, run_batch
+from eval.runs.folder import VideoRecord
+from eval.runs.progress import Progress
+from eval.runs.worker_messages import WorkerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The measured part of a run, and what it gives for the whole split."""
+
+    num_videos: int
+    """Videos of the split."""
+    num_frames: int
+    """Frames of the split."""
+    num_finished: int
+    """Videos that were finished in the measured time."""
+    num_done: int
+    """Frames that were done in the measured time, also of videos that were not finished."""
+    start_s: float
+    """Seconds until the first frame was done."""
+    elapsed_s: float
+    """Measured seconds after that."""
+    num_workers: int
+    peak_memory_mb: float | None
+    """Largest memory of a worker; None if no video was finished."""
+    bytes_per_frame: float | None
+    """Size of the files of finished videos, divided by their frames; None if no video was finished."""
+
+    @property
+    def frames_per_s(self) -> float:
+        """Frames per second of all workers together."""
+        return self.num_done / self.elapsed_s
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds from the start of the command until all videos are finished; tables not included."""
+        return self.start_s + self.num_frames / self.frames_per_s
+
+    @property
+    def run_bytes(self) -> float | None:
+        """Size of the run folder without its tables."""
+        return None if self.bytes_per_frame is None else self.bytes_per_frame * self.num_frames
+
+
+def estimate_run(split: Split, worker_config: WorkerConfig, *, devices: str, seconds: float) -> Estimate:
+    """Run a split for some seconds after its first frame, and return the estimate; no run folder remains.
+
+    A split that ends earlier is measured whole. Raises as ``run_batch``, and ``ValueError`` if all videos fail.
+    """
+    started_s = time.perf_counter()
+    start_s, last, records = 0.0, None, list[VideoRecord]()
+    num_workers = 0
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        with closing(run_batch(split, worker_config, out=out, devices=devices)) as events:
+            for event in events:
+                if isinstance(event, FinishedVideo):
+                    records.append(event.record)
+                    continue
+                if event.num_done and not start_s:
+                    start_s = time.perf_counter() - started_s
+                last, num_workers = event, max(num_workers, len(event.workers))
+                if event.elapsed_s >= seconds:
+                    break
+        return _extrapolate(split, out, last, records, start_s=start_s, num_workers=num_workers)
+
+
+def _extrapolate(
+    split: Split,
+    folder: Path,
+    last: Progress | None,
+    records: list[VideoRecord],
+    *,
+    start_s: float,
+    num_workers: int,
+) -> Estimate:
+    finished = [record for record in records if not record.error]
+    if last is None or not last.elapsed_s or (records and not finished):
+        reason = next((record.error for record in records if record.error), "no frame was done")
+        raise ValueError(f"nothing could be measured: {reason}")
+    failed = {record.video_id for record in records} - {record.video_id for record in finished}
+    failed_frames = sum(sample.num_frames for sample in split.samples if sample.video_id in failed)
+    num_frames = sum(record.num_frames for record in finished)
+    sizes = [path.stat().st_size for path in folder.iterdir() if path.is_file()]
+    return Estimate(
+        num_videos=len(split.samples),
+        num_frames=sum(sample.num_frames for sample in split.samples),
+        num_finished=len(finished),
+        num_done=last.num_done - failed_frames,
+        start_s=start_s,
+        elapsed_s=last.elapsed_s,
+        num_workers=num_workers,
+        peak_memory_mb=max((record.peak_memory_mb or 0.0 for record in finished), default=0.0) or None,
+        bytes_per_frame=sum(sizes) / num_frames if num_frames else None,
+    )

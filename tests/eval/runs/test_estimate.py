@@ -1,0 +1,72 @@
+"""The estimate of a run: a split that is run in part, and one that ends before the time."""
+
+from pathlib import Path
+
+import pytest
+
+from eval.data.loading import read_split
+from eval.runs import estimate
+from eval.runs.batch import FinishedVideo
+from eval.runs.estimate import estimate_run
+from eval.runs.folder import VideoRecord
+from eval.runs.progress import Progress, WorkerStatus
+from eval.runs.worker_messages import WorkerConfig
+from tests.support.data.batches import run_to_end
+
+
+def test_a_split_that_ends_before_the_time_is_measured_whole(
+    six_videos: Path, live_work: WorkerConfig, tmp_path: Path
+) -> None:
+    split = read_split(six_videos)
+    found = estimate_run(split, live_work, devices="cpu:2", seconds=600)
+    assert found.num_done == found.num_frames == sum(sample.num_frames for sample in split.samples)
+    assert (found.num_finished, found.num_videos, found.num_workers) == (6, 6, 2)
+    assert found.wall_s == pytest.approx(found.start_s + found.elapsed_s)
+    assert (found.peak_memory_mb or 0) > 50
+    run_to_end(six_videos, live_work, tmp_path / "run")
+    of_videos = [*(tmp_path / "run").glob("*.jsonl"), *(tmp_path / "run").glob("*.record.json")]
+    written = sum(path.stat().st_size for path in of_videos)
+    assert found.run_bytes == pytest.approx(written, rel=0.1)
+
+
+def test_a_part_is_extrapolated_to_all_frames(
+    six_videos: Path, live_work: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = read_split(six_videos)
+    num_frames = sum(sample.num_frames for sample in split.samples)
+    video = split.samples[0]
+
+    def run(*_: object, out: Path, **__: object) -> object:
+        def progress(num_done: int, elapsed_s: float) -> Progress:
+            return Progress(
+                num_videos=6,
+                num_finished=0,
+                num_frames=num_frames,
+                num_done=num_done,
+                elapsed_s=elapsed_s,
+                workers=(WorkerStatus(name="cpu"),),
+            )
+
+        out.mkdir()
+        (out / "a.jsonl").write_bytes(b"x" * 30 * video.num_frames)
+        yield progress(0, 0.0)
+        record = VideoRecord(video_id=video.video_id, source="s", num_frames=video.num_frames, peak_memory_mb=300.0)
+        yield FinishedVideo(record=record, is_kept=False)
+        yield progress(num_frames // 4, 2.0)
+        yield progress(num_frames // 2, 5.0)
+        raise AssertionError("the run goes on after the time")
+
+    monkeypatch.setattr(estimate, "run_batch", run)
+    found = estimate_run(split, live_work, devices="cpu", seconds=5)
+    assert found.frames_per_s == num_frames // 2 / 5
+    assert found.wall_s - found.start_s == pytest.approx(10, rel=0.05)  # half of the frames took 5 s
+    assert (found.peak_memory_mb, found.run_bytes) == (300.0, 30 * num_frames)
+
+
+def test_a_split_whose_videos_all_fail_has_no_estimate(
+    six_videos: Path, live_work: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = VideoRecord(video_id="v0", source="s", error="the file is damaged")
+    monkeypatch.setattr(estimate, "run_batch", lambda *_, **__: (yield FinishedVideo(record=record, is_kept=False)))
+    with pytest.raises(ValueError, match=r"^nothing could be measured: the file is damaged$"):
+        estimate_run(read_split(six_videos), live_work, devices="cpu", seconds=5)

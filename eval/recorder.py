@@ -200,7 +200,7 @@ class VideoRecorder:
         cache_tokens: int = 0,
         refreshed: bool = False,
     ) -> None:
-        """Record one frame. Frames that are left out before it are silent, and their values are unknown.
+        """Record one frame. Frames that are left out before it are silent, with unknown values and the state before it.
 
         Args:
             time_s: Time of the frame in seconds from the start of the video, larger than that of the frame before.
@@ -222,11 +222,10 @@ class VideoRecorder:
         values = {name: float(value) for name, value in (signals or {}).items()}
         if unknown := values.keys() - self._names:
             raise ValueError(f"the signal {min(unknown)!r} is not described; name it in signals of RunRecorder")
-        legality = []
+        changes, state_after = [], self._state
         for text in self._check_updates(updates):
-            change = apply_update(self._state, text)
-            self._state = change.state
-            legality.append(change.legality)
+            changes.append(apply_update(state_after, text))
+            state_after = changes[-1].state
         output = FrameOutput(
             frame_index=index,
             time_s=float(time_s),
@@ -234,16 +233,17 @@ class VideoRecorder:
             update_prob=_check_range("update_prob", update_prob, most=1),
             response=_check_text("response", response) or None,
             updates=tuple(updates),
-            dst_state=self._state if self._has_states else {},
+            dst_state=state_after if self._has_states else {},
             cache_tokens=int(_check_range("cache_tokens", cache_tokens, most=2**53 - 1)),
             refreshed=bool(refreshed),
             latency_ms=_check_range("latency_ms", latency_ms),
             first_token_ms=None if first_token_ms is None else _check_range("first_token_ms", first_token_ms),
-            legality=tuple(legality),
+            legality=tuple(change.legality for change in changes),
             signals={name: _check_range(name, value, least=-1e15) for name, value in values.items()},
             state=_check_text("state", state),
         )
-        self._fill(index)
+        self._fill(index)  # still with the state before the updates, which begins at this frame
+        self._state = state_after
         self._write(output.to_json() + "\n")
         self.num_frames = index + 1
 

@@ -19,6 +19,7 @@ from eval.cli.finished_runs import score
 from eval.cli.options import RescoreOptions
 from eval.data.loading import read_split
 from eval.data.samples import Turn
+from eval.metrics.score import analyze_video, score_counts
 from eval.recorder import RunRecorder
 from eval.reports.scoring import make_report
 from eval.reports.table_files import read_metrics
@@ -84,6 +85,33 @@ def test_updates_change_the_state_of_the_steps(tmp_path: Path) -> None:
     assert [output.dst_state["S1"] for output in outputs] == ["in_progress"] * 3
     assert outputs[2].legality == ("illegal", "malformed")
     assert folder.has_states()
+
+
+def test_frames_that_are_left_out_before_an_update_keep_the_state_before_it(tmp_path: Path) -> None:
+    turns = (Turn(time_s=5.0, role="update", text="S1->start"),)
+    with (
+        open_run(tmp_path, has_states=True) as run,
+        run.video("a", fps=2, steps="S1: saw", turns=turns) as video,
+    ):
+        video.frame(0.0)
+        video.frame(5.0, updates=["S1->start"])
+        video.frame(5.5)
+    sample = read_split(tmp_path / "split.json").samples[0]
+    outputs = RunFolder(tmp_path).outputs(sample)
+    assert [output.dst_state["S1"] for output in outputs] == ["not_started"] * 10 + ["in_progress"] * 2
+    scores = score_counts(analyze_video(sample, outputs, encode=count_letters).counts)
+    assert (scores["dst_joint_goal_accuracy"], scores["dst_timeline_score"]) == (1.0, 1.0)
+    assert scores["dst_start_delay_s"] == scores["dst_delay_s"] == 0.0
+    assert scores["failures_wrong_state"] == 0
+
+
+def test_a_refused_frame_changes_no_state(tmp_path: Path) -> None:
+    with open_run(tmp_path, has_states=True) as run, run.video("a", fps=1, steps="S1: saw", turns=()) as video:
+        with pytest.raises(ValueError, match="speak_prob"):
+            video.frame(0, updates=["S1->start"], speak_prob=1.5)
+        video.frame(0)
+    outputs = RunFolder(tmp_path).outputs(read_split(tmp_path / "split.json").samples[0])
+    assert outputs[0].dst_state == {"S1": "not_started"}
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,20 @@
 ``speaking_*`` and ``dst_update_*``.
 """
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
+
+from numpy.typing import NDArray
 
 from eval.metrics.decisions import TOLERANCES_S
 
 Better = Literal["higher", "lower", "near 0", "near 1", "neither"]
 Scope = Literal["both", "split", "video"]
+Value = TypeVar("Value", float, NDArray[Any])
 
 _WORDS: Final = {
     "speaking_": {"verb": "speak", "doing": "Speaking"},
@@ -98,12 +102,33 @@ METRICS: Final = tuple(metric for group in GROUPS for metric in group.metrics)
 """All scores, in the order of the tables."""
 NUM_FAILURES: Final = "num_failures"
 """Name of the recommended score if texts and states are known: the number of stops for a reviewer."""
+BEST_VALUES: Final[Mapping[str, float]] = {
+    metric.name: float(metric.better.removeprefix("near ")) for metric in METRICS if metric.better.startswith("near ")
+}
+"""The best value of each score that is neither better higher nor better lower, such as 0 of a delay."""
 _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
 def find_metric(name: str) -> Metric:
     """Return a score's entry. Raises ``KeyError`` for a name that has none."""
     return _BY_NAME[name]
+
+
+def has_direction(name: str) -> bool:
+    """Return whether some values of a score are better than others."""
+    return find_metric(name).better != "neither"
+
+
+def compute_loss(name: str, value: Value) -> Value:
+    """Return the loss of a value, or of an array of values; a lower loss is better.
+
+    For a score whose best value is a number, it is the distance from it: a delay of -1 s and one of 1 s have loss 1.
+    """
+    if not has_direction(name):
+        return value * math.nan
+    if name in BEST_VALUES:
+        return abs(value - BEST_VALUES[name])
+    return -value if find_metric(name).better == "higher" else value
 
 
 def to_markdown() -> str:

@@ -181,7 +181,7 @@ def _explain_time_difference(folders: Sequence[RunFolder], video_ids: Sequence[s
 
 
 def _drop_difference(found: Difference) -> Difference:
-    return replace(found, difference=math.nan, interval=NO_INTERVAL, p_value=math.nan)
+    return replace(found, difference=math.nan, interval=NO_INTERVAL, p_value=math.nan, distance_p_value=None)
 
 
 def _find_references(sample: Sample, num_frames: int, roles: Set[str]) -> Sequence[int]:

@@ -18,7 +18,7 @@ from eval.data.samples import Split
 from eval.matching.turns import Encode
 from eval.metrics.bootstrap import NO_INTERVAL, Interval, bootstrap
 from eval.metrics.counts import Counts, Pool
-from eval.metrics.definitions import METRICS, Metric, find_metric
+from eval.metrics.definitions import BEST_VALUES, METRICS, Metric, compute_loss, find_metric
 from eval.metrics.measures import Measure
 from eval.metrics.score import MEASURES
 from eval.reports.scoring import ScoreSettings, make_analyzer
@@ -53,7 +53,7 @@ class Cell:
     """nan if undefined."""
     interval: Interval
     is_best: bool
-    """Whether it is separated from the score of every other run, and better."""
+    """Whether it is better than the score of every other run, and a test separates the two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,24 +175,17 @@ def _find_best(
     values = {name: score(Pool(of_run, kind).total()) for name, of_run in counts.items()}
     leaders: dict[str, str] = {}
     for metric in metrics:
-        ranked = {name: _rank(found[metric], find_metric(metric)) for name, found in values.items()}
-        defined = {name: rank for name, rank in ranked.items() if not math.isnan(rank)}
-        if len(defined) == len(counts) > 1:
-            leaders[metric] = max(defined, key=lambda name, ranks=defined: ranks[name])  # type: ignore[misc]
+        losses = {name: compute_loss(metric, found[metric]) for name, found in values.items()}
+        if len(counts) > 1 and not any(map(math.isnan, losses.values())):
+            leaders[metric] = min(losses, key=lambda name, losses=losses: losses[name])  # type: ignore[misc]
     best = dict(leaders)
     for leader in set(leaders.values()):
         for other in counts.keys() - {leader}:
             found = compare_scores(counts[leader], counts[other], kind=kind, score=score, num_resamples=num_resamples)
             for metric, name in leaders.items():
-                if name == leader and not found[metric].p_value <= MAX_P_VALUE:
+                if name == leader and not found[metric].better_p_value <= MAX_P_VALUE:
                     best.pop(metric, None)
     return best
-
-
-def _rank(value: float, metric: Metric) -> float:
-    """Return a number that is larger for a better value; nan if none is better."""
-    aims = {"higher": value, "lower": -value, "near 0": -abs(value), "near 1": -abs(value - 1)}
-    return aims.get(metric.better, math.nan)
 
 
 def sort_leaderboard(board: Leaderboard, by: str) -> Leaderboard:
@@ -205,8 +198,8 @@ def sort_leaderboard(board: Leaderboard, by: str) -> Leaderboard:
         return board
 
     def key(row: tuple[str, tuple[Cell, ...]]) -> tuple[bool, float]:
-        rank = _rank(row[1][column].value, board.metrics[column])
-        return math.isnan(rank), 0.0 if math.isnan(rank) else -rank
+        loss = compute_loss(by, row[1][column].value)
+        return math.isnan(loss), 0.0 if math.isnan(loss) else loss
 
     return replace(board, rows=dict(sorted(board.rows.items(), key=key)))
 
@@ -243,9 +236,9 @@ def _to_csv(board: Leaderboard) -> str:
 def _to_latex(board: Leaderboard) -> str:
     heads = [
         "run",
-        *(f"{metric.name} {direction_of(metric, up='UP', down='DOWN')}".strip() for metric in board.metrics),
+        *(f"{metric.name} {direction_of(metric, up='UP', down='DOWN', to='TO')}".strip() for metric in board.metrics),
     ]
-    arrows = {"UP": r"$\uparrow$", "DOWN": r"$\downarrow$"}
+    arrows = {"UP": r"$\uparrow$", "DOWN": r"$\downarrow$", "TO": r"$\to$"}
     shown = [_latex(head) for head in heads]
     for word, sign in arrows.items():
         shown = [head.replace(f" {word}", f" {sign}") for head in shown]
@@ -278,8 +271,10 @@ def _describe(metric: Metric, cell: Cell, mark: str) -> str:
     return value if metric.is_count or math.isnan(low) else f"{value} [{low:.3f}, {high:.3f}]"
 
 
-def direction_of(metric: Metric, *, up: str = "↑", down: str = "↓") -> str:
-    """Return the sign of the better direction of a score; empty if neither is better."""
+def direction_of(metric: Metric, *, up: str = "↑", down: str = "↓", to: str = "→") -> str:
+    """Return the sign of the better direction of a score, such as ``→0`` for one that is best at 0; empty for none."""
+    if metric.name in BEST_VALUES:
+        return f"{to}{BEST_VALUES[metric.name]:g}"
     return {"higher": up, "lower": down}.get(metric.better, "")
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from eval.metrics.bootstrap import NO_INTERVAL, NUM_RESAMPLES, Interval, draw_resamples, find_intervals
 from eval.metrics.counts import C, Pool
+from eval.metrics.definitions import BEST_VALUES, compute_loss
 from eval.metrics.failures import JudgedVideo, is_correct
 from eval.metrics.values import Numbers
 
@@ -31,6 +32,13 @@ class Difference:
     interval: Interval
     p_value: float
     """Share of permutations with a difference at least as large, in (0, 1]; nan if the difference is undefined."""
+    distance_p_value: float | None = None
+    """As ``p_value``, of the difference of the distances from the best value; None for a score without one."""
+
+    @property
+    def better_p_value(self) -> float:
+        """The p-value of one run being better: for a delay of -1 s against 1 s, a difference of 2 s, it is 1."""
+        return self.p_value if self.distance_p_value is None else self.distance_p_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +88,21 @@ def compare_scores(
         swaps = (np.arange(2**num_videos)[:, None] >> np.arange(num_videos)) & 1
     else:
         swaps = np.random.default_rng([seed, 1]).integers(2, size=(num_resamples, num_videos))
-    permuted = [_subtract(*pair) for pair in compare((kept, 1 - kept) for kept in swaps.astype(float))]
+    permuted = compare((kept, 1 - kept) for kept in swaps.astype(float))
+    differences = [_subtract(*pair) for pair in permuted]
+
+    def test_distances(name: str) -> float:
+        known, *others = (_subtract_distances(name, *pair) for pair in ((first, second), *permuted))
+        return _compute_p_value(known, others, is_exact=is_exact)
+
     return {
         name: Difference(
             a=first[name],
             b=second[name],
             difference=observed[name],
             interval=intervals.get(name, NO_INTERVAL),
-            p_value=_compute_p_value(observed[name], [row[name] for row in permuted], is_exact=is_exact),
+            p_value=_compute_p_value(observed[name], [row[name] for row in differences], is_exact=is_exact),
+            distance_p_value=test_distances(name) if name in BEST_VALUES else None,
         )
         for name in first
     }
@@ -112,6 +127,10 @@ def compare_turns(a: JudgedVideo, b: JudgedVideo, *, references: Sequence[int]) 
 
 def _subtract(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     return {name: b[name] - a[name] for name in a}
+
+
+def _subtract_distances(name: str, a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    return compute_loss(name, b[name]) - compute_loss(name, a[name])
 
 
 def _compute_p_value(observed: float, permuted: Sequence[float], *, is_exact: bool) -> float:

@@ -1,23 +1,17 @@
 """The best point of a grid of thresholds by one score, and the points that tie with it."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from eval.metrics.definitions import Better, find_metric
+from eval.metrics.definitions import compute_loss, find_metric, has_direction
 from eval.sweeps.grid import RECOMMENDED_METRICS, SWEEP_METRICS, Grid, GridScores, check_known
 
-_LOSS_FUNCTIONS: Final[Mapping[Better, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
-    "higher": np.negative,
-    "lower": np.positive,
-    "near 0": np.abs,
-    "near 1": lambda values: np.abs(values - 1),
-}
 _TOLERANCE = 1e-9
 
 
@@ -86,16 +80,6 @@ def check_metrics(names: Sequence[str], *, known: Sequence[str] = SWEEP_METRICS)
             raise ValueError(f"{name} has no better or worse values; choose a different score")
 
 
-def has_direction(name: str) -> bool:
-    """Return whether higher or lower values of a score are better."""
-    return find_metric(name).better in _LOSS_FUNCTIONS
-
-
-def compute_losses(metric: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the losses of values of a score, of the same shape; the lowest loss is the best value."""
-    return _LOSS_FUNCTIONS[find_metric(metric).better](values)
-
-
 def find_best(scores: GridScores, metric: str) -> BestPoint:
     """Return the point with the best value of a score, in the direction of its definition.
 
@@ -106,7 +90,7 @@ def find_best(scores: GridScores, metric: str) -> BestPoint:
     """
     check_metrics([metric], known=scores.metrics)
     values = np.array(scores.as_matrix(metric), float)
-    loss = compute_losses(metric, values)
+    loss = compute_loss(metric, values)
     if np.isnan(loss).all():
         raise ValueError(f"{metric} is undefined at every point of the grid; choose a different score")
     is_best = loss <= np.nanmin(loss) + _TOLERANCE

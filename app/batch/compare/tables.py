@@ -5,19 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-import numpy as np
-
 from app.batch.runs.results import format_interval, round_score
 from app.figures.charts.videos import COMPARED_SCORES
 from app.formatting import format_score
 from app.templates import render
 from engine.config import StreamConfig, format_thresholds, name_thresholds
 from eval.data.samples import Sample
-from eval.metrics.definitions import Metric, find_metric
+from eval.metrics.definitions import BEST_VALUES, Metric, compute_loss, find_metric, has_direction
 from eval.reports.compare_runs import ComparedVideo
 from eval.reports.statistics import Difference
 from eval.runs.provenance import Provenance
-from eval.sweeps.best_point import compute_losses, has_direction
 
 VIDEO_HEADERS: Final = ["Video", "A", "B", "B - A", "Reference turns wrong in both", "only in A", "only in B"]
 TURN_HEADERS: Final = ["Video", "Second", "Wrong in", "Who", "Reference"]
@@ -50,7 +47,7 @@ def _difference_row(metric: Metric, found: Difference) -> Mapping[str, Any]:
         "interval": format_interval([found.interval.low, found.interval.high], is_count=metric.is_count),
         "p_value": "" if math.isnan(found.p_value) else f"{found.p_value:.3f}",
         "is_significant": is_significant,
-        "better": _direction_words(metric.name, found) if is_significant else "",
+        "better": _direction_words(metric.name, found),
     }
 
 
@@ -61,10 +58,15 @@ def _format_change(change: float, *, is_count: bool) -> str:
 
 
 def _direction_words(name: str, found: Difference) -> str:
-    if not has_direction(name):
+    """Return which run is better; empty unless a test of what makes a value better separates the two."""
+    if not has_direction(name) or not found.better_p_value < SIGNIFICANCE_LEVEL:
         return ""
-    loss_a, loss_b = compute_losses(name, np.array([found.a, found.b]))
-    return "" if loss_a == loss_b else "B is better" if loss_b < loss_a else "B is worse"
+    loss_a, loss_b = compute_loss(name, found.a), compute_loss(name, found.b)
+    words = "" if loss_a == loss_b else "B is better" if loss_b < loss_a else "B is worse"
+    if not words or name not in BEST_VALUES:
+        return words
+    nearer = "nearer to" if loss_b < loss_a else "farther from"
+    return f"{words}: {nearer} {BEST_VALUES[name]:g}, p {found.better_p_value:.3f}"
 
 
 def metric_choices() -> list[tuple[str, str]]:
@@ -105,8 +107,7 @@ def _rank(video: ComparedVideo, name: str) -> tuple[int, float]:
     if math.isnan(change):
         return 3, 0.0
     if change:
-        loss_a, loss_b = compute_losses(name, np.array([a, b]))
-        return 0, float(loss_a - loss_b)
+        return 0, compute_loss(name, a) - compute_loss(name, b)
     return (1 if video.count("only A") or video.count("only B") else 2), 0.0
 
 

@@ -6,8 +6,8 @@ from typing import Final
 from app.batch.sweeps.folders import FoundSweep
 from app.formatting import format_score
 from engine.plurals import format_count
-from eval.metrics.definitions import NUM_FAILURES, find_metric
-from eval.sweeps.best_point import BestPoint, has_direction
+from eval.metrics.definitions import NUM_FAILURES, find_metric, has_direction
+from eval.sweeps.best_point import BestPoint
 from eval.sweeps.grid import DECISION_F1, SWEEP_METRICS, GridScores
 
 RECOMMENDED: Final = "recommended"

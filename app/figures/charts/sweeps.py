@@ -12,8 +12,8 @@ from app.figures.charts.sweep_curves import SweepData, axis_value, describe_best
 from app.figures.template import colours
 from app.formatting import format_score
 from app.style.colours import Theme
-from eval.metrics.definitions import find_metric
-from eval.sweeps.best_point import BestPoint, compute_losses, find_best
+from eval.metrics.definitions import compute_loss, find_metric
+from eval.sweeps.best_point import BestPoint, find_best
 
 _SCALES: Final = {"light": ("#edf2f6", "#1c6fab"), "dark": ("#2a333b", "#58aeea")}
 """Colours of the worst and the best score."""
@@ -72,7 +72,7 @@ def _shade(metric: str, value: float) -> float | None:
     """Return the number that colours a score: the score, or its distance from the best one; None if undefined."""
     if math.isnan(value):
         return None
-    return float(compute_losses(metric, np.array(value))) if _is_near(metric) else value
+    return compute_loss(metric, value) if _is_near(metric) else value
 
 
 def _is_near(metric: str) -> bool:
@@ -134,5 +134,5 @@ def _mark(
 
 def _describe_worst(rows: Sequence[Sequence[float]], metric: str) -> str:
     values = np.array(rows, float)
-    worst = float(values.flat[np.nanargmax(compute_losses(metric, values))])
+    worst = float(values.flat[np.nanargmax(compute_loss(metric, values))])
     return f"Worst: {format_score(worst, is_count=find_metric(metric).is_count)}"

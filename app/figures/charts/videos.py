@@ -12,9 +12,8 @@ from app.figures.template import colours
 from app.formatting import format_score
 from app.style.colours import Theme
 from engine.plurals import format_count
-from eval.metrics.definitions import METRICS, Metric, find_metric
+from eval.metrics.definitions import METRICS, Metric, find_metric, has_direction
 from eval.reports.results import Results
-from eval.sweeps.best_point import has_direction
 
 SCATTER_SCORES: Final = ("F1", "dst_f1")
 """Default scores of the axes: whether the right messages come, and whether the state is tracked."""

@@ -39,6 +39,13 @@ def test_a_number_of_failures_is_written_as_a_whole_number_and_says_which_run_is
     assert cells(drawn) == [["Failures", "12", "9", "-3", "-5 to -1", "0.010", "B is better"]]
 
 
+def test_a_delay_is_called_better_only_if_its_distance_from_0_is_tested_so() -> None:
+    apart = replace(difference(-1.0, 1.062, p_value=0.001), distance_p_value=1.0)
+    nearer = replace(difference(-1.0, 0.25, p_value=0.4), distance_p_value=0.012)
+    drawn = [cells(draw_differences({"dst_delay_s": found}))[0] for found in (apart, nearer)]
+    assert [row[5:] for row in drawn] == [["0.001", ""], ["0.400", "B is better: nearer to 0, p 0.012"]]
+
+
 @pytest.mark.parametrize(("b", "change"), [(0.5, "0.000"), (0.4999, "0.000"), (0.51, "+0.010"), (0.49, "-0.010")])
 def test_a_change_has_a_sign_unless_it_rounds_to_nothing(b: float, change: str) -> None:
     ((_, _, _, said, interval, *_),) = cells(draw_differences({"F1": difference(0.5, b, low=-1e-9, high=0.02)}))

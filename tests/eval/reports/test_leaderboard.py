@@ -11,7 +11,7 @@ from eval.__main__ import main
 from eval.data.loading import read_split
 from eval.matching.text_encoder import TextEncoder
 from eval.recorder import RunRecorder
-from eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard
+from eval.reports.leaderboard import Leaderboard, build_leaderboard, format_leaderboard, sort_leaderboard
 from tests.support.data.batches import SCORING
 from tests.support.streams.fakes import count_letters
 
@@ -70,6 +70,39 @@ def test_equal_runs_share_the_first_place_so_that_none_is_marked(folder: Path) -
     assert not any(cell.is_best for cells in found.rows.values() for cell in cells)
     assert found.left_out == {"v6": ("twin",)}
     assert found.num_videos == 6
+
+
+def test_a_delay_is_best_by_its_distance_from_0_and_its_test_is_of_the_distance(tmp_path: Path) -> None:
+    """Early by 1 s and late by 1 s differ, but neither is better; exact is better than both."""
+    turn = {"time_s": 4.0, "role": "update", "text": "S1->start"}
+    steps = [{"id": "S1", "name": "saw"}]
+    video = {"fps": 16.0, "num_frames": 112, "goal": "", "steps": steps, "initial_state": {}, "turns": [turn]}
+    videos = [{"video_id": f"v{number}", **video} for number in range(7)]
+    (tmp_path / "split.json").write_text(json.dumps({"videos": videos}))
+    for name, at in (("early", 48), ("late", 81), ("exact", 64)):
+        with RunRecorder(tmp_path / name, model="m", split=tmp_path / "split.json", has_states=True) as run:
+            for number in range(7):
+                with run.video(f"v{number}") as recorder:
+                    recorder.frame(at / 16, updates=["S1->start"])
+                    recorder.frame(111 / 16)
+
+    def find_best(*names: str) -> tuple[str, list[str]]:
+        found = build_leaderboard(
+            {name: tmp_path / name for name in names},
+            read_split(tmp_path / "split.json"),
+            SCORING,
+            metrics=["dst_delay_s"],
+            encode=count_letters,
+            num_resamples=127,
+        )
+        table = format_leaderboard(sort_leaderboard(found, "dst_delay_s"), "markdown")
+        return table, [name for name, cells in found.rows.items() if cells[0].is_best]
+
+    table, best = find_best("late", "early")
+    assert best == []
+    assert table.startswith("| run | dst_delay_s →0 |\n| --- | --- |\n| early | -1.000 ")
+    assert "| late | 1.062 " in table
+    assert find_best("early", "late", "exact")[1] == ["exact"]
 
 
 def test_each_format_holds_the_scores_and_escapes_names(folder: Path) -> None:

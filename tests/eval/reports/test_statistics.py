@@ -1,12 +1,16 @@
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eval.metrics.counts import Counts, ratio
 from eval.metrics.failures import JudgedTurn, JudgedVideo, MatchOutcome
-from eval.reports.statistics import compare_scores, compare_turns
+from eval.reports.statistics import Difference, compare_scores, compare_turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,44 @@ def test_what_is_undefined_stays_undefined() -> None:
 def test_runs_of_other_videos_are_refused() -> None:
     with pytest.raises(ValueError, match="the same videos; got 1 and 2"):
         compare_scores(rows(1), rows(1, 2), kind=Hits, score=score)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delays(Counts):
+    delay_s: float = 0.0
+    turns: float = 1.0
+
+
+def score_delay(counts: Delays) -> dict[str, float]:
+    return {"dst_delay_s": ratio(counts.delay_s, counts.turns)}
+
+
+def compare_delays(a: Sequence[float], b: Sequence[float]) -> Difference:
+    runs = ([Delays(delay_s=delay_s) for delay_s in run] for run in (a, b))
+    return compare_scores(*runs, kind=Delays, score=score_delay)["dst_delay_s"]
+
+
+def test_a_score_that_is_best_at_0_is_better_only_if_its_distance_differs() -> None:
+    early_and_late = compare_delays([-1.0] * 8, [1.062] * 8)
+    assert early_and_late.difference == pytest.approx(2.062)
+    assert early_and_late.p_value == 2 / 2**8
+    assert early_and_late.better_p_value == 1 - 70 / 2**8  # 0.062 apart, or 0 if 4 of 8 are exchanged
+    late_and_later = compare_delays([1.0] * 8, [1.5] * 8)
+    assert late_and_later.better_p_value == late_and_later.p_value == 2 / 2**8
+
+
+@given(st.lists(st.tuples(*[st.sampled_from((-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0))] * 2), min_size=1, max_size=6))
+def test_p_values_of_distances_are_those_of_all_exchanges_by_brute_force(videos: list[tuple[float, float]]) -> None:
+    def distance(pairs: Sequence[tuple[float, float]]) -> float:
+        a, b = (abs(sum(run)) / len(pairs) for run in zip(*pairs, strict=True))
+        return abs(b - a)
+
+    exchanges = [
+        [pair if kept else pair[::-1] for pair, kept in zip(videos, order, strict=True)]
+        for order in itertools.product((True, False), repeat=len(videos))
+    ]
+    expected = sum(distance(one) >= distance(videos) - 1e-9 for one in exchanges) / len(exchanges)
+    assert compare_delays(*zip(*videos, strict=True)).better_p_value == pytest.approx(expected)
 
 
 def test_turns_are_wrong_in_one_run_in_both_or_in_none() -> None:

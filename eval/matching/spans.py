@@ -8,13 +8,21 @@ from eval.data.samples import Sample, Turn
 from eval.matching.turns import Encode, Match, Pair, compare_texts
 
 
+def span_frames(turn: Turn, *, fps: float) -> tuple[int, int]:
+    """Return the first and the last frame of a reply span, or the frame of an instant twice.
+
+    At 2 frames/s, a span from 4.3 to 5.1 s gives ``(8, 10)``, and one from 4.1 to 4.4 s gives ``(8, 8)``.
+    """
+    start = frame_at(turn.time_s, fps)
+    return start, start if turn.end_s is None else frame_at(turn.end_s, fps)
+
+
 def delay_from_span(frame: int, turn: Turn, *, fps: float) -> float:
     """Return the distance in seconds from a turn to a frame: negative before it, 0 inside its reply span.
 
     For the span from 4 to 8 s at 1 fps, frame 2 gives -2.0, frame 6 gives 0.0 and frame 11 gives 3.0.
     """
-    start = frame_at(turn.time_s, fps)
-    end = start if turn.end_s is None else frame_at(turn.end_s, fps)
+    start, end = span_frames(turn, fps=fps)
     return (min(frame - start, 0) + max(frame - end, 0)) / fps
 
 

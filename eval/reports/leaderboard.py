@@ -32,7 +32,7 @@ DEFAULT_METRICS: Final = (
     "redundant_rate",
     "OVO_timing_F1_2s",
     "PAUC_w0.5",
-    "ESTP_F1",
+    "span_F1",
     "duplicate_ratio",
     "false_alarms_per_quiet_hour",
 )

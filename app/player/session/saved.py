@@ -7,7 +7,7 @@ from app.player.session.run import Run
 from app.videos import Clip
 from eval.data.samples import Sample, build_task
 from eval.matching.grading import NamedJudge
-from eval.metrics.replies.reply_spans import grade_responses, list_span_turns
+from eval.metrics.replies.reply_spans import count_spans, list_replies, list_span_turns
 from eval.reports.scoring import ScoreSettings
 from eval.reports.table_files import read_metrics
 from eval.runs.folder import RunFolder, explain_missing, read_stream_config
@@ -53,7 +53,7 @@ def _find_judge(folder: RunFolder, sample: Sample) -> NamedJudge | None:
     try:
         judge = read_kept_judge(folder.path, str(read_metrics(folder.path).get("judge", "")))
         if judge is not None:
-            grade_responses(sample, folder.outputs(sample), grade=judge.grade)
+            count_spans(sample, list_replies(sample, folder.outputs(sample)), grade=judge.grade)
     except ValueError:  # an answer is missing or the file is damaged, so that the bands grade
         return None
     return judge

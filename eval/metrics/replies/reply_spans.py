@@ -1,19 +1,23 @@
-"""Replies against reply spans: PAUC, coverage, redundancy, delay, overlap in time and ESTP-F1.
+"""Replies against reply spans: PAUC, coverage, redundancy, delay, overlap in time and an F1 of grades.
 
-Only reference turns with a reply span count; without any, all scores are nan. A reply is inside a span from its start
-to its end, both included.
+Only reference turns with a reply span count; without any, all scores are nan. A span has the frames from that of its
+start to that of its end, both included, as a turn has a frame: at 2 frames/s, a span from 4.3 to 5.1 s has the frames 8
+to 10, so it counts from 4 to 5 s. PAUC alone takes the published convention: the time of a reply's frame against the
+times of the span, so that there the reply in frame 8 is before the span.
 
 **Source**: PAUC is that of ProactiveVideoQA (arXiv 2507.09313), ``proactive_videoqa.py`` in VideoChat3 (189754e). The
-others are those of LiveStar (0aa5b8e), OmniMMI (036d2ca) and ESTP.
+others are those of LiveStar (0aa5b8e) and OmniMMI (036d2ca). ``span_F1`` has the form of ESTP-F1 (arXiv 2510.14560),
+whose sum also rates how early a reply is: the two are not comparable.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from engine.records import FrameOutput
+from engine.records import FrameOutput, frame_at
 from eval.data.samples import Sample, Turn
 from eval.matching.grading import MAX_GRADE, Grade, Reply
+from eval.matching.spans import delay_from_span, span_frames
 from eval.metrics.counts import Counts, ratio
 from eval.metrics.measures import MatchedVideo, Measure
 from eval.metrics.replies.turn_taking import spoken_texts
@@ -49,7 +53,7 @@ class SpanCounts(Counts):
     redundancy_sum: float = 0.0
     """Sum of ``|1 - replies|`` over the spans."""
     first_delay_sum_s: float = 0.0
-    """Sum of the delay of the first reply; for a span without replies its length."""
+    """Sum of the delay of the first reply; for a span without replies that of its last frame."""
     iou_sum: float = 0.0
     num_replies: int = 0
     """Replies in videos with spans."""
@@ -101,14 +105,20 @@ def count_spans(sample: Sample, replies: Sequence[TimedReply], *, grade: Grade) 
     spans = list_span_turns(sample)
     if not spans:
         return SpanCounts()
-    question = find_question(sample)
+    question, fps = find_question(sample), sample.fps
     total, inside = SpanCounts(num_replies=len(replies)), set[TimedReply]()
-    nearest = _assign_to_spans(replies, spans)
+    nearest = _assign_to_spans(replies, spans, fps=fps)
     for number, turn in enumerate(spans):
-        found = [reply for reply in replies if _distance_s(reply, turn) == 0]
+        found = _find_inside(replies, turn, fps=fps)
         inside |= set(found)
         graded = grade_span(found, turn, question=question, grade=grade)
-        total += _count_span(turn, found, graded, [reply for reply, one in nearest if one == number])
+        in_time = [reply for reply in found if reply.time_s >= turn.time_s - _ROUNDING]
+        published = graded if in_time == found else grade_span(in_time, turn, question=question, grade=grade)
+        total += (
+            _count_replies(turn, found, [reply for reply, one in nearest if one == number], fps=fps)
+            + SpanCounts(grade_sum=graded[-1].grade / MAX_GRADE if graded else 0.0)
+            + _count_areas(turn, published)
+        )
     return total + SpanCounts(num_inside=len(inside))
 
 
@@ -117,17 +127,19 @@ def grade_responses(sample: Sample, outputs: Sequence[FrameOutput], *, grade: Gr
 
     An exact repeat has none, since it is not graded again. In several spans, that of the last one counts.
     """
-    texts = spoken_texts(outputs)
-    replies = {TimedReply(frame / sample.fps, texts[frame]): frame for frame in sorted(texts)}
-    question = find_question(sample)
+    replies, question = list_replies(sample, outputs), find_question(sample)
     found: dict[int, int] = {}
     for turn in list_span_turns(sample):
-        inside = [reply for reply in replies if _distance_s(reply, turn) == 0]
-        frames = {reply.time_s: frame for reply, frame in replies.items()}
         whole = replace(turn, related_end_s=None)  # a grade that PAUC drops after the evidence is shown, too
-        graded = grade_span(inside, whole, question=question, grade=grade)
-        found.update({frames[one.time_s]: int(one.grade) for one in graded})
+        graded = grade_span(_find_inside(replies, turn, fps=sample.fps), whole, question=question, grade=grade)
+        found.update({frame_at(one.time_s, sample.fps): int(one.grade) for one in graded})
     return found
+
+
+def list_replies(sample: Sample, outputs: Sequence[FrameOutput]) -> list[TimedReply]:
+    """Return the responses by time, each at the time of its frame."""
+    texts = spoken_texts(outputs)
+    return [TimedReply(frame / sample.fps, texts[frame]) for frame in sorted(texts)]
 
 
 def list_span_turns(sample: Sample) -> list[Turn]:
@@ -140,40 +152,55 @@ def find_question(sample: Sample) -> str:
     return next((turn.text for turn in sample.turns if turn.role == "user"), "")
 
 
-def _count_span(
-    turn: Turn, found: Sequence[TimedReply], graded: Sequence[GradedReply], nearest: Sequence[TimedReply]
-) -> SpanCounts:
-    start_s, end_s = turn.time_s, _end_s(turn)
+def _find_inside(replies: Sequence[TimedReply], turn: Turn, *, fps: float) -> list[TimedReply]:
+    """Return the replies in the frames of a span."""
+    return [reply for reply in replies if delay_from_span(frame_at(reply.time_s, fps), turn, fps=fps) == 0]
+
+
+def _count_replies(turn: Turn, found: Sequence[TimedReply], nearest: Sequence[TimedReply], *, fps: float) -> SpanCounts:
+    """Count the replies inside a span, and those nearest to it, in its frames."""
+    start, end = span_frames(turn, fps=fps)
+    first = frame_at(found[0].time_s, fps) if found else end
     return SpanCounts(
         num_spans=1,
         num_covered=int(bool(found)),
         redundancy_sum=abs(1 - len(found)),
-        first_delay_sum_s=(found[0].time_s if found else end_s) - start_s,
-        iou_sum=_overlap(start_s, end_s, nearest),
-        grade_sum=graded[-1].grade / MAX_GRADE if graded else 0.0,
+        first_delay_sum_s=(first - start) / fps,
+        iou_sum=_overlap(start, end, [frame_at(reply.time_s, fps) for reply in nearest]),
+    )
+
+
+def _count_areas(turn: Turn, graded: Sequence[GradedReply]) -> SpanCounts:
+    """Count the areas of PAUC, at the published times."""
+    start_s, end_s = turn.time_s, _end_s(turn)
+    return SpanCounts(
         pauc_sums=tuple(span_area(graded, start_s=start_s, end_s=end_s, weight=weight) for weight in PAUC_WEIGHTS),
         silent_pauc_sum=span_area((), start_s=start_s, end_s=end_s, weight=0.0),
     )
 
 
-def _assign_to_spans(replies: Sequence[TimedReply], spans: Sequence[Turn]) -> list[tuple[TimedReply, int]]:
+def _assign_to_spans(
+    replies: Sequence[TimedReply], spans: Sequence[Turn], *, fps: float
+) -> list[tuple[TimedReply, int]]:
     """Return each reply with the index of the nearest span, the first one among equals."""
-    numbers = range(len(spans))
-    return [(reply, min(numbers, key=lambda number: abs(_distance_s(reply, spans[number])))) for reply in replies]
+
+    def find_nearest(frame: int) -> int:
+        return min(range(len(spans)), key=lambda number: abs(delay_from_span(frame, spans[number], fps=fps)))
+
+    return [(reply, find_nearest(frame_at(reply.time_s, fps))) for reply in replies]
 
 
-def _overlap(start_s: float, end_s: float, replies: Sequence[TimedReply]) -> float:
-    """Return the IoU of a span and the interval from the first to the last reply; 0 without replies."""
-    if not replies:
+def _overlap(start: int, end: int, frames: Sequence[int]) -> float:
+    """Return the IoU of a span and the interval from the first to the last of some frames; 0 without frames.
+
+    Both are lengths of time, so that a single frame has length 0; a span of one frame has IoU 1 with that frame alone.
+    """
+    if not frames:
         return 0.0
-    first_s, last_s = replies[0].time_s, replies[-1].time_s
-    shared_s = max(min(end_s, last_s) - max(start_s, first_s), 0.0)
-    return shared_s / (max(end_s, last_s) - min(start_s, first_s))
-
-
-def _distance_s(reply: TimedReply, turn: Turn) -> float:
-    distance_s = min(reply.time_s - turn.time_s, 0.0) + max(reply.time_s - _end_s(turn), 0.0)
-    return distance_s if abs(distance_s) > _ROUNDING else 0.0
+    first, last = frames[0], frames[-1]
+    if start == end == first == last:
+        return 1.0
+    return max(min(end, last) - max(start, first), 0) / (max(end, last) - min(start, first))
 
 
 def _end_s(turn: Turn) -> float:
@@ -181,14 +208,14 @@ def _end_s(turn: Turn) -> float:
 
 
 def _count(video: MatchedVideo) -> SpanCounts:
-    texts = spoken_texts(video.outputs)
-    replies = [TimedReply(frame / video.sample.fps, texts[frame]) for frame in sorted(texts)]
-    return count_spans(video.sample, replies, grade=video.grade)
+    return count_spans(video.sample, list_replies(video.sample, video.outputs), grade=video.grade)
 
 
 def _summarize(counts: SpanCounts) -> dict[str, float]:
     num_spans, num_outside = counts.num_spans, counts.num_replies - counts.num_inside
-    errors = num_outside + counts.num_spans - counts.num_covered
+    errors = num_outside + num_spans - counts.num_covered
+    # Without a right reply it is 0, also if every reply is inside a span, where wrong replies are no errors.
+    f1 = ratio(2 * counts.grade_sum, 2 * counts.grade_sum + errors) if counts.grade_sum else ratio(0, num_spans)
     pauc = {
         f"PAUC_w{weight:g}": 100 * ratio(area, num_spans)
         for weight, area in zip(PAUC_WEIGHTS, counts.pauc_sums, strict=True)
@@ -201,7 +228,7 @@ def _summarize(counts: SpanCounts) -> dict[str, float]:
         "span_first_reply_delay_s": ratio(counts.first_delay_sum_s, num_spans),
         "span_iou": ratio(counts.iou_sum, num_spans),
         "span_replies_inside": ratio(counts.num_inside, counts.num_replies),
-        "ESTP_F1": ratio(2 * counts.grade_sum, 2 * counts.grade_sum + errors) if num_spans else ratio(0, 0),
+        "span_F1": f1,
         "num_spans": float(num_spans),
     }
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from engine.records import frame_at
 from eval.data.samples import Sample
+from eval.matching.spans import span_frames
 from eval.metrics.counts import Counts, ratio
 from eval.metrics.measures import MatchedVideo, Measure
 from eval.metrics.replies.turn_taking import spoken_texts
@@ -68,14 +69,19 @@ def _count(video: MatchedVideo) -> ResponseTimingCounts:
 
 
 def _quiet_frames(sample: Sample, num_frames: int) -> list[bool]:
-    """Return per frame whether it is farther than ``QUIET_TOLERANCE_S`` from every reference turn."""
+    """Return per frame whether it is quiet.
+
+    Its time is farther than ``QUIET_TOLERANCE_S`` from every reference turn and span, and it is the frame of none.
+    """
     is_quiet = [True] * num_frames
-    reach = frame_at(QUIET_TOLERANCE_S, sample.fps)
     for turn in sample.turns:
         if turn.role == "assistant":
-            start = frame_at(turn.time_s, sample.fps)
-            end = start if turn.end_s is None else frame_at(turn.end_s, sample.fps)
-            for frame in range(max(start - reach, 0), min(end + reach + 1, num_frames)):
+            start, end = span_frames(turn, fps=sample.fps)
+            # The first frame whose time is at most the tolerance before the turn, which may lie between two frames.
+            first = -frame_at(QUIET_TOLERANCE_S - turn.time_s, sample.fps)
+            last = frame_at((turn.time_s if turn.end_s is None else turn.end_s) + QUIET_TOLERANCE_S, sample.fps)
+            # Below 0.5 frames/s a turn's own frame may begin more than the tolerance before it.
+            for frame in range(max(min(first, start), 0), min(max(last, end) + 1, num_frames)):
                 is_quiet[frame] = False
     return is_quiet
 

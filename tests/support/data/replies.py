@@ -28,14 +28,14 @@ def spans(*ends: tuple[float, float], related_end_s: float | None = None) -> Sam
 
 
 def scores(sample: Sample, *replies: tuple[float, str]) -> dict[str, float]:
-    """Score timed replies on a sample; the responses are at 1 fps."""
+    """Score timed replies on a sample; each is the response of a frame at its time."""
     outputs = [
         FrameOutput(
             frame_index=index,
-            time_s=float(index),
+            time_s=index / sample.fps,
             speak_prob=0.5,
             update_prob=0.5,
-            response=dict(replies).get(float(index)),
+            response=dict(replies).get(index / sample.fps),
             updates=(),
             dst_state={step.id: "not_started" for step in sample.steps},
             cache_tokens=0,

@@ -5,11 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eval.matching.grading import CosineBands, Reply
 from eval.metrics.replies.reply_spans import GradedReply, SpanCounts, TimedReply, count_spans, grade_span, span_area
 from tests.support.data.replies import grade, scores, spans
 from tests.support.data.strategies import BOAT
+
+EPS = 1e-7
 
 
 @pytest.mark.parametrize(
@@ -41,17 +45,17 @@ def test_always_silent_scores_25_at_every_weight() -> None:
     assert found["span_coverage"] == 0.0
     assert found["span_redundancy"] == 1.0
     assert found["span_first_reply_delay_s"] == 6.5  # (10 + 3) / 2: the lengths
-    assert found["ESTP_F1"] == 0.0
+    assert found["span_F1"] == 0.0
 
 
-def test_replies_outside_every_span_cost_pauc_nothing_but_estp_f1() -> None:
+def test_replies_outside_every_span_cost_pauc_nothing_but_span_f1() -> None:
     without, noisy = (
         scores(spans((10, 20)), (15.0, "right")),
         scores(spans((10, 20)), (2.0, "wrong"), (15.0, "right"), (40.0, "wrong"), (41.0, "wrong")),
     )
     assert without["PAUC_w0"] == noisy["PAUC_w0"] == 62.5
-    assert without["ESTP_F1"] == 1.0
-    assert noisy["ESTP_F1"] == pytest.approx(2 / 5)  # S = 1, three replies outside, none missed
+    assert without["span_F1"] == 1.0
+    assert noisy["span_F1"] == pytest.approx(2 / 5)  # S = 1, three replies outside, none missed
     assert noisy["span_replies_inside"] == 0.25
 
 
@@ -64,7 +68,7 @@ def test_scores_of_two_spans_are_means_over_spans() -> None:
     assert found["span_redundancy"] == 1.0  # (|1 - 2| + |1 - 0|) / 2
     assert found["span_first_reply_delay_s"] == 3.0  # (2 + 4) / 2
     assert found["span_iou"] == pytest.approx(0.2)  # span 1: [12, 16] of [10, 20] is 0.4; span 2: a point is 0
-    assert found["ESTP_F1"] == pytest.approx(2 / (2 + 1 + 1))
+    assert found["span_F1"] == pytest.approx(2 / (2 + 1 + 1))
     assert found["num_spans"] == 2
 
 
@@ -95,10 +99,97 @@ def test_both_edges_of_a_span_are_inside() -> None:
         assert count_spans(sample, [TimedReply(time_s, "right")], grade=grade).num_inside == is_inside
 
 
+def test_a_reply_in_the_own_frame_of_a_turn_is_inside_its_span_but_before_it_for_pauc() -> None:
+    # At 1 fps, the span from 10.3 to 20.6 s has the frames 10 to 20.
+    sample = spans((10.3, 20.6))
+    found = scores(sample, (10.0, "gold"))
+    assert found["span_coverage"] == found["span_replies_inside"] == found["span_F1"] == 1.0
+    assert found["span_first_reply_delay_s"] == found["span_redundancy"] == found["num_failures"] == 0.0
+    assert found["PAUC_w1"] == 25.0
+    assert found["false_alarms_per_quiet_hour"] == 0.0
+    assert scores(sample)["span_first_reply_delay_s"] == 10.0  # from frame 10 to 20
+    assert scores(sample, (20.0, "gold"))["span_first_reply_delay_s"] == 10.0
+    assert scores(sample, (21.0, "gold"))["span_coverage"] == 0.0
+
+
+def test_the_grade_of_a_span_is_that_of_all_replies_in_its_frames() -> None:
+    found = scores(spans((10.3, 20.6)), (10.0, "half"), (12.0, "right"), (13.0, "wrong"))
+    # The frames have "half", "half right" and a text that no list grades, 0; PAUC has "right" and "right wrong", 0.
+    assert found["span_F1"] == 0.0
+    assert found["span_redundancy"] == 2.0
+    assert found["PAUC_w1"] == 0.0
+    alone = scores(spans((10.3, 20.6)), (10.0, "right"), (12.0, "half"))
+    assert (alone["span_F1"], alone["PAUC_w1"]) == (1.0, 50.0)  # grade 1 is half right, and no reply is outside
+
+
+def test_a_span_between_the_times_of_two_frames_is_covered_by_a_reply_in_its_frame() -> None:
+    sample = spans((10.2, 10.7))
+    found = scores(sample, (10.0, "gold"))
+    assert found["span_coverage"] == found["span_F1"] == found["span_iou"] == 1.0
+    assert found["num_missed"] == found["num_redundant"] == 0
+    assert scores(sample, (11.0, "gold"))["span_coverage"] == 0.0
+    assert scores(sample, (11.0, "gold"))["span_iou"] == 0.0
+
+
+def test_the_f1_of_grades_is_0_if_every_reply_is_wrong() -> None:
+    assert scores(spans((10, 20)), (15.0, "wrong"))["span_F1"] == 0.0
+    assert scores(spans((10, 20)), (15.0, "wrong"), (30.0, "wrong"))["span_F1"] == 0.0
+    assert scores(spans((10, 20)))["span_F1"] == 0.0
+
+
+TIMES = st.integers(0, 2999).map(lambda number: number / 100)
+
+
+@given(
+    st.lists(st.tuples(TIMES, st.integers(1, 800)), min_size=1, max_size=3),
+    st.lists(st.integers(0, 59), unique=True, max_size=6),
+    st.sampled_from((0.4, 1.0, 2.0, 2.5)),
+)
+def test_span_scores_off_the_grid_of_frames_are_those_of_brute_force(
+    given_spans: list[tuple[float, int]], frames: list[int], fps: float
+) -> None:
+    sample = spans(*((start, min(start + length / 100, 30.0)) for start, length in sorted(given_spans)))
+    sample = replace(sample, fps=fps, num_frames=int(31 * fps) + 1)
+    frames = sorted(frame for frame in frames if frame < sample.num_frames)
+    found = scores(sample, *((frame / fps, "gold") for frame in frames))
+    # A frame lasts until the next one; it is inside a span that it meets, at its very start or end too.
+    grid = [
+        {
+            frame
+            for frame in range(sample.num_frames)
+            if (frame + 1) / fps > turn.time_s + EPS and frame / fps <= end + EPS
+        }
+        for turn in sample.turns
+        if (end := turn.end_s) is not None
+    ]
+    answered = [sorted(inside.intersection(frames)) for inside in grid]
+    num_outside = len(set(frames) - set().union(*grid))
+    assert found["span_coverage"] == pytest.approx(sum(map(bool, answered)) / len(grid))
+    assert found["span_redundancy"] == pytest.approx(sum(abs(1 - len(one)) for one in answered) / len(grid))
+    delays = [((one or [max(inside)])[0] - min(inside)) / fps for one, inside in zip(answered, grid, strict=True)]
+    assert found["span_first_reply_delay_s"] == pytest.approx(sum(delays) / len(grid))
+    if frames:
+        assert found["span_replies_inside"] == pytest.approx(1 - num_outside / len(frames))
+    covered = sum(map(bool, answered))
+    assert found["span_F1"] == pytest.approx(2 * covered / (covered + len(grid) + num_outside))
+    # Quiet frames by their times, and not those of the spans.
+    quiet = [
+        frame
+        for frame in range(sample.num_frames)
+        if all(
+            frame not in inside and not turn.time_s - 2 - EPS <= frame / fps <= (turn.end_s or 0) + 2 + EPS
+            for turn, inside in zip(sample.turns, grid, strict=True)
+        )
+    ]
+    alarms = found["false_alarms_per_quiet_hour"]
+    expected = 3600 * len(set(quiet).intersection(frames)) * fps / len(quiet) if quiet else math.nan
+    assert alarms == pytest.approx(expected, nan_ok=True)
+
+
 def test_turns_without_spans_have_no_span_scores() -> None:
     assert count_spans(BOAT, [TimedReply(1.0, "right")], grade=grade) == SpanCounts()
     found = scores(replace(BOAT, fps=1.0), (1.0, "right"))
-    assert all(math.isnan(found[name]) for name in ("PAUC_w0", "PAUC_silent", "span_coverage", "ESTP_F1"))
+    assert all(math.isnan(found[name]) for name in ("PAUC_w0", "PAUC_silent", "span_coverage", "span_F1"))
 
 
 def test_the_offline_judge_grades_by_bands_of_the_cosine() -> None:

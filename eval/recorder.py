@@ -211,8 +211,8 @@ class VideoRecorder:
             speak_prob: Probability of speaking in [0, 1]; nan if unknown.
             update_prob: Probability of an update in [0, 1]; nan if unknown.
             latency_ms: Time of the model for this frame in milliseconds; nan if unknown.
-            first_token_ms: Milliseconds to the first token of the response; None if unknown.
-            cache_tokens: Tokens in the context after the frame.
+            first_token_ms: Milliseconds to the first token of the response; None or nan if unknown.
+            cache_tokens: Tokens in the context after the frame; 0 or nan if unknown.
             refreshed: Whether the context was rebuilt before this frame.
 
         Raises:
@@ -234,10 +234,10 @@ class VideoRecorder:
             response=_check_text("response", response) or None,
             updates=tuple(updates),
             dst_state=state_after if self._has_states else {},
-            cache_tokens=int(_check_range("cache_tokens", cache_tokens, most=2**53 - 1)),
+            cache_tokens=int(_check_known("cache_tokens", cache_tokens, most=2**53 - 1) or 0),
             refreshed=bool(refreshed),
             latency_ms=_check_range("latency_ms", latency_ms),
-            first_token_ms=None if first_token_ms is None else _check_range("first_token_ms", first_token_ms),
+            first_token_ms=_check_known("first_token_ms", first_token_ms),
             legality=tuple(change.legality for change in changes),
             signals={name: _check_range(name, value, least=-1e15) for name, value in values.items()},
             state=_check_text("state", state),
@@ -289,6 +289,12 @@ def _check_range(name: str, value: float, *, least: float = 0.0, most: float = 1
     if not (least <= number <= most or math.isnan(number)):
         raise ValueError(f"{name} must be from {least:g} to {most:g}; got {number}")
     return number
+
+
+def _check_known(name: str, value: float | None, *, most: float = 1e15) -> float | None:
+    """Return a number from 0; None if it is None or nan."""
+    number = math.nan if value is None else _check_range(name, value, most=most)
+    return None if math.isnan(number) else number
 
 
 def _check_text(name: str, text: str | None) -> str | None:

@@ -105,6 +105,14 @@ def test_frames_that_are_left_out_before_an_update_keep_the_state_before_it(tmp_
     assert scores["failures_wrong_state"] == 0
 
 
+def test_unknown_numbers_may_be_nan(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run, run.video("a", fps=1) as video:
+        video.frame(0, first_token_ms=math.nan, cache_tokens=math.nan, latency_ms=math.nan, signals={"p": math.nan})
+    (output,) = RunFolder(tmp_path).outputs(read_split(tmp_path / "split.json").samples[0])
+    assert (output.first_token_ms, output.cache_tokens) == (None, 0)
+    assert math.isnan(output.latency_ms + output.signals["p"])
+
+
 def test_a_refused_frame_changes_no_state(tmp_path: Path) -> None:
     with open_run(tmp_path, has_states=True) as run, run.video("a", fps=1, steps="S1: saw", turns=()) as video:
         with pytest.raises(ValueError, match="speak_prob"):

@@ -43,9 +43,9 @@ export function linePoints(timeline, run, name) {
   if (!isDense(timeline, first, last)) return { x: run.times.slice(first, last + 1), y: run[name].slice(first, last + 1) };
   const x = [], y = [];
   visitColumns(timeline, run, name, first, last, (column, low, high) => {
-    const time = timeline.time(column);
-    x.push(time, time);
-    y.push(low, high);
+    const time = timeline.time(column), values = low === high ? [low] : [low, high]; // a lone value is one point, which has a marker
+    x.push(...values.map(() => time));
+    y.push(...values);
   });
   return { x, y };
 }

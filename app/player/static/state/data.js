@@ -247,12 +247,13 @@ export class EventCounts {
 
 const CURVE_POINTS = 200;
 
-// Precision and recall of events at up to 200 thresholds: the distinct values of the trace, or evenly spaced ones while it grows.
+// Precision and recall of events at up to 200 thresholds: the distinct known values of the trace, or evenly spaced ones while it grows.
 export class Curve {
   constructor(data, name, isGrowing) {
-    const values = isGrowing ? [] : data[signalOf(data, name).series].toSorted().filter((value, number, all) => value !== all[number - 1]);
+    const { series, low, high } = signalOf(data, name), known = isGrowing ? [] : data[series].filter((value) => !Number.isNaN(value)).toSorted();
+    const values = known.filter((value, number) => value !== known[number - 1]); // unknown values are no thresholds, and unequal to each other
     const stride = Math.max(1, Math.ceil(values.length / CURVE_POINTS)), chosen = [...values].filter((_, number) => number % stride === 0);
-    const thresholds = isGrowing ? Array.from({length: 51}, (_, at) => at / 50) : [signalOf(data, name).low, ...chosen.map((value) => Number(value.toPrecision(5)))];
+    const thresholds = isGrowing ? Array.from({length: 51}, (_, at) => low + (high - low) * at / 50) : [low, ...chosen.map((value) => Number(value.toPrecision(5)))];
     this.counts = thresholds.map((threshold) => new EventCounts(data, name, threshold, true));
   }
 

@@ -53,6 +53,7 @@ export class Axis {
     pen.fillStyle = pen.strokeStyle;
     let [lowBefore, highBefore] = [-Infinity, Infinity];
     visitColumns(this, data, name, first, last, (x, low, high) => {
+      if (Number.isNaN(low)) return;
       const [bottom, top] = [y(Math.min(low, highBefore)), y(Math.max(high, lowBefore))]; // joins the column before
       pen.fillRect(x, top - 0.7, 1, bottom - top + 1.4);
       [lowBefore, highBefore] = [low, high];

@@ -62,18 +62,19 @@ export function highestInView(axis, data, name) {
   return most;
 }
 
-// Calls `visit(x, low, high)` for each column of pixels that the frames of a series cover.
+// Calls `visit(x, low, high)` for each column of pixels that the frames of a series cover; both are NaN in a column without a known value.
 export function visitColumns(axis, data, name, first, last, visit) {
   const {low: lows, high: highs, size} = envelopeOf(data, name).blocks(data[name], (last - first) / axis.inner / 2);
-  let block = Math.floor(first / size), column = Math.round(axis.x(data.times[block * size])), low = lows[block], high = highs[block];
+  let block = Math.floor(first / size), column = Math.round(axis.x(data.times[block * size])), [low, high] = [Infinity, -Infinity];
+  const end = () => (low > high ? visit(column, NaN, NaN) : visit(column, low, high));
   for (; block * size <= last; block += 1) {
     const x = Math.round(axis.x(data.times[block * size]));
     if (x !== column) {
-      visit(column, low, high);
-      [column, low, high] = [x, lows[block], highs[block]];
+      end();
+      [column, low, high] = [x, Infinity, -Infinity];
     }
     if (lows[block] < low) low = lows[block];
     if (highs[block] > high) high = highs[block];
   }
-  visit(column, low, high);
+  end();
 }

@@ -1,6 +1,7 @@
 """The player's data module, imported as ES modules in the browser without a server or the page."""
 
 import json
+import math
 import random
 from base64 import b64encode
 from collections.abc import Iterator
@@ -77,6 +78,26 @@ def test_a_reference_without_a_run_has_no_frames(page: Page) -> None:
     packed = packed_run(0, events=[event], references=[turn], bands={"model": [[]], "reference": [[[-1, 0]]]})
     body = "const d = unpack(arg); return [d.isReferenceAlone, d.reached, d.rows.map((row) => [row.time, row.key])];"
     assert run(page, "data", "unpack", body, packed) == [True, 0, [[1.0, "k"]]]
+
+
+def test_the_thresholds_of_a_curve_are_the_known_values_of_a_sparse_signal(page: Page) -> None:
+    values = [frame / 200 if frame % 20 == 7 else math.nan for frame in range(200)]
+    body = "const d = unpack(arg); return new Curve(d, 'speak', false).counts.map(({ threshold }) => threshold);"
+    packed = packed_run(200, speak=floats(*values))
+    assert run(page, "data", "unpack, Curve", body, packed) == [
+        0,
+        *(value for value in values if not math.isnan(value)),
+    ]
+    every = packed_run(3000, speak=floats(*(frame / 4000 if frame % 20 == 7 else math.nan for frame in range(3000))))
+    assert len(run(page, "data", "unpack, Curve", body, every)) == 1 + 150
+
+
+def test_the_thresholds_of_a_growing_curve_are_those_of_the_range_of_its_signal(page: Page) -> None:
+    body = "const d = unpack(arg); return new Curve(d, 'signal-0', true).counts.map(({ threshold }) => threshold);"
+    policy = asdict(POLICIES["above"])
+    signal = {"title": "score", "low": -2, "high": 8, "threshold": 3, "decides": "speak", "policy": policy}
+    packed = packed_run(2, named=[{**signal, "values": floats(1.0, 2.0)}])
+    assert run(page, "data", "unpack, Curve", body, packed) == pytest.approx([-2 + number / 5 for number in range(51)])
 
 
 def test_decisions_are_paired_as_in_figures(page: Page) -> None:

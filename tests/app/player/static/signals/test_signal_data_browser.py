@@ -47,6 +47,16 @@ def test_a_dense_signal_keeps_minimum_and_maximum_of_each_column(page: Page) -> 
     assert abs(x[y.index(max(values))] - at / 2) <= 1500 / 100, "in the column of its frame"
 
 
+@pytest.mark.parametrize("num_frames", [300, 3000])
+def test_a_dense_signal_with_unknown_frames_keeps_its_known_values(page: Page, num_frames: int) -> None:
+    known = {frame: 0.1 + frame / 4000 for frame in range(7, num_frames, num_frames // 12)}
+    values = [known.get(frame, math.nan) for frame in range(num_frames)]
+    x, y = points(page, values, 0, num_frames / 2)
+    drawn = [value for value in y if not math.isnan(value)]
+    assert drawn == list(known.values()), "each once, so that it has a marker"
+    assert len(x) == len(y) <= 2 * 102
+
+
 def test_only_the_visible_range_is_drawn_and_there_every_frame(page: Page) -> None:
     values = [frame / 3000 for frame in range(3000)]
     x, y = points(page, values, 100, 150)

@@ -1,8 +1,10 @@
 """The documents are true: commands parse, links and names resolve, and the examples of the README run."""
 
 import ast
+import builtins
 import importlib
 import importlib.util
+import inspect
 import io
 import re
 import shlex
@@ -228,6 +230,34 @@ def test_files_and_modules_in_the_text_exist(document: Path) -> None:
 def test_names_of_the_packages_in_the_text_resolve(document: Path) -> None:
     for name in {text for text in _code(document) if _DOTTED.fullmatch(text) and not (ROOT / text).exists()}:
         _resolve(name)
+
+
+def test_no_package_is_named_as_a_command() -> None:
+    """``engine run`` is no command: it is ``stepscope run``, or a module that Python runs."""
+    for document in DOCUMENTS:
+        assert [text for text in _code(document) if re.match(r"(?:app|assets|engine|eval) [a-z]", text)] == []
+
+
+def test_bare_names_of_the_interface_exist() -> None:
+    """A single name in backticks of docs/api.md is in its examples, or a name, member or parameter of their modules."""
+    document = ROOT / "docs/api.md"
+    examples = "\n".join(_blocks(document, "python"))
+    names = re.findall(r"^from ([\w.]+) import", examples, re.MULTILINE)
+    modules = [
+        *map(importlib.import_module, [*names, "engine.errors", "engine.video.reader", "gradio_client.exceptions"]),
+        builtins,
+    ]
+    known = set(re.findall(r"\w+", examples))
+    for name, value in (found for module in modules for found in inspect.getmembers(module)):
+        if inspect.ismodule(value):
+            continue  # an imported module is no function of that name
+        known.add(name)
+        if inspect.isclass(value):
+            known.update(dir(value))
+        elif inspect.isfunction(value):
+            known.update(inspect.signature(value).parameters)
+    bare = {text.partition("(")[0] for text in _code(document) if re.fullmatch(r"[A-Za-z_]\w*(?:\(.*\))?", text)}
+    assert bare - known == set()
 
 
 def test_options_in_the_text_exist() -> None:

@@ -67,8 +67,8 @@ class RunOptions(ScoreOptions, StreamOptions):
     estimate: float | None = None
     """Instead of a run folder: run the split for this many seconds, and print the time, memory and storage of all."""
     devices: Annotated[str, arg(aliases=("--device",))] = "auto"
-    """auto (all GPUs, else one process on the CPU), cuda (all), cuda:0,cuda:1, mps, cpu, cpu:2 for two processes of one
-    thread each, or a Ray cluster: ray (this machine's, or $RAY_ADDRESS) or ray://HOST:10001."""
+    """auto (all GPUs, else one process on the CPU, the fastest on few cores), cuda (all), cuda:0,cuda:1, mps, cpu,
+    cpu:2 for two processes of one thread each, or a Ray cluster: ray (this machine's, or $RAY_ADDRESS) or ray://HOST:10001."""
     speak_threshold: float | None = None
     """Speak if the probability is greater (default: that of --config, or 0.5)."""
     update_threshold: float | None = None

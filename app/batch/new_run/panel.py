@@ -80,7 +80,7 @@ def make_form_panel(batches: BatchContext) -> FormPanel:
             value="auto",
             allow_custom_value=batches.takes_paths,
             label="Devices",
-            info="cpu:2 is two processes; cuda is all GPUs",
+            info="auto is all GPUs, else one process; cpu:2 is two",
             elem_id="devices",
         )
         teacher_forced = gr.Checkbox(

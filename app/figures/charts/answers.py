@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from app.figures.charts.layout import bar_marker, make_chart, make_empty_chart, outline
+from app.figures.charts.layout import bar_marker, log_axis, make_chart, make_empty_chart, outline
 from app.figures.template import colours
 from app.style.colours import Theme
 from engine.chat.timings import AnswerTiming, ReusePoint
@@ -59,8 +59,11 @@ def first_token(timings: Sequence[AnswerTiming], measured: Sequence[ReusePoint],
     return make_chart(
         traces,
         theme,
-        x={"title": {"text": "Tokens of the prompt (log scale)"}, "type": "log"},
-        y={"title": {"text": "ms (log scale)"}, "type": "log", "dtick": "D2"},
+        x={
+            "title": {"text": "Tokens of the prompt (log scale)"},
+            **log_axis(value for trace in traces for value in trace.x),
+        },
+        y={"title": {"text": "ms (log scale)"}, **log_axis(value for trace in traces for value in trace.y)},
         note=f"With reuse: at least {_REUSED_SHARE:.0%} of the prompt was kept",
         summary=_describe(timings, measured),
         title_text=title,

@@ -1,6 +1,7 @@
 """Parts that all charts share: the frame with its title and note, the styles of both decisions, and empty charts."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import plotly.graph_objects as go
@@ -13,6 +14,8 @@ HEIGHT_PX: Final = 340
 SMALL_PX: Final = 11
 """Size of notes, ticks and legends, the smallest text of a chart."""
 MAX_NAME_CHARS: Final = 60
+_MANY_DECADES: Final = 4
+"""Powers of 10 on a logarithmic axis beyond which it has ticks at these alone."""
 
 
 class HeadStyle(NamedTuple):
@@ -95,6 +98,18 @@ def make_empty_chart(theme: Theme, reason: str) -> go.Figure:
     hidden = {"visible": False, "range": [0, 1]}
     text = {"text": reason, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper", "showarrow": False}
     return make_chart([], theme, x=hidden, y=hidden, summary=reason, annotations=[text])
+
+
+def log_axis(values: Iterable[float]) -> dict[str, Any]:
+    """Return a logarithmic axis of positive values, with ticks at 1, 2 and 5 times the powers of 10, or those alone.
+
+    Plotly itself writes the ticks 10, 20, 50 and 100 as "10, 2, 5, 100".
+    """
+    known = [value for value in values if 0 < value < math.inf]
+    first, last = (math.floor(math.log10(end(known, default=1.0))) for end in (min, max))
+    factors = (1, 2, 5) if last - first < _MANY_DECADES else (1,)
+    ticks = [float(f"{factor}e{power}") for power in range(first, last + 2) for factor in factors]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.12g}" for tick in ticks]}
 
 
 def reference_line(theme: Theme, *, x: Sequence[float], y: Sequence[float]) -> go.Scatter:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.figures.charts.layout import make_chart, make_empty_chart, outline, plain, unit_axis
+from app.figures.charts.layout import log_axis, make_chart, make_empty_chart, outline, plain, unit_axis
 from app.figures.template import colours
 from app.formatting import format_score
 from app.style.colours import Theme
@@ -56,7 +56,7 @@ def losses(results: TrainingResults, theme: Theme) -> go.Figure:
         traces,
         theme,
         x=_step_axis(results),
-        y={"title": {"text": "Loss (nats)"}, "type": "log", "dtick": "D2"},
+        y={"title": {"text": "Loss (nats)"}, **log_axis(value for trace in traces for value in trace.y)},
         note="Means over the steps since the point before",
         summary=", ".join(parts),
     )

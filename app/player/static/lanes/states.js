@@ -20,7 +20,8 @@ export const states = defineLane({
     for (let number = Math.max(0, countUpTo(pieces, frameAt(run, view.start), (piece) => piece[0]) - 1); number < pieces.length; number += 1) {
       const [frame, word] = pieces[number], start = timeOf(run, frame);
       if (start > view.end) break;
-      const left = timeline.x(start), right = timeline.x(number + 1 < pieces.length ? timeOf(run, pieces[number + 1][0]) : run.reached);
+      const end = number + 1 < pieces.length ? timeOf(run, pieces[number + 1][0]) : run.reached;
+      const left = timeline.x(Math.max(start, view.start)), right = timeline.x(Math.min(end, view.end));
       if (word === null || right <= painted + 1) continue;
       const from = Math.max(left, painted), width = Math.max(1, right - from);
       const colour = colourOf(run, word);

@@ -59,20 +59,20 @@ function paintBand(timeline, row, name, top, height) {
     const [frame, state] = band[number], start = frame < 0 ? 0 : timeOf(run, frame);
     if (start > view.end) break;
     const after = number + 1 < band.length ? timeOf(run, band[number + 1][0]) : name === "model" ? run.reached : run.duration_s;
-    const [colour, share] = LOOKS[state], left = timeline.x(start);
+    const [colour, share] = LOOKS[state], left = timeline.x(Math.max(start, view.start));
     pen.fillStyle = colours[colour];
-    pen.fillRect(left, top + height * (1 - share) / 2, Math.max(1, timeline.x(after) - left), height * share);
+    pen.fillRect(left, top + height * (1 - share) / 2, Math.max(1, timeline.x(Math.min(after, view.end)) - left), height * share);
   }
 }
 
 function paintDifferences(timeline, row, height) {
-  const { run } = row, { pen } = timeline, differences = run.differences[row.step];
+  const { run } = row, { pen, view } = timeline, differences = run.differences[row.step];
   pen.fillStyle = timeline.hatch ??= createHatching(pen, timeline.colours.ink);
   let painted = 0; // painted up to this x; a span within two pixels of it is skipped
   for (let number = countUpTo(differences, frameAt(run, timeline.view.start), (span) => span[1]); number < differences.length; number += 1) {
-    const [first, end] = differences[number], left = timeline.x(timeOf(run, first));
-    if (left > timeline.width) break;
-    const right = Math.max(left + 2, timeline.x(end < run.times.length ? run.times[end] : run.reached));
+    const [first, end] = differences[number], start = timeOf(run, first), left = timeline.x(Math.max(start, view.start));
+    if (start > view.end) break;
+    const right = Math.max(left + 2, timeline.x(Math.min(end < run.times.length ? run.times[end] : run.reached, view.end)));
     if (right > painted + 1) pen.fillRect(Math.max(left, painted), row.top + height, right - Math.max(left, painted), height);
     painted = Math.max(painted, right);
   }

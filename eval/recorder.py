@@ -197,7 +197,7 @@ class VideoRecorder:
         update_prob: float = math.nan,
         latency_ms: float = math.nan,
         first_token_ms: float | None = None,
-        cache_tokens: int = 0,
+        cache_tokens: float = 0,
         refreshed: bool = False,
     ) -> None:
         """Record one frame. Frames that are left out before it are silent, with unknown values and the state before it.

@@ -114,7 +114,7 @@ def test_a_score_that_is_best_at_0_is_better_only_if_its_distance_differs() -> N
 def test_p_values_of_distances_are_those_of_all_exchanges_by_brute_force(videos: list[tuple[float, float]]) -> None:
     def distance(pairs: Sequence[tuple[float, float]]) -> float:
         a, b = (abs(sum(run)) / len(pairs) for run in zip(*pairs, strict=True))
-        return abs(b - a)
+        return float(abs(b - a))
 
     exchanges = [
         [pair if kept else pair[::-1] for pair, kept in zip(videos, order, strict=True)]

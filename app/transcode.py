@@ -88,7 +88,7 @@ class DisplayCopies:
             raise VideoError(f"{path}: not a regular file; give the path of one video")
         if start_s is not None:
             identity = hashlib.sha256(f"{identity} {start_s!r} {duration_s!r}".encode()).hexdigest()
-        is_playable = start_s is None and probe(path).is_browser_playable
+        is_playable = start_s is None and not probe(path).copy_reason
         is_served = self._served is not None and path.resolve().is_relative_to(self._served.resolve())
         if is_playable and is_served and path.suffix in (".mp4", ".webm"):
             return path

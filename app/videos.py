@@ -69,9 +69,9 @@ class Clip:
         return native_fps if math.isfinite(native_fps) and native_fps > 0 else self.fps
 
     @property
-    def is_browser_playable(self) -> bool:
-        """Whether browsers can play the file itself; otherwise the page shows a transcoded copy."""
-        return _probe(self.path).is_browser_playable
+    def copy_reason(self) -> str:
+        """Why the page shows a converted copy; empty if browsers can show the file itself."""
+        return _probe(self.path).copy_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ def place_video(clip: Clip, stem: Path, *, files: VideoFiles, copies: DisplayCop
     """
     if files == "none":
         return None
-    if files == "link" and clip.start_s is None and clip.is_browser_playable:
+    if files == "link" and clip.start_s is None and not clip.copy_reason:
         path = stem.with_name(f"{stem.name}{'.webm' if clip.path.suffix.lower() == '.webm' else '.mp4'}")
         path.symlink_to(clip.path.resolve())
         return path

@@ -1,9 +1,11 @@
 """The decoders of every picture behind ``engine.video.reader``: PyAV, decord and OpenCV, each a generator of pictures.
 
 All yield the pictures of a ``Track`` in display order, upright, with true times, and raise one ``DecodeError`` after
-the last readable picture. No other exception leaves this module. Non-square pixels are not stretched.
+the last readable picture. No other exception leaves this module. Non-square pixels are not stretched. decord and OpenCV
+take the times from the packet list of PyAV, so that all agree.
 """
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +24,9 @@ from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError
-from engine.video.track import Track, open_container, reason_of, seconds_of
+from engine.video.images import Orientation, to_image
+from engine.video.packets import ListedPicture, PacketList, PacketReader, seconds_of
+from engine.video.track import EPSILON_S, Track, has_restarts, measure_packets, open_container, reason_of
 
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # read when OpenCV first opens a video
 av.logging.set_level(None)  # any level makes decoder threads wait for the GIL: closing a half-read file hung
@@ -61,7 +65,7 @@ def decode_with_pyav(track: Track) -> Iterator[Picture]:
     end_s = 0.0
     with open_container(track.path) as container:
         stream, reformatter = open_stream(container, track), VideoReformatter()
-        packets = container.demux(stream)
+        packets = iter(PacketReader(container, stream))
         while True:
             try:
                 packet = next(packets, None)
@@ -92,49 +96,79 @@ def decode_with_decord(track: Track) -> Iterator[Picture]:
         raise DecodeError("decord is not installed")
     if track.width * track.height > _MANY_PIXELS:
         raise DecodeError("decord: holds too many pictures of this size at once")
+    listed = _list_for_others(track, "decord")
     try:
         reader = decord.VideoReader(str(track.path))
-        spans: np.ndarray = reader.get_frame_timestamp(range(len(reader))).astype(np.float64)  # [T, 2], from its index
+        num_pictures, start_s = len(reader), float(reader.get_frame_timestamp(0)[0])
         shape = tuple(reader.next().shape)  # decord calls narrow turned pictures [H, W, 4]
         reader.seek(0)
     except (decord.DECORDError, RuntimeError, IndexError, StopIteration, ValueError, TypeError) as error:
         raise DecodeError(f"decord: {reason_of(error)}") from error
-    if shape != (track.height, track.width, 3) or abs(spans[0, 0] - track.start_s) > track.step_s / 2:
+    if shape != (track.height, track.width, 3) or abs(start_s - track.start_s) > track.step_s / 2:
         raise DecodeError("decord: reads a stream of a different shape or start")
-    sequence = _DecordSequence(reader, decord.DECORDError)
-    for number, (begin, end) in enumerate(spans - track.zero_s):
-        end = end if end > begin else begin + track.step_s
+    if num_pictures != len(listed.pictures):
+        raise DecodeError(f"decord: lists {num_pictures} pictures, not {len(listed.pictures)}")
+    sequence = _DecordSequence(reader, decord.DECORDError, track.orientation)
+    for number, picture in enumerate(listed.pictures):
         fetch = partial(sequence.fetch, number)
-        yield Picture(time_s=float(begin), end_s=float(end), is_decoded=False, fetch=fetch)
+        yield Picture(time_s=picture.time_s, end_s=picture.end_s, is_decoded=False, fetch=fetch)
 
 
 def decode_with_opencv(track: Track) -> Iterator[Picture]:
     """Decode with OpenCV in sequence, converting every picture to an image."""
+    listed = iter(_list_for_others(track, "OpenCV").pictures)
+    before_s = -math.inf
     capture: Any = cv2.VideoCapture(str(track.path), cv2.CAP_FFMPEG)
+    capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)  # it ignores mirrors
     try:
         while True:
             is_read, image = capture.read()
             if not is_read:
                 return
-            if image.shape[:2] != (track.height, track.width):
+            upright = track.orientation.apply(image[..., ::-1])
+            if upright.shape[:2] != (track.height, track.width):
                 raise DecodeError("OpenCV: reads a different stream")
-            time_s = float(capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000 + track.start_s - track.zero_s
-            fetch = partial(np.ascontiguousarray, image[..., ::-1])
-            yield Picture(time_s=time_s, end_s=time_s + track.step_s, is_decoded=True, fetch=fetch)
+            stored_s = float(capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000 + track.start_s
+            picture = next(listed, None)
+            if stored_s > before_s:  # else OpenCV has no time for it, as for the last pictures of an MPEG file
+                while picture is not None and not _is_stored_at(picture, stored_s):
+                    picture = next(listed, None)  # one that OpenCV leaves out, because it is damaged
+            before_s = stored_s
+            if picture is None:
+                raise DecodeError(f"OpenCV: the file lists no picture at {stored_s:.3f} s")
+            fetch = partial(np.asarray, upright)
+            yield Picture(time_s=picture.time_s, end_s=picture.end_s, is_decoded=True, fetch=fetch)
     except cv2.error as error:
         raise DecodeError(f"OpenCV: {reason_of(error)}") from error
     finally:
         capture.release()
 
 
+def _list_for_others(track: Track, name: str) -> PacketList:
+    """List the pictures of a track for decord or OpenCV. Raises ``DecodeError`` if these give other pictures."""
+    if track.is_hdr:
+        raise DecodeError(f"{name}: does not convert HDR")
+    try:
+        listed = measure_packets(track)
+    except VideoError as error:
+        raise DecodeError(f"{name}: {error}") from error
+    if listed.has_hidden:
+        raise DecodeError(f"{name}: loses pictures where the times of the file jump back")
+    return listed
+
+
+def _is_stored_at(picture: ListedPicture, stored_s: float) -> bool:
+    return picture.stored_s is None or abs(picture.stored_s - stored_s) < EPSILON_S
+
+
 class _DecordSequence:
-    """Fetches pictures of a decord reader in rising order.
+    """Fetches pictures of a decord reader in rising order, upright.
 
     Each picture before it is read, because decord seeks and skips to wrong pictures where groups of pictures are open.
     """
 
-    def __init__(self, reader: Any, error_class: type[Exception]) -> None:
-        self._reader, self._error_class = reader, error_class
+    def __init__(self, reader: Any, error_class: type[Exception], orientation: Orientation) -> None:
+        self._reader, self._error_class, self._orientation = reader, error_class, orientation
         self._position = 0
 
     def fetch(self, number: int) -> np.ndarray:
@@ -146,7 +180,8 @@ class _DecordSequence:
         except (self._error_class, RuntimeError, StopIteration) as error:
             raise DecodeError(f"decord: {reason_of(error)}") from error
         self._position = number + 1
-        return image
+        stored = self._orientation.undo_rotation(image)  # decord ignores mirrors
+        return self._orientation.apply(stored)
 
 
 @cache
@@ -182,19 +217,18 @@ def open_stream(container: InputContainer, track: Track) -> VideoStream:
 
 
 def make_upright(frame: VideoFrame, reformatter: VideoReformatter) -> np.ndarray:
-    """Return the image of a frame, uint8 [H, W, 3] RGB, after its rotation. Raises ``DecodeError`` if it has none."""
-    quarter_turns = round(frame.rotation / 90)  # counterclockwise, as np.rot90 counts
+    """Return the image of a frame as ``to_image`` does. Raises ``DecodeError`` if it has none."""
     try:
-        image = reformatter.reformat(frame, format="rgb24", threads=1).to_ndarray()
+        return to_image(frame, reformatter)
     except (av.error.FFmpegError, ValueError) as error:
         raise DecodeError(f"PyAV: {reason_of(error)}") from error
-    return np.ascontiguousarray(np.rot90(image, quarter_turns))
 
 
 def _find_seek(track: Track) -> int | None:
     """Return the seek position for ``track.begin_s`` in ticks of the stream; None to decode from the start.
 
-    The seek is tried first, and used only if it lands on a key picture that is not after ``begin_s``.
+    The seek is tried first, and used only if it lands on a key picture that is not after ``begin_s``, and the file is
+    one recording.
     """
     if track.begin_s <= SEEK_MARGIN_S:
         return None
@@ -210,4 +244,6 @@ def _find_seek(track: Track) -> int | None:
             return None  # the file has no index, or the index is damaged
         if packet is None or packet.pts is None or not packet.is_keyframe:
             return None
-        return ticks if seconds_of(packet.pts, stream) - track.zero_s <= track.begin_s else None
+        if seconds_of(packet.pts, stream) - track.zero_s > track.begin_s:
+            return None
+    return None if has_restarts(track) else ticks

@@ -4,16 +4,19 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 from urllib.parse import urlsplit
 
 import av
 import numpy as np
 from av.container import InputContainer
-from av.video.frame import VideoFrame
+from av.video.reformatter import VideoReformatter
 
 from engine.errors import VideoError
-from engine.video.track import reason_of, seconds_of
+from engine.video.images import to_image
+from engine.video.packets import PacketReader, seconds_of
+from engine.video.track import reason_of
 
 SCHEMES: Final = ("rtsp", "rtsps", "http", "https")
 OPEN_TIMEOUT_S: Final = 10.0
@@ -90,14 +93,13 @@ def open_url(url: str) -> NetworkStream:
 
 
 def _decode(container: InputContainer, url: str) -> Iterator[NetworkPicture]:
-    stream = container.streams.video[0]
+    stream, reformatter = container.streams.video[0], VideoReformatter()
     begin_s: float | None = None
     try:
-        for frame in container.decode(stream):
-            assert isinstance(frame, VideoFrame)
+        for frame in chain.from_iterable(packet.decode() for packet in PacketReader(container, stream)):
             time_s = None if frame.pts is None else seconds_of(frame.pts, stream)
             begin_s = time_s if begin_s is None else begin_s
-            image = frame.to_ndarray(format="rgb24")
+            image = to_image(frame, reformatter)
             yield NetworkPicture(time_s=None if time_s is None or begin_s is None else time_s - begin_s, image=image)
     except (av.error.FFmpegError, OSError) as error:
         raise VideoError(f"{mask_password(url)}: the connection was lost ({reason_of(error)})") from None

@@ -58,7 +58,7 @@ class DisplayedPicture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoInfo:
-    """Properties of a video according to its container; its size is as displayed, after rotation, in pixels."""
+    """Properties of a video according to its container; its size is that of the upright picture, in pixels."""
 
     duration_s: float
     """End of the last picture, in seconds."""
@@ -69,7 +69,9 @@ class VideoInfo:
     codec: str
     """FFmpeg's name of the codec, such as ``h264``."""
     is_browser_playable: bool
-    """Whether Chromium plays the file and shows the video stream that ``read_frames`` reads."""
+    """Whether Chromium plays the file."""
+    copy_reason: str
+    """Why a browser needs a converted copy to show what ``read_frames`` reads; empty if it can show the file itself."""
 
 
 OnDamage = Callable[[str], None]
@@ -125,10 +127,13 @@ def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
     """
     track = find_track(Path(path), max_pixels=max_pixels)
     duration_s, fps = track.duration_s, track.fps
-    if duration_s is None or fps is None:
-        num_packets, end_s = measure_packets(track)
-        duration_s = end_s if duration_s is None else duration_s
-        fps = fps or (num_packets / end_s if end_s > 0 else math.nan)
+    copy_reason = track.copy_reason
+    if duration_s is None or fps is None or not track.is_indexed:
+        listed = measure_packets(track)
+        duration_s = max(duration_s or 0.0, listed.end_s)
+        fps = fps or (len(listed.pictures) / listed.end_s if listed.end_s > 0 else math.nan)
+        if listed.num_recordings > 1 and not copy_reason:
+            copy_reason = f"it holds {listed.num_recordings} recordings whose times begin again"
     return VideoInfo(
         duration_s=duration_s,
         native_fps=fps,
@@ -136,6 +141,7 @@ def probe(path: str | Path, *, max_pixels: int | None = None) -> VideoInfo:
         height=track.height,
         codec=track.codec,
         is_browser_playable=track.is_browser_playable,
+        copy_reason=copy_reason,
     )
 
 
@@ -149,7 +155,7 @@ def find_cut(path: str | Path) -> float | None:
         next(sample_track(track, fps=1.0, size=None, on_damage=lambda _: None))
     except VideoError as error:
         raise VideoError(f"{track.path}: no picture can be read; export or download the video again") from error
-    _, end_s = measure_packets(track)
+    end_s = measure_packets(track).end_s
     return end_s if track.lasts_beyond(end_s) else None
 
 
@@ -168,11 +174,13 @@ def decode_pictures(
     Raises ``VideoError`` if no picture could be read; calls ``on_damage`` at the end of a damaged file.
     """
     reached_s, damage, reasons = 0.0, "", list[str]()
+    first_s = track.start_s - track.zero_s
     for decode in decoders:
         end_s, is_sequential = 0.0, False
         try:
             for picture, until_s in _with_end_times(decode(track)):
-                if picture.time_s >= stop_s:
+                is_first = picture.time_s <= first_s + EPSILON_S  # it is on display before its time, too
+                if picture.time_s >= stop_s and not is_first:
                     end_s = max(end_s, stop_s)
                     break
                 is_selected = select(picture.time_s, until_s)
@@ -234,13 +242,20 @@ def sample_track(
 
 def check_start(track: Track, start_s: float) -> None:
     """Raise ``VideoError`` if the video ends before ``start_s`` according to its header."""
-    if track.duration_s is not None and start_s >= track.duration_s - EPSILON_S:
+    if track.is_indexed and track.duration_s is not None and start_s >= track.duration_s - EPSILON_S:
         raise ends_before_error(track, start_s)
 
 
 def ends_before_error(track: Track, start_s: float) -> VideoError:
-    """Return the error for a video that ends before its clip starts."""
-    ends = "" if track.duration_s is None else f" at {track.duration_s:.2f} s"
+    """Return the error for a video without a picture from its clip's start on."""
+    ends = ""
+    if track.duration_s is not None:
+        if start_s < track.duration_s - EPSILON_S:
+            return VideoError(
+                f"{track.path}: no picture can be read from {start_s:g} s on, where the clip starts; "
+                "export or download the video again"
+            )
+        ends = f" at {track.duration_s:.2f} s" if track.is_indexed else ""
     return VideoError(
         f"{track.path}: ends{ends}, before the clip starts at {start_s:g} s; give the whole video of the clip"
     )

@@ -28,7 +28,8 @@ from av.video.stream import VideoStream
 
 from engine.video.decoders import DecodeError, Picture, make_upright, open_stream
 from engine.video.hardware import open_on_device, to_software_format
-from engine.video.track import Sampling, Track, open_container, reason_of, seconds_of
+from engine.video.packets import PacketReader, seconds_of
+from engine.video.track import Sampling, Track, open_container, reason_of
 
 MAX_PACKETS: Final = 1500
 MAX_BYTES: Final = 16 * 2**20
@@ -101,7 +102,7 @@ def _read_gops(container: InputContainer, stream: VideoStream) -> Iterator[_Gop]
     """Read the packets of each group."""
     context, gop = stream.codec_context, _Gop()
     extradata, needs_idr = context.extradata or b"", context.codec.canonical_name == "h264"
-    for packet in container.demux(stream):
+    for packet in PacketReader(container, stream):
         if packet.size == 0:  # the end of the stream
             continue
         if packet.is_keyframe and (not needs_idr or _is_idr(bytes(packet), extradata)):

@@ -1,6 +1,7 @@
 """The video stream that is read from a file, as its container describes it."""
 
 import math
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,21 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from engine.errors import VideoError, first_line
+from engine.video.images import UPRIGHT, Orientation, is_hdr, read_orientation
+from engine.video.packets import DEFAULT_STEP_S, PacketList, list_pictures, seconds_of
 
-STORES_DURATION = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi"})
-"""Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
-_BROWSER_TIMED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm"})
+_MP4 = "mov,mp4,m4a,3gp,3g2,mj2"
+_MATROSKA = "matroska,webm"
+_BROWSER_TIMED = frozenset({_MP4, _MATROSKA})
 """Containers that browsers play; ``video.currentTime`` counts from time 0 of the file, not from the first picture."""
+_MAX_DELAY_S = 2.0
+"""Delay of the first picture behind the sound that even the shortest video may have, in seconds."""
+_EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
+"""Ids of the two parts of a Matroska file. **Source**: RFC 8794, section 11.2.1; RFC 9559, section 5.1."""
 NOT_VIDEO = frozenset({"tty", "image2", "hls", "dash", "concat"})
 """Formats that FFmpeg opens as video although they are not: text as terminal art, still pictures, playlists."""
+STORES_DURATION = frozenset({_MP4, _MATROSKA, "avi"})
+"""Containers whose header stores the duration of each stream; for the rest, FFmpeg estimates it from the bit rate."""
 
 
 EPSILON_S = 6e-4
@@ -53,16 +62,29 @@ class Track:
     start_s: float
     """Presentation time of the first picture on the file's clock, in seconds."""
     zero_s: float
-    """Time on the file's clock that is 0 s in a browser, in seconds; ``start_s`` if browsers do not play the file."""
+    """Time on the file's clock from which times count, in seconds.
+
+    It is 0 where a browser counts from there, as if the picture were late. It is ``start_s`` if browsers do not play
+    the file, and if the start exceeds the length of the content: the clock of the recorder was not at 0.
+    """
     duration_s: float | None
     """End of the stream according to the header, from ``zero_s``, in seconds; None if missing or clearly too short."""
     fps: float | None
     """Average pictures per second; None if the header has none."""
     width: int
-    """Width as displayed, after rotation, in pixels; the height likewise."""
+    """Width of the upright picture, in pixels; the height likewise. Pixels may be not square."""
     height: int
     codec: str
     pixel_format: str
+    orientation: Orientation = UPRIGHT
+    """How the stored pictures are displayed."""
+    pixel_aspect: float = 1.0
+    """Width of an upright pixel divided by its height."""
+    is_hdr: bool = False
+    is_indexed: bool = True
+    """Whether the header covers the whole file. If not, a further recording may be appended to it."""
+    is_browser_playable: bool = False
+    """Whether Chromium plays the file, perhaps with another one of its video streams."""
     begin_s: float = 0.0
     """Time before which no pictures are needed, from ``zero_s``; a decoder may leave them out."""
     sampling: Sampling | None = None
@@ -71,17 +93,20 @@ class Track:
     @property
     def step_s(self) -> float:
         """Average time between two pictures, in seconds; 0.04 if unknown."""
-        return 1 / self.fps if self.fps else 0.04
+        return 1 / self.fps if self.fps else DEFAULT_STEP_S
 
     @property
-    def is_browser_playable(self) -> bool:
-        """Whether Chromium plays the file and shows this stream."""
-        is_webm = self.path.suffix.lower() == ".webm"
-        if self.stream_index > 0 or not (is_webm or self.container.startswith("mov,")):
-            return False
-        if self.codec == "h264":
-            return not is_webm and self.pixel_format in ("yuv420p", "yuvj420p")
-        return self.codec in ("vp8", "vp9", "av1")
+    def copy_reason(self) -> str:
+        """Why a browser needs a converted copy to show the decoded pictures at their times; empty if it does not."""
+        is_mirrored = self.orientation.is_transposed ^ self.orientation.is_flipped_x ^ self.orientation.is_flipped_y
+        reasons = {
+            "browsers cannot play the file": not self.is_browser_playable,
+            "browsers show its first video stream, not the best one": self.stream_index > 0,
+            f"its clock starts at {self.start_s:g} s": self.zero_s > 0,
+            "browsers show HDR colours in different ways": self.is_hdr,
+            "not every browser mirrors pictures": is_mirrored,
+        }
+        return next((reason for reason, applies in reasons.items() if applies), "")
 
     def lasts_beyond(self, time_s: float) -> bool:
         """Whether the header declares an end after ``time_s`` by more than rounding: 0.25 s and 2.5 pictures."""
@@ -125,52 +150,118 @@ def find_track(path: Path, *, max_pixels: int | None = None) -> Track:
                 f"{path}: its pictures have {stream.width} x {stream.height} pixels, more than the limit of "
                 f"{max_pixels / 1e6:.1f} million; scale it down"
             )
-        width, height = stream.width, stream.height
+        first = None
         with suppress(av.error.FFmpegError, StopIteration):
-            first = next(container.decode(stream))  # only pictures carry the rotation
-            is_turned = first.rotation % 180 != 0
-            width, height = (first.height, first.width) if is_turned else (first.width, first.height)
+            first = next(container.decode(stream))  # only pictures carry orientation and colours
+        orientation = UPRIGHT if first is None else read_orientation(first)
+        width, height = (stream.width, stream.height) if first is None else (first.width, first.height)
+        if orientation.is_transposed:
+            width, height = height, width
         rate = stream.average_rate or stream.guessed_rate
         start_s = seconds_of(stream.start_time, stream)
-        zero_s = 0.0 if start_s > 0 and name in _BROWSER_TIMED else start_s
+        end_s = _stored_end(container, stream, start_s=start_s)
+        zero_s = start_s
+        if start_s > 0 and name in _BROWSER_TIMED:
+            zero_s = start_s if _is_clock_late(path, stream, start_s=start_s, end_s=end_s) else 0.0
         return Track(
             path=path,
             container=name,
             stream_index=container.streams.video.index(stream),
             start_s=start_s,
             zero_s=zero_s,
-            duration_s=_stored_duration(container, stream, late_s=start_s - zero_s),
+            duration_s=None if end_s is None else end_s - zero_s,
             fps=float(rate) if rate else None,
             width=width,
             height=height,
             codec=stream.codec_context.codec.canonical_name,  # "av1" for every AV1 decoder
             pixel_format=stream.codec_context.pix_fmt or "",
+            orientation=orientation,
+            pixel_aspect=_read_pixel_aspect(stream, orientation),
+            is_hdr=first is not None and is_hdr(first),
+            is_indexed=_is_indexed(path, name, stream),
+            is_browser_playable=_is_browser_playable(path, name, container.streams.video[0]),
         )
 
 
-def measure_packets(track: Track) -> tuple[int, float]:
-    """Return the number of packets, one per picture, and the end of the last one in seconds, without decoding.
+def measure_packets(track: Track) -> PacketList:
+    """List the pictures of a track without decoding; their times count from ``track.zero_s``.
 
-    For files whose header stores no duration. Raises ``VideoError`` if not even the first packet can be read.
+    Raises ``VideoError`` if not even the first packet can be read.
     """
-    num_packets, end_s = 0, 0.0
     with open_container(track.path) as container:
-        stream = container.streams.video[track.stream_index]
         try:
-            for packet in container.demux(stream):
-                if packet.size == 0 or packet.is_discard:  # the end of the stream, or cut by an edit list
-                    continue
-                num_packets += 1
-                begin_s = end_s if packet.pts is None else seconds_of(packet.pts, stream) - track.zero_s
-                end_s = max(end_s, begin_s + (seconds_of(packet.duration, stream) or track.step_s))
+            listed = list_pictures(container, container.streams.video[track.stream_index])
         except av.error.FFmpegError as error:
-            if num_packets == 0:
-                raise VideoError(f"{track.path}: no picture can be read ({reason_of(error)}); copy it again") from error
-    return num_packets, end_s
+            raise VideoError(f"{track.path}: no picture can be read ({reason_of(error)}); copy it again") from error
+    return listed.count_from(track.zero_s)
 
 
-def _stored_duration(container: InputContainer, stream: VideoStream, *, late_s: float) -> float | None:
-    """Return the end of the stream according to its header.
+def has_restarts(track: Track) -> bool:
+    """Return whether several recordings follow each other in the file, so that no seek finds the right one."""
+    return not track.is_indexed and measure_packets(track).num_recordings > 1
+
+
+def _is_clock_late(path: Path, stream: VideoStream, *, start_s: float, end_s: float | None) -> bool:
+    """Return whether a late start is that of the recorder's clock rather than a delay of the first picture."""
+    if start_s <= _MAX_DELAY_S:
+        return False
+    return start_s > (_measure_end(path, stream.index) if end_s is None else end_s) - start_s
+
+
+def _measure_end(path: Path, stream_index: int) -> float:
+    """Return the end of the last picture on the file's clock, in seconds; 0 if no packet can be read."""
+    with open_container(path) as container, suppress(av.error.FFmpegError):
+        stream = container.streams[stream_index]
+        assert isinstance(stream, VideoStream)
+        return list_pictures(container, stream).end_s
+    return 0.0
+
+
+def _is_browser_playable(path: Path, container: str, stream: VideoStream) -> bool:
+    """Return whether Chromium plays a file whose first video stream is ``stream``."""
+    is_webm = path.suffix.lower() == ".webm"
+    if not (is_webm or container == _MP4):
+        return False
+    codec = stream.codec_context.codec.canonical_name
+    if codec == "h264":
+        return not is_webm and stream.codec_context.pix_fmt in ("yuv420p", "yuvj420p")
+    return codec in ("vp8", "vp9", "av1")
+
+
+def _is_indexed(path: Path, container: str, stream: VideoStream) -> bool:
+    """Return whether the header covers the whole file: an mp4 without fragments, or a Matroska file of known length."""
+    if container == _MP4:
+        return stream.frames > 0
+    return container == _MATROSKA and _is_one_segment(path)
+
+
+def _is_one_segment(path: Path) -> bool:
+    """Return whether a Matroska file ends with its first segment. **Source**: RFC 8794, section 4 and 5."""
+    with path.open("rb") as file:
+        for name in (_EBML, _SEGMENT):
+            if file.read(4) != name:
+                return False
+            first = int.from_bytes(file.read(1), "big")
+            if first == 0:  # the file is cut off, or not Matroska
+                return False
+            num_bytes = 9 - first.bit_length()  # the leading zero bits count the further bytes
+            size = int.from_bytes(bytes([first & (1 << (8 - num_bytes)) - 1]) + file.read(num_bytes - 1), "big")
+            if size == (1 << 7 * num_bytes) - 1:  # unknown: written to a stream
+                return False
+            file.seek(size, os.SEEK_CUR)
+        return file.tell() >= path.stat().st_size
+
+
+def _read_pixel_aspect(stream: VideoStream, orientation: Orientation) -> float:
+    """Return the width of an upright pixel divided by its height; 1 if it is unknown or cannot be true."""
+    aspect = float(stream.sample_aspect_ratio or 1)
+    if not 0.1 <= aspect <= 10:
+        return 1.0
+    return 1 / aspect if orientation.is_transposed else aspect
+
+
+def _stored_end(container: InputContainer, stream: VideoStream, *, start_s: float) -> float | None:
+    """Return the end of the stream on the file's clock according to its header, in seconds.
 
     Returns None if the header stores none, or one that is too short for its number of pictures. For example, 300
     pictures at 30 fps need 10 s; a stored duration of 4 s is not trusted.
@@ -181,20 +272,13 @@ def _stored_duration(container: InputContainer, stream: VideoStream, *, late_s: 
         duration_s = seconds_of(stream.duration, stream)
         needed_s = float(stream.frames / stream.average_rate) if stream.average_rate else 0.0
         is_too_short = needed_s > duration_s + max(0.25, 2.5 * needed_s / max(1, stream.frames))
-        return None if is_too_short else late_s + duration_s  # the stored value excludes the delay of the first picture
+        return None if is_too_short else start_s + duration_s  # the stored value excludes the delay
     if "DURATION" in stream.metadata:  # Matroska: 00:00:05.000000000
         hours, minutes, seconds = stream.metadata["DURATION"].split(":")
         return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
     if container.duration and len(container.streams) == 1:
         return container.duration / av.time_base
     return None
-
-
-def seconds_of(ticks: int | None, stream: VideoStream) -> float:
-    """Convert a time of a stream from ticks to seconds; 0 if the time or the time base is missing."""
-    if ticks is None or (time_base := stream.time_base) is None:
-        return 0.0
-    return ticks * time_base.numerator / time_base.denominator  # rounded once, as a Fraction is, and 5 times faster
 
 
 def reason_of(error: BaseException) -> str:

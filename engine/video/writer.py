@@ -126,10 +126,10 @@ def convert_for_browser(
 ) -> None:
     """Re-encode any readable video as an H.264 mp4 with the same pictures at their true times, without audio.
 
-    Pictures are upright, at most 1280 pixels wide, and of even sizes. The output has ``duration_s`` seconds from
-    ``start_s`` on at most; a picture on display at a cut is kept up to the cut. A damaged source is converted up to the
-    damage, with a ``VideoWarning``. Raises ``VideoError`` if no picture can be read, the video ends before ``start_s``,
-    or the target cannot be written; then ``target`` is unchanged.
+    Pictures are upright, with square pixels, at most 1280 pixels wide, and of even sizes. The output has ``duration_s``
+    seconds from ``start_s`` on at most; a picture on display at a cut is kept up to the cut. A damaged source is
+    converted up to the damage, with a ``VideoWarning``. Raises ``VideoError`` if no picture can be read, the video ends
+    before ``start_s``, or the target cannot be written; then ``target`` is unchanged.
     """
     track = replace(find_track(Path(source)), begin_s=start_s)
     check_start(track, start_s)
@@ -142,7 +142,9 @@ def convert_for_browser(
 
     with open_encoder(Path(target), height=height, width=width, fps=fps, crf=23, preset="veryfast") as encoder:
         for picture in decode_pictures(track, select=is_later, stop_s=start_s + duration_s):
-            image = cv2.resize(picture.image, (width, height), interpolation=cv2.INTER_AREA)
+            is_wider = width > picture.image.shape[1] + 1  # pixels that are not square
+            interpolation = cv2.INTER_LINEAR if is_wider else cv2.INTER_AREA
+            image = cv2.resize(picture.image, (width, height), interpolation=interpolation)
             begin_s = start_s if written_s < 0 else picture.time_s  # the first picture is displayed from the start
             until_s = min(picture.until_s, start_s + duration_s)
             encoder.write(image, time_s=begin_s - start_s, until_s=until_s - start_s)
@@ -154,6 +156,7 @@ def convert_for_browser(
 def _output_size(track: Track) -> tuple[int, int]:
     if not (track.width and track.height):  # the header has no size, and no picture can be read
         raise VideoError(f"{track.path}: no picture can be read; copy or download it again")
-    scale = min(1.0, MAX_WIDTH / track.width)
-    height, width = (max(2, 2 * round(side * scale / 2)) for side in (track.height, track.width))
+    shown_width = track.width * track.pixel_aspect
+    scale = min(1.0, MAX_WIDTH / shown_width)
+    height, width = (max(2, 2 * round(side * scale / 2)) for side in (track.height, shown_width))
     return height, width

@@ -83,7 +83,7 @@ def show_upload(context: AppContext, live: LiveRun | None, before: Clip | None, 
     view = ClipView(
         clip=clip, video=str(accepted.video), chosen=None, upload=gr.skip(), goal=task, steps=task, user_turns=task
     )
-    converted = "" if clip.is_browser_playable else " Shown as a converted copy, because browsers cannot play the file."
+    converted = f" Shown as a converted copy, because {clip.copy_reason}." if clip.copy_reason else ""
     if clip.cut_s is not None:
         converted += f" The file is cut off at {format_clock(clip.cut_s)}: only that part can be read."
     status = f"{clip.name}, {format_clock(clip.duration_s)}.{converted} Set goal and steps, then press Run."

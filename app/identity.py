@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.reviews.actions import check_reviewer
+from engine.io.files import EncodingError, read_text
 
 
 def signed_in(request: Any) -> str | None:
@@ -48,9 +49,9 @@ def read_users(path: Path) -> list[tuple[str, str]]:
     Blank lines are skipped. Messages never quote the file, since it holds passwords.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text; write a line name:password for each reviewer") from None
+        lines = read_text(path).split("\n")
+    except EncodingError as error:
+        raise ValueError(f"{path} cannot be read: {error}, with a line name:password for each reviewer") from None
     users: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         name, _, password = line.rstrip("\r").partition(":")

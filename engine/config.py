@@ -21,6 +21,7 @@ from engine.decisions.policies import (
     convert_theta,
     find_policy,
 )
+from engine.io.files import read_text
 
 IllegalUpdates = Literal["apply", "refuse"]
 GraphSetting = Literal["auto", "on", "off"]
@@ -245,7 +246,7 @@ def read_config(path: Path | None, **overrides: Any) -> StreamConfig:
     if path is None:
         return StreamConfig(**overrides)
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_NoAliasLoader) or {}
+        values = yaml.load(read_text(path), Loader=_NoAliasLoader) or {}
     except RecursionError:
         raise ValueError(f"{path} cannot be read as YAML: it is nested too deep") from None
     except (OSError, ValueError, yaml.YAMLError) as error:

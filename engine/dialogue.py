@@ -11,6 +11,8 @@ from decimal import Decimal
 from typing import Literal, get_args
 
 from engine.config import IllegalUpdates
+from engine.io.files import strip_text
+from engine.io.json_records import short_repr
 from engine.records import FrameOutput, Step, UpdateLegality, UserTurn
 
 StepState = Literal["not_started", "in_progress", "completed"]
@@ -21,6 +23,8 @@ TRANSITIONS: Mapping[str, tuple[StepState, StepState]] = {
     "complete": ("in_progress", "completed"),
 }
 """The state before and after each transition."""
+MAX_SECONDS = 1e9
+"""Largest time in a text or a file, in seconds: about 31 years."""
 _STEP_LINE = re.compile(r"(?:-\s*)?([A-Za-z]+\d+)\s*[:.]\s*(\S.*)")
 _DIGITS = r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+"
 _TIME = re.compile(rf"(?:(?:([0-9]+):([0-5][0-9])|([0-9]+)):([0-5][0-9](?:[.,][0-9]*)?)|({_DIGITS}))")
@@ -116,7 +120,7 @@ def parse_steps(text: str) -> tuple[Step, ...]:
     A line is ``S2: attach the wheel``, or the name alone, which is numbered from S1. Empty lines are skipped. Raises
     ``ValueError`` if two steps share an id.
     """
-    lines = [(line, _STEP_LINE.fullmatch(line)) for line in map(str.strip, text.splitlines()) if line]
+    lines = [(line, _STEP_LINE.fullmatch(line)) for line in map(strip_text, text.splitlines()) if line]
     steps = tuple(
         Step(id=match[1], name=match[2]) if match else Step(id=f"S{number}", name=line)
         for number, (line, match) in enumerate(lines, start=1)
@@ -131,17 +135,13 @@ def parse_user_turn(text: str) -> UserTurn:
     The time has a format of ``parse_time``. A colon, a space or both separate it from the message. Raises
     ``ValueError`` if the text is malformed or its time is ambiguous, as in ``1:5 apples``.
     """
-    match = _USER_TURN.fullmatch(text)
-    try:
-        if match is None:
-            raise ValueError("no colon or space separates the time from the message")
-        time_s = parse_time(match[1])
-    except ValueError as error:
+    match = _USER_TURN.fullmatch(strip_text(text))
+    if match is None or not _TIME.fullmatch(match[1]):
         raise ValueError(
             "a user turn is written TIME: WORDS, the time in seconds, as m:ss or as h:mm:ss, such as "
-            f"'12.5: What is next?' or '1:30 What is next?'; got {text!r}"
-        ) from error
-    return UserTurn(time_s=time_s, text=match[2])
+            f"'12.5: What is next?' or '1:30 What is next?'; got {short_repr(text)}"
+        )
+    return UserTurn(time_s=parse_time(match[1]), text=match[2])
 
 
 def format_user_turn(turn: UserTurn) -> str:
@@ -152,10 +152,15 @@ def format_user_turn(turn: UserTurn) -> str:
 def parse_time(text: str) -> float:
     """Read a time typed as seconds (``12.5``), ``m:ss`` or ``h:mm:ss``, with a decimal point or comma.
 
-    Returns seconds. Raises ``ValueError`` if the text is malformed, such as ``1:5`` or ``1:75``.
+    Returns seconds. Raises ``ValueError`` if the text is malformed, such as ``1:5`` or ``1:75``, or above
+    ``MAX_SECONDS``.
     """
-    match = _TIME.fullmatch(text.strip())
+    match = _TIME.fullmatch(strip_text(text))
     if match is None:
-        raise ValueError(f"a time is written as seconds, as m:ss or as h:mm:ss; got {text!r}")
+        raise ValueError(f"a time is written as seconds, as m:ss or as h:mm:ss; got {short_repr(text)}")
     hours, long_minutes, minutes, seconds = match[1], match[2], match[3], match[4] or match[5]
-    return 3600 * int(hours or 0) + 60 * int(long_minutes or minutes or 0) + float(seconds.replace(",", "."))
+    whole_s = 3600 * float(hours or 0) + 60 * float(long_minutes or minutes or 0)  # floats, since digits are unlimited
+    time_s = whole_s + float(seconds.replace(",", "."))
+    if time_s > MAX_SECONDS:
+        raise ValueError(f"a time is at most {MAX_SECONDS:.0f} seconds; got {short_repr(text)}")
+    return time_s

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from engine.errors import EngineError
-from engine.io.files import atomic_write, to_json
+from engine.io.files import atomic_write, open_text, to_json
 from engine.io.json_records import Amount, AmountOrNan, Count, FiniteOrNan, ProbOrNan, parse_record, reading
 
 UpdateLegality = Literal["legal", "illegal", "malformed"]
@@ -189,5 +189,5 @@ def read_outputs(path: Path) -> tuple[FrameOutput, ...]:
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a JSON lines file, numbered from 1. Only a newline ends a line: texts may hold U+2028."""
-    with path.open(encoding="utf-8", newline="\n") as file:
+    with open_text(path, newline="\n") as file:
         yield from enumerate(file, start=1)

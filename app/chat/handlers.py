@@ -19,6 +19,7 @@ from app.player.session.live_run import LiveRun
 from engine.chat.service import iterate_in_thread
 from engine.chat.worker import ChatPrompt
 from engine.errors import EngineError
+from engine.io.files import strip_text
 
 MAX_QUESTION_CHARS: Final = 2000
 NO_QUESTION: Final = "Type a question."
@@ -28,14 +29,14 @@ WAITING: Final = "Waiting for the model."
 def queue_question(window: ChatWindow | None, live: LiveRun | None, text: str | None, playhead: str | None) -> AskView:
     """Show a question about the displayed run at once; ``answer`` answers it when the model is free."""
     frame = int(playhead) if playhead and playhead.isdecimal() and len(playhead) < 10 else 0
-    new = NewQuestion(text=(text or "").strip(), frame=frame)
+    new = NewQuestion(text=strip_text(text or ""), frame=frame)
     return _queue(_window_of(window, live), new, emptied="")
 
 
 def queue_message(window: ChatWindow | None, typed: Mapping[str, Any] | None) -> AskView:
     """Show a question of a conversation without a video at once, with its pictures."""
     files = tuple(map(str, (typed or {}).get("files") or ()))
-    new = NewQuestion(text=str((typed or {}).get("text") or "").strip(), files=files)
+    new = NewQuestion(text=strip_text(str((typed or {}).get("text") or "")), files=files)
     if any(Path(file).suffix.lower() not in ENDINGS for file in files):
         return AskView(status=f"A picture ends with {', '.join(ENDINGS)}; remove the other files.")
     return _queue(window or ChatWindow(), new, emptied={"text": "", "files": []})

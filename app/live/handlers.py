@@ -28,7 +28,7 @@ from engine.config import StreamConfig, read_threshold
 from engine.control.task import Task
 from engine.dialogue import parse_steps
 from engine.errors import EngineError
-from engine.io.files import replace_surrogates
+from engine.io.files import replace_surrogates, strip_text
 from engine.live.session import LiveSession
 from engine.live.sources import FileSource, LiveSource, PushedSource, UrlSource
 from engine.streamer import Streamer
@@ -68,7 +68,7 @@ def queue_session(
             context_strategy=read_strategy(strategy, context.config.context_strategy),
             max_seq_len=min(context.config.max_seq_len, context.checkpoint.model.max_context),
         )
-        task = Task(goal=replace_surrogates(goal or "").strip(), steps=parse_steps(replace_surrogates(steps or "")))
+        task = Task(goal=strip_text(replace_surrogates(goal or "")), steps=parse_steps(replace_surrogates(steps or "")))
         Streamer(context.checkpoint, config)  # refuses settings that the model cannot have
         source = _open_source(context, kind, bundled=bundled, upload=upload, url=url, fps=config.fps)
     except (EngineError, ValueError, OSError) as error:

@@ -37,7 +37,7 @@ from engine.config import read_threshold
 from engine.control.task import Task
 from engine.dialogue import parse_steps, parse_user_turn
 from engine.errors import EngineError
-from engine.io.files import replace_surrogates
+from engine.io.files import replace_surrogates, strip_text
 
 CHOOSE = "Choose a bundled video or upload one."
 
@@ -271,7 +271,7 @@ def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: st
     """Return the task in the boxes; None counts as empty. Raises ``ValueError`` with the invalid line."""
     goal, steps, user_turns = (replace_surrogates(text or "") for text in (goal, steps, user_turns))
     parsed = parse_steps(steps)
-    turns = tuple(parse_user_turn(line.strip()) for line in user_turns.splitlines() if line.strip())
+    turns = tuple(parse_user_turn(line) for line in user_turns.splitlines() if strip_text(line))
     for turn in turns:
         if turn.time_s >= clip.duration_s:
             at, end_s = format_clock(turn.time_s), format_clock(clip.duration_s)
@@ -279,7 +279,7 @@ def read_task(clip: Clip, *, goal: str | None, steps: str | None, user_turns: st
     known = {step.id for step in parsed}
     states = clip.sample.initial_state if clip.sample else {}
     return Task(
-        goal=goal.strip(),
+        goal=strip_text(goal),
         steps=parsed,
         user_turns=turns,
         initial_state={step_id: state for step_id, state in states.items() if step_id in known},

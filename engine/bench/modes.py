@@ -20,7 +20,7 @@ import numpy as np
 from engine.config import StreamConfig
 from engine.control.task import Task
 from engine.decisions.policies import Signal
-from engine.io.files import load_json
+from engine.io.files import EncodingError, load_json, read_text
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.frame_encoder import encode
 from engine.records import FrameOutput, Step, UserTurn
@@ -102,10 +102,10 @@ def read_videos(manifest: Path, checkpoint: Checkpoint, *, only: Container[str] 
     Raises ``ValueError`` if the file is not a manifest with at least one such video.
     """
     try:
-        records = load_json(manifest.read_text(encoding="utf-8"))["videos"]
+        records = load_json(read_text(manifest))["videos"]
         chosen = [record for record in records if only is None or record["video_id"] in only]
         videos = [_video(record, manifest.parent, checkpoint) for record in chosen]
-    except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, json.JSONDecodeError, EncodingError) as error:
         raise ValueError(f"{manifest} is not the manifest of a split: {error!r}") from error
     if not videos:
         raise ValueError(f"{manifest} holds no videos to stream")

@@ -11,6 +11,7 @@ from transformers.utils import logging as transformers_logging
 from engine.cli.options import EncodeOptions, ModelOptions, RunOptions
 from engine.control.task import Task, find_late_turns
 from engine.dialogue import parse_steps, parse_user_turn
+from engine.io.files import EncodingError, read_text, strip_text
 from engine.loading import load_model
 from engine.model.checkpoint import Checkpoint
 from engine.model.features.feature_files import feature_info, read_features, write_features
@@ -33,7 +34,7 @@ def run(options: RunOptions) -> None:
     checkpoint = load_checkpoint(options)
     config = checkpoint.fit_config(options.stream)
     task = Task(
-        goal=options.goal,
+        goal=strip_text(options.goal),
         steps=read_steps(options.steps) if options.steps else (),
         user_turns=tuple(parse_user_turn(text) for text in options.user),
         questions=tuple(parse_user_turn(text) for text in options.ask),
@@ -73,8 +74,8 @@ def find_decoder(options: RunOptions | EncodeOptions) -> str:
 def read_steps(path: Path) -> tuple[Step, ...]:
     """Return the steps of a text file. Raises ``ValueError`` if it cannot be read."""
     try:
-        return parse_steps(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        return parse_steps(read_text(path))
+    except (OSError, EncodingError) as error:
         raise ValueError(f"the steps file {path} cannot be read as text: {error}") from error
 
 

@@ -4,6 +4,7 @@ External text may contain a lone surrogate (half a pair). JSON files escape it, 
 UTF-8 is possible (models, tables, XML, replies to a browser), and in texts of splits and reviewers, it becomes ``?``.
 """
 
+import codecs
 import csv
 import errno
 import hashlib
@@ -14,10 +15,11 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 Cell = str | float | Sequence[str] | None
 """A value of a CSV file; a list of texts is written as JSON."""
@@ -26,6 +28,70 @@ _ESCAPED_STARTS = (*_FORMULA_STARTS, "'")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk; a write does not name its file."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_BYTE_ORDER_MARK = "\ufeff"
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Byte order marks, with the names of their encodings. Notepad writes that of UTF-8, and of UTF-16 as "Unicode"."""
+_BLANKS = _BYTE_ORDER_MARK + "".join(filter(str.isspace, map(chr, range(0x3001))))
+
+
+class EncodingError(ValueError):
+    """A text of another encoding than UTF-8, or than a byte order mark names."""
+
+
+@contextmanager
+def open_text(path: Path, *, newline: str | None = None) -> Iterator[TextIO]:
+    """Open a text that a person or another program may have written: UTF-8, or the encoding of its byte order mark.
+
+    The mark is not part of the text. ``newline`` is that of ``open``. Raises ``OSError``, and, while the text is read,
+    ``EncodingError`` with one sentence.
+    """
+    with path.open("rb") as file:
+        encoding = _find_encoding(file.peek(4)[:4])
+        try:
+            with TextIOWrapper(file, encoding=encoding, newline=newline) as text:
+                yield text
+        except UnicodeError as error:
+            raise EncodingError(_describe_encoding(encoding)) from error
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file of ``open_text``, its lines ended by a newline alone."""
+    with open_text(path) as text:
+        return text.read()
+
+
+def decode_text(content: bytes) -> str:
+    """Return a text of ``open_text`` from its bytes, with its own ends of lines."""
+    encoding = _find_encoding(content[:4])
+    try:
+        return content.decode(encoding)
+    except UnicodeError as error:
+        raise EncodingError(_describe_encoding(encoding)) from error
+
+
+def _find_encoding(start: bytes) -> str:
+    for mark, encoding in _MARKS:
+        if start.startswith(mark):
+            return encoding
+    if len(start) > 1 and 0 in start[:2]:  # a Latin letter of UTF-16
+        raise EncodingError("it is UTF-16 text without a byte order mark; save it as UTF-8")
+    return "utf-8"
+
+
+def _describe_encoding(encoding: str) -> str:
+    name = encoding.removesuffix("-sig").upper()
+    return f"it is not {name} text{', as its byte order mark says' * (name != 'UTF-8')}; save it as UTF-8"
+
+
+def strip_text(text: str) -> str:
+    """Return a typed or pasted text without blanks at its ends, and without the byte order marks of a pasted file."""
+    return text.strip(_BLANKS)
 
 
 def replace_surrogates(text: str) -> str:
@@ -45,9 +111,12 @@ def to_json(content: object, *, indent: int | None = None) -> str:
 
 
 def load_json(text: str) -> Any:
-    """Return the value of a JSON text. Raises ``ValueError`` with one line, also for nesting that is too deep."""
+    """Return the value of a JSON text, such as a line of files that were joined, each with its byte order mark.
+
+    Raises ``ValueError`` with one line, also for nesting that is too deep.
+    """
     try:
-        return json.loads(text)
+        return json.loads(text.removeprefix(_BYTE_ORDER_MARK))
     except RecursionError:
         raise json.JSONDecodeError("it is nested too deep", text[:1], 0) from None
 

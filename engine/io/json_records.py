@@ -19,6 +19,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, WrapValidator
 
+from engine.io.files import read_text
+
 T = TypeVar("T")
 
 _SHORT: Final = Repr()
@@ -94,7 +96,7 @@ def reading(path: Path) -> Iterator[None]:
 def read_record(kind: type[T], path: Path) -> T:
     """Read a file with one record. Raises ``FileNotFoundError``, and ``ValueError`` naming the file and the field."""
     with reading(path):
-        return parse_record(kind, path.read_text(encoding="utf-8"))
+        return parse_record(kind, read_text(path))
 
 
 def _describe(error: ValidationError) -> str:

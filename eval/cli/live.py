@@ -10,6 +10,7 @@ from threading import Thread
 
 from engine.cli.commands import load_checkpoint, read_steps
 from engine.control.task import Task
+from engine.io.files import strip_text
 from engine.live.clock import SystemClock
 from engine.live.session import LiveOptions, LiveSession
 from engine.live.sources import FileSource, LiveSource, UrlSource
@@ -27,7 +28,7 @@ _STATUS_S = 5.0
 def live(options: LiveCommandOptions) -> int:
     """Stream a live source until it ends or Ctrl-C; return 1 if it was lost."""
     source = open_source(options.source, fps=options.stream.fps)
-    task = Task(goal=options.goal, steps=read_steps(options.steps) if options.steps else ())
+    task = Task(goal=strip_text(options.goal), steps=read_steps(options.steps) if options.steps else ())
     checkpoint = load_checkpoint(options)
     config = checkpoint.fit_config(options.stream)
     recording = LiveRecording(

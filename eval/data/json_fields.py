@@ -7,10 +7,10 @@ A field that is missing or has the wrong type raises ``ValueError``. The message
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.dialogue import MAX_SECONDS
 from engine.io.files import replace_surrogates
 from engine.io.json_records import short_repr
 
-MAX_SECONDS = 1e9
 MAX_FRAMES = 2**31
 
 

@@ -5,7 +5,6 @@ No record is dropped silently: ``read_samples`` raises ``ValueError`` naming fil
 """
 
 import hashlib
-import json
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from engine.dialogue import initial_state, parse_update
+from engine.io.files import load_json, read_text, strip_text
 from engine.records import Step
 from eval.data.clips import Extent, read_extent
 from eval.data.dst_clips import read_clip
@@ -145,14 +145,14 @@ def _published_ids(records: Iterable[_Record]) -> frozenset[str]:
 
 def _read_records(source: Path) -> list[_Record]:
     try:
-        text = source.read_text(encoding="utf-8")
+        text = read_text(source)
         lines = _parse_lines(text)
-        content = None if lines else json.loads(text)
+        content = None if lines else load_json(text)
     except FileNotFoundError as error:
         raise ValueError(f"there is no file {source}") from error
     except OSError as error:
         raise ValueError(f"{source} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{source} cannot be read as JSON or JSON lines: {error}") from error
     if lines:
         return lines
@@ -167,13 +167,13 @@ def _read_records(source: Path) -> list[_Record]:
 
 def _parse_lines(text: str) -> list[_Record]:
     """Parse JSON lines. Return an empty list for fewer than two lines, or if the first is not a JSON object."""
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if strip_text(line)]
     records: list[_Record] = []
     for number, line in lines if len(lines) > 1 else []:
         value, problem = None, ""
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            value = load_json(line)
+        except ValueError as error:
             problem = str(error)
         if not records and not isinstance(value, dict):
             return []

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from engine.io.files import unescape_formula
+from engine.io.files import open_text, unescape_formula
 from engine.io.json_records import Count, Finite, FiniteOrNan, read_record, reading
 
 Row = Mapping[str, str | float]
@@ -113,7 +113,7 @@ def read_charts(folder: Path) -> Mapping[str, Any]:
 def read_video_rows(folder: Path) -> Sequence[Row]:
     """Read ``videos.csv``: a row per video, its scores nan if undefined."""
     path = folder / "videos.csv"
-    with reading(path), path.open(encoding="utf-8", newline="") as file:
+    with reading(path), open_text(path, newline="") as file:
         reader = csv.DictReader(file, strict=True)
         if not {"video_id", "error"} <= set(reader.fieldnames or ()):
             raise ValueError("the columns video_id and error are missing")

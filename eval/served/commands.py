@@ -10,6 +10,7 @@ from engine.cli.commands import find_decoder, read_steps
 from engine.cli.commands import run as run_checkpoint
 from engine.control.task import Task
 from engine.dialogue import parse_user_turn
+from engine.io.files import read_text, strip_text
 from engine.plurals import format_count
 from engine.video.reader import probe, read_frames
 from eval.data.loading import read_split
@@ -61,7 +62,7 @@ def _served(options: RunVideoOptions) -> Served:
     template = DEFAULT_PROMPT
     if options.prompt is not None:
         try:
-            template = options.prompt.read_text(encoding="utf-8")
+            template = read_text(options.prompt)
         except (OSError, ValueError) as error:
             raise ValueError(f"the prompt {options.prompt} cannot be read as text: {error}") from error
     return Served(
@@ -89,7 +90,7 @@ def _find_sample(options: RunVideoOptions) -> Sample | None:
 
 def _task(options: RunVideoOptions) -> Task:
     return Task(
-        goal=options.goal,
+        goal=strip_text(options.goal),
         steps=read_steps(options.steps) if options.steps else (),
         user_turns=tuple(parse_user_turn(text) for text in options.user),
     )

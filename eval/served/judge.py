@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from engine.io.files import write_json
+from engine.io.files import load_json, read_text, write_json
 from eval.matching.grading import MAX_GRADE, NamedJudge, Reply
 from eval.served.chat import ChatClient, ServedModelError
 
@@ -86,8 +86,8 @@ def _read_cache(path: Path) -> dict[str, int]:
     if not path.exists():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = load_json(read_text(path))
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read: {error}; remove it to ask the judge again") from error
     grades = range(MAX_GRADE + 1)
     if not isinstance(content, dict) or not all(type(value) is int and value in grades for value in content.values()):

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
-from engine.io.files import unescape_formula, write_csv
+from engine.io.files import open_text, unescape_formula, write_csv
 from engine.io.json_records import Count, Finite, read_record, reading
 from engine.training.curves import (
     LOG_FILE,
@@ -82,7 +82,7 @@ def read_results(folder: Path) -> TrainingResults:
 def _read_table(path: Path, columns: set[str], read: Callable[[_Cells], T]) -> list[T]:
     if not path.is_file():
         return []
-    with reading(path), path.open(encoding="utf-8", newline="") as file:
+    with reading(path), open_text(path, newline="") as file:
         reader = csv.DictReader(file, strict=True)
         missing = columns - set(reader.fieldnames or ())
         if missing:

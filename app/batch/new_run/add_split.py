@@ -9,6 +9,7 @@ from app.batch.context import SPLITS_FOLDER, BatchContext
 from app.batch.new_run.own_splits import add_by_path, add_upload, describe_split
 from app.formatting import as_sentence
 from app.player.views import status_line
+from engine.io.files import strip_text
 
 
 class AddedSplit(NamedTuple):
@@ -23,9 +24,9 @@ def add_path(batches: BatchContext, path: str | None) -> AddedSplit:
     try:
         if not batches.takes_paths:
             raise ValueError("this page accepts no paths; upload the split")
-        if not (path or "").strip():
+        if not strip_text(path or ""):
             raise ValueError("the path is empty; enter that of a manifest, DST training JSON or ProAssist JSONL")
-        return _show(batches, add_by_path(batches.splits, Path(str(path).strip())))
+        return _show(batches, add_by_path(batches.splits, Path(strip_text(str(path)))))
     except (ValueError, OSError) as error:
         return _refuse(error)
 

@@ -19,7 +19,7 @@ from app.player.session.run_files import file_name
 from app.templates import render, render_note
 from app.transcode import find_downloadable
 from engine.errors import EngineError
-from engine.io.files import load_json, replace_surrogates, to_cell, write_json, write_rows
+from engine.io.files import load_json, open_text, read_text, replace_surrogates, to_cell, write_json, write_rows
 from eval.runs.folder import RunFolder
 from eval.runs.provenance import PROVENANCE_COLUMNS, Provenance
 from eval.runs.traces import iter_traced_videos, read_provenance, write_traces
@@ -79,7 +79,7 @@ def write_table(folder: Path, batches: BatchContext, name: str, table: str) -> P
     elif table == "columns.csv":
         write_rows(path, _with_definitions(_read_rows(found)))
     else:
-        content = load_json(found.read_text(encoding="utf-8"))
+        content = load_json(read_text(found))
         if not isinstance(content, dict):
             raise ValueError(f"{found} is not a JSON object; start the run again")
         write_json(path, {**content, "provenance": asdict(source)})
@@ -93,7 +93,7 @@ def _provenance(batches: BatchContext, name: str) -> Provenance:
 
 def _read_rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a CSV file, header first. Raises ``ValueError`` for rows of unequal length."""
-    with path.open(encoding="utf-8", newline="") as file:
+    with open_text(path, newline="") as file:
         width = None
         for row in csv.reader(file):
             width = len(row) if width is None else width

@@ -15,6 +15,7 @@ from app.player.session.live_run import LiveRun
 from app.player.session.run import Run
 from engine.chat.prompts import render_conversation, render_run
 from engine.chat.worker import ChatPrompt
+from engine.io.files import strip_text
 from engine.model.checkpoint import Checkpoint
 from engine.model.prompt import Prompt
 from engine.plurals import format_count
@@ -78,7 +79,7 @@ def free_prompt(context: AppContext, window: ChatWindow, system: str | None) -> 
         ValueError: An unsuitable model, a system prompt that is too long, or an unreadable picture.
     """
     codec = free_codec(context.checkpoint)
-    text = (system or "").strip() or DEFAULT_SYSTEM
+    text = strip_text(system or "") or DEFAULT_SYSTEM
     if len(text) > MAX_SYSTEM_CHARS:
         raise ValueError(f"the system prompt has more than {MAX_SYSTEM_CHARS} characters; shorten it")
     if window.new is not None:

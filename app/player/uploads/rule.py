@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 import gradio as gr
 
 from engine.decisions.policies import POLICIES
+from engine.io.files import strip_text
 from eval.runs.imports.signals import SignalRule
 
 POLICY_WORDS: Final = {
@@ -49,7 +50,7 @@ def read_rule(signal: str | None, policy: str, threshold: str | None) -> SignalR
 
     Raises ``ValueError`` for an unknown policy, or a threshold that is no number with a point or a comma.
     """
-    text = (threshold or "").strip()
+    text = strip_text(threshold or "")
     if not text:
         return None
     if policy not in POLICIES or POLICIES[policy].source != "signal":
@@ -58,4 +59,4 @@ def read_rule(signal: str | None, policy: str, threshold: str | None) -> SignalR
         value = float(text.replace(",", "."))
     except ValueError:
         raise ValueError(f"the threshold must be a number; got {text:.40}") from None
-    return SignalRule(signal=(signal or "").strip(), policy=policy, threshold=value)
+    return SignalRule(signal=strip_text(signal or ""), policy=policy, threshold=value)

@@ -6,7 +6,6 @@ is an error that names the field. Values that a form does not hold are unknown, 
 and the state of the steps stays as it was at the start. Missing frames before the last one of a file are silent.
 """
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.dialogue import initial_state
+from engine.io.files import load_json, read_text, strip_text
 from engine.plurals import format_count
 from engine.records import FrameOutput
 from eval.data.json_fields import Fields
@@ -198,23 +198,23 @@ def recognize(path: Path, value: object) -> tuple[Result, ResultForm]:
 def _read_values(path: Path, problems: dict[str, str]) -> Iterator[tuple[str, object]]:
     """Yield the place and the value of each record of a file; add a file or line that is not JSON to ``problems``."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, ValueError) as error:
         problems[str(path)] = f"{path} cannot be read as JSON: {error}"
         return
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if strip_text(line)]
     try:
-        yield from _list_records(path, json.loads(text))
+        yield from _list_records(path, load_json(text))
         return
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         if len(lines) < 2:
             problems[str(path)] = f"{path} cannot be read as JSON: {error}"
             return
     for number, line in lines:
         place = f"{path}, line {number}"
         try:
-            yield place, json.loads(line)
-        except (ValueError, RecursionError) as error:
+            yield place, load_json(line)
+        except ValueError as error:
             problems[place] = f"{place} cannot be read as JSON: {error}"
 
 

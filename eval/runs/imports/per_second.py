@@ -13,8 +13,9 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
+from engine.dialogue import MAX_SECONDS
 from engine.records import frame_at
-from eval.data.json_fields import MAX_SECONDS, Fields
+from eval.data.json_fields import Fields
 from eval.data.samples import Sample, Split
 from eval.runs.imports.system_output import (
     Result,

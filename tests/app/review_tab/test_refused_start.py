@@ -9,9 +9,10 @@ from app.identity import read_users
 from tests.support.pages.browser import free_port
 
 
-def test_users_are_lines_of_name_and_password(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_users_are_lines_of_name_and_password(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "users"
-    path.write_text("ann:a:b c \r\n\nZoé: x\n", encoding="utf-8")
+    path.write_text("ann:a:b c \r\n\nZoé: x\n", encoding=encoding)
     assert read_users(path) == [("ann", "a:b c "), ("Zoé", " x")]
 
 

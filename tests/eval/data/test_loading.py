@@ -19,6 +19,9 @@ OTHER = {**CLIP, "clip_idx": 4}
         (json.dumps(CLIP, indent=1), ["v_clip3"]),
         (json.dumps(CLIP) + "\n", ["v_clip3"]),
         (f"{json.dumps(DIALOGUE)}\r\n\n{json.dumps(CLIP)}\n", ["v_clip0_talk_1", "v_clip3"]),
+        # Notepad's byte order mark, and files that were joined
+        (f"\ufeff{json.dumps(CLIP)}", ["v_clip3"]),
+        (f"\ufeff{json.dumps(DIALOGUE)}\n\ufeff{json.dumps(CLIP)}\n\ufeff\n", ["v_clip0_talk_1", "v_clip3"]),
         (  # only a newline ends a line: U+2028 stands inside a text
             json.dumps({**DIALOGUE, "video_uid": "a\u2028b"}, ensure_ascii=False) + "\n" + json.dumps(CLIP),
             ["a\u2028b_clip0_talk_1", "v_clip3"],
